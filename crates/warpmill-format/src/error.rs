@@ -1,0 +1,55 @@
+//! The errors of the format layer. Each names the file, column or line at fault.
+
+use std::path::PathBuf;
+
+/// Everything that can go wrong while reading, writing or ingesting a table.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// An operating-system error on a file.
+    #[error("{action} {}: {source}", path.display())]
+    Io {
+        /// What was being done, e.g. `cannot read`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A file is not what its checksum, header or manifest says.
+    #[error("corrupt file {}{}: {detail}", path.display(), segment.as_ref().map(|s| format!(" ({s})")).unwrap_or_default())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// `column c, segment n`, where known.
+        segment: Option<String>,
+        /// What is wrong.
+        detail: String,
+    },
+    /// A value of the input cannot be stored.
+    #[error("{source_name}{}: {detail}", location.as_ref().map(|l| format!(" {l}")).unwrap_or_default())]
+    Input {
+        /// The file or source.
+        source_name: String,
+        /// `line 17, column "price"` or `row group 3, column "price"`, where known.
+        location: Option<String>,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The table, column or version does not exist, or exists already.
+    #[error("{0}")]
+    Catalog(String),
+    /// The schema does not fit the table or a type is not supported.
+    #[error("column {column:?}: {detail}")]
+    Schema {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// An error of the Arrow libraries that has no better place.
+    #[error("{0}")]
+    Arrow(#[from] arrow::error::ArrowError),
+}
+
+/// The result of a format operation.
+pub type Result<T, E = FormatError> = std::result::Result<T, E>;

@@ -1,0 +1,1 @@
+//! Ingest of Parquet, CSV and Arrow streams into tables.

@@ -1,0 +1,37 @@
+//! Warpmill's column format: tables of compressed **segments** that query kernels decode in place.
+//!
+//! - [`encoding`]: the light encodings (lane-packed FOR / delta / run-length, the published GPU-FOR family, plain), one
+//!   file each, and the choice between them;
+//! - [`segment`]: one column over up to 2^20 rows: statistics, validity, encoded values, and every way to read them;
+//! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
+//! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
+//! - [`ingest`]: Arrow, Parquet and CSV into tables.
+//!
+//! The byte layout is specified in `docs/format.md`.
+//!
+//! Inside the engine every integer-like logical type (integers, decimals, dates, timestamps) is its *unscaled integer*;
+//! the Arrow [`arrow::datatypes::DataType`] beside it says what it means.
+
+pub mod bitmap;
+pub mod dictionary;
+pub mod encoding;
+pub mod error;
+pub mod ingest;
+pub mod segment;
+pub mod stats;
+pub mod strview;
+pub mod table;
+
+pub use bitmap::Bitmap;
+pub use dictionary::Dictionary;
+pub use error::{FormatError, Result};
+pub use segment::Segment;
+pub use stats::{ColumnStats, StatValue};
+pub use strview::StrView;
+pub use table::{Table, TableSnapshot, TableWriter};
+
+/// Rows of a full segment: the unit of encoding choice, I/O, pruning, caching and placement.
+pub const SEGMENT_ROWS: usize = 1 << 20;
+
+/// Values of a vector: the unit of bit-packing, decoded by one warp or by SIMD.
+pub const VECTOR_ROWS: usize = 1024;
