@@ -19,9 +19,9 @@ pub mod expr;
 pub mod join;
 pub mod operator;
 pub mod pipeline;
+pub mod profile;
 pub mod scan;
 pub mod sort;
-pub mod stream;
 pub mod vector;
 
 pub use chunk::{Chunk, Column, Selection};
