@@ -9,6 +9,7 @@
 //! references (i128 each), then patch starts (u32 per vector + 1), patch rows (u16, ascending in a vector) and patch
 //! values (i128), then one section of u32 words per limb.
 
+use super::kernels;
 use super::lane::{self, Order};
 use super::select::{self, RowMask};
 use super::word::{Value, Word};
@@ -247,10 +248,10 @@ impl LaneFor {
             out.fill(base);
             return;
         };
-        super::unpack(first.vector(v), first.width, base, out);
+        T::unpack(first.vector(v), first.width, base, out);
         let mut high = [0u32; VECTOR_ROWS];
         for (i, limb) in (1..T::BITS / 32).zip(rest) {
-            super::unpack(limb.vector(v), limb.width, 0, &mut high);
+            u32::unpack(limb.vector(v), limb.width, 0, &mut high);
             for (x, &h) in out.iter_mut().zip(&high) {
                 *x = x.add(T::from_u32(h).shl(32 * i));
             }
@@ -310,7 +311,7 @@ impl LaneFor {
     fn select_offsets(&self, v: usize, low: u128, high: u128, mask: &mut RowMask) {
         match &self.limbs[..] {
             [] => mask.fill(if low == 0 { u64::MAX } else { 0 }),
-            [limb] => super::unpack_select(limb.vector(v), limb.width, low as u32, high as u32, mask),
+            [limb] => kernels::unpack_select(limb.vector(v), limb.width, low as u32, high as u32, mask),
             [_, _] => {
                 let mut offsets = [0u64; VECTOR_ROWS];
                 self.offsets(v, 0, &mut offsets);
