@@ -17,7 +17,6 @@
 //! Sections: base (i128), then starts and data (u32 words) of each stream.
 
 use super::word::{Value, Word};
-use crate::segment::Encoding;
 use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
 use crate::{Result, VECTOR_ROWS};
 
@@ -35,15 +34,6 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
-    pub(crate) fn of(encoding: Encoding) -> Option<Self> {
-        match encoding {
-            Encoding::GpuFor => Some(Scheme::For),
-            Encoding::GpuDfor => Some(Scheme::Delta),
-            Encoding::GpuRfor => Some(Scheme::RunLength),
-            _ => None,
-        }
-    }
-
     /// Words before a block's miniblocks: reference and widths, and a count of runs.
     fn head(self) -> usize {
         if self == Scheme::RunLength { 3 } else { 2 }

@@ -13,7 +13,6 @@ pub(crate) trait Word: Copy + Default + Ord + Send + Sync + 'static {
     fn from_i128(x: i128) -> Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
     /// `self` shifted left by `bits` (0 when that is the whole word or more).
     fn shl(self, bits: u32) -> Self;
     /// Unpacks a lane-packed vector (width 1 to 32) in striped order and adds `base`.
@@ -36,8 +35,6 @@ macro_rules! word {
             fn add(self, other: Self) -> Self { self.wrapping_add(other) }
             #[inline(always)]
             fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
-            #[inline(always)]
-            fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
             #[inline(always)]
             fn shl(self, bits: u32) -> Self { if bits >= Self::BITS { 0 } else { self << bits } }
             #[inline]
