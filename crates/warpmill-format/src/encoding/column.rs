@@ -98,8 +98,8 @@ impl Integers {
             Integers::Plain(PlainIntegers::I128(_) | PlainIntegers::U64(_)) => {
                 self.select_decoded(v, lo, hi, false, mask)
             }
-            Integers::Plain(_) => self.select_decoded(v, lo, hi, true, mask),
-            Integers::LaneDelta(_) | Integers::Gpu(_) => self.select_decoded(v, lo, hi, false, mask),
+            Integers::Plain(_) | Integers::LaneDelta(_) => self.select_decoded(v, lo, hi, true, mask),
+            Integers::Gpu(_) => self.select_decoded(v, lo, hi, false, mask),
         }
     }
 
