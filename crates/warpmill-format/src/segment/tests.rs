@@ -279,7 +279,7 @@ fn codes_follow_the_dictionary_and_a_remap() {
             let mut out = vec![];
             segment.select_codes(0, n, &set, &mut out);
             out.retain(|&r| valid(r as usize));
-            let member = |code: u32| (code as usize) < bits && code % 3 == 0;
+            let member = |code: u32| (code as usize) < bits && code.is_multiple_of(3);
             let expected = (0..n as u32).filter(|&r| valid(r as usize) && member(new[codes[r as usize] as usize]));
             assert_eq!(out, expected.collect::<Vec<_>>());
         }
