@@ -1,6 +1,19 @@
 //! Ordered string dictionaries, shared by all segments of a table column.
 
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::DataType;
+
 use crate::StrView;
+
+/// The rows of a string array of any layout; `None` for other types.
+pub(crate) fn strings(array: &dyn Array) -> Option<Vec<Option<&str>>> {
+    Some(match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().iter().collect(),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().collect(),
+        DataType::Utf8View => array.as_string_view().iter().collect(),
+        _ => return None,
+    })
+}
 
 /// The distinct strings of a column in ascending byte order: comparing codes compares strings.
 #[derive(Debug)]
