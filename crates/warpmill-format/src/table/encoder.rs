@@ -8,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 
 use super::data_file::{DataFileWriter, Place};
+use super::dictionary_bytes::dictionary_to_bytes;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
@@ -251,7 +252,7 @@ impl Order {
             Ok(Remap { from, codes, place })
         };
         let remaps = remaps.into_iter().map(store).collect::<Result<_>>()?;
-        let place = sink.put_bytes(|| self.dictionary.to_bytes())?;
+        let place = sink.put_bytes(|| dictionary_to_bytes(&self.dictionary))?;
         Ok(ColumnDictionary { generation: self.generation, dictionary: self.dictionary, place, remaps })
     }
 }

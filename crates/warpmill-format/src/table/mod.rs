@@ -17,9 +17,11 @@ use crate::{FormatError, Result};
 
 mod conform;
 mod data_file;
+mod dictionary_bytes;
 mod directory;
 mod encoder;
 mod fs;
+mod interner;
 mod manifest;
 mod snapshot;
 mod sort;

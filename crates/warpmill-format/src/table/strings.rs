@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::buffer::NullBuffer;
 
-use crate::dictionary::DictionaryBuilder;
+use super::interner::Interner;
 use crate::{Bitmap, Dictionary, FormatError, Result, Segment, VECTOR_ROWS};
 
 /// A dictionary of at most this many entries is always worth having.
@@ -22,7 +22,7 @@ const ROWS_PER_ENTRY: u64 = 4;
 
 /// A string column that may become a dictionary column.
 pub(crate) struct Candidate {
-    builder: DictionaryBuilder,
+    builder: Interner,
     /// Rows whose strings are in the dictionary, those of the base version among them.
     rows: u64,
     /// Row segments not encoded yet.
@@ -83,7 +83,7 @@ impl NarrowCodes {
 impl Candidate {
     /// A column whose earlier `rows` rows have the strings of `base`: these keep their codes as provisional codes.
     pub fn new(base: Option<&Dictionary>, rows: u64) -> Self {
-        let mut builder = DictionaryBuilder::new();
+        let mut builder = Interner::new();
         for value in base.into_iter().flat_map(|d| d.iter()) {
             builder.intern(value);
         }
