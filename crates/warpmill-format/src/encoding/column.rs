@@ -1,6 +1,9 @@
 //! A column of integers in any encoding, and the loops over its vectors.
 
+use super::gpu::GpuPacked;
+use super::lane_delta::LaneDelta;
 use super::lane_for::LaneFor;
+use super::lane_rle::LaneRle;
 use super::plain::PlainIntegers;
 use super::select::{self, RowMask};
 use super::word::Word;
@@ -9,11 +12,17 @@ use crate::VECTOR_ROWS;
 /// Room for one decoded vector.
 pub(crate) type Scratch<T> = [T; VECTOR_ROWS];
 
+/// Rows of one vector from which a gather decodes all of it.
+const DENSE_GROUP: usize = 24;
+
 /// Integer values (or codes) of a segment.
 pub(crate) enum Integers {
     Constant(i128),
     Plain(PlainIntegers),
     LaneFor(LaneFor),
+    LaneDelta(LaneDelta),
+    LaneRle(LaneRle),
+    Gpu(GpuPacked),
 }
 
 impl Integers {
@@ -24,6 +33,9 @@ impl Integers {
             Integers::Constant(value) => out.fill(T::from_i128(*value)),
             Integers::Plain(values) => values.vector(v, out),
             Integers::LaneFor(values) => values.vector(v, out),
+            Integers::LaneDelta(values) => values.vector(v, out),
+            Integers::LaneRle(values) => values.vector(v, out),
+            Integers::Gpu(values) => values.vector(v, out),
         }
     }
 
@@ -47,6 +59,25 @@ impl Integers {
             Integers::Constant(value) => out.fill(T::from_i128(*value)),
             Integers::Plain(values) => values.gather(rows, out),
             Integers::LaneFor(values) => values.gather(rows, out),
+            Integers::LaneDelta(values) => self.gather_by_vector(rows, out, |row| values.get(row)),
+            Integers::LaneRle(values) => self.gather_by_vector(rows, out, |row| values.get(row)),
+            Integers::Gpu(values) => self.gather_by_vector(rows, out, |row| values.get(row)),
+        }
+    }
+
+    /// Gathers from encodings whose random access is not one load: many neighbouring rows decode their vector once.
+    fn gather_by_vector<T: Word>(&self, rows: &[u32], out: &mut [T], get: impl Fn(usize) -> T) {
+        let mut scratch = [T::default(); VECTOR_ROWS];
+        let mut out = out;
+        for group in rows.chunk_by(|&a, &b| a as usize / VECTOR_ROWS == b as usize / VECTOR_ROWS) {
+            let (head, rest) = out.split_at_mut(group.len());
+            if group.len() < DENSE_GROUP {
+                head.iter_mut().zip(group).for_each(|(x, &row)| *x = get(row as usize));
+            } else {
+                self.vector(group[0] as usize / VECTOR_ROWS, &mut scratch);
+                head.iter_mut().zip(group).for_each(|(x, &row)| *x = scratch[row as usize % VECTOR_ROWS]);
+            }
+            out = rest;
         }
     }
 
@@ -63,12 +94,26 @@ impl Integers {
         match self {
             Integers::Constant(value) => mask.fill(if (lo..=hi).contains(value) { u64::MAX } else { 0 }),
             Integers::LaneFor(values) => values.select(v, lo, hi, mask),
-            _ => self.select_decoded(v, lo, hi, mask),
+            Integers::LaneRle(values) => values.select(v, lo, hi, mask),
+            Integers::Plain(PlainIntegers::I128(_) | PlainIntegers::U64(_)) => {
+                self.select_decoded(v, lo, hi, false, mask)
+            }
+            Integers::Plain(_) | Integers::LaneDelta(_) => self.select_decoded(v, lo, hi, true, mask),
+            Integers::Gpu(_) => self.select_decoded(v, lo, hi, false, mask),
         }
     }
 
-    /// Decode and compare, for encodings without a shorter way.
-    fn select_decoded(&self, v: usize, lo: i128, hi: i128, mask: &mut RowMask) {
+    /// Decode and compare, for encodings without a shorter way. `narrow`: every value fits `i64`.
+    fn select_decoded(&self, v: usize, lo: i128, hi: i128, narrow: bool, mask: &mut RowMask) {
+        if narrow {
+            let clamp = |x: i128| x.clamp(i64::MIN.into(), i64::MAX.into()) as i64 as u64;
+            if lo > i64::MAX.into() || hi < i64::MIN.into() {
+                return mask.fill(0);
+            }
+            let mut values = [0u64; VECTOR_ROWS];
+            self.vector(v, &mut values);
+            return select::compare(&values, clamp(lo), clamp(hi), mask);
+        }
         let mut values = [0u128; VECTOR_ROWS];
         self.vector(v, &mut values);
         select::compare(&values, lo as u128, hi as u128, mask);

@@ -91,6 +91,49 @@ pub(crate) fn get(words: &[u32], width: u32, order: Order, row: usize) -> u32 {
     ((low | high << 32) >> shift) as u32 & mask_of(width)
 }
 
+/// Where value `j` of every lane lies, precomputed per width: random access in two loads and a shift.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Word of lane 0 that the field starts in, and the next one where the field straddles (else the same).
+    low: u32,
+    high: u32,
+    low_stride: u32,
+    high_stride: u32,
+    shift: u32,
+}
+
+/// Random access into vectors of one width, in striped order.
+pub(crate) struct Places {
+    places: [Place; 32],
+    vector_words: usize,
+    mask: u32,
+}
+
+impl Places {
+    /// For fields of `width` bits, 1 to 32.
+    pub(crate) fn new(width: u32) -> Self {
+        let w = width as usize;
+        let word = |k: usize| (word_index(w, k, 0) as u32, (word_index(w, k, 1) - word_index(w, k, 0)) as u32);
+        let places = std::array::from_fn(|j| {
+            let (k, shift) = (j * w / 32, (j * w % 32) as u32);
+            let (low, low_stride) = word(k);
+            let (high, high_stride) = if shift + width > 32 { word(k + 1) } else { (low, low_stride) };
+            Place { low, high, low_stride, high_stride, shift }
+        });
+        Self { places, vector_words: vector_words(width), mask: mask_of(width) }
+    }
+
+    /// The field of `row`, counted through all vectors of `words`.
+    #[inline(always)]
+    pub(crate) fn get(&self, words: &[u32], row: usize) -> u32 {
+        let (l, j) = Order::Striped.place(row % VECTOR_ROWS);
+        let (place, start) = (&self.places[j], row / VECTOR_ROWS * self.vector_words);
+        let low = words[start + place.low as usize + l * place.low_stride as usize];
+        let high = words[start + place.high as usize + l * place.high_stride as usize];
+        ((u64::from(low) | u64::from(high) << 32) >> place.shift) as u32 & self.mask
+    }
+}
+
 /// Unpacks a vector in row order and adds `reference`: portable form, the oracle of the SIMD one.
 pub(crate) fn unpack_scalar<T: Word>(
     words: &[u32],
@@ -151,6 +194,9 @@ mod tests {
                 for row in 0..VECTOR_ROWS {
                     assert_eq!(out[row], values[row].wrapping_add(7));
                     assert_eq!(get(&words, width, order, row), values[row]);
+                    if order == Order::Striped {
+                        assert_eq!(Places::new(width).get(&words, row), values[row]);
+                    }
                 }
             }
         }

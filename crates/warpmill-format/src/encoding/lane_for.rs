@@ -9,7 +9,8 @@
 //! references (i128 each), then patch starts (u32 per vector + 1), patch rows (u16, ascending in a vector) and patch
 //! values (i128), then one section of u32 words per limb.
 
-use super::lane::{self, Order};
+use super::kernels;
+use super::lane::{self, Order, Places};
 use super::select::{self, RowMask};
 use super::word::{Value, Word};
 use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
@@ -32,6 +33,7 @@ pub(crate) struct LaneFor {
 struct Limb {
     width: u32,
     words: View<u32>,
+    places: Places,
 }
 
 impl Limb {
@@ -218,7 +220,13 @@ impl LaneFor {
         let references = if flags & VECTOR_REFERENCES != 0 { Some(reader.exactly(vectors)?) } else { None };
         let patches = if patches > 0 { Some(Patches::read(reader, vectors, patches as usize)?) } else { None };
         let limbs = limb_widths(width as u32)
-            .map(|width| Ok(Limb { width, words: reader.exactly(vectors * lane::vector_words(width))? }))
+            .map(|width| {
+                Ok(Limb {
+                    width,
+                    words: reader.exactly(vectors * lane::vector_words(width))?,
+                    places: Places::new(width),
+                })
+            })
             .collect::<Result<_>>()?;
         Ok(Self { reference, width: width as u32, limbs, references, patches })
     }
@@ -247,10 +255,10 @@ impl LaneFor {
             out.fill(base);
             return;
         };
-        super::unpack(first.vector(v), first.width, base, out);
+        T::unpack(first.vector(v), first.width, base, out);
         let mut high = [0u32; VECTOR_ROWS];
         for (i, limb) in (1..T::BITS / 32).zip(rest) {
-            super::unpack(limb.vector(v), limb.width, 0, &mut high);
+            u32::unpack(limb.vector(v), limb.width, 0, &mut high);
             for (x, &h) in out.iter_mut().zip(&high) {
                 *x = x.add(T::from_u32(h).shl(32 * i));
             }
@@ -260,14 +268,13 @@ impl LaneFor {
     /// The value of `row`, modulo the word.
     #[inline(always)]
     pub(crate) fn get<T: Word>(&self, row: usize) -> T {
-        let (v, row) = (row / VECTOR_ROWS, row % VECTOR_ROWS);
-        if let Some(value) = self.patches.as_ref().and_then(|p| p.get(v, row)) {
+        let v = row / VECTOR_ROWS;
+        if let Some(value) = self.patches.as_ref().and_then(|p| p.get(v, row % VECTOR_ROWS)) {
             return T::from_i128(value);
         }
         let mut value = T::from_i128(self.reference(v));
         for (i, limb) in (0..T::BITS / 32).zip(&self.limbs) {
-            let field = lane::get(limb.vector(v), limb.width, Order::Striped, row);
-            value = value.add(T::from_u32(field).shl(32 * i));
+            value = value.add(T::from_u32(limb.places.get(&limb.words, row)).shl(32 * i));
         }
         value
     }
@@ -276,11 +283,9 @@ impl LaneFor {
     #[inline]
     pub(crate) fn gather<T: Word>(&self, rows: &[u32], out: &mut [T]) {
         if let ([limb], None, None) = (&self.limbs[..], &self.references, &self.patches) {
-            let (base, n) = (T::from_i128(self.reference), lane::vector_words(limb.width));
+            let base = T::from_i128(self.reference);
             for (x, &row) in out.iter_mut().zip(rows) {
-                let (v, row) = (row as usize / VECTOR_ROWS, row as usize % VECTOR_ROWS);
-                let words = &limb.words[v * n..(v + 1) * n];
-                *x = T::from_u32(lane::get(words, limb.width, Order::Striped, row)).add(base);
+                *x = T::from_u32(limb.places.get(&limb.words, row as usize)).add(base);
             }
         } else {
             out.iter_mut().zip(rows).for_each(|(x, &row)| *x = self.get(row as usize));
@@ -310,7 +315,7 @@ impl LaneFor {
     fn select_offsets(&self, v: usize, low: u128, high: u128, mask: &mut RowMask) {
         match &self.limbs[..] {
             [] => mask.fill(if low == 0 { u64::MAX } else { 0 }),
-            [limb] => super::unpack_select(limb.vector(v), limb.width, low as u32, high as u32, mask),
+            [limb] => kernels::unpack_select(limb.vector(v), limb.width, low as u32, high as u32, mask),
             [_, _] => {
                 let mut offsets = [0u64; VECTOR_ROWS];
                 self.offsets(v, 0, &mut offsets);

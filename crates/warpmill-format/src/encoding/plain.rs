@@ -84,11 +84,6 @@ impl PlainIntegers {
     }
 
     #[inline]
-    pub(crate) fn get<T: Word>(&self, row: usize) -> T {
-        typed!(self, values => values[row].word())
-    }
-
-    #[inline]
     pub(crate) fn gather<T: Word>(&self, rows: &[u32], out: &mut [T]) {
         typed!(self, values => out.iter_mut().zip(rows).for_each(|(x, &row)| *x = values[row as usize].word()));
     }

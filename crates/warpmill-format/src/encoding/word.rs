@@ -1,5 +1,8 @@
 //! Output words: values are decoded modulo 2^32, 2^64 or 2^128, whichever the caller's type needs.
 
+use super::kernels;
+use crate::VECTOR_ROWS;
+
 /// An unsigned word that decoded values are written as; all arithmetic wraps.
 pub(crate) trait Word: Copy + Default + Ord + Send + Sync + 'static {
     /// Bits of the word.
@@ -10,13 +13,14 @@ pub(crate) trait Word: Copy + Default + Ord + Send + Sync + 'static {
     fn from_i128(x: i128) -> Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
     /// `self` shifted left by `bits` (0 when that is the whole word or more).
     fn shl(self, bits: u32) -> Self;
+    /// Unpacks a lane-packed vector (width 1 to 32) in striped order and adds `base`.
+    fn unpack(words: &[u32], width: u32, base: Self, out: &mut [Self; VECTOR_ROWS]);
 }
 
 macro_rules! word {
-    ($($t:ty),*) => { $(
+    ($($t:ty => $unpack:ident),*) => { $(
         impl Word for $t {
             const BITS: u32 = <$t>::BITS;
             #[inline(always)]
@@ -32,13 +36,15 @@ macro_rules! word {
             #[inline(always)]
             fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
             #[inline(always)]
-            fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
-            #[inline(always)]
             fn shl(self, bits: u32) -> Self { if bits >= Self::BITS { 0 } else { self << bits } }
+            #[inline]
+            fn unpack(words: &[u32], width: u32, base: Self, out: &mut [Self; VECTOR_ROWS]) {
+                kernels::$unpack(words, width, base, out);
+            }
         }
     )* };
 }
-word!(u32, u64, u128);
+word!(u32 => unpack_u32, u64 => unpack_u64, u128 => unpack_u128);
 
 /// A value while it is being encoded: `i64` nearly always, `i128` where the values need it.
 pub(crate) trait Value: Copy + Ord + Default + Send + Sync + 'static {

@@ -160,10 +160,9 @@ impl SectionWriter {
         self.sections.extend(other.sections);
     }
 
-    /// The size of the finished segment, in bytes.
+    /// The size of all sections, in bytes.
     pub(crate) fn size(&self) -> usize {
-        let head = (HEADER_LEN + 16 * self.sections.len()).next_multiple_of(SEGMENT_ALIGN);
-        self.sections.iter().fold(head, |end, s| end.next_multiple_of(SEGMENT_ALIGN) + s.len())
+        self.sections.iter().map(Vec::len).sum()
     }
 
     pub(crate) fn finish(self, header: Header) -> SegmentBytes {

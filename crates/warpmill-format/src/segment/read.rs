@@ -7,7 +7,10 @@ use arrow::datatypes::DataType;
 use super::bytes::{SectionReader, SegmentBytes, View, corrupt};
 use super::{Encoding, Segment, Values};
 use crate::encoding::column::Integers;
+use crate::encoding::gpu::{GpuPacked, Scheme};
+use crate::encoding::lane_delta::LaneDelta;
 use crate::encoding::lane_for::LaneFor;
+use crate::encoding::lane_rle::LaneRle;
 use crate::encoding::plain::{PlainIntegers, PlainStrings};
 use crate::{ColumnStats, Result, StatValue, VECTOR_ROWS};
 
@@ -68,7 +71,11 @@ fn read_integers(reader: &mut SectionReader, encoding: Encoding, rows: usize) ->
         Encoding::Constant => Integers::Constant(reader.exactly::<i128>(1)?[0]),
         Encoding::Plain => Integers::Plain(PlainIntegers::read(reader, rows)?),
         Encoding::LaneFor => Integers::LaneFor(LaneFor::read(reader, rows)?),
-        _ => return Err(corrupt(format!("encoding {encoding:?}"))),
+        Encoding::LaneDelta => Integers::LaneDelta(LaneDelta::read(reader, rows)?),
+        Encoding::LaneRle => Integers::LaneRle(LaneRle::read(reader, rows)?),
+        Encoding::GpuFor => Integers::Gpu(GpuPacked::read(reader, Scheme::For, rows)?),
+        Encoding::GpuDfor => Integers::Gpu(GpuPacked::read(reader, Scheme::Delta, rows)?),
+        Encoding::GpuRfor => Integers::Gpu(GpuPacked::read(reader, Scheme::RunLength, rows)?),
     })
 }
 

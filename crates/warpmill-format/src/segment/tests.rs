@@ -124,12 +124,12 @@ fn reread(segment: &Segment, data_type: &DataType) -> Segment {
 }
 
 fn choices() -> impl Iterator<Item = Option<Encoding>> {
-    std::iter::once(None).chain(Encoding::ALL[..3].iter().copied().map(Some))
+    std::iter::once(None).chain(Encoding::ALL.into_iter().map(Some))
 }
 
 /// Encodings that take any values; the others may refuse some.
 fn total(forced: Option<Encoding>) -> bool {
-    matches!(forced, None | Some(Encoding::Plain | Encoding::LaneFor))
+    matches!(forced, None | Some(Encoding::Plain | Encoding::LaneFor | Encoding::LaneRle))
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn wide_decimals_round_trip() {
         }
         let values: Vec<i128> = (0..n).map(|i| if i % 2 == 0 { i128::MIN } else { i128::MAX }).collect();
         let array: ArrayRef = Arc::new(Decimal128Array::from(values.clone()));
-        for forced in [None, Some(Encoding::Plain), Some(Encoding::LaneFor)] {
+        for forced in [None, Some(Encoding::Plain), Some(Encoding::LaneFor), Some(Encoding::LaneRle)] {
             let segment = Segment::encode(&array, None, forced).unwrap();
             check(&format!("extremes x {n} {forced:?}"), &segment, &values, &|_| true, &mut random);
         }
@@ -191,11 +191,11 @@ proptest! {
     fn random_integers_round_trip(
         values in prop::collection::vec((any::<i64>(), 0u32..64), 0..2500),
         same in 0u32..64,
-        forced in 0usize..4,
+        forced in 0usize..9,
     ) {
         let values: Vec<i128> = values.iter().map(|&(x, bits)| i128::from(if same > 32 { x >> same } else { x >> bits })).collect();
         let array: ArrayRef = Arc::new(values.iter().map(|&x| Some(x as i64)).collect::<Int64Array>());
-        let forced = Encoding::ALL[..3].get(forced).copied();
+        let forced = Encoding::ALL.get(forced).copied();
         match Segment::encode(&array, None, forced) {
             Ok(segment) => check("random", &reread(&segment, &DataType::Int64), &values, &|_| true, &mut Random(same.into())),
             Err(e) => assert!(!total(forced), "{forced:?}: {e}"),
