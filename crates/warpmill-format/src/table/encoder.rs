@@ -8,7 +8,6 @@ use arrow::record_batch::RecordBatch;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 
 use super::data_file::{DataFileWriter, Place};
-use super::dictionary_bytes::dictionary_to_bytes;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
@@ -119,17 +118,22 @@ impl Encoder {
             chunks.push(segment.map(|segment| self.sink.put(segment, None)).transpose()?);
         }
         self.segments.push((rows, chunks));
-        (0..self.columns.len()).try_for_each(|c| self.give_up_large_dictionary(c))
+        self.give_up_dictionaries(Candidate::too_large)
     }
 
-    /// Stores column `c` as plain strings from here on, and all its rows so far, if it has too many distinct strings.
-    fn give_up_large_dictionary(&mut self, c: usize) -> Result<()> {
-        let Column::Candidate(candidate) = &self.columns[c] else { return Ok(()) };
-        if !candidate.too_large() {
-            return Ok(());
+    fn give_up_dictionaries(&mut self, unfit: fn(&Candidate) -> bool) -> Result<()> {
+        for c in 0..self.columns.len() {
+            if matches!(&self.columns[c], Column::Candidate(candidate) if unfit(candidate)) {
+                self.give_up_dictionary(c)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Stores column `c` as plain strings: its rows so far, those of the base version, and all that follow.
+    fn give_up_dictionary(&mut self, c: usize) -> Result<()> {
         let Column::Candidate(candidate) = std::mem::replace(&mut self.columns[c], Column::Direct) else {
-            unreachable!("matched above")
+            return Ok(());
         };
         let name = self.schema.field(c).name();
         let encode = |array: ArrayRef| Segment::encode(&array, None, None).map_err(|e| in_column(e, name));
@@ -150,6 +154,7 @@ impl Encoder {
 
     /// Encodes what is held as provisional codes and lists the parts of the new version.
     pub fn finish(mut self) -> Result<Encoded> {
+        self.give_up_dictionaries(Candidate::repeats_too_little)?;
         let mut held: Vec<(usize, HeldCodes)> = Vec::new();
         let mut orders: Vec<Option<Order>> = Vec::with_capacity(self.columns.len());
         for (c, column) in std::mem::take(&mut self.columns).into_iter().enumerate() {
@@ -252,7 +257,7 @@ impl Order {
             Ok(Remap { from, codes, place })
         };
         let remaps = remaps.into_iter().map(store).collect::<Result<_>>()?;
-        let place = sink.put_bytes(|| dictionary_to_bytes(&self.dictionary))?;
+        let place = sink.put_bytes(|| self.dictionary.to_bytes())?;
         Ok(ColumnDictionary { generation: self.generation, dictionary: self.dictionary, place, remaps })
     }
 }

@@ -214,7 +214,7 @@ impl Manifest {
             None => Err(format!("{what} lies in a file that is not listed")),
         };
         for (column, dictionary) in self.dictionaries.iter().enumerate() {
-            for dictionary in dictionary {
+            if let Some(dictionary) = dictionary {
                 blob(&dictionary.blob, &format!("the dictionary of column {column}"))?;
                 dictionary.remaps.iter().try_for_each(|r| blob(&r.blob, &format!("a remap of column {column}")))?;
             }

@@ -17,7 +17,6 @@ use crate::{FormatError, Result};
 
 mod conform;
 mod data_file;
-mod dictionary_bytes;
 mod directory;
 mod encoder;
 mod fs;
@@ -36,7 +35,7 @@ mod tests;
 pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use writer::TableWriter;
 
-pub(crate) use conform::{conform_column, converts, stored_schema};
+use conform::stored_schema;
 use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;

@@ -10,15 +10,11 @@ use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::buffer::NullBuffer;
 
 use super::interner::Interner;
+use crate::dictionary::DictionaryBuilder;
 use crate::{Bitmap, Dictionary, FormatError, Result, Segment, VECTOR_ROWS};
 
-/// A dictionary of at most this many entries is always worth having.
-const SMALL_ENTRIES: usize = 1 << 16;
-/// A dictionary never has more entries, or more bytes, than this.
-const MOST_ENTRIES: usize = 1 << 20;
+/// A dictionary never has more bytes than this.
 const MOST_BYTES: usize = 64 << 20;
-/// Above [`SMALL_ENTRIES`], a dictionary must save this many rows per entry.
-const ROWS_PER_ENTRY: u64 = 4;
 
 /// A string column that may become a dictionary column.
 pub(crate) struct Candidate {
@@ -109,12 +105,15 @@ impl Candidate {
         self.held.push(HeldCodes { segment, codes: NarrowCodes::new(codes), nulls });
     }
 
-    /// Whether the dictionary has grown too large for its rows.
+    /// Whether the dictionary has grown too large, whatever rows follow.
     pub fn too_large(&self) -> bool {
+        self.builder.len() > DictionaryBuilder::MAX_ENTRIES || self.builder.byte_len() > MOST_BYTES
+    }
+
+    /// Whether the dictionary is not worth having for the rows there are, if no more follow.
+    pub fn repeats_too_little(&self) -> bool {
         let entries = self.builder.len();
-        entries > MOST_ENTRIES
-            || self.builder.byte_len() > MOST_BYTES
-            || (entries > SMALL_ENTRIES && entries as u64 * ROWS_PER_ENTRY > self.rows)
+        entries > DictionaryBuilder::FREE_ENTRIES && entries as u64 * DictionaryBuilder::MIN_REPEAT > self.rows
     }
 
     /// The strings of `held` again.

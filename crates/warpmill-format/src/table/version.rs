@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 
 use super::data_file::{DataFile, Place};
-use super::dictionary_bytes::dictionary_from_bytes;
 use super::manifest::{self, Blob, ChunkEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry};
 use super::manifest::RowSegmentEntry;
 use crate::segment::{Encoding, SegmentBytes};
@@ -243,7 +242,7 @@ impl ColumnDictionary {
             None => {
                 let what = format!("dictionary of column {column:?}");
                 let bytes = at.read(&what)?;
-                Arc::new(dictionary_from_bytes(&bytes).map_err(|e| place_error(e, &at, what))?)
+                Arc::new(Dictionary::from_bytes(&bytes).map_err(|e| place_error(e, &at, what))?)
             }
         };
         let remaps = entry.remaps.iter().map(|remap| {
