@@ -154,8 +154,7 @@ class Connection:
 
     def tables(self) -> list[TableInfo]:
         """All tables of the session."""
-        fields = TableInfo.__dataclass_fields__
-        found = [TableInfo(**{name: row.get(name) for name in fields}) for row in self._open.tables()]
+        found = [TableInfo(**row) for row in self._open.tables()]
         return sorted(found, key=lambda table: table.name)
 
     def inspect(self, table: str) -> list[dict[str, Any]]:

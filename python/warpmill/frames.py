@@ -44,7 +44,8 @@ def arrow_source(value: object) -> object:
     if isinstance(value, dict):
         import pyarrow
 
-        return pyarrow.table(value)
+        table: object = pyarrow.table(value)
+        return table
     raise TypeError(
         f"cannot read a table from {type(value).__name__}: it has neither __arrow_c_stream__ nor __arrow_c_array__"
     )
@@ -65,11 +66,10 @@ def caller() -> FrameType | None:
 
 
 def find_variable(name: str, frame: FrameType | None) -> object | None:
-    """A frame bound to variable `name` where `frame` runs: local, enclosing or global, any case (SQL folds it)."""
-    while frame is not None:
-        for scope in (frame.f_locals, frame.f_globals):
-            for variable, value in scope.items():
-                if variable.lower() == name.lower() and is_frame(value):
-                    return value
-        frame = frame.f_back
+    """A frame bound to variable `name` where `frame` runs: local, then global, in any case (SQL folds it)."""
+    for scope in () if frame is None else (frame.f_locals, frame.f_globals):
+        value: object
+        for variable, value in scope.items():
+            if variable.lower() == name.lower() and is_frame(value):
+                return value
     return None

@@ -100,9 +100,7 @@ class Relation:
         """All rows as a Polars DataFrame."""
         import polars
 
-        frame = polars.from_arrow(self._result)
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        return polars.DataFrame(self._result)
 
     def write(self, path: str, format: str | None = None) -> None:  # noqa: A002 - the word users expect
         """Write all rows to a file; its name's ending tells the format where `format` does not: csv, json, parquet."""

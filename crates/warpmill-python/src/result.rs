@@ -71,14 +71,14 @@ impl PyQueryResult {
     }
 
     /// The rows as CSV, JSON (one object a line) or Parquet: written to `path`, else returned.
-    #[pyo3(signature = (format, path=None))]
+    #[pyo3(signature = (kind, path=None))]
     fn write<'py>(
         &self,
         py: Python<'py>,
-        format: &str,
+        kind: &str,
         path: Option<PathBuf>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let format: Format = format.parse()?;
+        let format: Format = kind.parse()?;
         match path {
             Some(path) => {
                 py.detach(|| write::to_file(&self.schema, &self.batches, format, &path))?;

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import warpmill
 from warpmill import _warpmill
-from warpmill.cli.options import Database
+from warpmill.cli import options
 from warpmill.cli.progress import bars
 from warpmill.cli.units import size
 
@@ -111,7 +111,7 @@ def ratio(plain: int | None, stored: int | None) -> str:
 
 def inspect(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A table's name with --database, or DIR/table.")],
-    database: Database = None,
+    database: options.Database = None,
     as_json: Json = False,
 ) -> None:
     """Show how a table is stored: encodings, bytes and ratio of every column."""

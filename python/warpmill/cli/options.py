@@ -17,7 +17,7 @@ Tables = Annotated[
         "--table", "-t", metavar="NAME=PATH", help="Give a Parquet or CSV file (or glob) a table name. Repeatable."
     ),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Worker threads [default: all].")]
+Threads = Annotated[int | None, typer.Option("--threads", metavar="N", min=1, help="Worker threads (default: all).")]
 MemoryLimit = Annotated[
     str | None, typer.Option("--memory-limit", metavar="SIZE", help="Most memory a query may take, such as 4GB.")
 ]

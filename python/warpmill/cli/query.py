@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from warpmill.cli import options
 from warpmill.cli.statements import split
 from warpmill.display import render
-from warpmill.relation import Relation
+
+if TYPE_CHECKING:
+    from warpmill.relation import Relation
 
 EXAMPLES = (
     "Examples:\n\n"
@@ -36,7 +38,9 @@ def sql(
     table: options.Tables = None,
     database: options.Database = None,
     format: Annotated[Format, typer.Option("--format", "-f", help="How rows are written.")] = Format.table,  # noqa: A002
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
+    ] = None,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     set_: options.Settings = None,

@@ -29,9 +29,12 @@ SQL statements end with ';' and may take several lines.
 .help              this text
 .quit              leave (also Ctrl-D)"""
 
-_KEYWORDS = """select from where group by having order limit offset join left right full outer inner cross on using union
-all distinct as and or not in exists between like is null case when then else end cast create table replace drop insert
-into values with explain analyze set show describe count sum avg min max date interval extract""".split()
+_KEYWORDS = (
+    "select from where group by having order limit offset join left right full outer inner cross "
+    "on using union all distinct as and or not in exists between like is null case "
+    "when then else end cast create table replace drop insert into values with explain analyze set "
+    "show describe count sum avg min max date interval extract "
+)
 
 
 class Shell:
@@ -46,7 +49,7 @@ class Shell:
         """Run a line that starts with a dot; False ends the shell."""
         name, *arguments = line.rstrip(";").split()
         match name, arguments:
-            case (".quit" | ".exit"), []:
+            case ((".quit" | ".exit"), []):
                 return False
             case ".help", []:
                 typer.echo(HELP)
@@ -105,18 +108,18 @@ def _history() -> Path:
 def _prompted(con: warpmill.Connection) -> Iterator[str]:
     """Entries of a terminal: a whole statement or one dot command each."""
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import get_app
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.filters import Condition
     from prompt_toolkit.history import FileHistory
     from prompt_toolkit.lexers import PygmentsLexer
-    from prompt_toolkit.application import get_app
     from pygments.lexers.sql import SqlLexer
 
     def unfinished() -> bool:
         text = get_app().current_buffer.text
         return bool(text.strip()) and not text.lstrip().startswith(".") and not complete(text)
 
-    words = [*_KEYWORDS, *(table.name for table in con.tables())]
+    words = [*_KEYWORDS.split(), *(table.name for table in con.tables())]
     session: PromptSession[str] = PromptSession(
         "warpmill> ",
         history=FileHistory(str(_history())),
