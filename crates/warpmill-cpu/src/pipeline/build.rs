@@ -11,18 +11,22 @@ use crate::aggregate::AggregateSink;
 use crate::collect::CollectSink;
 use crate::compaction::CompactionOperator;
 use crate::context::{ExecError, Result};
+use crate::expr::PreparedExpr;
 use crate::join::{HashBuildSink, ProbeOperator};
 use crate::operator::{Operator, Sink};
 use crate::scan::{KeyPrune, TableSource};
 use crate::sort::SortSink;
-use crate::source::{ChunkSource, InputSource, RowsSource, values};
+use crate::source::{BuildSource, ChunkSource, InputSource, RowsSource, values};
 use crate::stream::{FilterOperator, LimitOperator, ProjectOperator};
 
 /// The executable form of a sink.
 pub fn sink(sink: &PlanSink) -> Result<Box<dyn Sink>> {
     Ok(match sink {
         PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches } => {
-            Box::new(HashBuildSink::new(keys, payload, fields, *null_equals_null, *track_matches)?)
+            let prepared = keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?;
+            let key_types = keys.iter().map(|key| key.ty.phys).collect();
+            let types = fields.iter().map(|field| field.ty.phys).collect();
+            Box::new(HashBuildSink::new(prepared, key_types, payload.clone(), types, *null_equals_null, *track_matches))
         }
         PlanSink::Aggregate { groups, aggregates, fields } => Box::new(AggregateSink::new(groups, aggregates, fields)?),
         PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
@@ -35,10 +39,7 @@ pub fn source(run: &mut Run<'_>, source: &Source) -> Result<Box<dyn ChunkSource>
     Ok(match source {
         Source::Scan(scan) => Box::new(TableSource::new(scan, prunes(run, scan)?)?),
         Source::Rows { sink, .. } => Box::new(RowsSource::new(format!("Rows of sink {sink}"), run.rows(*sink)?)),
-        Source::Build { sink, rows, fields } => {
-            let rows_of_build = run.hash(*sink)?.build_rows(*rows, fields);
-            Box::new(RowsSource::new(format!("{rows:?} rows of build {sink}"), Arc::new(rows_of_build)))
-        }
+        Source::Build { sink, rows, fields } => Box::new(BuildSource::new(run.hash(*sink)?, *rows, fields)),
         Source::Input { input, fields } => {
             let stream = run.inputs.get_mut(*input).and_then(Option::take);
             let stream =
@@ -83,7 +84,7 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
                 fields = list.iter().map(|(field, _)| field.clone()).collect();
             }
             PlanOperator::Probe(probe) => {
-                operators.push(Box::new(ProbeOperator::new(probe, run.hash(probe.build)?, &fields, strategy)?));
+                operators.push(Box::new(ProbeOperator::new(probe, run.hash(probe.build)?)?));
                 fields = probe.fields.clone();
                 reduces = true;
             }

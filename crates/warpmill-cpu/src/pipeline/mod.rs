@@ -28,7 +28,9 @@ pub fn execute(
     for index in 0..program.pipelines.len() {
         profiles.push(run.pipeline(index, pool)?);
     }
-    match run.outputs.pop().flatten() {
+    let output = run.outputs.pop().flatten();
+    query.keep_alive(run.sinks);
+    match output {
         Some(SinkOutput::Rows(rows)) => Ok((rows, profiles)),
         _ => Err(ExecError::Unsupported("a program whose last sink gives no rows".into())),
     }
@@ -61,6 +63,8 @@ impl<'a> Run<'a> {
         let started = Instant::now();
         let (locals, mut profile) = worker::run(source.as_ref(), &chain, sink, &self.query, pool)?;
         self.locals[pipeline.sink].extend(locals);
+        // Strings that expressions own are seen by rows in sinks.
+        self.query.keep_alive(chain.operators);
         profile.wall_nanos = started.elapsed().as_nanos() as u64;
         if !self.program.pipelines[index + 1..].iter().any(|later| later.sink == pipeline.sink) {
             let started = Instant::now();

@@ -9,6 +9,7 @@ use warpmill_plan::Expr;
 use crate::context::Result;
 use crate::expr::PreparedExpr;
 use crate::join::KeyFilter;
+use crate::vector::{Data, Vector};
 
 /// One conjunct of a scan's WHERE clause.
 #[derive(Debug)]
@@ -88,6 +89,19 @@ impl KeyPrune {
     pub fn pays(&self) -> bool {
         let tested = self.tested.load(Ordering::Relaxed);
         tested < 32 * 1024 || self.passed.load(Ordering::Relaxed) * 4 < tested * 3
+    }
+
+    /// Appends the rows of `keys` that may be among the build's keys.
+    pub fn select(filter: &KeyFilter, keys: &Vector, rows: &mut Vec<u32>) {
+        match &keys.data {
+            Data::I32(values) => filter.select_i32(values, rows),
+            Data::I64(values) => filter.select_i64(values, rows),
+            Data::Code(values) => filter.select_codes(values, rows),
+            other => rows.extend(0..other.len() as u32),
+        }
+        if let Some(validity) = &keys.validity {
+            rows.retain(|&row| validity.get(row as usize));
+        }
     }
 
     /// Notes the outcome of a test.

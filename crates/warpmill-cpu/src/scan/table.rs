@@ -190,7 +190,7 @@ impl LocalScan<'_> {
         for key in &self.scan.prune {
             let Some(filter) = key.filter.as_ref().filter(|_| key.pays()) else { continue };
             self.spare.clear();
-            filter.select(chunk.dense(key.column), &mut self.spare);
+            KeyPrune::select(filter, chunk.dense(key.column), &mut self.spare);
             key.note(chunk.len(), self.spare.len());
             if self.spare.is_empty() {
                 return Ok(None);

@@ -63,7 +63,7 @@ impl LocalSource for LocalInput<'_> {
             .map(|(array, field)| from_arrow(array, &field.ty).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
         if self.source.fields.iter().any(|field| field.ty.phys == warpmill_plan::Phys::Str) {
-            self.query.keep_batch(batch.clone());
+            self.query.keep_alive(batch.clone());
         }
         let chunk_rows = self.query.settings.chunk_rows;
         for (i, start) in (0..batch.num_rows()).step_by(chunk_rows).enumerate() {

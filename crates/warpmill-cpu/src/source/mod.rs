@@ -1,5 +1,6 @@
 //! Where a pipeline's chunks come from, other than tables (see [`crate::scan`]).
 
+mod build;
 mod input;
 mod rows;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use crate::context::{QueryContext, Result};
 use crate::operator::Emit;
 
+pub use build::BuildSource;
 pub use input::{InputSource, InputStream};
 pub use rows::{RowsSource, values};
 
