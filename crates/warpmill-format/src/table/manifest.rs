@@ -186,7 +186,8 @@ impl Manifest {
     /// Parses and checks the bytes of manifest file `path`.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let corrupt = |detail: String| FormatError::corrupt(path, detail);
-        let end = bytes.iter().position(|&b| b == b'\n').ok_or_else(|| corrupt("no manifest (no first line)".into()))?;
+        let end =
+            bytes.iter().position(|&b| b == b'\n').ok_or_else(|| corrupt("no manifest (no first line)".into()))?;
         let title = std::str::from_utf8(&bytes[..end]).map_err(|_| corrupt("no manifest (first line)".into()))?;
         let words: Vec<&str> = title.split(' ').collect();
         let [TITLE, format, checksum] = words[..] else {

@@ -28,7 +28,8 @@ fn distinct<'a>(segments: impl Iterator<Item = &'a ColumnStats>, total: &ColumnS
     let sum = filled.iter().map(|s| s.distinct).sum::<Option<u64>>()?;
     let fullest = *filled.iter().max_by_key(|s| s.distinct)?;
     let least = fullest.distinct?;
-    let width = total.int_range().map_or(u64::MAX, |(lo, hi)| u64::try_from((hi - lo).saturating_add(1)).unwrap_or(u64::MAX));
+    let width =
+        total.int_range().map_or(u64::MAX, |(lo, hi)| u64::try_from((hi - lo).saturating_add(1)).unwrap_or(u64::MAX));
     let most = sum.min(total.rows - total.nulls).min(width).max(least);
     filled.sort_by(|a, b| a.min.partial_cmp(&b.min).unwrap_or(std::cmp::Ordering::Equal));
     let apart = filled.windows(2).all(|pair| matches!((&pair[0].max, &pair[1].min), (Some(a), Some(b)) if a <= b));
