@@ -21,7 +21,7 @@ pub(crate) enum Integers {
     Plain(PlainIntegers),
     LaneFor(LaneFor),
     LaneDelta(LaneDelta),
-    LaneRle(LaneRle),
+    LaneRle(Box<LaneRle>),
     Gpu(GpuPacked),
 }
 

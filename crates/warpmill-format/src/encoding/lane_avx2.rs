@@ -55,7 +55,7 @@ impl<const B: usize, const G: usize> Group<B, G> {
         while i < 16 {
             let byte = Self::bit(i / 4) / 8 + i % 4 + further;
             // Whole-byte fields need no mask: bytes past the field come out zero.
-            if byte < 16 && (B % 8 != 0 || i % 4 < B / 8) {
+            if byte < 16 && (!B.is_multiple_of(8) || i % 4 < B / 8) {
                 (table[i], table[i + 16]) = (byte as u8, byte as u8);
             }
             i += 1;
@@ -76,7 +76,7 @@ impl<const B: usize, const G: usize> Group<B, G> {
                 return window;
             }
             let low = _mm256_shuffle_epi8(window, load_table(&Self::LOW));
-            if B % 8 == 0 {
+            if B.is_multiple_of(8) {
                 return low;
             }
             let [a, b, c, d] = Self::RIGHT.map(|s| s as i32);
@@ -127,7 +127,7 @@ fn load<const B: usize>(words: &[u32], pair: usize) -> [__m256i; 9] {
         for (k, quad) in quads.iter_mut().enumerate().take(B / 4) {
             *quad = _mm256_loadu_si256(words.add(128 * k + 8 * pair).cast());
         }
-        if B % 4 != 0 {
+        if !B.is_multiple_of(4) {
             let zero = _mm_setzero_si128();
             let two = if B & 2 != 0 { _mm_loadu_si128(words.add(B / 4 * 128 + 4 * pair).cast()) } else { zero };
             let one = if B & 1 != 0 { _mm_loadl_epi64(words.add((B - 1) * 32 + 2 * pair).cast()) } else { zero };

@@ -166,7 +166,11 @@ impl Segment {
 
     #[inline(always)]
     fn check(&self, start: usize, len: usize) {
-        assert!(start % crate::VECTOR_ROWS == 0 && start + len <= self.rows, "rows {start} + {len} of {}", self.rows);
+        assert!(
+            start.is_multiple_of(crate::VECTOR_ROWS) && start + len <= self.rows,
+            "rows {start} + {len} of {}",
+            self.rows
+        );
     }
 
     #[inline(always)]

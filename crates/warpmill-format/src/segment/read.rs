@@ -72,7 +72,7 @@ fn read_integers(reader: &mut SectionReader, encoding: Encoding, rows: usize) ->
         Encoding::Plain => Integers::Plain(PlainIntegers::read(reader, rows)?),
         Encoding::LaneFor => Integers::LaneFor(LaneFor::read(reader, rows)?),
         Encoding::LaneDelta => Integers::LaneDelta(LaneDelta::read(reader, rows)?),
-        Encoding::LaneRle => Integers::LaneRle(LaneRle::read(reader, rows)?),
+        Encoding::LaneRle => Integers::LaneRle(Box::new(LaneRle::read(reader, rows)?)),
         Encoding::GpuFor => Integers::Gpu(GpuPacked::read(reader, Scheme::For, rows)?),
         Encoding::GpuDfor => Integers::Gpu(GpuPacked::read(reader, Scheme::Delta, rows)?),
         Encoding::GpuRfor => Integers::Gpu(GpuPacked::read(reader, Scheme::RunLength, rows)?),

@@ -279,7 +279,7 @@ fn codes_follow_the_dictionary_and_a_remap() {
             let mut out = vec![];
             segment.select_codes(0, n, &set, &mut out);
             out.retain(|&r| valid(r as usize));
-            let member = |code: u32| (code as usize) < bits && code % 3 == 0;
+            let member = |code: u32| (code as usize) < bits && code.is_multiple_of(3);
             let expected = (0..n as u32).filter(|&r| valid(r as usize) && member(new[codes[r as usize] as usize]));
             assert_eq!(out, expected.collect::<Vec<_>>());
         }
@@ -369,4 +369,22 @@ fn statistics_are_exact_where_they_claim() {
     let distinct = Segment::encode(&random, None, None).unwrap().stats().distinct.unwrap();
     assert!((47_000..53_000).contains(&distinct), "{distinct}");
     assert_eq!(random.as_primitive::<Int64Type>().len(), 200_000);
+}
+
+#[test]
+fn segments_read_from_an_aligned_range_of_a_map() {
+    let array: ArrayRef = Arc::new((0..3000).map(|i| Some(i * i)).collect::<Int64Array>());
+    let segment = Segment::encode(&array, None, None).unwrap();
+    let bytes = segment.to_bytes();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), [&[0; 128], &bytes[..]].concat()).unwrap();
+    // SAFETY: nothing changes the file while it is mapped.
+    let map = Arc::new(unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap());
+    let mapped = SegmentBytes::mapped(map.clone(), 128..128 + bytes.len()).unwrap();
+    let read = Segment::from_bytes(mapped, &DataType::Int64, 3000).unwrap();
+    drop(segment);
+    let mut out = vec![0i64; 3000];
+    read.decode_i64(0, &mut out);
+    assert!(out.iter().zip(0..).all(|(&x, i)| x == i * i));
+    assert!(SegmentBytes::mapped(map.clone(), 100..200).is_err() && SegmentBytes::mapped(map, 64..1 << 40).is_err());
 }
