@@ -1,1 +1,39 @@
-//! warpmill-plan
+//! The **pipeline program**: what both back ends execute, and its translator from DataFusion physical plans.
+//!
+//! - [`types`]: logical type + physical representation + proven value range of every expression;
+//! - [`expr`]: expressions with three-valued logic;
+//! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
+//! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
+//! - [`translate`]: DataFusion physical plan -> [`Program`].
+//!
+//! An operator has one meaning, defined here, and one implementation per back end.
+
+pub mod display;
+pub mod expr;
+pub mod program;
+pub mod translate;
+pub mod types;
+
+pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
+pub use program::{
+    AggregateExpr, AggregateFunction, BuildRows, Field, JoinKind, Operator, Pipeline, Probe, Program, PruneKey, Scan,
+    Sink, SinkId, SortKey, Source,
+};
+pub use types::{ColType, Phys};
+
+/// Why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[error("{operator}: {reason}")]
+pub struct Unsupported {
+    /// The DataFusion operator or expression.
+    pub operator: String,
+    /// What about it is not supported.
+    pub reason: String,
+}
+
+impl Unsupported {
+    /// An `Unsupported` from anything printable.
+    pub fn new(operator: impl ToString, reason: impl ToString) -> Self {
+        Self { operator: operator.to_string(), reason: reason.to_string() }
+    }
+}

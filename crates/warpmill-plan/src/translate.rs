@@ -1,0 +1,1 @@
+//! DataFusion physical plans into programs.

@@ -1,0 +1,1 @@
+//! Nothing but dependency features: see this crate's Cargo.toml.
