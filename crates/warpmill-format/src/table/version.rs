@@ -268,7 +268,7 @@ impl ColumnDictionary {
 
 /// Little-endian codes, strictly ascending and below `entries`.
 fn remap_from_bytes(bytes: &SegmentBytes, entries: usize) -> Result<Arc<[u32]>, &'static str> {
-    if bytes.len() % 4 != 0 {
+    if !bytes.len().is_multiple_of(4) {
         return Err("not a whole number of codes");
     }
     let codes: Arc<[u32]> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes"))).collect();

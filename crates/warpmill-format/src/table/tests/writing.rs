@@ -21,11 +21,11 @@ fn what_is_written_is_read() {
         let (_dir, tables) = homes(all.schema_ref());
         for table in tables {
             let written = append(&table, &[all.slice(0, count / 3), all.slice(count / 3, count - count / 3)]);
-            assert_holds(&written, &[all.clone()]);
+            assert_holds(&written, std::slice::from_ref(&all));
             assert_eq!(written.num_segments(), count.div_ceil(1024));
             let Some(path) = table.path() else { continue };
             let read = fresh(path);
-            assert_holds(&read, &[all.clone()]);
+            assert_holds(&read, std::slice::from_ref(&all));
             read.verify().unwrap();
             for c in 0..read.schema().fields().len() {
                 assert_eq!(read.column_stats(c), written.column_stats(c));
