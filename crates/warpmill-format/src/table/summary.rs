@@ -38,7 +38,7 @@ fn distinct<'a>(segments: impl Iterator<Item = &'a ColumnStats>, total: &ColumnS
     }
     let rows = (fullest.rows - fullest.nulls) as f64;
     let expected = |domain: f64, rows: f64| domain * (1.0 - (-rows / domain).exp());
-    let (mut low, mut high) = (least as f64, most as f64);
+    let (mut low, mut high) = (least as f64, (width as f64).clamp(least as f64, 1e15));
     if expected(high, rows) > least as f64 {
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
