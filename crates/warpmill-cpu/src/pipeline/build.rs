@@ -28,7 +28,9 @@ pub fn sink(sink: &PlanSink) -> Result<Box<dyn Sink>> {
             let types = fields.iter().map(|field| field.ty.phys).collect();
             Box::new(HashBuildSink::new(prepared, key_types, payload.clone(), types, *null_equals_null, *track_matches))
         }
-        PlanSink::Aggregate { groups, aggregates, fields } => Box::new(AggregateSink::new(groups, aggregates, fields)?),
+        PlanSink::Aggregate { groups, aggregates, fields } => {
+            Box::new(AggregateSink::new(groups, aggregates, fields, None)?)
+        }
         PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
         PlanSink::Collect { fields } => Box::new(CollectSink::new(fields)),
     })
