@@ -9,7 +9,7 @@ use super::value::{Value, map};
 use crate::context::{ExecError, Result, Worker};
 use crate::vector::Vector;
 
-mod bridge;
+pub(super) mod bridge;
 
 /// A conversion, chosen once.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ fn is_string(logical: &DataType) -> bool {
     matches!(logical, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-fn units_per_second(unit: TimeUnit) -> i128 {
+pub(super) fn units_per_second(unit: TimeUnit) -> i128 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

@@ -5,6 +5,7 @@
 //! - `value`: operands as columns or broadcast constants, truth values as bits;
 //! - `arith`, `compare`, `cast`: loops over slices, one per representation and operation;
 //! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
+//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists);
 //! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
 //! - `range`: predicates that a scan can decide on encoded values.
 
@@ -19,13 +20,18 @@ use crate::vector::Vector;
 
 mod arith;
 mod branch;
+mod call;
 mod cast;
 mod compare;
+mod dates;
 mod logic;
 mod lookup;
+mod math;
+mod members;
 mod node;
 mod prepare;
 mod range;
+mod text;
 mod value;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use warpmill_plan::{ColType, CompareOp, Phys};
 
 use super::arith::{self, Arith};
+use super::call::Compute;
 use super::cast::Cast;
 use super::lookup::{CodeStrings, Lookup};
 use super::value::{Bits, Value};
@@ -44,6 +45,7 @@ pub(super) enum Kind {
     NullIf(Box<Node>, Box<Node>),
     Cast(Cast, Box<Node>),
     Widen(Box<Node>),
+    Call(Box<dyn Compute>, Vec<Node>),
 }
 
 impl Node {
@@ -83,6 +85,10 @@ impl Node {
             }
             Kind::Cast(cast, input) => cast.eval(&input.eval(chunk, worker)?, worker),
             Kind::Widen(input) => Ok(super::cast::widen(self.phys(), input.eval(chunk, worker)?)),
+            Kind::Call(function, args) => {
+                let args = args.iter().map(|arg| arg.eval(chunk, worker)).collect::<Result<Vec<_>>>()?;
+                function.eval(&args, len, worker)
+            }
             Kind::Compare(..) | Kind::And(_) | Kind::Or(_) | Kind::Not(_) | Kind::IsNull(_) | Kind::IsNotNull(_) => {
                 Ok(Value::rows(self.bits(chunk, worker)?.into_vector()))
             }

@@ -5,10 +5,17 @@ use std::sync::Arc;
 use warpmill_plan::{ArithOp, ColType, Expr, ExprKind, Function, Phys, Scalar};
 
 use super::arith::Arith;
+use super::call::{Compute, Extreme};
 use super::cast::Cast;
+use super::dates::{AddInterval, Part, Trunc};
 use super::lookup::{CodeStrings, Lookup};
+use super::math::Math;
+use super::members::InList;
 use super::node::{Kind, Node};
-use super::value::Native;
+use super::text::Text;
+use super::text::like::Like;
+use super::text::regexp::Regexp;
+use super::value::{Native, Value};
 use crate::chunk::Chunk;
 use crate::context::{ExecError, Result, Worker};
 use crate::vector::Vector;
@@ -84,19 +91,86 @@ impl Prepare<'_> {
                 self.strings(input)?
             }
             ExprKind::Widen(input) => Kind::Widen(self.boxed(input)?),
-            ExprKind::Call { function, args } => self.call(*function, args)?,
-            ExprKind::InList { .. } | ExprKind::Like { .. } | ExprKind::AddInterval { .. } => {
-                return Err(ExecError::Unsupported(format!("{:?}", expr.kind)));
+            ExprKind::Call { function, args } => self.call(*function, args, &expr.ty)?,
+            ExprKind::InList { input, list, has_null, negated } => {
+                let constant = |value: &Scalar| Ok(Value::Const(Arc::new(self.literal(value, &input.ty)?)));
+                let constants = list.iter().map(constant).collect::<Result<Vec<_>>>()?;
+                let members = InList::new(list, constants, input.ty.phys, *has_null, *negated);
+                Kind::Call(Box::new(members), vec![self.node(input)?])
+            }
+            ExprKind::Like { input, pattern, escape, case_insensitive, negated } => {
+                let like = Like::new(pattern, *escape, *case_insensitive, *negated);
+                Kind::Call(Box::new(like), vec![self.string(input)?])
+            }
+            ExprKind::AddInterval { input, months, days, nanos } => {
+                let mut input = self.node(input)?;
+                if input.ty.logical != expr.ty.logical {
+                    input = self.converted(input, &expr.ty);
+                }
+                Kind::Call(Box::new(AddInterval::new(&expr.ty, *months, *days, *nanos)?), vec![input])
             }
         })
     }
 
-    fn call(&mut self, function: Function, args: &[Expr]) -> Result<Kind> {
-        Ok(match (function, args) {
-            (Function::Coalesce, args) => Kind::Coalesce(self.list(args)?),
-            (Function::NullIf, [value, other]) => Kind::NullIf(self.boxed(value)?, self.boxed(other)?),
-            _ => return Err(ExecError::Unsupported(format!("{function:?} of {} arguments", args.len()))),
-        })
+    /// `input` as a value of type `ty` (a date that becomes a timestamp).
+    fn converted(&self, input: Node, ty: &ColType) -> Node {
+        let cast = Cast::new(&input.ty, ty, false);
+        let (fallible, heavy) = (input.fallible || cast.fallible(), input.heavy);
+        Node { kind: Kind::Cast(cast, Box::new(input)), ty: ty.clone(), fallible, heavy }
+    }
+
+    /// An operand as a string, where the translator left dictionary codes.
+    fn string(&mut self, input: &Expr) -> Result<Node> {
+        if input.ty.phys == Phys::Code { self.node(&input.clone().widen(Phys::Str)) } else { self.node(input) }
+    }
+
+    fn call(&mut self, function: Function, args: &[Expr], ty: &ColType) -> Result<Kind> {
+        let wrong = || ExecError::Unsupported(format!("{function:?} of {} arguments", args.len()));
+        let first = args.first().ok_or_else(wrong)?;
+        let compute: Box<dyn Compute> = match function {
+            Function::Coalesce => return Ok(Kind::Coalesce(self.list(args)?)),
+            Function::NullIf => {
+                let [value, other] = args else { return Err(wrong()) };
+                return Ok(Kind::NullIf(self.boxed(value)?, self.boxed(other)?));
+            }
+            Function::Greatest | Function::Least => Box::new(Extreme { greatest: function == Function::Greatest }),
+            Function::DatePart | Function::DateTrunc => {
+                let [field, input] = args else { return Err(wrong()) };
+                let ExprKind::Literal(Scalar::Str(field)) = &field.kind else {
+                    return Err(ExecError::Unsupported(format!("{function:?} of a field that is not a literal")));
+                };
+                let compute: Box<dyn Compute> = match function {
+                    Function::DatePart => Box::new(Part::new(field, &input.ty, ty)?),
+                    _ => Box::new(Trunc::new(field, &input.ty.logical, ty)?),
+                };
+                return Ok(Kind::Call(compute, vec![self.node(input)?]));
+            }
+            Function::Abs
+            | Function::Sign
+            | Function::Round
+            | Function::Floor
+            | Function::Ceil
+            | Function::Trunc
+            | Function::Sqrt
+            | Function::Power
+            | Function::Exp
+            | Function::Ln
+            | Function::Log10 => Box::new(Math::new(function, &first.ty, ty)),
+            Function::RegexpLike | Function::RegexpReplace => {
+                let literal = |arg: &Expr| match &arg.kind {
+                    ExprKind::Literal(Scalar::Str(value)) => Some(value.clone()),
+                    _ => None,
+                };
+                let constants: Option<Vec<_>> = args[1..].iter().map(literal).collect();
+                let constants = constants.filter(|c| !c.is_empty());
+                let constants: Option<Vec<&str>> = constants.as_ref().map(|c| c.iter().map(|s| &**s).collect());
+                Box::new(Regexp::new(function, constants.as_deref()))
+            }
+            _ => Box::new(Text { function, phys: ty.phys }),
+        };
+        let strings = !matches!(function, Function::Greatest | Function::Least);
+        let args = args.iter().map(|arg| if strings { self.string(arg) } else { self.node(arg) });
+        Ok(Kind::Call(compute, args.collect::<Result<_>>()?))
     }
 
     fn cast(&mut self, input: &Expr, ty: &ColType, try_cast: bool) -> Result<Kind> {
@@ -139,7 +213,7 @@ impl Kind {
             Kind::Arith(_, left, right) | Kind::Compare(_, left, right) | Kind::NullIf(left, right) => {
                 vec![left, right]
             }
-            Kind::And(list) | Kind::Or(list) | Kind::Coalesce(list) => list.iter().collect(),
+            Kind::And(list) | Kind::Or(list) | Kind::Coalesce(list) | Kind::Call(_, list) => list.iter().collect(),
             Kind::CodeStrings(_, input)
             | Kind::Negate(_, input)
             | Kind::Not(input)
@@ -161,6 +235,7 @@ impl Kind {
             }
             Kind::Negate(checked, _) => *checked && ty.phys.is_int(),
             Kind::Cast(cast, _) => cast.fallible(),
+            Kind::Call(function, _) => function.fallible(),
             _ => false,
         }
     }
@@ -171,6 +246,7 @@ impl Kind {
             Kind::Compare(_, left, _) => left.phys() == Phys::Str,
             Kind::Arith(arith, ..) => matches!(arith.op, ArithOp::Div | ArithOp::Mod),
             Kind::Cast(..) | Kind::Case(..) => true,
+            Kind::Call(function, _) => function.heavy(),
             _ => false,
         }
     }

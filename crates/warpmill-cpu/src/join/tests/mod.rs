@@ -1,0 +1,1 @@
+//! Every kind of join against a nested loop.
