@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_plan::program::{JoinKind, Probe};
+use warpmill_plan::{Expr, JoinKind, Probe};
 
 use super::output::{Joined, Output};
 use super::pairs::{Enumerate, Pairs};
@@ -42,26 +42,29 @@ struct Residual {
     condition: PreparedExpr,
 }
 
+impl Residual {
+    fn new(condition: &Expr) -> Result<Self> {
+        let mut columns = vec![];
+        condition.visit_columns(&mut |column| columns.push(column));
+        columns.sort_unstable();
+        columns.dedup();
+        let mut condition = condition.clone();
+        condition.remap_columns(&|column| columns.binary_search(&column).expect("a column that it reads"));
+        Ok(Self { columns: Output { columns }, condition: PreparedExpr::new(&condition)? })
+    }
+}
+
 impl ProbeOperator {
     /// The operator for `probe` over the finished build that it names.
     pub fn new(probe: &Probe, table: Arc<HashTable>) -> Result<Self> {
         if probe.null_aware && table.null_equals_null {
             return Err(ExecError::Unsupported("NOT IN where NULL equals NULL".into()));
         }
-        let residual = probe.residual.as_ref().map(|condition| {
-            let mut columns = vec![];
-            condition.visit_columns(&mut |column| columns.push(column));
-            columns.sort_unstable();
-            columns.dedup();
-            let mut condition = condition.clone();
-            condition.remap_columns(&|column| columns.binary_search(&column).expect("a column that it reads"));
-            Ok(Residual { columns: Output { columns }, condition: PreparedExpr::new(&condition)? })
-        });
         let spec = Spec {
             table,
             kind: probe.kind,
             keys: probe.keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?,
-            residual: residual.transpose()?,
+            residual: probe.residual.as_ref().map(Residual::new).transpose()?,
             null_aware: probe.null_aware,
             output: Output { columns: probe.output.clone() },
         };

@@ -75,8 +75,7 @@ impl Slots {
         }
         let mut slots = vec![Slot::default(); base];
         let mut slot_of = vec![0u32; rows.len()];
-        let regions = regions(&mut slots, &parts, &bounds, &rows, &mut slot_of);
-        let unique = regions
+        let unique = regions(&mut slots, &parts, &bounds, &rows, &mut slot_of)
             .into_par_iter()
             .map(|(region, rows, slot_of)| insert(region, rows, slot_of, tags, &hash, &equal))
             .reduce(|| true, |a, b| a && b);
@@ -84,7 +83,8 @@ impl Slots {
             let mut order = vec![0u32; rows.len()];
             let mut rest = order.as_mut_slice();
             let mut tasks = Vec::with_capacity(parts.len());
-            for (region, bound) in regions(&mut slots, &parts, &bounds, &rows, &mut slot_of).into_iter().zip(bounds.windows(2)) {
+            let regions = regions(&mut slots, &parts, &bounds, &rows, &mut slot_of);
+            for (region, bound) in regions.into_iter().zip(bounds.windows(2)) {
                 let (own, others) = rest.split_at_mut(bound[1] - bound[0]);
                 rest = others;
                 tasks.push((region, bound[0] as u32, own));
