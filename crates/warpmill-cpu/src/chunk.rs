@@ -184,8 +184,35 @@ impl Chunk {
         chunk
     }
 
+    /// The same rows with other columns: `Err(i)` is column `i` of this chunk, `Ok` a dense vector of [`Chunk::len`] rows.
+    pub fn rebuild(&self, columns: impl Iterator<Item = std::result::Result<Arc<Vector>, usize>>) -> Chunk {
+        let mut chunk = Chunk {
+            len: self.len,
+            columns: vec![],
+            groups: self.groups.clone(),
+            dense: vec![],
+            sequence: self.sequence,
+        };
+        chunk.groups.push(Selection::Range { start: 0 });
+        for column in columns {
+            match column {
+                Err(i) => {
+                    chunk.columns.push(self.columns[i].clone());
+                    chunk.dense.push(self.dense[i].clone());
+                }
+                Ok(vector) => {
+                    debug_assert_eq!(vector.len(), self.len);
+                    chunk.dense.push(OnceCell::from(vector.clone()));
+                    chunk.columns.push(Column { values: Values::Vector(vector), group: self.groups.len() });
+                }
+            }
+        }
+        chunk.drop_unused_groups();
+        chunk
+    }
+
     /// All columns as dense vectors.
-    pub fn into_dense(&self) -> Vec<Arc<Vector>> {
+    pub fn to_dense(&self) -> Vec<Arc<Vector>> {
         (0..self.columns.len()).map(|i| self.dense(i).clone()).collect()
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_format::{FormatError, StrView};
 
@@ -80,13 +81,22 @@ pub struct QueryContext {
     /// Whether to stop.
     pub cancel: CancelToken,
     used: AtomicUsize,
+    peak: AtomicUsize,
     arenas: Mutex<Vec<StringArena>>,
+    batches: Mutex<Vec<RecordBatch>>,
 }
 
 impl QueryContext {
     /// A context with the given settings.
     pub fn new(settings: Settings, cancel: CancelToken) -> Self {
-        Self { settings, cancel, used: AtomicUsize::new(0), arenas: Mutex::default() }
+        Self {
+            settings,
+            cancel,
+            used: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            arenas: Mutex::default(),
+            batches: Mutex::default(),
+        }
     }
 
     /// Accounts for `bytes` more memory held by `operator` until the query ends (or [`QueryContext::release`]).
@@ -97,12 +107,18 @@ impl QueryContext {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
             return Err(ExecError::OutOfMemory { operator, requested: bytes, used, limit });
         }
+        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
         Ok(())
     }
 
     /// Gives back `bytes` of an earlier reservation.
     pub fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The most bytes accounted for at any time.
+    pub fn memory_peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
     }
 
     /// Bytes accounted for at present.
@@ -113,6 +129,11 @@ impl QueryContext {
     /// Keeps a worker's strings alive until the query ends.
     pub fn keep(&self, arena: StringArena) {
         self.arenas.lock().push(arena);
+    }
+
+    /// Keeps an input batch, into which string views point, alive until the query ends.
+    pub fn keep_batch(&self, batch: RecordBatch) {
+        self.batches.lock().push(batch);
     }
 }
 

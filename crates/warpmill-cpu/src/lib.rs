@@ -4,7 +4,7 @@
 //!   (chunk compaction paper, section 5): filters and joins never copy values, they compose selections;
 //! - [`scan`]: chunks from encoded segments, decoded late; predicates on encoded values; pruning;
 //! - [`expr`]: expressions over chunks, evaluated once per dictionary entry where that suffices;
-//! - [`operator`]: the interfaces of streaming operators and sinks, and the simple operators;
+//! - [`operator`]: the interfaces of streaming operators and sinks; [`stream`]: filter, project, limit;
 //! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
 //! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
@@ -21,6 +21,7 @@ pub mod expr;
 pub mod join;
 pub mod operator;
 pub mod pipeline;
+pub mod profile;
 pub mod scan;
 pub mod sort;
 pub mod vector;

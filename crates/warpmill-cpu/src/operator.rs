@@ -1,4 +1,4 @@
-//! Interfaces of streaming operators and sinks, and the simple operators.
+//! Interfaces of streaming operators and sinks.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -80,14 +80,49 @@ pub(super) fn encode(array: &ArrayRef, dictionary: Option<&Dictionary>, forced: 
             (Kind::Integers, encoding)
         }
     };
+    finish((kind, encoding), array.len(), nulls.as_ref(), &stats, values, array.data_type())
+}
+
+/// Lays out statistics, validity and values, and reads the result back as a segment.
+fn finish(
+    (kind, encoding): (Kind, Encoding),
+    rows: usize,
+    nulls: Option<&NullBuffer>,
+    stats: &ColumnStats,
+    values: SectionWriter,
+    data_type: &DataType,
+) -> Result<Segment> {
     let mut sections = SectionWriter::default();
-    sections.push(&write_stats(&stats));
-    if let Some(nulls) = &nulls {
-        sections.push(&nulls.inner().bit_chunks().iter_padded().take(array.len().div_ceil(64)).collect::<Vec<u64>>());
+    sections.push(&write_stats(stats));
+    if let Some(nulls) = nulls {
+        sections.push(&nulls.inner().bit_chunks().iter_padded().take(rows.div_ceil(64)).collect::<Vec<u64>>());
     }
     sections.append(values);
-    let header = Header { encoding: encoding as u8, kind: kind as u8, rows, nulls: stats.nulls as u32 };
-    read(sections.finish(header), array.data_type(), array.len())
+    let header = Header { encoding: encoding as u8, kind: kind as u8, rows: rows as u32, nulls: stats.nulls as u32 };
+    read(sections.finish(header), data_type, rows)
+}
+
+/// A segment of `codes`, each an entry of `dictionary` unless its row is null.
+pub(super) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary: &Dictionary) -> Result<Segment> {
+    let nulls = nulls.filter(|n| n.null_count() > 0);
+    let mut stats = ColumnStats { rows: codes.len() as u64, ..Default::default() };
+    stats.nulls = nulls.map_or(0, |n| n.null_count() as u64);
+    let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
+    let codes: Vec<i64> = codes.iter().map(|&code| code.into()).collect();
+    let mut bytes = 0;
+    for (_, &code) in codes.iter().enumerate().filter(|&(row, _)| valid(row)) {
+        if code as usize >= dictionary.len() {
+            return Err(schema(format!("code {code} of a dictionary of {} entries", dictionary.len())));
+        }
+        bytes += dictionary.get(code as u32).len() as u64;
+    }
+    stats.plain_bytes = bytes + 4 * stats.rows;
+    let mut values = SectionWriter::default();
+    let encoding = encode_integers(&codes, nulls, (4, false), None, &mut stats, &mut values)?;
+    if let Some((min, max)) = stats.int_range() {
+        (stats.min, stats.max) = string_bounds([min, max].map(|code| dictionary.get(code as u32)).into_iter());
+    }
+    finish((Kind::Codes, encoding), codes.len(), nulls, &stats, values, &DataType::Utf8)
 }
 
 fn plain_only(data_type: &DataType, forced: Option<Encoding>) -> Result<Encoding> {

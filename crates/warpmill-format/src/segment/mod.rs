@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 
 use crate::encoding::column::{Integers, Scratch};
@@ -97,6 +98,11 @@ impl Segment {
     /// cannot hold. The caller knows the column's name; here it is empty.
     pub fn encode(array: &ArrayRef, dictionary: Option<&Arc<Dictionary>>, forced: Option<Encoding>) -> Result<Self> {
         encode::encode(array, dictionary.map(|d| &**d), forced)
+    }
+
+    /// Encodes strings given as codes of `dictionary`; the codes of null rows are ignored.
+    pub(crate) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary: &Dictionary) -> Result<Self> {
+        encode::encode_codes(codes, nulls, dictionary)
     }
 
     /// The segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is
