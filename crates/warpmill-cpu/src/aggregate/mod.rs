@@ -15,7 +15,7 @@ mod output;
 mod plan;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::any::Any;
 use std::sync::Arc;
