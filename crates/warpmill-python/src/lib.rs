@@ -1,1 +1,27 @@
-//! warpmill-python
+//! The native half of the Python package `warpmill`: sessions, results and benchmark data, as the module
+//! `warpmill._warpmill`. What users see (types, docstrings, the command line) is the Python half, `python/warpmill`.
+//!
+//! Everything that may take long runs on a thread of its own with the interpreter lock released ([`run`]), so that
+//! Ctrl-C cancels it and other Python threads go on.
+
+mod bench;
+mod errors;
+mod params;
+mod result;
+mod run;
+mod session;
+mod values;
+mod write;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<session::PySession>()?;
+    module.add_class::<result::PyQueryResult>()?;
+    module.add_function(wrap_pyfunction!(bench::queries, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::tables, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::generate_parquet, module)?)?;
+    errors::register(module)
+}

@@ -1,0 +1,59 @@
+# `make help` lists the targets. Everything is made in this folder: .venv (Python), target (Rust), data (benchmarks).
+
+PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+SF ?= 1
+THREADS ?=
+
+# The interpreter that PyO3 is configured for: one for every cargo command, so that nothing is built twice.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+
+RUST_SOURCES := $(shell find crates queries -name '*.rs' -o -name '*.toml' -o -name '*.sql') Cargo.toml Cargo.lock
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: none was found" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip 'maturin>=1.16,<2'
+
+# Built again when a Rust source, the package's description or the venv is newer.
+$(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --extras bench,dev
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/.installed ## Build the engine; make .venv with the package, its bench and dev extras
+
+.PHONY: demo
+demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, compression, one EXPLAIN
+	$(BIN)/python -m warpmill.bench.demo --sf $(SF)
+
+.PHONY: test
+test: install ## All tests: Rust, then Python
+	cargo test --release --workspace --exclude warpmill-python
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are errors
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: bench
+bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=all)
+	$(BIN)/warpmill bench tpch --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/tpch.json
+	$(BIN)/warpmill bench ssb --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/ssb.json
+
+.PHONY: clean
+clean: ## Remove .venv, built files and benchmark data
+	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so
+	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

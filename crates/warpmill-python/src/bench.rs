@@ -1,0 +1,77 @@
+//! Benchmark suites: queries, and data for the peers.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parquet::arrow::ArrowWriter;
+use pyo3::prelude::*;
+use warpmill_datagen::{DatagenError, Suite, expected_rows, schema, stream};
+
+use crate::errors::{Error, IOError, InterruptError};
+use crate::run::{Reporter, run};
+use crate::write::{parquet_properties, partial_name};
+
+pub(crate) fn datagen_error(error: DatagenError) -> PyErr {
+    Error::new_err(error.to_string())
+}
+
+/// (name, SQL text) of every query of a suite.
+#[pyfunction]
+pub(crate) fn queries(suite: &str) -> PyResult<Vec<(&'static str, &'static str)>> {
+    let suite: Suite = suite.parse().map_err(datagen_error)?;
+    Ok(warpmill_datagen::queries(suite).iter().map(|query| (query.name, query.sql)).collect())
+}
+
+/// The table names of a suite.
+#[pyfunction]
+pub(crate) fn tables(suite: &str) -> PyResult<Vec<&'static str>> {
+    let suite: Suite = suite.parse().map_err(datagen_error)?;
+    Ok(warpmill_datagen::tables(suite).to_vec())
+}
+
+/// Writes one benchmark table as a Parquet file; the name appears when the file is complete.
+#[pyfunction]
+#[pyo3(signature = (suite, table, sf, path, threads, progress_callback=None))]
+pub(crate) fn generate_parquet(
+    py: Python<'_>,
+    suite: &str,
+    table: &str,
+    sf: f64,
+    path: PathBuf,
+    threads: usize,
+    progress_callback: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let suite: Suite = suite.parse().map_err(datagen_error)?;
+    let reporter = Reporter::new(progress_callback);
+    let total = expected_rows(suite, table, sf).map_err(datagen_error)?;
+    reporter.progress.total.store(total, Ordering::Relaxed);
+    let schema = schema(suite, table).map_err(datagen_error)?;
+    let batches = stream(suite, table, sf, threads).map_err(datagen_error)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (counters, stopped) = (Arc::clone(&reporter.progress), Arc::clone(&stop));
+    run(
+        py,
+        &reporter,
+        || stop.store(true, Ordering::Relaxed),
+        move || -> PyResult<()> {
+            let failed =
+                |error: &dyn std::fmt::Display| IOError::new_err(format!("cannot write {}: {error}", path.display()));
+            let partial = partial_name(&path);
+            let file = File::create(&partial).map_err(|error| failed(&error))?;
+            let mut writer =
+                ArrowWriter::try_new(file, schema, Some(parquet_properties())).map_err(|error| failed(&error))?;
+            for batch in batches {
+                if stopped.load(Ordering::Relaxed) {
+                    let _ = fs::remove_file(&partial);
+                    return Err(InterruptError::new_err("cancelled"));
+                }
+                writer.write(&batch).map_err(|error| failed(&error))?;
+                counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+            }
+            writer.close().map_err(|error| failed(&error))?;
+            fs::rename(&partial, &path).map_err(|error| failed(&error))
+        },
+    )
+}

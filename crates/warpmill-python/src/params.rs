@@ -1,0 +1,155 @@
+//! Query parameters: `?`, `$1` and `$name` placeholders, and Python values as SQL values.
+
+use std::collections::HashMap;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use warpmill::ScalarValue;
+
+use crate::errors::BinderError;
+
+/// The SQL text with `$1`, `$2`, ... only, and the values in that order.
+pub(crate) fn bind(sql: &str, params: &Bound<'_, PyAny>) -> PyResult<(String, Vec<ScalarValue>)> {
+    let mut values = Vec::new();
+    let mut names = HashMap::new();
+    if let Ok(dict) = params.cast::<PyDict>() {
+        for (name, value) in dict.iter() {
+            let name: String = name.extract()?;
+            values.push(scalar(&value)?);
+            names.insert(name.trim_start_matches('$').to_owned(), values.len());
+        }
+    } else {
+        for value in params.try_iter()? {
+            values.push(scalar(&value?)?);
+        }
+    }
+    let named = params.cast::<PyDict>().is_ok();
+    let (sql, used) = number_placeholders(sql, |placeholder, position| match placeholder {
+        "" if named => Err("? needs a sequence of parameters, not a dict".to_owned()),
+        "" => Ok(position),
+        name => match name.parse() {
+            Ok(number) if !named => Ok(number),
+            _ => names.get(name).copied().ok_or_else(|| format!("no value for parameter ${name}")),
+        },
+    })
+    .map_err(BinderError::new_err)?;
+    if used > values.len() || (!named && used < values.len()) {
+        let given = values.len();
+        return Err(BinderError::new_err(format!("the query has {used} parameters, {given} values were given")));
+    }
+    Ok((sql, values))
+}
+
+/// Replaces each placeholder (`?` comes as "", with its position from 1) by `$n`; returns the largest n too.
+/// Strings, quoted names and comments are left alone.
+fn number_placeholders(
+    sql: &str,
+    number: impl Fn(&str, usize) -> Result<usize, String>,
+) -> Result<(String, usize), String> {
+    let (mut out, mut rest) = (String::with_capacity(sql.len()), sql);
+    let (mut marks, mut largest) = (0, 0);
+    while let Some(at) = rest.find(['\'', '"', '-', '/', '?', '$']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let skip = opaque(rest);
+        if skip > 0 {
+            out.push_str(&rest[..skip]);
+            rest = &rest[skip..];
+            continue;
+        }
+        let mark = rest.starts_with('?');
+        let name_end = rest[1..].find(|c: char| !c.is_alphanumeric() && c != '_').map_or(rest.len(), |end| end + 1);
+        let name = if mark { "" } else { &rest[1..name_end] };
+        if mark || (rest.starts_with('$') && !name.is_empty()) {
+            marks += usize::from(mark);
+            let n = number(name, marks)?;
+            largest = largest.max(n);
+            out.push_str(&format!("${n}"));
+            rest = &rest[1 + name.len()..];
+        } else {
+            out.push_str(&rest[..1]);
+            rest = &rest[1..];
+        }
+    }
+    out.push_str(rest);
+    Ok((out, largest))
+}
+
+/// Length of the string, quoted name or comment that `text` starts with, or 0.
+fn opaque(text: &str) -> usize {
+    let until = |open: usize, close: &str| text[open..].find(close).map_or(text.len(), |end| open + end + close.len());
+    match text.as_bytes() {
+        // A doubled quote ends one string and begins the next: no special case.
+        [b'\'', ..] => until(1, "'"),
+        [b'"', ..] => until(1, "\""),
+        [b'-', b'-', ..] => until(2, "\n"),
+        [b'/', b'*', ..] => until(2, "*/"),
+        _ => 0,
+    }
+}
+
+/// A Python value as an SQL value of the closest type.
+fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    if value.is_none() {
+        return Ok(ScalarValue::Null);
+    }
+    if let Ok(value) = value.cast::<PyBool>() {
+        return Ok(ScalarValue::Boolean(Some(value.is_true())));
+    }
+    if value.is_instance_of::<PyInt>() {
+        return Ok(ScalarValue::Int64(Some(value.extract()?)));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(ScalarValue::Float64(Some(value.extract()?)));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(ScalarValue::Utf8(Some(value.extract()?)));
+    }
+    if let Ok(value) = value.cast::<PyBytes>() {
+        return Ok(ScalarValue::Binary(Some(value.as_bytes().to_vec())));
+    }
+    let kind = value.get_type().name()?.to_string();
+    match kind.as_str() {
+        "Decimal" => decimal(value),
+        "date" => Ok(ScalarValue::Date32(Some(days(value)?))),
+        "datetime" | "Timestamp" => timestamp(value),
+        // NumPy scalars say what they are by item().
+        _ if value.hasattr("item")? => scalar(&value.call_method0("item")?),
+        _ => Err(PyTypeError::new_err(format!("a value of type {kind} cannot be a query parameter"))),
+    }
+}
+
+fn decimal(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    let text: String = value.call_method1("__format__", ("f",))?.extract()?;
+    let digits: String = text.chars().filter(|c| *c != '.').collect();
+    let scale = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let too_long = || BinderError::new_err(format!("decimal parameter {text} has more than 38 digits"));
+    let unscaled: i128 = digits.parse().map_err(|_| too_long())?;
+    let precision = digits.trim_start_matches('-').trim_start_matches('0').len().max(scale).max(1);
+    if precision > 38 {
+        return Err(too_long());
+    }
+    Ok(ScalarValue::Decimal128(Some(unscaled), precision as u8, scale as i8))
+}
+
+/// Days since 1970-01-01 of a `datetime.date`.
+fn days(value: &Bound<'_, PyAny>) -> PyResult<i32> {
+    let ordinal: i32 = value.call_method0("toordinal")?.extract()?;
+    Ok(ordinal - crate::values::EPOCH_ORDINAL)
+}
+
+/// Microseconds since the epoch; with a time zone, the instant in UTC.
+fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    let zone = value.getattr("tzinfo")?;
+    let utc = if zone.is_none() {
+        value.clone()
+    } else {
+        let utc = value.py().import("datetime")?.getattr("timezone")?.getattr("utc")?;
+        value.call_method1("astimezone", (utc,))?
+    };
+    let part = |name: &str| -> PyResult<i64> { utc.getattr(name)?.extract() };
+    let seconds = i64::from(days(&utc)?) * 86_400 + part("hour")? * 3600 + part("minute")? * 60 + part("second")?;
+    let zone = (!zone.is_none()).then(|| "UTC".into());
+    Ok(ScalarValue::TimestampMicrosecond(Some(seconds * 1_000_000 + part("microsecond")?), zone))
+}

@@ -1,0 +1,109 @@
+//! A finished query: its rows, and how it ran.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StructArray};
+use arrow::datatypes::{Field, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
+use pyo3_arrow::error::PyArrowResult;
+use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
+use warpmill::QueryResult;
+
+use crate::errors::Error;
+use crate::values;
+use crate::write::{self, Format};
+
+/// Rows in Arrow batches; exports them without a copy through the Arrow C stream interface.
+#[pyclass(name = "QueryResult", module = "warpmill._warpmill", frozen)]
+pub(crate) struct PyQueryResult {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    profile: Option<String>,
+}
+
+impl PyQueryResult {
+    pub(crate) fn new(result: QueryResult) -> PyResult<Self> {
+        let json = |profile| serde_json::to_string(profile).map_err(|error| Error::new_err(error.to_string()));
+        let profile = result.profile.as_deref().map(json).transpose()?;
+        Ok(Self { schema: result.schema, batches: result.batches, profile })
+    }
+}
+
+#[pymethods]
+impl PyQueryResult {
+    /// Column names.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Column types, in Arrow's words.
+    #[getter]
+    fn types(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.data_type().to_string()).collect()
+    }
+
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// How the query ran, as JSON.
+    #[getter]
+    fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// At most `count` rows from row `offset` on.
+    fn rows<'py>(&self, py: Python<'py>, offset: usize, count: usize) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let (mut skip, mut left) = (offset, count);
+        let mut rows = Vec::new();
+        for batch in &self.batches {
+            let start = skip.min(batch.num_rows());
+            let take = left.min(batch.num_rows() - start);
+            rows.extend(values::rows(py, batch, start, take)?);
+            skip -= start;
+            left -= take;
+        }
+        Ok(rows)
+    }
+
+    /// The rows as CSV, JSON (one object a line) or Parquet: written to `path`, else returned.
+    #[pyo3(signature = (kind, path=None))]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        path: Option<PathBuf>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let format: Format = kind.parse()?;
+        match path {
+            Some(path) => {
+                py.detach(|| write::to_file(&self.schema, &self.batches, format, &path))?;
+                Ok(None)
+            }
+            None => {
+                let bytes = py.detach(|| write::to_bytes(&self.schema, &self.batches, format))?;
+                Ok(Some(PyBytes::new(py, &bytes)))
+            }
+        }
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        to_schema_pycapsule(py, self.schema.as_ref())
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+        let field =
+            Field::new_struct("", self.schema.fields().clone(), false).with_metadata(self.schema.metadata().clone());
+        let arrays = self.batches.clone().into_iter().map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
+        to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field.into())), requested_schema)
+    }
+}

@@ -1,0 +1,205 @@
+//! `Session`: what a Python connection talks to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3_arrow::input::AnyRecordBatch;
+use warpmill::{Progress, ProgressFn, Session, WriteOptions};
+use warpmill_datagen::{Suite, expected_rows, schema, stream};
+
+use crate::bench::datagen_error;
+use crate::errors::EngineError;
+use crate::params;
+use crate::result::PyQueryResult;
+use crate::run::{Reporter, run};
+use crate::values::arrow_error;
+
+/// A session of the engine; safe to use from several threads.
+#[pyclass(name = "Session", module = "warpmill._warpmill", frozen)]
+pub(crate) struct PySession {
+    session: Session,
+}
+
+impl PySession {
+    /// Runs `work` with Ctrl-C bound to this session's cancellation.
+    fn run<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        reporter: &Reporter,
+        work: impl FnOnce(&Session) -> Result<T, EngineError> + Send + 'static,
+    ) -> PyResult<T> {
+        let (session, handle) = (self.session.clone(), self.session.cancel_handle());
+        run(py, reporter, || handle.cancel(), move || work(&session))
+    }
+}
+
+/// The engine's progress events as counters of `reporter`.
+fn progress(reporter: &Reporter) -> Option<ProgressFn> {
+    let counters = Arc::clone(&reporter.progress);
+    Some(Arc::new(move |progress: Progress| {
+        counters.done.store(progress.rows, Ordering::Relaxed);
+        if let Some(total) = progress.total {
+            counters.total.store(total, Ordering::Relaxed);
+        }
+    }))
+}
+
+#[pymethods]
+impl PySession {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        database: Option<PathBuf>,
+        threads: Option<usize>,
+        memory_limit: Option<usize>,
+        settings: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        py.detach(|| {
+            let mut builder = Session::builder();
+            if let Some(path) = database {
+                builder = builder.database(path);
+            }
+            if let Some(threads) = threads {
+                builder = builder.threads(threads);
+            }
+            if let Some(bytes) = memory_limit {
+                builder = builder.memory_limit(bytes);
+            }
+            for (key, value) in &settings {
+                builder = builder.set(key, value);
+            }
+            Ok(Self { session: builder.build().map_err(EngineError)? })
+        })
+    }
+
+    /// Runs one statement to its end. `params`: None, a sequence, or a dict.
+    fn execute(&self, py: Python<'_>, sql: String, params: &Bound<'_, PyAny>) -> PyResult<PyQueryResult> {
+        let (sql, params) = if params.is_none() { (sql, Vec::new()) } else { params::bind(&sql, params)? };
+        let result = self.run(py, &Reporter::new(None), move |session| Ok(session.execute(&sql, &params)?))?;
+        PyQueryResult::new(result)
+    }
+
+    fn explain(&self, py: Python<'_>, sql: String, analyze: bool) -> PyResult<String> {
+        self.run(py, &Reporter::new(None), move |session| Ok(session.explain(&sql, analyze)?))
+    }
+
+    /// Makes an Arrow object a table, without a copy where its types are the engine's.
+    fn register(&self, name: &str, data: AnyRecordBatch) -> PyResult<()> {
+        let reader = data.into_reader()?;
+        let schema = reader.schema();
+        let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().map_err(arrow_error)?;
+        self.session.register_batches(name, schema, batches).map_err(|error| EngineError(error).into())
+    }
+
+    fn register_parquet(&self, py: Python<'_>, name: String, path: String) -> PyResult<()> {
+        self.run(py, &Reporter::new(None), move |session| Ok(session.register_parquet(&name, &path)?))
+    }
+
+    fn register_csv(&self, py: Python<'_>, name: String, path: String) -> PyResult<()> {
+        self.run(py, &Reporter::new(None), move |session| Ok(session.register_csv(&name, &path)?))
+    }
+
+    fn deregister(&self, name: &str) -> PyResult<()> {
+        self.session.deregister(name).map_err(|error| EngineError(error).into())
+    }
+
+    /// Writes an Arrow object into a table; `progress(rows, total)` is called from time to time.
+    #[pyo3(signature = (name, data, sort_by, replace, progress_callback=None))]
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        name: String,
+        data: AnyRecordBatch,
+        sort_by: Vec<String>,
+        replace: bool,
+        progress_callback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let reporter = Reporter::new(progress_callback);
+        let (reader, progress) = (data.into_reader()?, progress(&reporter));
+        self.run(py, &reporter, move |session| {
+            let options = WriteOptions { sort_by, ..WriteOptions::default() };
+            let schema = reader.schema();
+            let batches = reader.map(|batch| batch.map_err(|error| warpmill::Error::Other(error.to_string())));
+            Ok(session.create_table(&name, schema, batches, options, replace, progress)?)
+        })
+    }
+
+    /// Reads Parquet or CSV files into a table.
+    #[pyo3(signature = (source, table, sort_by, progress_callback=None))]
+    fn import_files(
+        &self,
+        py: Python<'_>,
+        source: String,
+        table: String,
+        sort_by: Vec<String>,
+        progress_callback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let reporter = Reporter::new(progress_callback);
+        let progress = progress(&reporter);
+        self.run(py, &reporter, move |session| {
+            let options = WriteOptions { sort_by, ..WriteOptions::default() };
+            Ok(session.import(&source, &table, options, progress)?)
+        })
+    }
+
+    /// Generates a benchmark table into the session's database.
+    #[pyo3(signature = (suite, table, sf, threads, progress_callback=None))]
+    fn generate(
+        &self,
+        py: Python<'_>,
+        suite: &str,
+        table: String,
+        sf: f64,
+        threads: usize,
+        progress_callback: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let suite: Suite = suite.parse().map_err(datagen_error)?;
+        let reporter = Reporter::new(progress_callback);
+        let total = expected_rows(suite, &table, sf).map_err(datagen_error)?;
+        let schema = schema(suite, &table).map_err(datagen_error)?;
+        let batches = stream(suite, &table, sf, threads).map_err(datagen_error)?;
+        reporter.progress.total.store(total, Ordering::Relaxed);
+        let counters = Arc::clone(&reporter.progress);
+        self.run(py, &reporter, move |session| {
+            let counted = batches.map(move |batch| {
+                counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                Ok(batch)
+            });
+            Ok(session.create_table(&table, schema, counted, WriteOptions::default(), true, None)?)
+        })
+    }
+
+    /// One dict per table.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let tables = self.session.tables().map_err(EngineError)?;
+        tables
+            .into_iter()
+            .map(|table| {
+                let dict = PyDict::new(py);
+                dict.set_item("name", table.name)?;
+                dict.set_item("kind", table.kind)?;
+                dict.set_item("rows", table.rows)?;
+                dict.set_item("stored_bytes", table.stored_bytes)?;
+                dict.set_item("plain_bytes", table.plain_bytes)?;
+                Ok(dict)
+            })
+            .collect()
+    }
+
+    fn set(&self, key: &str, value: &str) -> PyResult<()> {
+        self.session.set(key, value).map_err(|error| EngineError(error).into())
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        self.session.settings()
+    }
+
+    /// Stops what the session runs on other threads.
+    fn interrupt(&self) {
+        self.session.cancel_handle().cancel();
+    }
+}

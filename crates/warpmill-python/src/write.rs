@@ -1,0 +1,105 @@
+//! Query results as files: CSV, JSON lines, Parquet.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::str::FromStr;
+
+use arrow::array::RecordBatch;
+use arrow::csv::WriterBuilder;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::json::LineDelimitedWriter;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors::IOError;
+use crate::values::arrow_error;
+
+/// A file format that results are written in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Format {
+    Csv,
+    Json,
+    Parquet,
+}
+
+impl FromStr for Format {
+    type Err = PyErr;
+
+    fn from_str(name: &str) -> PyResult<Self> {
+        match name {
+            "csv" => Ok(Self::Csv),
+            "json" => Ok(Self::Json),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(PyValueError::new_err(format!("unknown format '{name}': csv, json or parquet"))),
+        }
+    }
+}
+
+/// How Parquet files are written, those for peers of a benchmark included.
+pub(crate) fn parquet_properties() -> WriterProperties {
+    let level = ZstdLevel::try_new(1).expect("1 is a level of Zstd");
+    WriterProperties::builder().set_compression(Compression::ZSTD(level)).build()
+}
+
+pub(crate) fn to_bytes(schema: &SchemaRef, batches: &[RecordBatch], format: Format) -> PyResult<Vec<u8>> {
+    let mut out = Vec::new();
+    write(schema, batches, format, &mut out).map_err(arrow_error)?;
+    Ok(out)
+}
+
+/// Writes beside `path` first: a failure leaves no half file under the final name.
+pub(crate) fn to_file(schema: &SchemaRef, batches: &[RecordBatch], format: Format, path: &Path) -> PyResult<()> {
+    let partial = partial_name(path);
+    let result = File::create(&partial).map_err(ArrowError::from).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        write(schema, batches, format, &mut out)?;
+        out.flush()?;
+        Ok(fs::rename(&partial, path)?)
+    });
+    result.map_err(|error| {
+        let _ = fs::remove_file(&partial);
+        IOError::new_err(format!("cannot write {}: {error}", path.display()))
+    })
+}
+
+/// The name that a file has until it is complete.
+pub(crate) fn partial_name(path: &Path) -> std::path::PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    path.with_file_name(name)
+}
+
+fn write(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    format: Format,
+    out: &mut (impl Write + Send),
+) -> Result<(), ArrowError> {
+    match format {
+        Format::Csv => {
+            let mut writer = WriterBuilder::new().with_header(true).build(out);
+            if batches.is_empty() {
+                return writer.write(&RecordBatch::new_empty(schema.clone()));
+            }
+            batches.iter().try_for_each(|batch| writer.write(batch))
+        }
+        Format::Json => {
+            let mut writer = LineDelimitedWriter::new(out);
+            writer.write_batches(&batches.iter().collect::<Vec<_>>())?;
+            writer.finish()
+        }
+        Format::Parquet => {
+            let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(parquet_properties()))?;
+            for batch in batches {
+                writer.write(batch)?;
+            }
+            writer.close()?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,49 @@
+"""Analytical SQL over compressed columnar segments.
+
+>>> import warpmill
+>>> con = warpmill.connect()
+>>> con.sql("SELECT 1 + 1 AS two").fetchall()
+[(2,)]
+"""
+
+from warpmill import _cpu
+
+_cpu.require()
+
+from warpmill._warpmill import (  # noqa: E402 - the module must not load on a CPU that cannot run it
+    BinderError,
+    CatalogError,
+    CorruptDataError,
+    Error,
+    ExecutionError,
+    FallbackError,
+    IngestError,
+    InterruptError,
+    IOError,
+    OutOfMemoryError,
+    ParserError,
+    SettingError,
+    __version__,
+)
+from warpmill.connection import Connection, TableInfo, connect  # noqa: E402
+from warpmill.relation import Relation  # noqa: E402
+
+__all__ = [
+    "BinderError",
+    "CatalogError",
+    "Connection",
+    "CorruptDataError",
+    "Error",
+    "ExecutionError",
+    "FallbackError",
+    "IOError",
+    "IngestError",
+    "InterruptError",
+    "OutOfMemoryError",
+    "ParserError",
+    "Relation",
+    "SettingError",
+    "TableInfo",
+    "__version__",
+    "connect",
+]

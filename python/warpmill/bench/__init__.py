@@ -1,0 +1,9 @@
+"""Benchmarks: every engine in one run, on the same data, threads and machine, results compared.
+
+- `data`: the suite's tables on disk, made once;
+- `engines`: Warpmill and its peers behind one interface;
+- `verify`: whether two results are equal;
+- `runner`: the interleaved measurement;
+- `report`: the table people read and the JSON that machines read (docs/bench.md);
+- `compaction`: the chunk compaction micro-benchmark and its plots.
+"""

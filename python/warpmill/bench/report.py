@@ -1,0 +1,146 @@
+"""What a benchmark run says: a table for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+import warpmill
+from warpmill.cli.doctor import cores, cpu_model, memory, versions
+from warpmill.cli.units import milliseconds
+
+if TYPE_CHECKING:
+    from warpmill.bench.runner import Outcome
+
+
+def totals(outcomes: list[Outcome]) -> dict[str, float | None]:
+    """Sum of an engine's medians; None where it did not run every query."""
+    sums: dict[str, float | None] = {}
+    for outcome in outcomes:
+        before, median = sums.get(outcome.engine, 0.0), outcome.median_ms
+        sums[outcome.engine] = None if before is None or median is None else round(before + median, 3)
+    return sums
+
+
+def as_json(suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> dict[str, Any]:
+    """The report of docs/bench.md."""
+    results = []
+    for outcome in outcomes:
+        row: dict[str, Any] = {
+            "engine": outcome.engine,
+            "query": outcome.query,
+            "runs_ms": outcome.runs_ms,
+            "median_ms": outcome.median_ms if outcome.median_ms is None else round(outcome.median_ms, 3),
+            "rows": outcome.rows,
+            "verified": outcome.verified,
+            "fallbacks": outcome.fallbacks,
+            "bytes_read": outcome.bytes_read,
+        }
+        if outcome.error:
+            row["error"] = outcome.error
+        results.append(row)
+    return {
+        "suite": suite,
+        "sf": sf,
+        "threads": threads,
+        "device": "cpu",
+        "machine": machine(),
+        "totals_ms": totals(outcomes),
+        "results": results,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """The machine and the versions of what ran on it."""
+    return {
+        "cpu": cpu_model(),
+        "cores": cores(),
+        "memory_bytes": memory(),
+        "versions": {"warpmill": warpmill.__version__, **versions(("duckdb", "datafusion", "polars"))},
+    }
+
+
+def save(report: dict[str, Any], path: str) -> None:
+    """Write the JSON file."""
+    Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def table(title: str, outcomes: list[Outcome]) -> Table:
+    """One line per query, one column per engine, ratios of Warpmill to each peer."""
+    engines = list(dict.fromkeys(outcome.engine for outcome in outcomes))
+    peers = engines[1:]
+    out = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    out.add_column("query", no_wrap=True)
+    for engine in engines:
+        out.add_column(engine, justify="right", no_wrap=True)
+    for peer in peers:
+        out.add_column(f"/ {peer}", justify="right", no_wrap=True)
+    out.add_column("rows", justify="right")
+    out.add_column("fallbacks", justify="right")
+    out.add_column("verified")
+    for query in dict.fromkeys(outcome.query for outcome in outcomes):
+        row = {outcome.engine: outcome for outcome in outcomes if outcome.query == query}
+        ours = row[engines[0]]
+        out.add_row(
+            query,
+            *(_time(row[engine]) for engine in engines),
+            *(_ratio(ours.median_ms, row[peer].median_ms) for peer in peers),
+            "" if ours.rows is None else f"{ours.rows:,}",
+            str(ours.fallbacks),
+            _verdict(list(row.values())),
+        )
+    sums = totals(outcomes)
+    out.add_section()
+    out.add_row(
+        "total",
+        *(milliseconds(sums[engine]) for engine in engines),
+        *(_ratio(sums[engines[0]], sums[peer]) for peer in peers),
+        "",
+        str(sum(outcome.fallbacks for outcome in outcomes)),
+        "",
+        style="bold",
+    )
+    return out
+
+
+def problems(outcomes: list[Outcome]) -> list[str]:
+    """What did not run, and what came out differently."""
+    found = []
+    for outcome in outcomes:
+        if outcome.error:
+            kind = "differs from duckdb" if outcome.runs_ms else "did not run"
+            found.append(f"{outcome.engine} {outcome.query} {kind}: {outcome.error}")
+    return found
+
+
+def failed(outcomes: list[Outcome]) -> bool:
+    """Whether Warpmill failed a query, or any result is wrong."""
+    return any(
+        outcome.verified is False or (outcome.engine == "warpmill" and outcome.median_ms is None)
+        for outcome in outcomes
+    )
+
+
+def _time(outcome: Outcome) -> Text:
+    if outcome.median_ms is None:
+        return Text("did not run", style="red")
+    return Text(milliseconds(outcome.median_ms), style="red" if outcome.error else "")
+
+
+def _ratio(ours: float | None, theirs: float | None) -> Text:
+    if not ours or not theirs:
+        return Text("-")
+    return Text(f"{ours / theirs:.2f}x", style="green" if ours <= theirs else "yellow")
+
+
+def _verdict(row: list[Outcome]) -> Text:
+    asked = [outcome for outcome in row if outcome.verified is not None]
+    if not asked:
+        return Text("")
+    wrong = [outcome.engine for outcome in asked if not outcome.verified]
+    return Text("differs: " + ", ".join(wrong), style="red") if wrong else Text("equal", style="green")

@@ -1,0 +1,96 @@
+"""The measurement: every engine in turn, query by query, so that a slow minute of the machine hits all of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from warpmill.bench.engines import UnsupportedError
+from warpmill.bench.verify import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from warpmill.bench.engines import Engine
+
+
+@dataclass
+class Outcome:
+    """One engine on one query."""
+
+    engine: str
+    query: str
+    runs_ms: list[float] = field(default_factory=list)
+    rows: int | None = None
+    #: None: not asked for, or the engine is the reference.
+    verified: bool | None = None
+    fallbacks: int = 0
+    bytes_read: int | None = None
+    #: Why there are no times, or how the result differs.
+    error: str | None = None
+
+    @property
+    def median_ms(self) -> float | None:
+        """The median time."""
+        return statistics.median(self.runs_ms) if self.runs_ms else None
+
+
+def measure(
+    engines: list[Engine],
+    queries: list[tuple[str, str]],
+    runs: int,
+    reference: Engine | None,
+    told: Callable[[str, str], None],
+) -> list[Outcome]:
+    """Run every query on every engine: one warm-up, then `runs` rounds that take the engines in turn.
+
+    With a `reference`, its rows are what the others' are compared with. `told(query, engine)` hears what comes next.
+    """
+    outcomes: list[Outcome] = []
+    for name, sql in queries:
+        expected = reference.rows(reference.run(sql)) if reference else None
+        columns = output_columns(reference, sql) if reference else []
+        row = {engine.name: Outcome(engine.name, name) for engine in engines}
+        ready = []
+        for engine in engines:
+            told(name, engine.name)
+            outcome = row[engine.name]
+            try:
+                engine.admit(sql)
+                result = engine.run(sql)
+            except Exception as error:  # whatever a peer raises: it is reported, and the run goes on
+                outcome.error = _reason(error)
+                if expected is not None and engine is not reference:
+                    outcome.verified = (
+                        False if not isinstance(error, UnsupportedError) or engine.name == "warpmill" else None
+                    )
+                continue
+            rows = engine.rows(result)
+            outcome.rows = len(rows)
+            measured = engine.measured(result)
+            outcome.fallbacks, outcome.bytes_read = measured.fallbacks, measured.bytes_read
+            if expected is not None and engine is not reference:
+                outcome.error = difference(rows, expected, columns, sql)
+                outcome.verified = outcome.error is None
+            ready.append(engine)
+        for _ in range(runs):
+            for engine in ready:
+                told(name, engine.name)
+                start = time.perf_counter()
+                engine.run(sql)
+                row[engine.name].runs_ms.append(round((time.perf_counter() - start) * 1000, 3))
+        outcomes.extend(row.values())
+    return outcomes
+
+
+def output_columns(reference: Engine, sql: str) -> list[str]:
+    """Names of a query's output columns, by the reference engine."""
+    names: list[str] = reference.run(sql).column_names
+    return names
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:500]

@@ -1,0 +1,128 @@
+"""``warpmill bench``: measure against other engines, and check their answers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from warpmill import _warpmill
+from warpmill.cli.doctor import cores
+from warpmill.cli.progress import bars
+
+app = typer.Typer(
+    help="Measure Warpmill against other engines in one run, and compare the answers.", no_args_is_help=True
+)
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "warpmill bench {suite} --sf 1 --against duckdb --verify\n\n"
+    "warpmill bench {suite} --sf 10 --queries {queries} --runs 9 --against duckdb,datafusion,polars --json out.json"
+)
+
+Sf = Annotated[float, typer.Option("--sf", help="Scale factor.")]
+Queries = Annotated[str | None, typer.Option("--queries", metavar="N,...", help="Only these queries (default: all).")]
+Runs = Annotated[int, typer.Option("--runs", min=1, help="Timed runs of each query, after one that warms up.")]
+Against = Annotated[
+    str | None, typer.Option("--against", metavar="ENGINE,...", help="Peers: duckdb, datafusion, polars.")
+]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of every engine (default: all).")]
+Verify = Annotated[bool, typer.Option("--verify", help="Compare every result with DuckDB's.")]
+JsonFile = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write the report here as well.")]
+DataDir = Annotated[
+    str | None, typer.Option("--data", metavar="DIR", help="Where tables are kept (default: data/<suite>-sf<N>).")
+]
+
+
+@app.command("tpch", epilog=EXAMPLES.format(suite="tpch", queries="1,6,18"))
+def tpch(
+    sf: Sf = 1.0,
+    queries: Queries = None,
+    runs: Runs = 5,
+    against: Against = None,
+    threads: Threads = None,
+    verify: Verify = False,
+    json_file: JsonFile = None,
+    data: DataDir = None,
+) -> None:
+    """TPC-H: 22 queries over 8 tables."""
+    _run("tpch", sf, queries, runs, against, threads, verify, json_file, data)
+
+
+@app.command("ssb", epilog=EXAMPLES.format(suite="ssb", queries="1.1,4.3"))
+def ssb(
+    sf: Sf = 1.0,
+    queries: Queries = None,
+    runs: Runs = 5,
+    against: Against = None,
+    threads: Threads = None,
+    verify: Verify = False,
+    json_file: JsonFile = None,
+    data: DataDir = None,
+) -> None:
+    """Star Schema Benchmark: 13 queries over 5 tables."""
+    _run("ssb", sf, queries, runs, against, threads, verify, json_file, data)
+
+
+def _chosen(suite: str, names: str | None) -> list[tuple[str, str]]:
+    known = _warpmill.queries(suite)
+    if names is None:
+        return known
+    wanted = [name.strip().lower().lstrip("q") for name in names.split(",")]
+    texts = dict(known)
+    for name in wanted:
+        if name not in texts:
+            raise typer.BadParameter(f"{suite} has no query {name!r}: it has {', '.join(texts)}")
+    return [(name, texts[name]) for name in wanted]
+
+
+def _run(
+    suite: str,
+    sf: float,
+    names: str | None,
+    runs: int,
+    against: str | None,
+    threads: int | None,
+    verify: bool,
+    json_file: str | None,
+    directory: str | None,
+) -> None:
+    from warpmill.bench import engines, report
+    from warpmill.bench.data import prepare
+    from warpmill.bench.runner import measure
+
+    queries = _chosen(suite, names)
+    peers = [name.strip() for name in against.split(",")] if against else []
+    for name in peers:
+        if name not in engines.PEERS:
+            raise typer.BadParameter(f"unknown engine {name!r}: --against takes {', '.join(engines.PEERS)}")
+    with bars() as bar:
+        data = prepare(suite, sf, directory, bool(peers) or verify, bar)
+    count = min(threads or cores(), cores())
+    engines.use_cores(count)
+    console = Console(stderr=True)
+    with console.status("") as status:
+        ours = engines.Warpmill(data, count)
+        everyone: list[engines.Engine] = [ours]
+        for name in peers:
+            status.update(f"loading {name}")
+            everyone.append(engines.load(name, data, count))
+        reference = next((engine for engine in everyone if engine.name == "duckdb"), None) if verify else None
+        if verify and reference is None:
+            status.update("loading duckdb")
+            reference = engines.load("duckdb", data, count)
+        outcomes = measure(everyone, queries, runs, reference, lambda q, e: status.update(f"query {q}: {e}"))
+    title = f"{suite} at scale factor {sf:g}, {count} threads, median of {runs} runs"
+    # A pipe has no width: let lines be as long as they are.
+    Console(width=None if sys.stdout.isatty() else 160).print(report.table(title, outcomes))
+    for line in report.problems(outcomes):
+        typer.echo(line, err=True)
+    for sql, reason in ours.reasons.items():
+        name = next(name for name, text in queries if text == sql)
+        typer.echo(f"warpmill {name} needed a fallback: {reason}", err=True)
+    if json_file:
+        report.save(report.as_json(suite, sf, count, outcomes), json_file)
+    if report.failed(outcomes):
+        raise typer.Exit(1)

@@ -1,0 +1,143 @@
+"""``warpmill import``, ``generate`` and ``inspect``: tables on disk."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import warpmill
+from warpmill import _warpmill
+from warpmill.cli import options
+from warpmill.cli.progress import bars
+from warpmill.cli.units import size
+
+IMPORT_EXAMPLES = (
+    "Examples:\n\n"
+    "warpmill import sales.parquet shop/sales\n\n"
+    "warpmill import 'logs/*.csv' db/logs --sort-by day,host --replace"
+)
+GENERATE_EXAMPLES = "Example: warpmill generate ssb --sf 1 --out ssb/"
+INSPECT_EXAMPLES = "Examples:\n\nwarpmill inspect ssb/lineorder\n\nwarpmill inspect lineorder --database ssb/ --json"
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def _place(target: str) -> tuple[str, str]:
+    """Database directory and table name of DIR/table."""
+    path = Path(target)
+    if not path.name:
+        raise typer.BadParameter(f"{target!r} names no table: write DIR/table")
+    return str(path.parent), path.name
+
+
+def import_(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="A Parquet or CSV file, or a quoted glob.")],
+    target: Annotated[str, typer.Argument(metavar="DIR/TABLE", help="Database directory and name of the new table.")],
+    sort_by: Annotated[
+        str | None, typer.Option("--sort-by", metavar="COL,...", help="Sort rows by these columns first.")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the rows of a table that exists.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Read files into a table of compressed segments: all of them, or nothing."""
+    directory, name = _place(target)
+    keys = [key.strip() for key in sort_by.split(",")] if sort_by else []
+    start = time.perf_counter()
+    with warpmill.connect(directory) as con, bars(quiet=as_json) as bar:
+        con.create_table(name, Path(source), sort_by=keys, replace=replace, progress=bar(name))
+        table = next(table for table in con.tables() if table.name == name)
+    _report([table], time.perf_counter() - start, as_json)
+
+
+def generate(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="tpch or ssb.")],
+    sf: Annotated[float, typer.Option("--sf", help="Scale factor: 1 is about 6 million rows in the largest table.")],
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Database directory, made where it is missing.")],
+    threads: Annotated[int, typer.Option("--threads", min=0, help="Worker threads, 0: all.")] = 0,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet files, not Warpmill tables.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a benchmark's tables."""
+    start = time.perf_counter()
+    names = _warpmill.tables(suite)
+    if parquet:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        with bars(quiet=as_json) as bar:
+            for name in names:
+                path = str(Path(out) / f"{name}.parquet")
+                _warpmill.generate_parquet(suite, name, sf, path, threads, bar(name))
+        if as_json:
+            typer.echo(json.dumps({"files": [str(Path(out) / f"{name}.parquet") for name in names]}))
+        return
+    with warpmill.connect(out) as con, bars(quiet=as_json) as bar:
+        for name in names:
+            con.generate(suite, name, sf, threads=threads, progress=bar(name))
+        made = [table for table in con.tables() if table.name in names]
+    _report(made, time.perf_counter() - start, as_json)
+
+
+def _report(tables: list[warpmill.TableInfo], seconds: float, as_json: bool) -> None:
+    if as_json:
+        rows = [vars(table) for table in tables]
+        typer.echo(json.dumps({"seconds": round(seconds, 3), "tables": rows}))
+        return
+    out = Table(box=box.SIMPLE)
+    for name in ("table", "rows", "stored", "plain", "ratio"):
+        out.add_column(name, justify="left" if name == "table" else "right")
+    for table in tables:
+        out.add_row(
+            table.name,
+            f"{table.rows:,}" if table.rows is not None else "",
+            size(table.stored_bytes),
+            size(table.plain_bytes),
+            ratio(table.plain_bytes, table.stored_bytes),
+        )
+    console = Console()
+    console.print(out)
+    console.print(f"{seconds:.1f} s", style="dim")
+
+
+def ratio(plain: int | None, stored: int | None) -> str:
+    """How many times smaller stored bytes are."""
+    return f"{plain / stored:.2f}x" if plain and stored else ""
+
+
+def inspect(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A table's name with --database, or DIR/table.")],
+    database: options.Database = None,
+    as_json: Json = False,
+) -> None:
+    """Show how a table is stored: encodings, bytes and ratio of every column."""
+    directory, name = (database, table) if database is not None else _place(table)
+    if not Path(directory).is_dir():
+        raise FileNotFoundError(f"no such database directory: {directory}")
+    with warpmill.connect(directory) as con:
+        columns = con.inspect(name)
+    if as_json:
+        typer.echo(json.dumps({"table": name, "columns": columns}))
+        return
+    out = Table(box=box.SIMPLE, title=name, title_justify="left")
+    for title in ("column", "type", "encodings", "stored", "plain", "ratio"):
+        out.add_column(title, justify="right" if title in ("stored", "plain", "ratio") else "left")
+    stored = plain = 0
+    for column in columns:
+        stored, plain = stored + column["stored_bytes"], plain + column["plain_bytes"]
+        kinds = ", ".join(f"{kind} x{count}" for kind, count in column["encodings"].items())
+        out.add_row(
+            column["name"],
+            column["type"],
+            kinds,
+            size(column["stored_bytes"]),
+            size(column["plain_bytes"]),
+            ratio(column["plain_bytes"], column["stored_bytes"]),
+        )
+    out.add_section()
+    out.add_row("all", "", "", size(stored), size(plain), ratio(plain, stored))
+    Console().print(out)

@@ -1,0 +1,133 @@
+"""``warpmill doctor``: what this machine has, and what Warpmill will use of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from ctypes.util import find_library
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import warpmill
+from warpmill import _cpu
+from warpmill.cli.units import size
+
+PEERS = ("duckdb", "datafusion", "polars", "pyarrow", "pandas")
+
+
+def cpu_model() -> str:
+    """The CPU's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int | None:
+    """Bytes of main memory: the machine's, or the container's limit where that is lower."""
+    if "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            total = min(total, int(Path(limit).read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            continue
+    return total
+
+
+def versions(packages: tuple[str, ...]) -> dict[str, str | None]:
+    """Installed versions; None for what is missing."""
+    found: dict[str, str | None] = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def report() -> dict[str, Any]:
+    """Everything that the command shows."""
+    flags = _cpu.flags() or frozenset()
+    disk = os.statvfs(".")
+    with warpmill.connect() as con:
+        settings = con.settings()
+        answer = con.sql("SELECT 6 * 7").fetchone()
+    return {
+        "machine": {
+            "cpu": cpu_model(),
+            "cores": cores(),
+            "vector": [name for name in ("avx2", "avx512f", "avx512_vbmi") if name in flags],
+            "memory_bytes": memory(),
+            "disk_free_bytes": disk.f_bavail * disk.f_frsize,
+            "os": platform.platform(),
+            "cuda_driver": find_library("cuda"),
+        },
+        "software": {
+            "warpmill": warpmill.__version__,
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            **versions(PEERS),
+        },
+        "settings": settings,
+        "problems": _problems(answer),
+    }
+
+
+def _problems(answer: object) -> list[str]:
+    found = [f"the CPU lacks {flag}" for flag in _cpu.missing()]
+    if answer != (42,):
+        found.append(f"SELECT 6 * 7 returned {answer}")
+    total = memory()
+    if total is not None and total < 2 << 30:
+        found.append("less than 2 GiB of memory: large joins and aggregates will reach the limit")
+    return found
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Show what this machine has, and what Warpmill will use of it. Exit code 1 where something is wrong."""
+    found = report()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _show(found)
+    if found["problems"]:
+        raise typer.Exit(1)
+
+
+def _show(found: dict[str, Any]) -> None:
+    console = Console()
+    machine = found["machine"]
+    out = Table(box=box.SIMPLE, show_header=False)
+    out.add_row("CPU", machine["cpu"])
+    out.add_row("cores", f"{machine['cores']} (Warpmill uses all of them unless told --threads)")
+    out.add_row("vector units", ", ".join(machine["vector"]) or "none known")
+    out.add_row("memory", size(machine["memory_bytes"]))
+    out.add_row("free disk here", size(machine["disk_free_bytes"]))
+    driver = machine["cuda_driver"]
+    out.add_row("GPU", f"driver {driver} found; this version computes on the CPU" if driver else "no CUDA driver")
+    for name, version in found["software"].items():
+        out.add_row(name, version or "not installed")
+    for name, value in found["settings"].items():
+        out.add_row(f"[dim]{name}[/dim]", f"[dim]{value}[/dim]")
+    console.print(out)
+    for problem in found["problems"]:
+        console.print(f"[red]problem:[/red] {problem}")
+    if not found["problems"]:
+        console.print("[green]ready[/green]")

@@ -1,0 +1,21 @@
+"""Numbers for people."""
+
+from __future__ import annotations
+
+
+def size(count: float | None) -> str:
+    """Bytes in units of 1000: 1.2 GB."""
+    if count is None:
+        return ""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable")
+
+
+def milliseconds(ms: float | None) -> str:
+    """A time with three digits that matter."""
+    if ms is None:
+        return "-"
+    return f"{ms / 1000:.2f} s" if ms >= 10_000 else f"{ms:.0f} ms" if ms >= 100 else f"{ms:.1f} ms"

@@ -1,0 +1,243 @@
+"""Connections: sessions of the engine with Python's conveniences."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from warpmill._warpmill import CatalogError, Error, QueryResult, Session
+from warpmill.frames import arrow_source, caller, find_variable, missing_table
+from warpmill.relation import Relation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from warpmill.relation import Params
+
+    Progress = Callable[[int, int], None]
+
+T = TypeVar("T")
+
+#: Python variables that one query may name as tables.
+_MAX_REPLACEMENTS = 32
+
+_SQL_STARTS = ("select", "with", "values", "from", "table", "(")
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table that a connection knows."""
+
+    name: str
+    #: Where its rows are: "warpmill" (a table of segments), "parquet", "csv", "arrow", ...
+    kind: str
+    rows: int | None
+    #: Bytes of its encoded segments.
+    stored_bytes: int | None
+    #: Bytes of the same values in plain columns.
+    plain_bytes: int | None
+
+
+def connect(
+    database: str | os.PathLike[str] | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+    **settings: object,
+) -> Connection:
+    """Open a session.
+
+    `database` is a directory of tables, made where it does not exist; without one, tables live in memory.
+    `memory_limit` is in bytes, or text such as "4GB". Further settings are those of ``SET warpmill.name = value``, with
+    their short names: ``connect(fallback="error")``.
+    """
+    named = [(key if "." in key else f"warpmill.{key}", _setting(value)) for key, value in settings.items()]
+    path = None if database is None else os.fspath(database)
+    return Connection(Session(path, threads, _bytes(memory_limit), named))
+
+
+class Connection:
+    """A session: tables, settings and queries. Usable from several threads; closes at the end of a ``with`` block."""
+
+    def __init__(self, session: Session) -> None:
+        self._session: Session | None = session
+
+    @property
+    def _open(self) -> Session:
+        if self._session is None:
+            raise Error("the connection is closed")
+        return self._session
+
+    def sql(self, query: str, params: Params = None) -> Relation:
+        """Run one statement and return its rows.
+
+        `params` fill ``?`` and ``$1`` (a sequence) or ``$name`` (a dict). A name in the query that is no table may be
+        a variable of the caller that holds a frame: pandas, Polars, Arrow, another relation.
+        """
+        result = self._run(query, params)
+        relation = Relation(self, query, params, lambda: result)
+        _ = relation._result
+        return relation
+
+    def execute(self, query: str, params: Params = None) -> Relation:
+        """The same as `sql`, under the name that database drivers use."""
+        return self.sql(query, params)
+
+    def explain(self, query: str, analyze: bool = False, params: Params = None) -> str:
+        """The plan of a query: what Warpmill runs, what falls back to DataFusion and why.
+
+        With `analyze` the query runs, and every operator shows rows, bytes and time.
+        """
+        if params is not None:
+            keyword = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
+            return str(self._run(f"{keyword} {query}", params).rows(0, 1)[0][-1])
+        return self._with_variables(lambda: self._open.explain(query, analyze))
+
+    def register(self, name: str, data: object) -> None:
+        """Make a frame (Arrow, pandas, Polars, a dict of columns, ...) the table `name`, replacing what it was."""
+        self._open.register(name, arrow_source(data))
+
+    def unregister(self, name: str) -> None:
+        """Forget a registered table; one of the database's own tables is dropped by SQL only."""
+        self._open.deregister(name)
+
+    def read_parquet(self, path: str | os.PathLike[str]) -> Relation:
+        """The rows of a Parquet file, or of all files that match a glob; read when they are asked for."""
+        return self._file(path)
+
+    def read_csv(self, path: str | os.PathLike[str]) -> Relation:
+        """The rows of a CSV file with a header, or of all files that match a glob."""
+        return self._file(path)
+
+    def register_file(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Give a Parquet or CSV file (or all files that match a glob) a table name, without reading its rows."""
+        text = os.fspath(path)
+        if text.lower().endswith((".csv", ".tsv", ".csv.gz")):
+            self._open.register_csv(name, text)
+        else:
+            self._open.register_parquet(name, text)
+
+    def generate(
+        self, suite: str, table: str, sf: float, *, threads: int = 0, progress: Progress | None = None
+    ) -> None:
+        """Make (or make anew) a table of benchmark suite "tpch" or "ssb" at scale factor `sf`."""
+        self._open.generate(suite, table, sf, threads, progress)
+
+    def create_table(
+        self,
+        name: str,
+        source: object,
+        *,
+        sort_by: Sequence[str] = (),
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write `source` as a table of compressed segments.
+
+        `source` is a frame, a relation, the text of a query, or the path (or glob) of Parquet or CSV files. Rows are
+        sorted by `sort_by` first: ranges of sorted columns let queries skip segments. With `replace` an existing
+        table gets the new rows as its next version, which readers see at once or not at all.
+        `progress(rows, total)` is called now and then; total is 0 where it is not known.
+        """
+        keys = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+        if isinstance(source, os.PathLike) or (isinstance(source, str) and not _is_query(source)):
+            path = os.fspath(source)
+            if not replace and any(table.name == name for table in self.tables()):
+                raise CatalogError(f"table '{name}' exists already: pass replace=True to give it new rows")
+            self._open.import_files(str(path), name, keys, progress)
+            return
+        data: object = self._run(source, None) if isinstance(source, str) else arrow_source(source)
+        self._open.create_table(name, data, keys, replace, progress)
+
+    def tables(self) -> list[TableInfo]:
+        """All tables of the session."""
+        found = [TableInfo(**row) for row in self._open.tables()]
+        return sorted(found, key=lambda table: table.name)
+
+    def inspect(self, table: str) -> list[dict[str, Any]]:
+        """How each column of a Warpmill table is stored: name, type, encodings and their segments, bytes."""
+        return self._open.inspect(table)
+
+    def set(self, name: str, value: object) -> None:
+        """Change a setting, like SQL's SET: ``con.set("fallback", "error")``."""
+        self._open.set(name if "." in name else f"warpmill.{name}", _setting(value))
+
+    def settings(self) -> dict[str, str]:
+        """All settings and their values."""
+        return dict(self._open.settings())
+
+    def interrupt(self) -> None:
+        """Cancel what the connection runs on other threads: their calls raise `InterruptError`."""
+        self._open.interrupt()
+
+    def close(self) -> None:
+        """Release the session; relations that exist keep their rows."""
+        self._session = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _file(self, path: str | os.PathLike[str]) -> Relation:
+        text = str(os.fspath(path))
+        if "*" not in text and "?" not in text and "://" not in text and not Path(text).exists():
+            raise CatalogError(f"no such file: {text}")
+        query = "SELECT * FROM '{}'".format(text.replace("'", "''"))
+        return Relation(self, query, None, lambda: self._run(query, None))
+
+    def _run(self, query: str, params: Params) -> QueryResult:
+        if isinstance(params, str | bytes):
+            raise TypeError("params is a sequence of values or a dict, not one string")
+        return self._with_variables(lambda: self._open.execute(query, params))
+
+    def _with_variables(self, run: Callable[[], T]) -> T:
+        """Run; where a table is missing, register the caller's variable of that name for the time of the run."""
+        session, frame = self._open, caller()
+        registered: list[str] = []
+        try:
+            while True:
+                try:
+                    return run()
+                except CatalogError as error:
+                    name = missing_table(str(error))
+                    value: Any = find_variable(name, frame) if name else None
+                    if name is None or value is None or name in registered or len(registered) == _MAX_REPLACEMENTS:
+                        raise
+                    session.register(name, value)
+                    registered.append(name)
+        finally:
+            for name in registered:
+                session.deregister(name)
+
+
+def _is_query(text: str) -> bool:
+    words = text.split(maxsplit=1)
+    return bool(words) and (words[0].lower() in _SQL_STARTS or text.lstrip().startswith("("))
+
+
+def _setting(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bytes(size: int | str | None) -> int | None:
+    """Bytes of a size such as "512MB" or "4 GiB": powers of 1000 and of 1024."""
+    if size is None or isinstance(size, int):
+        return size
+    digits = size.strip().rstrip("BbiIkKmMgGtT ")
+    unit = size.strip()[len(digits) :].strip().lower().removesuffix("b")
+    powers = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+    base = 1024 if unit.endswith("i") else 1000
+    try:
+        return int(float(digits) * base ** powers[unit.removesuffix("i")])
+    except (KeyError, ValueError):
+        raise ValueError(f"{size!r} is not a size: write 500MB, 4GB or 4GiB") from None
+
+
+__all__ = ["Connection", "TableInfo", "connect"]

@@ -1,0 +1,75 @@
+"""Python objects as tables: what can be read, and finding the variable that a query names."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Anything that hands out its rows through the Arrow C stream interface: Arrow, Polars, pandas, DuckDB, ..."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a PyCapsule holding an ArrowArrayStream."""
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """A single record batch behind the Arrow C data interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return PyCapsules holding an ArrowSchema and an ArrowArray."""
+
+
+#: What tables are made of; a dict is columns by name.
+Frame = ArrowStream | ArrowArray | dict[str, list[object]]
+
+_MISSING_TABLE = re.compile(r"""table ['"]?(?:[\w"]+\.)*"?(\w+)"?['"]? (?:not found|does not exist)""", re.IGNORECASE)
+
+
+def is_frame(value: object) -> bool:
+    """Whether `value` can be a table."""
+    return not isinstance(value, type) and isinstance(value, ArrowStream | ArrowArray)
+
+
+def arrow_source(value: object) -> object:
+    """An object with an Arrow interface that holds `value`'s rows."""
+    if is_frame(value):
+        return value
+    if isinstance(value, dict):
+        import pyarrow
+
+        table: object = pyarrow.table(value)
+        return table
+    raise TypeError(
+        f"cannot read a table from {type(value).__name__}: it has neither __arrow_c_stream__ nor __arrow_c_array__"
+    )
+
+
+def missing_table(message: str) -> str | None:
+    """The table that an error message says does not exist."""
+    found = _MISSING_TABLE.search(message)
+    return found.group(1) if found else None
+
+
+def caller() -> FrameType | None:
+    """The innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "warpmill":
+        frame = frame.f_back
+    return frame
+
+
+def find_variable(name: str, frame: FrameType | None) -> object | None:
+    """A frame bound to variable `name` where `frame` runs: local, then global, in any case (SQL folds it)."""
+    for scope in () if frame is None else (frame.f_locals, frame.f_globals):
+        value: object
+        for variable, value in scope.items():
+            if variable.lower() == name.lower() and is_frame(value):
+                return value
+    return None

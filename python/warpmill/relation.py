@@ -1,0 +1,131 @@
+"""The rows of a query, and every way to take them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from warpmill.display import render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pandas
+    import polars
+    import pyarrow
+
+    from warpmill._warpmill import QueryResult
+    from warpmill.connection import Connection
+
+    Params = Sequence[object] | Mapping[str, object] | None
+
+
+class Relation:
+    """The result of a query.
+
+    `Connection.sql` runs its query at once; the relation of a file (`Connection.read_parquet`) reads it when rows are
+    asked for. Rows are kept in Arrow batches: `arrow`, `pl` and everything that understands ``__arrow_c_stream__`` take
+    them without a copy where their types allow it.
+    """
+
+    def __init__(self, connection: Connection, sql: str, params: Params, run: Callable[[], QueryResult]) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._params = params
+        self._run = run
+        self._finished: QueryResult | None = None
+        self._position = 0
+
+    @property
+    def _result(self) -> QueryResult:
+        if self._finished is None:
+            self._finished = self._run()
+        return self._finished
+
+    @property
+    def query(self) -> str:
+        """The SQL text."""
+        return self._sql
+
+    @property
+    def columns(self) -> list[str]:
+        """Column names."""
+        return self._result.columns
+
+    @property
+    def types(self) -> list[str]:
+        """Column types, in Arrow's words: Int64, Decimal128(15, 2), Utf8, ..."""
+        return self._result.types
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return self._result.num_rows, len(self._result.columns)
+
+    @property
+    def profile(self) -> dict[str, Any]:
+        """How the query ran: times, bytes read, operators, fallbacks. Empty where nothing was measured."""
+        text = self._result.profile
+        return json.loads(text) if text else {}
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that have not been fetched yet."""
+        return self.fetchmany(self._result.num_rows)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next `size` rows, fewer at the end."""
+        if size < 0:
+            raise ValueError(f"fetchmany takes a number of rows, not {size}")
+        rows = self._result.rows(self._position, size)
+        self._position += len(rows)
+        return rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row, None at the end."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def arrow(self) -> pyarrow.Table:
+        """All rows as a `pyarrow.Table`."""
+        import pyarrow
+
+        return pyarrow.table(self._result)
+
+    def df(self) -> pandas.DataFrame:
+        """All rows as a pandas DataFrame."""
+        frame: pandas.DataFrame = self.arrow().to_pandas()
+        return frame
+
+    def pl(self) -> polars.DataFrame:
+        """All rows as a Polars DataFrame."""
+        import polars
+
+        return polars.DataFrame(self._result)
+
+    def write(self, path: str, format: str | None = None) -> None:  # noqa: A002 - the word users expect
+        """Write all rows to a file; its name's ending tells the format where `format` does not: csv, json, parquet."""
+        self._result.write(format or path.rpartition(".")[2].lower(), path)
+
+    def explain(self, analyze: bool = False) -> str:
+        """The plan of the query; with `analyze` the query runs again and the plan shows what it did."""
+        return self._connection.explain(self._sql, analyze, self._params)
+
+    def show(self, max_rows: int = 40) -> None:
+        """Print the first rows as a table."""
+        print(render(self._result, max_rows))
+
+    def __arrow_c_schema__(self) -> object:
+        return self._result.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._result.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        while rows := self.fetchmany(1024):
+            yield from rows
+
+    def __len__(self) -> int:
+        return self._result.num_rows
+
+    def __repr__(self) -> str:
+        return render(self._result, 20)
