@@ -1,1 +1,35 @@
-//! warpmill
+//! Warpmill: analytical SQL over compressed segments.
+//!
+//! A [`Session`] takes SQL and gives Arrow batches:
+//!
+//! ```no_run
+//! # fn main() -> warpmill::Result<()> {
+//! let session = warpmill::Session::builder().database("data/").build()?;
+//! session.execute("CREATE TABLE t AS SELECT * FROM 'orders.parquet'", &[])?;
+//! let result = session.execute("SELECT status, count(*) FROM t GROUP BY status", &[])?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! DataFusion parses, binds and optimizes; [`offload`] replaces what Warpmill runs by [`offload::WarpmillExec`] and
+//! leaves the rest to DataFusion; [`join_order`] decides the order of joins.
+
+pub mod catalog;
+pub mod error;
+pub mod join_order;
+pub mod offload;
+pub mod plan_cache;
+pub mod profile;
+pub mod session;
+pub mod settings;
+
+pub use catalog::{TableInfo, WarpmillTable};
+pub use datafusion::common::ScalarValue;
+pub use error::{Error, Result};
+pub use offload::Fallback;
+pub use profile::QueryProfile;
+pub use session::{
+    CancelHandle, Progress, ProgressFn, QueryResult, QueryStream, Session, SessionBuilder,
+};
+pub use settings::{FallbackMode, WarpmillOptions};
+pub use warpmill_format::table::WriteOptions;

@@ -1,0 +1,91 @@
+//! A table of Warpmill as DataFusion sees it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Result, Statistics, not_impl_err};
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use warpmill_format::{Table, TableSnapshot};
+use warpmill_plan::scan_exec::{WarpmillScanExec, table_statistics};
+
+use super::sink::TableSink;
+use crate::Error;
+
+/// One version of a table: a statement that reads the table several times reads one version.
+pub struct WarpmillTable {
+    name: String,
+    table: Arc<Table>,
+    snapshot: Arc<TableSnapshot>,
+}
+
+impl fmt::Debug for WarpmillTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WarpmillTable({}, version {})", self.name, self.snapshot.version())
+    }
+}
+
+impl WarpmillTable {
+    /// The newest version of `table`, called `name` in plans.
+    pub fn open(name: impl Into<String>, table: Arc<Table>) -> Result<Self, Error> {
+        let snapshot = table.snapshot()?;
+        Ok(Self { name: name.into(), table, snapshot })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The version.
+    pub fn snapshot(&self) -> &Arc<TableSnapshot> {
+        &self.snapshot
+    }
+}
+
+#[async_trait]
+impl TableProvider for WarpmillTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.snapshot.schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let snapshot = Arc::clone(&self.snapshot);
+        Ok(Arc::new(WarpmillScanExec::try_new(snapshot, self.name.as_str(), projection.cloned())?))
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let columns: Vec<usize> = (0..self.snapshot.schema().fields().len()).collect();
+        Some(table_statistics(&self.snapshot, &columns))
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let overwrite = match op {
+            InsertOp::Append => false,
+            InsertOp::Overwrite => true,
+            InsertOp::Replace => return not_impl_err!("REPLACE INTO: tables of Warpmill have no keys"),
+        };
+        let sink = TableSink::new(Arc::clone(&self.table), self.schema(), overwrite);
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+}

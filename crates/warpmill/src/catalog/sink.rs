@@ -1,0 +1,82 @@
+//! `INSERT INTO` a table of Warpmill.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::sink::DataSink;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+use futures::StreamExt;
+use warpmill_format::{Table, TableWriter};
+
+use crate::settings::WarpmillOptions;
+use crate::{Error, WriteOptions};
+
+/// Appends rows to a table, or replaces them; all or nothing.
+#[derive(Debug)]
+pub(crate) struct TableSink {
+    table: Arc<Table>,
+    schema: SchemaRef,
+    overwrite: bool,
+}
+
+impl TableSink {
+    pub(crate) fn new(table: Arc<Table>, schema: SchemaRef, overwrite: bool) -> Self {
+        Self { table, schema, overwrite }
+    }
+}
+
+impl DisplayAs for TableSink {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WarpmillTable, {}", if self.overwrite { "replace" } else { "append" })
+    }
+}
+
+#[async_trait]
+impl DataSink for TableSink {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
+        let options = WarpmillOptions::of(context.session_config().options());
+        let options = write_options(&options);
+        let writer = match self.overwrite {
+            true => self.table.replace(Arc::clone(&self.schema), options),
+            false => self.table.append(options),
+        };
+        let (writer, rows) = write_stream(writer.map_err(Error::from)?, data).await?;
+        blocking(move || Ok(writer.commit()?)).await?;
+        Ok(rows)
+    }
+}
+
+/// How the session's settings write tables.
+pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
+    WriteOptions { segment_rows: options.segment_rows, sort_by: vec![], threads: options.threads }
+}
+
+/// Writes all batches of `data`; encoding runs on blocking threads.
+pub(crate) async fn write_stream(
+    mut writer: TableWriter,
+    mut data: SendableRecordBatchStream,
+) -> Result<(TableWriter, u64)> {
+    let mut rows = 0;
+    while let Some(batch) = data.next().await.transpose()? {
+        rows += batch.num_rows() as u64;
+        writer = blocking(move || {
+            writer.write(&batch)?;
+            Ok(writer)
+        })
+        .await?;
+    }
+    Ok((writer, rows))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> crate::Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??)
+}

@@ -1,0 +1,144 @@
+//! The errors of a session.
+
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
+use warpmill_engine::{EngineError, ExecError};
+use warpmill_format::FormatError;
+
+use crate::offload::Fallback;
+
+/// Why a statement failed. Nothing of a failed statement is visible.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The text is not SQL.
+    #[error("{0}")]
+    Parse(String),
+    /// A name, a type or a parameter in the text does not fit.
+    #[error("{0}")]
+    Plan(String),
+    /// A table does not exist, or exists already.
+    #[error("{0}")]
+    Catalog(String),
+    /// A setting is unknown or its value is not valid.
+    #[error("{0}")]
+    Setting(String),
+    /// An operator is not run by Warpmill, and `warpmill.fallback` is `error`.
+    #[error("Warpmill does not run {0} (warpmill.fallback is 'error')")]
+    Fallback(Fallback),
+    /// Neither Warpmill nor DataFusion has this feature.
+    #[error("{0}")]
+    NotImplemented(String),
+    /// The query needs more memory than `warpmill.memory_limit`.
+    #[error("{0}")]
+    OutOfMemory(String),
+    /// The query was cancelled.
+    #[error("query cancelled")]
+    Cancelled,
+    /// A stored table could not be read or written.
+    #[error(transparent)]
+    Format(Arc<FormatError>),
+    /// The operating system refused a file operation.
+    #[error("{0}")]
+    Io(String),
+    /// The query failed while it ran: overflow, division by zero, an impossible cast, a broken input file.
+    #[error("{0}")]
+    Execution(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// The result of a session's operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<FormatError> for Error {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::Catalog(message) => Error::Catalog(message),
+            error => Error::Format(Arc::new(error)),
+        }
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Exec(ExecError::Cancelled) => Error::Cancelled,
+            EngineError::Exec(ExecError::Format(error)) => error.into(),
+            EngineError::Exec(error @ ExecError::OutOfMemory { .. }) => Error::OutOfMemory(error.to_string()),
+            error => Error::Execution(error.to_string()),
+        }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        Self::of(&error)
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        Self::of(&DataFusionError::from(error))
+    }
+}
+
+impl Error {
+    /// The error that `error` is at its root. Our own errors pass DataFusion unchanged.
+    fn of(error: &DataFusionError) -> Self {
+        let message = || error.strip_backtrace();
+        match error {
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => Self::of(inner),
+            DataFusionError::Shared(inner) => Self::of(inner),
+            DataFusionError::Collection(list) => list.first().map_or_else(|| Error::Other(message()), Self::of),
+            DataFusionError::External(inner) => Self::of_external(inner.as_ref()),
+            DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+                arrow::error::ArrowError::ExternalError(inner) => Self::of_external(inner.as_ref()),
+                inner => Error::Execution(inner.to_string()),
+            },
+            DataFusionError::SQL(inner, _) => match inner.as_ref() {
+                ParserError::TokenizerError(text) | ParserError::ParserError(text) => Error::Parse(text.clone()),
+                ParserError::RecursionLimitExceeded => Error::Parse("the statement is nested too deeply".into()),
+            },
+            DataFusionError::SchemaError(inner, _) => Self::of_schema(inner),
+            DataFusionError::Plan(text) if is_about_tables(text) => Error::Catalog(text.clone()),
+            DataFusionError::Execution(text) if is_about_tables(text) => Error::Catalog(text.clone()),
+            DataFusionError::Plan(text) => Error::Plan(text.clone()),
+            DataFusionError::Configuration(text) => Error::Setting(text.clone()),
+            DataFusionError::NotImplemented(text) => Error::NotImplemented(text.clone()),
+            DataFusionError::ResourcesExhausted(text) => Error::OutOfMemory(text.clone()),
+            DataFusionError::IoError(inner) => Error::Io(inner.to_string()),
+            DataFusionError::ObjectStore(inner) => Error::Io(inner.to_string()),
+            DataFusionError::Execution(text) => Error::Execution(text.clone()),
+            DataFusionError::ParquetError(inner) => Error::Execution(inner.to_string()),
+            _ => Error::Other(message()),
+        }
+    }
+
+    fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Self {
+        match (error.downcast_ref::<Error>(), error.downcast_ref::<DataFusionError>()) {
+            (Some(error), _) => error.clone(),
+            (_, Some(error)) => Self::of(error),
+            _ => Error::Execution(error.to_string()),
+        }
+    }
+
+    fn of_schema(error: &SchemaError) -> Self {
+        Error::Plan(error.to_string())
+    }
+}
+
+/// DataFusion has no variant of its own for tables that are missing or in the way.
+fn is_about_tables(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    (text.contains("table '") || text.starts_with("table ") || text.starts_with("view "))
+        && (text.contains("not found") || text.contains("doesn't exist") || text.contains("already exists"))
+}

@@ -1,0 +1,191 @@
+//! The operator that runs a program inside a DataFusion plan.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatchOptions;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use parking_lot::Mutex;
+use warpmill_engine::{CancelToken, ExecutionContext};
+use warpmill_plan::Program;
+
+use super::input;
+use crate::Error;
+use crate::settings::WarpmillOptions;
+
+/// What a running query shares with its operators: an extension of the task's configuration.
+#[derive(Debug, Default)]
+pub struct QueryHandle {
+    /// Stops the query.
+    pub cancel: CancelToken,
+    /// The profiles of the programs that have ended.
+    pub profiles: Mutex<Vec<warpmill_engine::QueryProfile>>,
+}
+
+/// Runs a program; its children are the program's inputs.
+pub struct WarpmillExec {
+    /// What the program was translated from.
+    source: Arc<dyn ExecutionPlan>,
+    program: Arc<Program>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl WarpmillExec {
+    pub(super) fn new(
+        source: Arc<dyn ExecutionPlan>,
+        program: Arc<Program>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Self {
+        let mut equivalences = EquivalenceProperties::new(source.schema());
+        // With more than one partition the source's order holds within each only, and is not what the program gives.
+        if source.output_partitioning().partition_count() == 1
+            && let Some(order) = source.output_ordering()
+        {
+            equivalences.add_ordering(order.clone());
+        }
+        let partitioning = Partitioning::UnknownPartitioning(1);
+        let properties =
+            PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
+        let metrics = ExecutionPlanMetricsSet::new();
+        Self { source, program, inputs, properties: Arc::new(properties), metrics }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The part of DataFusion's plan that the program stands for.
+    pub fn source(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.source
+    }
+}
+
+/// Adds what a run of the program did to the operator's metrics.
+fn record(metrics: &ExecutionPlanMetricsSet, profile: &warpmill_engine::QueryProfile, rows: usize) {
+    MetricBuilder::new(metrics).output_rows(0).add(rows);
+    MetricBuilder::new(metrics).global_counter("bytes_read").add(profile.bytes_read as usize);
+    MetricBuilder::new(metrics).elapsed_compute(0).add_duration(Duration::from_nanos(profile.wall_nanos));
+}
+
+impl fmt::Debug for WarpmillExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WarpmillExec").field("program", &self.program).field("inputs", &self.inputs).finish()
+    }
+}
+
+impl DisplayAs for WarpmillExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.schema();
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "WarpmillExec: pipelines={}, columns=[{}]", self.program.pipelines.len(), names.join(", "))
+    }
+}
+
+impl ExecutionPlan for WarpmillExec {
+    fn name(&self) -> &str {
+        "WarpmillExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.len() != self.inputs.len() {
+            return internal_err!("a program of {} inputs got {}", self.inputs.len(), children.len());
+        }
+        Ok(Arc::new(Self::new(Arc::clone(&self.source), Arc::clone(&self.program), children)))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("WarpmillExec has one partition, not {partition}");
+        }
+        let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
+        let options = WarpmillOptions::of(context.session_config().options());
+        let execution = ExecutionContext {
+            threads: options.threads,
+            memory_limit: options.memory_limit,
+            chunk_rows: options.chunk_rows,
+            compaction: options.compaction,
+            cancel: handle.cancel.clone(),
+        };
+        let first_error = input::FirstError::default();
+        let inputs = self.inputs.iter().map(|plan| input::input(plan, &context, &first_error));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let program = Arc::clone(&self.program);
+        let (metrics, schema) = (self.metrics.clone(), self.schema());
+        let result_schema = Arc::clone(&schema);
+        let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, &execution));
+        let batches = running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(
+            async move |done| {
+                let output = match (done, first_error.lock().take()) {
+                    (Ok(output), _) => output,
+                    // A cancelled query cancels its inputs too: their errors say nothing.
+                    (Err(error), cause) => match (Error::from(error), cause) {
+                        (Error::Execution(_), Some(cause)) => return Err(cause),
+                        (error, _) => return Err(error.into()),
+                    },
+                };
+                let rows = output.batches.iter().map(RecordBatch::num_rows).sum();
+                record(&metrics, &output.profile, rows);
+                handle.profiles.lock().push(output.profile);
+                let batches = output.batches.into_iter().map(move |batch| conform(batch, &result_schema));
+                Ok(futures::stream::iter(batches))
+            },
+        );
+        let stream = futures::stream::once(batches).try_flatten().boxed();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// `batch` under the plan's schema, which may know less of nullability.
+fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}

@@ -1,0 +1,67 @@
+//! DataFusion's asynchronous streams as the blocking inputs of a program.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use warpmill_engine::InputStream;
+
+/// Batches that may wait between the two sides.
+const BATCHES_AHEAD: usize = 8;
+
+/// The first error of a program's inputs: it says more than the engine, which sees its text only.
+pub(super) type FirstError = Arc<Mutex<Option<DataFusionError>>>;
+
+/// All partitions of `plan` as one input, in the plan's order where it has one. Must be called inside a tokio runtime,
+/// which runs the plan; the input is read outside of it.
+pub(super) fn input(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    first_error: &FirstError,
+) -> Result<InputStream> {
+    let mut stream = merged(plan).execute(0, Arc::clone(context))?;
+    let (sender, receiver) = mpsc::channel::<Result<RecordBatch, String>>(BATCHES_AHEAD);
+    let first_error = Arc::clone(first_error);
+    tokio::spawn(async move {
+        while let Some(batch) = stream.next().await {
+            let batch = batch.map_err(|error| {
+                let text = error.to_string();
+                first_error.lock().get_or_insert(error);
+                text
+            });
+            let failed = batch.is_err();
+            // The receiver is gone when the program has ended before its input.
+            if sender.send(batch).await.is_err() || failed {
+                return;
+            }
+        }
+    });
+    Ok(Box::new(Received(receiver)))
+}
+
+fn merged(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    if plan.output_partitioning().partition_count() <= 1 {
+        return Arc::clone(plan);
+    }
+    match plan.output_ordering() {
+        Some(order) => Arc::new(SortPreservingMergeExec::new(order.clone(), Arc::clone(plan))),
+        None => Arc::new(CoalescePartitionsExec::new(Arc::clone(plan))),
+    }
+}
+
+struct Received(mpsc::Receiver<Result<RecordBatch, String>>);
+
+impl Iterator for Received {
+    type Item = Result<RecordBatch, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.blocking_recv()
+    }
+}

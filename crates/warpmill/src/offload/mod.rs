@@ -1,0 +1,137 @@
+//! Which parts of a physical plan Warpmill runs.
+//!
+//! [`place`] replaces the largest subtrees that translate into a program by one [`WarpmillExec`] each. The rest stays
+//! DataFusion's; every operator that stays (and is not merely a foreign source or a write) is a [`Fallback`] with its
+//! reason.
+
+mod exec;
+mod input;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use warpmill_plan::translate::{Options, Translated, translate};
+use warpmill_plan::{Operator, Program, Sink, Source, Unsupported};
+
+pub use exec::{QueryHandle, WarpmillExec};
+
+use crate::Error;
+use crate::settings::{FallbackMode, WarpmillOptions};
+
+/// An operator that Warpmill leaves to DataFusion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fallback {
+    /// The operator of the physical plan.
+    pub node: String,
+    /// The operator or expression at fault.
+    pub operator: String,
+    /// What about it is not supported.
+    pub reason: String,
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.node == self.operator {
+            write!(f, "{}: {}", self.node, self.reason)
+        } else {
+            write!(f, "{}: {}: {}", self.node, self.operator, self.reason)
+        }
+    }
+}
+
+/// A physical plan after placement.
+#[derive(Debug)]
+pub struct Placement {
+    /// The plan, with [`WarpmillExec`]s.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// What stays with DataFusion, and why; outermost first.
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// Replaces all that Warpmill runs.
+///
+/// # Errors
+/// [`Error::Fallback`] for the first operator that stays, if the settings refuse fallbacks.
+pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions) -> Result<Placement> {
+    let mut fallbacks = Vec::new();
+    let plan = place_node(plan, &mut fallbacks)?;
+    match fallbacks.first() {
+        Some(first) if options.fallback == FallbackMode::Error => Err(Error::Fallback(first.clone()).into()),
+        _ => Ok(Placement { plan, fallbacks }),
+    }
+}
+
+fn place_node(plan: Arc<dyn ExecutionPlan>, fallbacks: &mut Vec<Fallback>) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<WarpmillExec>() {
+        return Ok(plan);
+    }
+    match translate(&plan, &Options { fallback: true, ..Options::default() }) {
+        Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => place_children(plan, fallbacks, &inputs),
+        Ok(Translated { program, inputs, .. }) => {
+            let inputs = inputs.into_iter().map(|input| place_node(input, fallbacks)).collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), inputs)))
+        }
+        Err(_) if plan.children().is_empty() => Ok(plan),
+        Err(reason) => {
+            if !plan.is::<DataSinkExec>() {
+                fallbacks.push(Fallback::new(&plan, reason));
+            }
+            place_children(plan, fallbacks, &[])
+        }
+    }
+}
+
+/// Places what is below `plan`, which stays; `inputs` are leaves or subtrees known not to translate.
+fn place_children(
+    plan: Arc<dyn ExecutionPlan>,
+    fallbacks: &mut Vec<Fallback>,
+    inputs: &[Arc<dyn ExecutionPlan>],
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.children().is_empty() || inputs.iter().any(|input| Arc::ptr_eq(input, &plan)) {
+        return Ok(plan);
+    }
+    let children = plan.children().into_iter().cloned();
+    let placed = children.map(|child| place_node(child, fallbacks)).collect::<Result<Vec<_>>>()?;
+    if plan.children().iter().zip(&placed).all(|(before, after)| Arc::ptr_eq(before, after)) {
+        return Ok(plan);
+    }
+    plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// Whether a program does nothing but pass on the rows of another source.
+fn is_only_an_input(program: &Program) -> bool {
+    let [pipeline] = program.pipelines.as_slice() else { return false };
+    matches!(pipeline.source, Source::Input { .. })
+        && pipeline.operators.iter().all(|operator| matches!(operator, Operator::Limit { skip: 0, fetch: None }))
+        && matches!(program.sinks.as_slice(), [Sink::Collect { .. }])
+}
+
+impl Fallback {
+    fn new(plan: &Arc<dyn ExecutionPlan>, Unsupported { operator, reason }: Unsupported) -> Self {
+        Self { node: plan.name().to_string(), operator, reason }
+    }
+}
+
+/// [`place`] as a DataFusion rule, for hosts that have a `SessionContext` of their own: add it after all other rules.
+#[derive(Debug, Default)]
+pub struct OffloadRule;
+
+impl PhysicalOptimizerRule for OffloadRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(place(plan, &WarpmillOptions::of(config))?.plan)
+    }
+
+    fn name(&self) -> &str {
+        "warpmill_offload"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,152 @@
+//! Plans of repeated queries.
+//!
+//! A plan is found by the query's text without comments and with single spaces, and by its parameters. It is used while it
+//! is still what planning would give: same settings, same catalog, and every table it reads at the version it was planned
+//! for. Only queries whose plan depends on nothing else are kept: tables of Warpmill, immutable functions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use datafusion::physical_plan::ExecutionPlan;
+use warpmill_format::{Table, TableSnapshot};
+
+use crate::offload::Fallback;
+
+/// Plans that are kept.
+const CAPACITY: usize = 256;
+
+/// A query ready to run.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// What runs.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// What DataFusion runs of it.
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// What a plan was made for.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    /// [`crate::catalog::Catalog::changes`].
+    pub catalog: u64,
+    /// Changes of settings.
+    pub settings: u64,
+    /// Every table that is read, and the version that the plan reads.
+    pub tables: Vec<(Arc<Table>, Arc<TableSnapshot>)>,
+}
+
+impl Basis {
+    fn holds(&self, catalog: u64, settings: u64) -> bool {
+        let newest = |(table, planned): &(Arc<Table>, Arc<TableSnapshot>)| {
+            table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned))
+        };
+        self.catalog == catalog && self.settings == settings && self.tables.iter().all(newest)
+    }
+}
+
+type Key = (String, Vec<ScalarValue>);
+
+struct Entry {
+    prepared: Arc<Prepared>,
+    basis: Basis,
+    used: u64,
+}
+
+/// The least recently used plan makes room for a new one.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    entries: HashMap<Key, Entry>,
+    clock: u64,
+}
+
+impl PlanCache {
+    /// The plan of a query, if there is one that is still right.
+    pub(crate) fn get(&mut self, key: &Key, catalog: u64, settings: u64) -> Option<Arc<Prepared>> {
+        self.clock += 1;
+        let entry = self.entries.get_mut(key)?;
+        if !entry.basis.holds(catalog, settings) {
+            self.entries.remove(key);
+            return None;
+        }
+        entry.used = self.clock;
+        Some(Arc::clone(&entry.prepared))
+    }
+
+    /// Keeps a plan.
+    pub(crate) fn put(&mut self, key: Key, prepared: Arc<Prepared>, basis: Basis) {
+        self.clock += 1;
+        if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
+            oldest.map(|key| self.entries.remove(&key));
+        }
+        self.entries.insert(key, Entry { prepared, basis, used: self.clock });
+    }
+}
+
+/// `sql` without comments and a final semicolon, outside of quotes with single spaces.
+pub(crate) fn normalized(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len());
+    let mut rest = sql;
+    while let Some(c) = rest.chars().next() {
+        let skipped = match c {
+            '-' if rest.starts_with("--") => Some(rest.find('\n').unwrap_or(rest.len())),
+            '/' if rest.starts_with("/*") => Some(comment_length(rest)),
+            c if c.is_whitespace() => Some(c.len_utf8()),
+            _ => None,
+        };
+        if let Some(length) = skipped {
+            if !out.is_empty() && !out.ends_with(' ') {
+                out.push(' ');
+            }
+            rest = &rest[length..];
+            continue;
+        }
+        let length = match c {
+            '\'' | '"' => rest[1..].find(c).map_or(rest.len(), |end| end + 2),
+            c => c.len_utf8(),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out.truncate(out.trim_end_matches([' ', ';']).len());
+    out
+}
+
+/// Length of the block comment that `text` begins with; they nest.
+fn comment_length(text: &str) -> usize {
+    let (mut depth, mut at) = (0, 0);
+    while at < text.len() {
+        if text[at..].starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if text[at..].starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalized;
+
+    #[test]
+    fn spaces_and_comments_do_not_matter() {
+        let text = "SELECT  a -- the column\n\tFROM /* a /* nested */ one */ t ;\n";
+        assert_eq!(normalized(text), "SELECT a FROM t");
+    }
+
+    #[test]
+    fn quoted_text_matters() {
+        assert_eq!(normalized("SELECT 'a  -- b''  c', \"x  /*y*/\""), "SELECT 'a  -- b''  c', \"x  /*y*/\"");
+        assert_ne!(normalized("SELECT 'a b'"), normalized("SELECT 'a  b'"));
+        assert_eq!(normalized("SELECT 'open"), "SELECT 'open");
+    }
+}

@@ -1,0 +1,112 @@
+//! How a session is made.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::{Inner, Session};
+use crate::catalog::Catalog;
+use crate::join_order::JoinOrder;
+use crate::settings::WarpmillOptions;
+use crate::{Error, Result};
+
+/// Name of the only catalog, as DataFusion calls it by default.
+const CATALOG: &str = "datafusion";
+/// Name of the schema that holds all tables.
+const SCHEMA: &str = "public";
+
+/// The settings of a session to be.
+#[derive(Debug, Default, Clone)]
+pub struct SessionBuilder {
+    database: Option<PathBuf>,
+    settings: Vec<(String, String)>,
+}
+
+impl SessionBuilder {
+    /// Worker threads; 0, the default: all cores.
+    pub fn threads(self, threads: usize) -> Self {
+        self.set("warpmill.threads", &threads.to_string())
+    }
+
+    /// Bytes that a query may hold in pipeline breakers.
+    pub fn memory_limit(self, bytes: usize) -> Self {
+        self.set("warpmill.memory_limit", &bytes.to_string())
+    }
+
+    /// The directory of stored tables, one sub-directory each. It is created when the first table is.
+    pub fn database(mut self, path: impl AsRef<Path>) -> Self {
+        self.database = Some(path.as_ref().to_path_buf());
+        self
+    }
+
+    /// A setting as in `SET key = value`; checked by [`SessionBuilder::build`]. Keys without a prefix are Warpmill's.
+    pub fn set(mut self, key: &str, value: &str) -> Self {
+        self.settings.push((key.to_string(), value.to_string()));
+        self
+    }
+
+    /// Opens the session.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an unknown setting or a bad value, [`Error::Io`] when the database is not a directory.
+    pub fn build(self) -> Result<Session> {
+        if let Some(path) = self.database.as_ref().filter(|path| path.exists() && !path.is_dir()) {
+            return Err(Error::Io(format!("{} is not a directory", path.display())));
+        }
+        let catalog = Arc::new(Catalog::new(self.database));
+        let schemas = Arc::new(MemoryCatalogProvider::new());
+        schemas.register_schema(SCHEMA, Arc::clone(&catalog) as _)?;
+        let state = SessionStateBuilder::new()
+            .with_config(config())
+            .with_default_features()
+            .with_optimizer_rules(optimizer_rules())
+            .build();
+        let context = SessionContext::new_with_state(state);
+        context.register_catalog(CATALOG, schemas);
+        let context = context.enable_url_table();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("warpmill-io").build();
+        let runtime = runtime.map_err(|error| Error::Io(format!("cannot start the runtime: {error}")))?;
+        let session = Session { inner: Arc::new(Inner::new(runtime, context, catalog)) };
+        session.sync_threads()?;
+        for (key, value) in &self.settings {
+            session.set(key, value)?;
+        }
+        Ok(session)
+    }
+}
+
+/// DataFusion's settings where its defaults do not serve programs: no repartitioning between operators (a program has no
+/// partitions), plain strings, join order and sides as the join-order rule left them.
+fn config() -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_information_schema(true)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_option_extension(WarpmillOptions::default());
+    let options = config.options_mut();
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
+    options.optimizer.enable_topk_dynamic_filter_pushdown = false;
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    options.optimizer.join_reordering = false;
+    options.optimizer.repartition_joins = false;
+    options.optimizer.repartition_aggregations = false;
+    options.optimizer.repartition_windows = false;
+    options.optimizer.repartition_sorts = false;
+    options.optimizer.enable_round_robin_repartition = false;
+    options.execution.parquet.schema_force_view_types = false;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    config
+}
+
+/// DataFusion's rules, and the order of joins once filters are where they belong: while regions of inner joins are still
+/// whole, not yet cut by the projections that remove unused columns.
+fn optimizer_rules() -> Vec<Arc<dyn datafusion::optimizer::OptimizerRule + Send + Sync>> {
+    let mut rules = datafusion::optimizer::Optimizer::new().rules;
+    let after = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |i| i + 1);
+    rules.insert(after, Arc::new(JoinOrder));
+    rules
+}

@@ -1,0 +1,203 @@
+//! Sessions: SQL in, Arrow batches out.
+
+mod builder;
+mod ddl;
+mod explain;
+mod query;
+mod running;
+mod tables;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::prelude::SessionContext;
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, Runtime};
+
+pub use builder::SessionBuilder;
+pub use running::CancelHandle;
+pub use tables::{Progress, ProgressFn};
+
+use crate::catalog::Catalog;
+use crate::plan_cache::PlanCache;
+use crate::settings::WarpmillOptions;
+use crate::{QueryProfile, Result, ScalarValue, TableInfo};
+use running::Running;
+
+/// A session: tables, settings, and statements over them. Clones share all of it; statements of several threads run at
+/// the same time.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    context: SessionContext,
+    catalog: Arc<Catalog>,
+    running: Running,
+    plan_cache: Mutex<PlanCache>,
+    settings_changes: AtomicU64,
+}
+
+impl Inner {
+    fn new(runtime: Runtime, context: SessionContext, catalog: Arc<Catalog>) -> Self {
+        Self {
+            runtime: Some(runtime),
+            context,
+            catalog,
+            running: Running::default(),
+            plan_cache: Mutex::default(),
+            settings_changes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The last clone may be dropped inside a runtime, where waiting for this one is not allowed.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The rows of a statement.
+#[derive(Debug, Clone)]
+pub struct QueryResult {
+    /// Names and types of the columns.
+    pub schema: SchemaRef,
+    /// The rows; no batch at all where there are none.
+    pub batches: Vec<RecordBatch>,
+    /// What happened, if `warpmill.profile` is on.
+    pub profile: Option<Arc<QueryProfile>>,
+}
+
+/// The rows of a statement as they come.
+pub struct QueryStream {
+    /// Names and types of the columns.
+    pub schema: SchemaRef,
+    session: Session,
+    stream: SendableRecordBatchStream,
+    query: running::Query,
+}
+
+impl Session {
+    /// A session with settings of its own.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    /// A session without a database, with default settings.
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
+    }
+
+    /// Runs one statement to its end. `params` are the values of `$1`, `$2`, ...
+    pub fn execute(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
+        self.block_on(self.execute_async(sql, params))
+    }
+
+    /// [`Session::execute`] for asynchronous callers. Dropping the future cancels the statement.
+    pub async fn execute_async(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
+        let query = self.inner.running.start();
+        let statement = async { query.until_cancelled(self.run_statement(sql, params, &query)).await };
+        statement.await
+    }
+
+    /// Runs one statement and gives its rows as they come. Dropping the stream cancels the statement.
+    pub fn query_stream(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryStream> {
+        let query = self.inner.running.start();
+        let stream = self.block_on(query.until_cancelled(self.stream_statement(sql, params, &query)))?;
+        Ok(QueryStream { schema: stream.schema(), session: self.clone(), stream, query })
+    }
+
+    /// How a query is run: DataFusion's plan with the parts that Warpmill runs, their programs, and what stays with
+    /// DataFusion and why. With `analyze` the query is run, and the text says what each operator did.
+    pub fn explain(&self, sql: &str, analyze: bool) -> Result<String> {
+        self.block_on(async {
+            let query = self.inner.running.start();
+            query.until_cancelled(self.explain_text(sql, analyze, &query)).await
+        })
+    }
+
+    /// Cancels what the session runs.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.inner.running.handle()
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<TableInfo>> {
+        self.inner.catalog.infos()
+    }
+
+    /// Sets a setting as `SET key = value` does. Keys without a prefix are Warpmill's.
+    pub fn set(&self, key: &str, value: &str) -> Result<()> {
+        let key = if key.contains('.') { key.to_string() } else { format!("warpmill.{key}") };
+        let state = self.inner.context.state_ref();
+        state.write().config_mut().options_mut().set(&key, value)?;
+        self.settings_changed(&key)
+    }
+
+    /// All settings: Warpmill's first, then DataFusion's.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let config = self.inner.context.copied_config();
+        let entries = config.options().entries().into_iter();
+        let mut settings: Vec<_> = entries.map(|entry| (entry.key, entry.value.unwrap_or_default())).collect();
+        settings.sort_by_key(|(key, _)| (!key.starts_with("warpmill."), key.clone()));
+        settings
+    }
+
+    /// DataFusion's session, for hosts that register functions or tables of their own. Statements that it runs itself do
+    /// not use Warpmill.
+    pub fn context(&self) -> &SessionContext {
+        &self.inner.context
+    }
+
+    fn options(&self) -> WarpmillOptions {
+        WarpmillOptions::of(self.inner.context.copied_config().options())
+    }
+
+    /// Plans made before a setting changed are not used again.
+    fn settings_changed(&self, key: &str) -> Result<()> {
+        self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);
+        if key == "warpmill.threads" { self.sync_threads() } else { Ok(()) }
+    }
+
+    /// DataFusion reads files with as many threads as Warpmill uses.
+    fn sync_threads(&self) -> Result<()> {
+        let threads = self.options().worker_threads();
+        let state = self.inner.context.state_ref();
+        state.write().config_mut().options_mut().execution.target_partitions = threads;
+        Ok(())
+    }
+
+    /// Waits for `future` from a thread inside or outside of a runtime.
+    fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
+        let runtime = self.inner.runtime.as_ref().expect("a session has its runtime until it is dropped");
+        if Handle::try_current().is_err() {
+            return runtime.block_on(future);
+        }
+        std::thread::scope(|scope| match scope.spawn(|| runtime.block_on(future)).join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    }
+}
+
+impl Iterator for QueryStream {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        use futures::StreamExt;
+        let (session, stream, query) = (&self.session, &mut self.stream, &self.query);
+        session.block_on(async move {
+            let next = async { stream.next().await.transpose().map_err(Into::into) };
+            query.until_cancelled(next).await.transpose()
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! The life of a statement: text, logical plan, physical plan, placement, rows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use datafusion::common::ParamValues;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement, Volatility};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{collect, execute_stream};
+
+use super::running::Query;
+use super::{QueryResult, Session};
+use crate::catalog::WarpmillTable;
+use crate::offload::{self, WarpmillExec};
+use crate::plan_cache::{Basis, Prepared, normalized};
+use crate::settings::WarpmillOptions;
+use crate::{QueryProfile, Result, ScalarValue};
+
+/// A statement after planning.
+enum Planned {
+    /// Rows to be computed.
+    Query { prepared: Arc<Prepared>, cached: bool },
+    /// Done already: its rows.
+    Done(QueryResult),
+}
+
+impl Session {
+    pub(super) async fn run_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
+        let start = Instant::now();
+        let (prepared, cached) = match Box::pin(self.plan_statement(sql, params, query)).await? {
+            Planned::Query { prepared, cached } => (prepared, cached),
+            Planned::Done(result) => return Ok(result),
+        };
+        let planning_nanos = start.elapsed().as_nanos() as u64;
+        let mut result = self.run_prepared(&prepared, query).await?;
+        if let Some(profile) = result.profile.as_mut().and_then(Arc::get_mut) {
+            profile.planning_nanos = planning_nanos;
+            profile.plan_cached = cached;
+        }
+        Ok(result)
+    }
+
+    pub(super) async fn stream_statement(
+        &self,
+        sql: &str,
+        params: &[ScalarValue],
+        query: &Query,
+    ) -> Result<SendableRecordBatchStream> {
+        match Box::pin(self.plan_statement(sql, params, query)).await? {
+            Planned::Query { prepared, .. } => {
+                let plan = reset_plan_states(Arc::clone(&prepared.plan))?;
+                Ok(execute_stream(plan, self.task_context(query))?)
+            }
+            Planned::Done(result) => {
+                let rows = futures::stream::iter(result.batches.into_iter().map(Ok));
+                Ok(Box::pin(RecordBatchStreamAdapter::new(result.schema, rows)))
+            }
+        }
+    }
+
+    /// Runs a plan to its end.
+    pub(super) async fn run_prepared(&self, prepared: &Prepared, query: &Query) -> Result<QueryResult> {
+        let start = Instant::now();
+        let context = self.task_context(query);
+        let profiled = WarpmillOptions::of(context.session_config().options()).profile;
+        // A program keeps no state between runs; DataFusion's operators do.
+        let stateless = prepared.plan.is::<WarpmillExec>() && prepared.plan.children().is_empty();
+        let plan = match stateless {
+            true => Arc::clone(&prepared.plan),
+            false => reset_plan_states(Arc::clone(&prepared.plan))?,
+        };
+        let batches = collect(plan, context).await?;
+        let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        let profile = profiled.then(|| {
+            let programs = std::mem::take(&mut *query.handle.profiles.lock());
+            Arc::new(QueryProfile {
+                bytes_read: programs.iter().map(|program| program.bytes_read).sum(),
+                programs,
+                fallbacks: prepared.fallbacks.iter().map(ToString::to_string).collect(),
+                execution_nanos: start.elapsed().as_nanos() as u64,
+                ..QueryProfile::default()
+            })
+        });
+        Ok(QueryResult { schema: prepared.plan.schema(), batches, profile })
+    }
+
+    /// What operators see of the session and of the statement.
+    pub(super) fn task_context(&self, query: &Query) -> Arc<TaskContext> {
+        let context = self.inner.context.task_ctx();
+        let config = context.session_config().clone().with_extension(Arc::clone(&query.handle));
+        Arc::new(TaskContext::clone(&context).with_session_config(config))
+    }
+
+    async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {
+        let options = self.options();
+        let basis = (self.inner.catalog.changes(), self.inner.settings_changes.load(Ordering::Acquire));
+        let key = (normalized(sql), params.to_vec());
+        if options.plan_cache
+            && let Some(prepared) = self.inner.plan_cache.lock().get(&key, basis.0, basis.1)
+        {
+            return Ok(Planned::Query { prepared, cached: true });
+        }
+        let state = self.inner.context.state();
+        let plan = logical_plan(&state, sql, params).await?;
+        let plan = match plan {
+            LogicalPlan::Statement(Statement::Execute(_)) => {
+                self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
+            }
+            plan => plan,
+        };
+        if let Some(result) = self.run_command(&plan, query).await? {
+            return Ok(Planned::Done(result));
+        }
+        let immutable = options.plan_cache && is_immutable(&plan)?;
+        let (prepared, tables) = self.prepare(&state, &plan, &options).await?;
+        if let Some(tables) = tables.filter(|_| immutable) {
+            let basis = Basis { catalog: basis.0, settings: basis.1, tables };
+            self.inner.plan_cache.lock().put(key, Arc::clone(&prepared), basis);
+        }
+        Ok(Planned::Query { prepared, cached: false })
+    }
+
+    /// Runs statements that are not queries; `None` for queries and for writes with a physical plan.
+    async fn run_command(&self, plan: &LogicalPlan, query: &Query) -> Result<Option<QueryResult>> {
+        let context = &self.inner.context;
+        let frame = match plan {
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) => {
+                return Ok(Some(Box::pin(self.create_table_as(command.clone(), query)).await?));
+            }
+            LogicalPlan::Explain(explain) => {
+                return Ok(Some(Box::pin(self.explain_rows(&explain.plan, explain.verbose, false, query)).await?));
+            }
+            LogicalPlan::Analyze(analyze) => {
+                return Ok(Some(Box::pin(self.explain_rows(&analyze.input, analyze.verbose, true, query)).await?));
+            }
+            LogicalPlan::Statement(Statement::SetVariable(set)) => {
+                self.set(&set.variable, &set.value)?;
+                return Ok(Some(QueryResult::empty()));
+            }
+            LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
+                let frame = context.execute_logical_plan(plan.clone()).await?;
+                self.settings_changed(&reset.variable)?;
+                frame
+            }
+            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => context.execute_logical_plan(plan.clone()).await?,
+            _ => return Ok(None),
+        };
+        let schema = Arc::clone(frame.schema().inner());
+        let batches = frame.collect().await?;
+        Ok(Some(QueryResult { schema, batches, profile: None }))
+    }
+
+    /// The physical plan of a query, and the tables it reads; `None` when it reads others than Warpmill's.
+    pub(super) async fn prepare(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        options: &WarpmillOptions,
+    ) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
+        let optimized = state.optimize(plan)?;
+        let tables = table_versions(&optimized)?;
+        let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
+        let placement = offload::place(physical, options)?;
+        Ok((Arc::new(Prepared { plan: placement.plan, fallbacks: placement.fallbacks }), tables))
+    }
+}
+
+type TableVersions = Vec<(Arc<warpmill_format::Table>, Arc<warpmill_format::TableSnapshot>)>;
+
+impl QueryResult {
+    /// The result of a statement that has no rows.
+    pub(super) fn empty() -> Self {
+        Self { schema: Arc::new(arrow::datatypes::Schema::empty()), batches: vec![], profile: None }
+    }
+}
+
+/// The plan of one statement with its parameters bound.
+pub(super) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
+    let plan = state.create_logical_plan(sql).await?;
+    match params {
+        [] => Ok(plan),
+        params => Ok(plan.with_param_values(ParamValues::from(params.to_vec()))?),
+    }
+}
+
+/// Whether a plan is a query whose meaning depends on nothing but tables.
+fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
+    let mut immutable = true;
+    plan.apply_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::DescribeTable(_)) {
+            immutable = false;
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr {
+                    immutable &= call.func.signature().volatility == Volatility::Immutable;
+                }
+                immutable &= !matches!(expr, Expr::ScalarVariable(..) | Expr::Placeholder(_));
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(immutable)
+}
+
+/// The tables that a plan reads, if all are Warpmill's.
+fn table_versions(plan: &LogicalPlan) -> Result<Option<TableVersions>> {
+    let mut tables = Some(Vec::new());
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let provider = source_as_provider(&scan.source)?;
+            match (provider.downcast_ref::<WarpmillTable>(), &mut tables) {
+                (Some(table), Some(list)) => list.push((Arc::clone(table.table()), Arc::clone(table.snapshot()))),
+                _ => tables = None,
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tables)
+}

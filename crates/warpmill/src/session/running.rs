@@ -1,0 +1,86 @@
+//! The statements that a session runs at present, and how they are stopped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::offload::QueryHandle;
+use crate::{Error, Result};
+
+#[derive(Default)]
+pub(super) struct Running {
+    queries: Arc<Mutex<HashMap<u64, Stop>>>,
+    next: AtomicU64,
+}
+
+struct Stop {
+    handle: Arc<QueryHandle>,
+    stopped: watch::Sender<bool>,
+}
+
+impl Stop {
+    fn stop(&self) {
+        self.handle.cancel.cancel();
+        self.stopped.send_replace(true);
+    }
+}
+
+/// Cancels what a session runs at the time of the call, from any thread.
+#[derive(Clone)]
+pub struct CancelHandle {
+    queries: Arc<Mutex<HashMap<u64, Stop>>>,
+}
+
+impl CancelHandle {
+    /// Cancels all statements that run now; they end with [`Error::Cancelled`]. Later statements run.
+    pub fn cancel(&self) {
+        self.queries.lock().values().for_each(Stop::stop);
+    }
+}
+
+/// A running statement, until dropped.
+pub(super) struct Query {
+    id: u64,
+    queries: Arc<Mutex<HashMap<u64, Stop>>>,
+    stopped: watch::Receiver<bool>,
+    /// What its operators share.
+    pub(super) handle: Arc<QueryHandle>,
+}
+
+impl Running {
+    pub(super) fn start(&self) -> Query {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let handle = Arc::new(QueryHandle::default());
+        let (sender, stopped) = watch::channel(false);
+        self.queries.lock().insert(id, Stop { handle: Arc::clone(&handle), stopped: sender });
+        Query { id, queries: Arc::clone(&self.queries), stopped, handle }
+    }
+
+    pub(super) fn handle(&self) -> CancelHandle {
+        CancelHandle { queries: Arc::clone(&self.queries) }
+    }
+}
+
+impl Query {
+    /// The outcome of `work`, or [`Error::Cancelled`] as soon as the statement is cancelled.
+    pub(super) async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut stopped = self.stopped.clone();
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => Err(Error::Cancelled),
+            result = work => result,
+        }
+    }
+}
+
+impl Drop for Query {
+    fn drop(&mut self) {
+        // A statement that is given up before its end leaves workers behind, which stop at their next chunk.
+        if let Some(stop) = self.queries.lock().remove(&self.id) {
+            stop.stop();
+        }
+    }
+}

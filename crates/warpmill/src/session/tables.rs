@@ -1,0 +1,164 @@
+//! Tables from batches, files and handles.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{CsvReadOptions, DataFrame, JsonReadOptions, ParquetReadOptions};
+use futures::StreamExt;
+use warpmill_format::Table;
+
+use super::Session;
+use super::ddl::table_schema;
+use crate::{Error, Result, WriteOptions};
+
+/// How far a write is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Rows written so far.
+    pub rows: u64,
+    /// All rows, where known.
+    pub total: Option<u64>,
+}
+
+/// Is told of progress from time to time.
+pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
+
+impl Session {
+    /// Makes Arrow batches a table of the session, without a copy. An existing table of the session is replaced.
+    pub fn register_batches(&self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
+        self.inner.catalog.put_foreign(name, Arc::new(MemTable::try_new(schema, vec![batches])?));
+        Ok(())
+    }
+
+    /// Makes a table of Warpmill a table of the session.
+    pub fn register_table(&self, name: &str, table: Arc<Table>) {
+        self.inner.catalog.put_table(name, table);
+    }
+
+    /// Makes anything that DataFusion can scan a table of the session.
+    pub fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
+        self.inner.catalog.put_foreign(name, provider);
+    }
+
+    /// Makes Parquet files (a path, a directory or a glob) a table of the session. They are read by each query.
+    pub fn register_parquet(&self, name: &str, path: &str) -> Result<()> {
+        let frame = self.block_on(self.inner.context.read_parquet(path, ParquetReadOptions::default()))?;
+        self.register_frame(name, frame)
+    }
+
+    /// Makes CSV files with a header (a path, a directory or a glob) a table of the session.
+    pub fn register_csv(&self, name: &str, path: &str) -> Result<()> {
+        let extension = extension_of(path, ".csv");
+        let options = CsvReadOptions::default().file_extension(&extension);
+        let frame = self.block_on(self.inner.context.read_csv(path, options))?;
+        self.register_frame(name, frame)
+    }
+
+    /// Makes files of one JSON object a line (a path, a directory or a glob) a table of the session.
+    pub fn register_json(&self, name: &str, path: &str) -> Result<()> {
+        let extension = extension_of(path, ".json");
+        let options = JsonReadOptions::default().file_extension(&extension);
+        let frame = self.block_on(self.inner.context.read_json(path, options))?;
+        self.register_frame(name, frame)
+    }
+
+    fn register_frame(&self, name: &str, frame: DataFrame) -> Result<()> {
+        self.inner.catalog.put_foreign(name, frame.into_view());
+        Ok(())
+    }
+
+    /// Forgets a registered table. Stored tables stay: DROP TABLE removes them.
+    pub fn deregister(&self, name: &str) -> Result<()> {
+        self.inner.catalog.forget(name)
+    }
+
+    /// Writes `batches` into table `name`: stored where there is a database directory, otherwise in memory. An existing
+    /// table is replaced if `replace`, else an error. The table appears with all rows, or not at all.
+    pub fn create_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch>>,
+        options: WriteOptions,
+        replace: bool,
+        progress: Option<ProgressFn>,
+    ) -> Result<()> {
+        if !replace && self.inner.catalog.exists(name) {
+            return Err(Error::Catalog(format!("table '{name}' already exists")));
+        }
+        let query = self.inner.running.start();
+        let mut writer = self.inner.catalog.build(name, table_schema(name, &schema)?, self.defaults(options))?;
+        let mut rows = 0;
+        for batch in batches {
+            let batch = batch?;
+            query.handle.cancel.check().map_err(|_| Error::Cancelled)?;
+            writer.write(&batch)?;
+            rows += batch.num_rows() as u64;
+            if let Some(progress) = &progress {
+                progress(Progress { rows, total: None });
+            }
+        }
+        self.inner.catalog.commit(name, writer)
+    }
+
+    /// Reads files (a path, a directory or a glob of Parquet, CSV or JSON) into table `table`, which is replaced if it
+    /// exists.
+    ///
+    /// # Errors
+    /// Name the file and where in it the trouble is; the table is then as it was before.
+    pub fn import(
+        &self,
+        source: &str,
+        table: &str,
+        options: WriteOptions,
+        progress: Option<ProgressFn>,
+    ) -> Result<()> {
+        let name_source = |error: Error| match error {
+            Error::Cancelled => Error::Cancelled,
+            Error::Catalog(_) => Error::Catalog(format!("{source}: no such file, or not Parquet, CSV or JSON")),
+            error => Error::Execution(format!("{source}: {error}")),
+        };
+        let read = || async {
+            let frame = self.inner.context.table(quoted(source)).await?;
+            frame.execute_stream().await
+        };
+        let mut stream = self.block_on(read()).map_err(|error| name_source(error.into()))?;
+        let schema = stream.schema();
+        let batches = std::iter::from_fn(|| {
+            let next = self.block_on(stream.next());
+            next.map(|batch| batch.map_err(|error| name_source(error.into())))
+        });
+        self.create_table(table, schema, batches, options, true, progress)
+    }
+
+    /// The session's settings where `options` has the defaults.
+    fn defaults(&self, options: WriteOptions) -> WriteOptions {
+        let settings = self.options();
+        let default = WriteOptions::default();
+        WriteOptions {
+            segment_rows: match options.segment_rows {
+                rows if rows == default.segment_rows => settings.segment_rows,
+                rows => rows,
+            },
+            threads: if options.threads == 0 { settings.threads } else { options.threads },
+            ..options
+        }
+    }
+}
+
+/// A path as the name of a table.
+fn quoted(path: &str) -> datafusion::sql::TableReference {
+    datafusion::sql::TableReference::bare(path)
+}
+
+/// The extension that files of `path` must have: its own where it names one.
+fn extension_of(path: &str, default: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.split_once('.') {
+        Some((_, extension)) if !extension.contains(['*', '?', '[', '{']) => format!(".{extension}"),
+        _ => default.to_string(),
+    }
+}

@@ -1,0 +1,224 @@
+//! The settings `warpmill.*`, for `SET`, `SHOW` and builders.
+
+use std::any::Any;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::common::{DataFusionError, Result};
+use warpmill_engine::Compaction;
+
+/// The settings of a session.
+#[derive(Debug, Clone)]
+pub struct WarpmillOptions {
+    /// What happens to a plan with an operator that Warpmill does not run.
+    pub fallback: FallbackMode,
+    /// When small chunks are copied together.
+    pub compaction: Compaction,
+    /// Worker threads; 0: all cores.
+    pub threads: usize,
+    /// Bytes that a query may hold in pipeline breakers.
+    pub memory_limit: usize,
+    /// Whether joins are reordered by estimated cardinality.
+    pub join_order: bool,
+    /// Whether results carry a profile.
+    pub profile: bool,
+    /// Whether plans of repeated queries are kept.
+    pub plan_cache: bool,
+    /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
+    pub chunk_rows: usize,
+    /// Rows of a segment in tables that the session writes: a multiple of 1024 (small values are for tests).
+    pub segment_rows: usize,
+}
+
+/// What happens to operators that Warpmill does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FallbackMode {
+    /// DataFusion runs them.
+    Allow,
+    /// The query is refused; the error names the operator and the reason.
+    Error,
+}
+
+impl Default for WarpmillOptions {
+    fn default() -> Self {
+        Self {
+            fallback: FallbackMode::Allow,
+            compaction: Compaction::default(),
+            threads: 0,
+            memory_limit: usize::MAX,
+            join_order: true,
+            profile: true,
+            plan_cache: true,
+            chunk_rows: 2048,
+            segment_rows: warpmill_format::SEGMENT_ROWS,
+        }
+    }
+}
+
+impl WarpmillOptions {
+    /// The settings in `config`; defaults where the extension is not there.
+    pub fn of(config: &ConfigOptions) -> Self {
+        config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Worker threads, at least one.
+    pub fn worker_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        }
+    }
+
+    fn compaction_name(&self) -> &'static str {
+        COMPACTIONS.iter().find(|(_, value)| *value == self.compaction).map_or("smart", |(name, _)| name)
+    }
+}
+
+const COMPACTIONS: [(&str, Compaction); 6] = [
+    ("none", Compaction::None),
+    ("full", Compaction::Full),
+    ("binary", Compaction::Binary),
+    ("logical", Compaction::Logical),
+    ("learning", Compaction::Learning),
+    ("smart", Compaction::Smart),
+];
+
+impl ConfigExtension for WarpmillOptions {
+    const PREFIX: &'static str = "warpmill";
+}
+
+impl ExtensionOptions for WarpmillOptions {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let text = value.trim().to_ascii_lowercase();
+        let expects = |what: &str| {
+            DataFusionError::Configuration(format!("warpmill.{key} expects {what}, not '{}'", value.trim()))
+        };
+        match key {
+            "fallback" => {
+                self.fallback = match text.as_str() {
+                    "allow" => FallbackMode::Allow,
+                    "error" => FallbackMode::Error,
+                    _ => return Err(expects("'allow' or 'error'")),
+                }
+            }
+            "compaction" => {
+                let found = COMPACTIONS.iter().find(|(name, _)| *name == text);
+                self.compaction = found.ok_or_else(|| expects("none, full, binary, logical, learning or smart"))?.1;
+            }
+            "threads" => self.threads = text.parse().map_err(|_| expects("a number of threads (0: all cores)"))?,
+            "memory_limit" => {
+                self.memory_limit = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB, or 'unlimited'"))?;
+            }
+            "join_order" => self.join_order = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "profile" => self.profile = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "chunk_rows" => {
+                let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));
+                self.chunk_rows = rows.ok_or_else(|| expects("a power of two from 2 to 2048"))?;
+            }
+            "segment_rows" => {
+                let fits = |n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= warpmill_format::SEGMENT_ROWS;
+                let rows = text.parse().ok().filter(fits);
+                self.segment_rows = rows.ok_or_else(|| expects("a multiple of 1024 up to 1048576"))?;
+            }
+            _ => return Err(DataFusionError::Configuration(format!("there is no setting warpmill.{key}"))),
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let switch = |on: bool| if on { "on" } else { "off" }.to_string();
+        let memory_limit = match self.memory_limit {
+            usize::MAX => "unlimited".to_string(),
+            bytes => bytes.to_string(),
+        };
+        let fallback = match self.fallback {
+            FallbackMode::Allow => "allow",
+            FallbackMode::Error => "error",
+        };
+        let entries = [
+            ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
+            ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
+            ("warpmill.fallback", fallback.to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
+            ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
+            ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
+            ("warpmill.plan_cache", switch(self.plan_cache), "Keep the plans of repeated queries"),
+            ("warpmill.profile", switch(self.profile), "Give results a profile"),
+            ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+            ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
+        ];
+        let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
+            key: key.to_string(),
+            value: Some(value),
+            description,
+        };
+        entries.into_iter().map(entry).collect()
+    }
+}
+
+fn parse_switch(text: &str) -> Option<bool> {
+    match text {
+        "on" | "true" | "1" => Some(true),
+        "off" | "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// A size: a number of bytes, or with a unit (KB = KiB = 1024 bytes and so on).
+fn parse_bytes(text: &str) -> Option<usize> {
+    if text == "unlimited" {
+        return Some(usize::MAX);
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c.is_whitespace());
+    let shift = match text[digits.len()..].trim() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    let bytes = digits.parse::<f64>().ok()? * f64::from(1u32 << (shift % 30)) * f64::from(1u32 << (shift / 30 * 30));
+    (bytes >= 0.0 && bytes.is_finite()).then_some(bytes as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_sets_to_its_own_value() {
+        let mut options = WarpmillOptions::default();
+        options.set("memory_limit", "1.5GB").unwrap();
+        assert_eq!(options.memory_limit, 3 << 29);
+        for entry in options.entries() {
+            let key = entry.key.strip_prefix("warpmill.").unwrap();
+            options.set(key, entry.value.as_deref().unwrap()).unwrap();
+        }
+        assert_eq!(options.memory_limit, 3 << 29);
+    }
+
+    #[test]
+    fn bad_values_name_the_setting() {
+        let mut options = WarpmillOptions::default();
+        let cases =
+            [("fallback", "perhaps"), ("threads", "-1"), ("chunk_rows", "3"), ("segment_rows", "1000"), ("nope", "1")];
+        for (key, value) in cases {
+            let message = options.set(key, value).unwrap_err().to_string();
+            assert!(message.contains(&format!("warpmill.{key}")), "{message}");
+        }
+        assert_eq!(parse_bytes("2TB"), Some(2 << 40));
+        assert_eq!(parse_bytes("12 parsecs"), None);
+    }
+}
