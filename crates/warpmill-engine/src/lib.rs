@@ -1,1 +1,11 @@
-//! warpmill-engine
+//! Runs programs: chooses the back end, gives it workers and memory, turns its rows into Arrow batches, and reports what
+//! happened. The CPU is the only back end so far; placement between back ends belongs here.
+
+mod execute;
+mod profile;
+
+pub use execute::{EngineError, ExecutionContext, InputStream, QueryOutput, execute};
+pub use profile::QueryProfile;
+pub use warpmill_cpu::compaction::Compaction;
+pub use warpmill_cpu::context::{CancelToken, ExecError};
+pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};

@@ -11,7 +11,7 @@ impl Bitmap {
     /// A bitmap of `len` bits, all `value`.
     pub fn new(len: usize, value: bool) -> Self {
         let mut words = vec![if value { u64::MAX } else { 0 }; len.div_ceil(64)];
-        if value && len % 64 != 0 {
+        if value && !len.is_multiple_of(64) {
             *words.last_mut().expect("len > 0") = (1u64 << (len % 64)) - 1;
         }
         Self { words, len }
@@ -20,7 +20,7 @@ impl Bitmap {
     /// A bitmap from its words; bits past `len` are cleared.
     pub fn from_words(mut words: Vec<u64>, len: usize) -> Self {
         words.resize(len.div_ceil(64), 0);
-        if len % 64 != 0 {
+        if !len.is_multiple_of(64) {
             *words.last_mut().expect("len > 0") &= (1u64 << (len % 64)) - 1;
         }
         Self { words, len }
@@ -121,7 +121,7 @@ impl Bitmap {
 
     /// Appends one bit.
     pub fn push(&mut self, value: bool) {
-        if self.len % 64 == 0 {
+        if self.len.is_multiple_of(64) {
             self.words.push(0);
         }
         self.len += 1;
@@ -130,7 +130,7 @@ impl Bitmap {
 
     /// Appends all bits of `other`.
     pub fn extend(&mut self, other: &Bitmap) {
-        if self.len % 64 == 0 {
+        if self.len.is_multiple_of(64) {
             self.words.extend_from_slice(&other.words);
             self.len += other.len;
         } else {

@@ -1,6 +1,6 @@
 //! The errors of the format layer. Each names the file, column or line at fault.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything that can go wrong while reading, writing or ingesting a table.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum FormatError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// `column c, segment n`, where known.
+        /// `column "c", segment n`, where known.
         segment: Option<String>,
         /// What is wrong.
         detail: String,
@@ -38,6 +38,12 @@ pub enum FormatError {
     /// The table, column or version does not exist, or exists already.
     #[error("{0}")]
     Catalog(String),
+    /// Another writer, of this or another process, is at work on the table.
+    #[error("table {table} is being written by another writer")]
+    Locked {
+        /// The table's directory, or what a table in memory is called.
+        table: String,
+    },
     /// The schema does not fit the table or a type is not supported.
     #[error("column {column:?}: {detail}")]
     Schema {
@@ -49,6 +55,23 @@ pub enum FormatError {
     /// An error of the Arrow libraries that has no better place.
     #[error("{0}")]
     Arrow(#[from] arrow::error::ArrowError),
+}
+
+impl FormatError {
+    /// An operating-system error while doing `action` on `path`; for use in `map_err`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// A file that is not what it should be.
+    pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
+        Self::Corrupt { path: path.to_owned(), segment: None, detail: detail.into() }
+    }
+
+    /// A column that does not fit.
+    pub(crate) fn schema(column: &str, detail: impl Into<String>) -> Self {
+        Self::Schema { column: column.to_owned(), detail: detail.into() }
+    }
 }
 
 /// The result of a format operation.

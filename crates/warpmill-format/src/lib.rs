@@ -23,9 +23,9 @@ pub mod strview;
 pub mod table;
 
 pub use bitmap::Bitmap;
-pub use dictionary::Dictionary;
+pub use dictionary::{Dictionary, DictionaryBuilder};
 pub use error::{FormatError, Result};
-pub use segment::Segment;
+pub use segment::{Encoding, Segment, SegmentBytes};
 pub use stats::{ColumnStats, StatValue};
 pub use strview::StrView;
 pub use table::{Table, TableSnapshot, TableWriter};

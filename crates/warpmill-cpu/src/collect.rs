@@ -1,0 +1,1 @@
+//! Collects rows in order.

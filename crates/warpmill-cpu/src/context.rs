@@ -1,0 +1,181 @@
+//! What all operators of a query share: settings, memory account, cancellation, string arenas, errors.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
+use warpmill_format::{FormatError, StrView};
+
+use crate::compaction::Compaction;
+
+/// Why a query failed while it ran.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The query would need more memory than its limit.
+    #[error(
+        "out of memory: {operator} needs {requested} more bytes, {used} of {limit} in use (raise warpmill.memory_limit)"
+    )]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    OutOfMemory { operator: &'static str, requested: usize, used: usize, limit: usize },
+    /// The query was cancelled.
+    #[error("query cancelled")]
+    Cancelled,
+    /// Overflow, division by zero, an impossible cast: the SQL-level error text.
+    #[error("{0}")]
+    Value(String),
+    /// A segment could not be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// An input from outside failed.
+    #[error("{0}")]
+    Input(String),
+    /// The program asks for something this back end does not have. The planner should have fallen back.
+    #[error("not supported by the CPU back end: {0}")]
+    Unsupported(String),
+}
+
+/// The result of running anything.
+pub type Result<T, E = ExecError> = std::result::Result<T, E>;
+
+/// How a query is run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Worker threads (at least 1).
+    pub threads: usize,
+    /// Bytes the query may hold in pipeline breakers.
+    pub memory_limit: usize,
+    /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
+    pub chunk_rows: usize,
+    /// When small chunks are copied together.
+    pub compaction: Compaction,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { threads: 1, memory_limit: usize::MAX, chunk_rows: crate::CHUNK_ROWS, compaction: Compaction::Smart }
+    }
+}
+
+/// A flag that asks a query to stop.
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Asks the query to stop; it does so at its next chunk.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// `Err(Cancelled)` once [`CancelToken::cancel`] was called.
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(ExecError::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// State shared by all operators of a running query.
+#[derive(Debug, Default)]
+pub struct QueryContext {
+    /// How to run.
+    pub settings: Settings,
+    /// Whether to stop.
+    pub cancel: CancelToken,
+    used: AtomicUsize,
+    peak: AtomicUsize,
+    arenas: Mutex<Vec<StringArena>>,
+    batches: Mutex<Vec<RecordBatch>>,
+}
+
+impl QueryContext {
+    /// A context with the given settings.
+    pub fn new(settings: Settings, cancel: CancelToken) -> Self {
+        Self {
+            settings,
+            cancel,
+            used: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            arenas: Mutex::default(),
+            batches: Mutex::default(),
+        }
+    }
+
+    /// Accounts for `bytes` more memory held by `operator` until the query ends (or [`QueryContext::release`]).
+    pub fn reserve(&self, operator: &'static str, bytes: usize) -> Result<()> {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let limit = self.settings.memory_limit;
+        if used.saturating_add(bytes) > limit {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(ExecError::OutOfMemory { operator, requested: bytes, used, limit });
+        }
+        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives back `bytes` of an earlier reservation.
+    pub fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// The most bytes accounted for at any time.
+    pub fn memory_peak(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Bytes accounted for at present.
+    pub fn memory_used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a worker's strings alive until the query ends.
+    pub fn keep(&self, arena: StringArena) {
+        self.arenas.lock().push(arena);
+    }
+
+    /// Keeps an input batch, into which string views point, alive until the query ends.
+    pub fn keep_batch(&self, batch: RecordBatch) {
+        self.batches.lock().push(batch);
+    }
+}
+
+/// Bytes of strings that expressions make. Views stay valid while the arena lives: blocks are never moved or shrunk.
+#[derive(Debug, Default)]
+pub struct StringArena {
+    blocks: Vec<Vec<u8>>,
+}
+
+impl StringArena {
+    /// Copies `s` into the arena.
+    pub fn alloc(&mut self, s: &str) -> StrView {
+        const BLOCK: usize = 64 << 10;
+        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < s.len()) {
+            self.blocks.push(Vec::with_capacity(BLOCK.max(s.len())));
+        }
+        let block = self.blocks.last_mut().expect("a block was just pushed");
+        let start = block.len();
+        block.extend_from_slice(s.as_bytes());
+        // SAFETY: these are the bytes of `s`; the block has room for them, so it is not reallocated now or later.
+        StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
+    }
+}
+
+/// A worker's own state for evaluating expressions; its strings pass to the query when it is dropped.
+#[derive(Debug)]
+pub struct Worker {
+    /// The query.
+    pub query: Arc<QueryContext>,
+    /// Strings made by this worker.
+    pub strings: StringArena,
+}
+
+impl Worker {
+    /// State for one worker (or one operator of one worker).
+    pub fn new(query: &Arc<QueryContext>) -> Self {
+        Self { query: query.clone(), strings: StringArena::default() }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.query.keep(std::mem::take(&mut self.strings));
+    }
+}

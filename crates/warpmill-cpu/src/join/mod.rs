@@ -1,0 +1,5 @@
+//! Hash builds and probes.
+
+/// A finished hash build.
+#[derive(Debug)]
+pub struct HashTable {}

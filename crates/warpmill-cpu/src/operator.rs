@@ -1,0 +1,77 @@
+//! Interfaces of streaming operators and sinks.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::chunk::Chunk;
+use crate::context::{QueryContext, Result};
+use crate::join::HashTable;
+use crate::vector::Vector;
+
+/// Passes chunks on to the next operator.
+pub type Emit<'a> = &'a mut dyn FnMut(Chunk) -> Result<()>;
+
+/// A streaming operator, shared by all workers of a pipeline.
+pub trait Operator: Send + Sync {
+    /// As EXPLAIN ANALYZE shows it.
+    fn name(&self) -> String;
+    /// The state of one worker.
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator>;
+}
+
+/// One worker's instance of a streaming operator.
+pub trait LocalOperator: Send {
+    /// Processes a chunk; empty chunks are neither passed in nor to be emitted.
+    fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()>;
+
+    /// Emits what is still held back, after the last chunk.
+    fn finish(&mut self, _emit: Emit<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A pipeline breaker, shared by all workers of all pipelines that feed it.
+pub trait Sink: Send + Sync {
+    /// As EXPLAIN ANALYZE shows it.
+    fn name(&self) -> String;
+    /// The state of one worker of one pipeline.
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink>;
+    /// Merges all workers' states, in parallel on `pool` where that pays.
+    fn finish(
+        &self,
+        locals: Vec<Box<dyn LocalSink>>,
+        query: &Arc<QueryContext>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<SinkOutput>;
+}
+
+/// One worker's instance of a sink.
+pub trait LocalSink: Send {
+    /// Takes in a chunk (never empty).
+    fn consume(&mut self, chunk: Chunk) -> Result<()>;
+    /// For [`Sink::finish`] to get its own type back.
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+/// What a finished sink holds.
+#[derive(Clone)]
+pub enum SinkOutput {
+    /// Of `Aggregate`, `Sort` and `Collect`.
+    Rows(Arc<RowSet>),
+    /// Of `HashBuild`.
+    Hash(Arc<HashTable>),
+}
+
+/// Materialized rows: dense batches of any length, in order.
+#[derive(Debug, Default)]
+pub struct RowSet {
+    /// Each batch's columns (equal length) and its number of rows.
+    pub batches: Vec<(Vec<Arc<Vector>>, usize)>,
+}
+
+impl RowSet {
+    /// Number of rows of all batches.
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(|(_, rows)| rows).sum()
+    }
+}

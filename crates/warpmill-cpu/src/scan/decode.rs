@@ -1,0 +1,39 @@
+//! Segments to vectors.
+
+use warpmill_format::{Segment, StrView};
+use warpmill_plan::Phys;
+
+use crate::vector::{Data, Vector};
+
+/// Rows `start .. start + rows` of `segment` (`start` a multiple of 1024), held as `phys`.
+pub fn run(segment: &Segment, start: usize, rows: usize, phys: Phys) -> Vector {
+    let mut data = Data::zeros(phys, rows);
+    match &mut data {
+        Data::Bool(out) => segment.decode_bool(start, out),
+        Data::I32(out) => segment.decode_i32(start, out),
+        Data::I64(out) => segment.decode_i64(start, out),
+        Data::I128(out) => segment.decode_i128(start, out),
+        Data::F32(out) => segment.decode_f32(start, out),
+        Data::F64(out) => segment.decode_f64(start, out),
+        Data::Str(out) => segment.decode_str(start, out),
+        Data::Code(out) => segment.decode_codes(start, out),
+    }
+    Vector::with_validity(data, segment.validity(start, rows))
+}
+
+/// Rows `start + rows[i]` of `segment`, or `None` where single values cannot be extracted.
+pub fn rows(segment: &Segment, start: usize, rows: &[u32], phys: Phys) -> Option<Vector> {
+    if segment.stats().nulls > 0 {
+        return None;
+    }
+    let at: Vec<u32> = rows.iter().map(|row| row + start as u32).collect();
+    let mut data = Data::zeros(phys, rows.len());
+    match &mut data {
+        Data::I32(out) => segment.gather_i32(&at, out),
+        Data::I64(out) => segment.gather_i64(&at, out),
+        Data::Code(out) => segment.gather_codes(&at, out),
+        Data::Str(out) => segment.gather_str(&at, out as &mut [StrView]),
+        _ => return None,
+    }
+    Some(Vector::new(data))
+}

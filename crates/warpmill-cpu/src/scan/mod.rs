@@ -1,0 +1,3 @@
+//! Chunks from encoded segments.
+
+pub mod decode;

@@ -1,0 +1,109 @@
+//! The simple streaming operators: filter, project, limit.
+
+mod limit;
+
+use std::sync::Arc;
+
+use warpmill_plan::{Expr, Field};
+
+use crate::chunk::Chunk;
+use crate::context::{QueryContext, Result, Worker};
+use crate::expr::PreparedExpr;
+use crate::operator::{Emit, LocalOperator, Operator};
+
+pub use limit::LimitOperator;
+
+/// Keeps the rows for which a predicate is true.
+pub struct FilterOperator {
+    predicate: Arc<PreparedExpr>,
+    text: String,
+}
+
+impl FilterOperator {
+    /// A filter on `predicate` over the input's columns.
+    pub fn new(predicate: &Expr) -> Result<Self> {
+        Ok(Self { predicate: Arc::new(PreparedExpr::new(predicate)?), text: predicate.to_string() })
+    }
+}
+
+impl Operator for FilterOperator {
+    fn name(&self) -> String {
+        format!("Filter {}", self.text)
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
+        Box::new(LocalFilter { predicate: self.predicate.clone(), worker: Worker::new(query) })
+    }
+}
+
+struct LocalFilter {
+    predicate: Arc<PreparedExpr>,
+    worker: Worker,
+}
+
+impl LocalOperator for LocalFilter {
+    fn process(&mut self, mut chunk: Chunk, emit: Emit<'_>) -> Result<()> {
+        if let Some(rows) = self.predicate.select(&chunk, &mut self.worker)? {
+            chunk.select(&rows);
+        }
+        if chunk.is_empty() { Ok(()) } else { emit(chunk) }
+    }
+}
+
+/// Replaces the columns; plain column references stay zero-copy.
+pub struct ProjectOperator {
+    outputs: Arc<Vec<Output>>,
+    text: String,
+}
+
+enum Output {
+    Column(usize),
+    Computed(PreparedExpr),
+}
+
+impl ProjectOperator {
+    /// A projection to `list`, over the input's columns.
+    pub fn new(list: &[(Field, Expr)]) -> Result<Self> {
+        let outputs = list
+            .iter()
+            .map(|(_, expr)| match expr.kind {
+                warpmill_plan::ExprKind::Column(index) => Ok(Output::Column(index)),
+                _ => PreparedExpr::new(expr).map(Output::Computed),
+            })
+            .collect::<Result<_>>()?;
+        let text = list.iter().map(|(_, expr)| expr.to_string()).collect::<Vec<_>>().join(", ");
+        Ok(Self { outputs: Arc::new(outputs), text })
+    }
+}
+
+impl Operator for ProjectOperator {
+    fn name(&self) -> String {
+        format!("Project {}", self.text)
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
+        Box::new(LocalProject { outputs: self.outputs.clone(), worker: Worker::new(query) })
+    }
+}
+
+struct LocalProject {
+    outputs: Arc<Vec<Output>>,
+    worker: Worker,
+}
+
+impl LocalOperator for LocalProject {
+    fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
+        let mut computed = Vec::new();
+        for output in self.outputs.iter() {
+            if let Output::Computed(expr) = output {
+                computed.push(expr.eval(&chunk, &mut self.worker)?);
+            }
+        }
+        let mut computed = computed.into_iter();
+        let chunk = chunk.rebuild(self.outputs.iter().map(|output| match output {
+            Output::Column(index) => Err(*index),
+            Output::Computed(_) => Ok(computed.next().expect("one vector per computed output")),
+        }));
+        emit(chunk)
+    }
+}

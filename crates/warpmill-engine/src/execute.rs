@@ -1,0 +1,88 @@
+//! From a program and its inputs to Arrow batches.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
+use warpmill_cpu::compaction::Compaction;
+use warpmill_cpu::context::{CancelToken, ExecError};
+/// Batches of an input.
+pub type InputStream = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
+use warpmill_plan::Program;
+
+use crate::profile::QueryProfile;
+
+/// How to run a program.
+#[derive(Debug, Clone)]
+pub struct ExecutionContext {
+    /// Worker threads; 0: all cores.
+    pub threads: usize,
+    /// Bytes that the query may hold in pipeline breakers.
+    pub memory_limit: usize,
+    /// Rows of a full chunk: a power of two from 2 to 2048.
+    pub chunk_rows: usize,
+    /// When small chunks are copied together.
+    pub compaction: Compaction,
+    /// Stops the query from another thread.
+    pub cancel: CancelToken,
+}
+
+impl Default for ExecutionContext {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            memory_limit: usize::MAX,
+            chunk_rows: warpmill_cpu::CHUNK_ROWS,
+            compaction: Compaction::default(),
+            cancel: CancelToken::default(),
+        }
+    }
+}
+
+/// Why a program could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The back end's error.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+    /// No worker threads could be started.
+    #[error("cannot start worker threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+/// A program's result.
+#[derive(Debug)]
+pub struct QueryOutput {
+    /// In the program's schema; at least one batch, which may be empty.
+    pub batches: Vec<RecordBatch>,
+    /// What happened.
+    pub profile: QueryProfile,
+}
+
+/// Runs `program` to its end.
+///
+/// # Errors
+/// A value error of the SQL semantics, memory beyond the limit, cancellation, unreadable data, or a failing input. Nothing
+/// of a failed query's result is given.
+pub fn execute(
+    program: &Program,
+    inputs: Vec<InputStream>,
+    context: &ExecutionContext,
+) -> Result<QueryOutput, EngineError> {
+    let _ = (program, inputs, context, pool(1)?);
+    todo!()
+}
+
+/// The process's pool of `threads` workers: started once, shared by all queries that ask for as many.
+fn pool(threads: usize) -> Result<Arc<rayon::ThreadPool>, rayon::ThreadPoolBuildError> {
+    static POOLS: LazyLock<Mutex<HashMap<usize, Arc<rayon::ThreadPool>>>> = LazyLock::new(Mutex::default);
+    let mut pools = POOLS.lock();
+    if let Some(pool) = pools.get(&threads) {
+        return Ok(pool.clone());
+    }
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("warpmill-{i}"));
+    let pool = Arc::new(builder.build()?);
+    pools.insert(threads, pool.clone());
+    Ok(pool)
+}

@@ -1,0 +1,344 @@
+//! Lane-packed frame of reference: the default of integers and dictionary codes.
+//!
+//! Every value is stored as its offset from a reference, in ONE bit width per segment; vectors follow each other at
+//! computed positions. Offsets wider than 32 bits are split in 32-bit limbs, each packed as a stream of its own, so that
+//! a device kernel only ever meets 32-bit fields. The reference is one per segment, or one per vector where that saves
+//! more than its 16 bytes; outliers are patches, absent from most segments.
+//!
+//! Sections: parameters ([`PARAMS`] i128: reference, width, flags, patches), then, where the flags say so, vector
+//! references (i128 each), then patch starts (u32 per vector + 1), patch rows (u16, ascending in a vector) and patch
+//! values (i128), then one section of u32 words per limb.
+
+use super::kernels;
+use super::lane::{self, Order, Places};
+use super::select::{self, RowMask};
+use super::word::{Value, Word};
+use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
+use crate::{Result, VECTOR_ROWS};
+
+/// Numbers in the parameter section.
+const PARAMS: usize = 4;
+const VECTOR_REFERENCES: i128 = 1;
+
+/// A lane-packed column of integers.
+pub(crate) struct LaneFor {
+    reference: i128,
+    width: u32,
+    limbs: Vec<Limb>,
+    /// One per vector, or none.
+    references: Option<View<i128>>,
+    patches: Option<Patches>,
+}
+
+struct Limb {
+    width: u32,
+    words: View<u32>,
+    places: Places,
+}
+
+impl Limb {
+    #[inline(always)]
+    fn vector(&self, v: usize) -> &[u32] {
+        let n = lane::vector_words(self.width);
+        &self.words[v * n..(v + 1) * n]
+    }
+}
+
+/// Exceptions: rows whose value does not fit the width; their packed field is zero.
+struct Patches {
+    starts: View<u32>,
+    rows: View<u16>,
+    values: View<i128>,
+}
+
+impl Patches {
+    #[inline(always)]
+    fn of(&self, v: usize) -> (&[u16], &[i128]) {
+        let range = self.starts[v] as usize..self.starts[v + 1] as usize;
+        (&self.rows[range.clone()], &self.values[range])
+    }
+
+    /// The patch of `row` of vector `v`, if it has one.
+    #[inline]
+    fn get(&self, v: usize, row: usize) -> Option<i128> {
+        let (rows, values) = self.of(v);
+        if rows.is_empty() {
+            return None;
+        }
+        rows.binary_search(&(row as u16)).ok().map(|i| values[i])
+    }
+}
+
+/// Widths of the limbs of a `width`-bit offset.
+fn limb_widths(width: u32) -> impl Iterator<Item = u32> {
+    (0..width.div_ceil(32)).map(move |i| (width - 32 * i).min(32))
+}
+
+/// The width that is stored where `bits` are needed: 31 becomes 32 and wider ones the next multiple of 8, 4 or 2 that
+/// costs at most 1/30 more, so that a column has few distinct widths (each is a kernel variant).
+pub(crate) fn rounded_width(bits: u32) -> u32 {
+    let near = |step: u32| Some(bits.next_multiple_of(step)).filter(|w| w * 30 <= bits * 31);
+    if bits == 0 { 0 } else { near(8).or(near(4)).or(near(2)).unwrap_or(bits) }
+}
+
+/// How a column would be packed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Plan<V> {
+    reference: V,
+    per_vector: bool,
+    width: u32,
+    patches: usize,
+    bits: usize,
+}
+
+/// Rows by the bits that their offset needs: `0 ..= 128`, and 129 for rows below the reference.
+type Histogram = [usize; 130];
+
+/// Bits that a patch costs: row, value, and its share of slower decoding.
+const PATCH_BITS: usize = 8 * (2 + 16) + 112;
+
+impl<V: Value> Plan<V> {
+    fn best(histogram: &Histogram, reference: V, per_vector: bool, vectors: usize) -> Self {
+        let widest = histogram.iter().rposition(|&n| n > 0).unwrap_or(0) as u32;
+        let header = if per_vector { 128 * vectors } else { 0 };
+        let packed = |width: u32| VECTOR_ROWS * vectors * width as usize + header;
+        let width = rounded_width(widest);
+        let mut best = Plan { reference, per_vector, width, patches: 0, bits: packed(width) };
+        let (mut patches, unpatched) = (0, best.bits);
+        for bits in (0..widest).rev() {
+            patches += histogram[bits as usize + 1];
+            let width = rounded_width(bits);
+            let total = packed(width) + patches * PATCH_BITS + 32 * (vectors + 1);
+            // Patches cost a branch per vector: only for a tenth of the size.
+            if total < best.bits && total * 10 <= unpatched * 9 {
+                best = Plan { reference, per_vector, width, patches, bits: total };
+            }
+        }
+        best
+    }
+}
+
+fn plan<V: Value>(values: &[V]) -> Plan<V> {
+    let vectors = values.len().div_ceil(VECTOR_ROWS);
+    let minima: Vec<V> = values.chunks(VECTOR_ROWS).map(|c| *c.iter().min().expect("not empty")).collect();
+    let min = minima.iter().copied().min().unwrap_or_default();
+    let histogram = |reference: &dyn Fn(usize) -> V| {
+        let mut counts: Histogram = [0; 130];
+        for (v, chunk) in values.chunks(VECTOR_ROWS).enumerate() {
+            let reference = reference(v);
+            chunk.iter().for_each(|x| counts[x.bits(reference) as usize] += 1);
+        }
+        counts
+    };
+    let mut best = Plan::best(&histogram(&|_| min), min, false, vectors);
+    if let Some(low) = low_without_outliers(values) {
+        let candidate = Plan::best(&histogram(&|_| low), low, false, vectors);
+        if candidate.bits * 10 <= best.bits * 9 {
+            best = candidate;
+        }
+    }
+    if vectors > 1 {
+        let candidate = Plan::best(&histogram(&|v| minima[v]), min, true, vectors);
+        // A reference per vector costs kernels a load: only for a tenth of the size.
+        if candidate.bits * 10 <= best.bits * 9 {
+            best = candidate;
+        }
+    }
+    best
+}
+
+/// A reference that leaves out values far below the rest (a sentinel such as 0 or -1), judged by a sample.
+fn low_without_outliers<V: Value>(values: &[V]) -> Option<V> {
+    let mut sample: Vec<V> = values.iter().step_by(values.len() / 2048 + 1).copied().collect();
+    if sample.len() < 64 {
+        return None;
+    }
+    sample.sort_unstable();
+    let (low, high) = (sample[sample.len() / 50], sample[sample.len() - 1 - sample.len() / 50]);
+    let span = high.bits(low);
+    let near = |x: V| x >= low || low.bits(x) <= span;
+    let reference = values.iter().copied().filter(|&x| near(x)).min()?;
+    (reference.bits(*values.iter().min()?) > span).then_some(reference)
+}
+
+impl LaneFor {
+    /// Packs `values` (any number of rows), appending the sections to `out`.
+    pub(crate) fn encode<V: Value>(values: &[V], out: &mut SectionWriter) {
+        let plan = plan(values);
+        let vectors = values.len().div_ceil(VECTOR_ROWS);
+        let widths: Vec<u32> = limb_widths(plan.width).collect();
+        let mut limbs: Vec<Vec<u32>> = widths.iter().map(|&w| vec![0; vectors * lane::vector_words(w)]).collect();
+        let (mut references, mut starts, mut rows, mut patches) = (vec![], vec![0u32], vec![], vec![]);
+        let mut fields = [0u32; VECTOR_ROWS];
+        for (v, chunk) in values.chunks(VECTOR_ROWS).enumerate() {
+            let min = || *chunk.iter().min().expect("not empty");
+            let reference = if plan.per_vector { min() } else { plan.reference };
+            references.push(reference.to_i128());
+            let exception = |x: &V| plan.patches > 0 && x.bits(reference) > plan.width;
+            if plan.patches > 0 {
+                for (row, x) in chunk.iter().enumerate().filter(|(_, x)| exception(x)) {
+                    rows.push(row as u16);
+                    patches.push(x.to_i128());
+                }
+                starts.push(rows.len() as u32);
+            }
+            for (i, (&width, limb)) in widths.iter().zip(&mut limbs).enumerate() {
+                fields.fill(0);
+                for (field, x) in fields.iter_mut().zip(chunk) {
+                    let offset = if i < 2 {
+                        x.offset64(reference) >> (32 * i)
+                    } else {
+                        (x.offset(reference) >> (32 * i)) as u64
+                    };
+                    *field = if exception(x) { 0 } else { offset as u32 };
+                }
+                let n = lane::vector_words(width);
+                lane::pack(&fields, width, Order::Striped, &mut limb[v * n..(v + 1) * n]);
+            }
+        }
+        let flags = if plan.per_vector { VECTOR_REFERENCES } else { 0 };
+        out.push(&[plan.reference.to_i128(), i128::from(plan.width), flags, patches.len() as i128]);
+        if plan.per_vector {
+            out.push(&references);
+        }
+        if plan.patches > 0 {
+            out.push(&starts);
+            out.push(&rows);
+            out.push(&patches);
+        }
+        limbs.iter().for_each(|limb| out.push(limb));
+    }
+
+    /// Reads the sections of [`LaneFor::encode`] for `rows` rows, checking every count and position.
+    pub(crate) fn read(reader: &mut SectionReader, rows: usize) -> Result<Self> {
+        let vectors = rows.div_ceil(VECTOR_ROWS);
+        let params = reader.exactly::<i128>(PARAMS)?;
+        let (reference, width, flags, patches) = (params[0], params[1], params[2], params[3]);
+        if !(0..=128).contains(&width) || !(0..=1).contains(&flags) || !(0..=rows as i128).contains(&patches) {
+            return Err(corrupt(format!("lane-packed parameters width {width}, flags {flags}, patches {patches}")));
+        }
+        let references = if flags & VECTOR_REFERENCES != 0 { Some(reader.exactly(vectors)?) } else { None };
+        let patches = if patches > 0 { Some(Patches::read(reader, vectors, patches as usize)?) } else { None };
+        let limbs = limb_widths(width as u32)
+            .map(|width| {
+                Ok(Limb {
+                    width,
+                    words: reader.exactly(vectors * lane::vector_words(width))?,
+                    places: Places::new(width),
+                })
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { reference, width: width as u32, limbs, references, patches })
+    }
+
+    #[inline(always)]
+    fn reference(&self, v: usize) -> i128 {
+        self.references.as_ref().map_or(self.reference, |r| r[v])
+    }
+
+    /// Decodes vector `v`.
+    #[inline]
+    pub(crate) fn vector<T: Word>(&self, v: usize, out: &mut [T; VECTOR_ROWS]) {
+        self.offsets(v, T::from_i128(self.reference(v)), out);
+        if let Some(patches) = &self.patches {
+            let (rows, values) = patches.of(v);
+            for (&row, &value) in rows.iter().zip(values) {
+                out[row as usize] = T::from_i128(value);
+            }
+        }
+    }
+
+    /// Packed offsets of vector `v` plus `base`, before patches.
+    #[inline]
+    fn offsets<T: Word>(&self, v: usize, base: T, out: &mut [T; VECTOR_ROWS]) {
+        let [first, rest @ ..] = &self.limbs[..] else {
+            out.fill(base);
+            return;
+        };
+        T::unpack(first.vector(v), first.width, base, out);
+        let mut high = [0u32; VECTOR_ROWS];
+        for (i, limb) in (1..T::BITS / 32).zip(rest) {
+            u32::unpack(limb.vector(v), limb.width, 0, &mut high);
+            for (x, &h) in out.iter_mut().zip(&high) {
+                *x = x.add(T::from_u32(h).shl(32 * i));
+            }
+        }
+    }
+
+    /// The value of `row`, modulo the word.
+    #[inline(always)]
+    pub(crate) fn get<T: Word>(&self, row: usize) -> T {
+        let v = row / VECTOR_ROWS;
+        if let Some(value) = self.patches.as_ref().and_then(|p| p.get(v, row % VECTOR_ROWS)) {
+            return T::from_i128(value);
+        }
+        let mut value = T::from_i128(self.reference(v));
+        for (i, limb) in (0..T::BITS / 32).zip(&self.limbs) {
+            value = value.add(T::from_u32(limb.places.get(&limb.words, row)).shl(32 * i));
+        }
+        value
+    }
+
+    /// `out[i]` = the value of row `rows[i]`.
+    #[inline]
+    pub(crate) fn gather<T: Word>(&self, rows: &[u32], out: &mut [T]) {
+        if let ([limb], None, None) = (&self.limbs[..], &self.references, &self.patches) {
+            let base = T::from_i128(self.reference);
+            for (x, &row) in out.iter_mut().zip(rows) {
+                *x = T::from_u32(limb.places.get(&limb.words, row as usize)).add(base);
+            }
+        } else {
+            out.iter_mut().zip(rows).for_each(|(x, &row)| *x = self.get(row as usize));
+        }
+    }
+
+    /// The rows of vector `v` whose value is in `lo ..= hi`.
+    pub(crate) fn select(&self, v: usize, lo: i128, hi: i128, mask: &mut RowMask) {
+        let reference = self.reference(v);
+        // Bounds as offsets; the largest packed offset is 2^width - 1.
+        let top = if self.width >= 128 { u128::MAX } else { (1u128 << self.width) - 1 };
+        let low = if lo <= reference { 0 } else { lo.wrapping_sub(reference) as u128 };
+        let high = if hi < reference { None } else { Some((hi.wrapping_sub(reference) as u128).min(top)) };
+        match high.filter(|&high| lo <= hi && low <= high) {
+            None => mask.fill(0),
+            Some(high) if low == 0 && high == top => mask.fill(u64::MAX),
+            Some(high) => self.select_offsets(v, low, high, mask),
+        }
+        if let Some(patches) = &self.patches {
+            let (rows, values) = patches.of(v);
+            for (&row, &value) in rows.iter().zip(values) {
+                select::set(mask, row as usize, lo <= value && value <= hi);
+            }
+        }
+    }
+
+    fn select_offsets(&self, v: usize, low: u128, high: u128, mask: &mut RowMask) {
+        match &self.limbs[..] {
+            [] => mask.fill(if low == 0 { u64::MAX } else { 0 }),
+            [limb] => kernels::unpack_select(limb.vector(v), limb.width, low as u32, high as u32, mask),
+            [_, _] => {
+                let mut offsets = [0u64; VECTOR_ROWS];
+                self.offsets(v, 0, &mut offsets);
+                select::compare(&offsets, low as u64, high as u64, mask);
+            }
+            _ => {
+                let mut offsets = [0u128; VECTOR_ROWS];
+                self.offsets(v, 0, &mut offsets);
+                select::compare(&offsets, low, high, mask);
+            }
+        }
+    }
+}
+
+impl Patches {
+    fn read(reader: &mut SectionReader, vectors: usize, count: usize) -> Result<Self> {
+        let starts = reader.exactly::<u32>(vectors + 1)?;
+        let rows = reader.exactly::<u16>(count)?;
+        let values = reader.exactly::<i128>(count)?;
+        let ordered = starts.is_sorted() && starts.first() == Some(&0) && starts.last() == Some(&(count as u32));
+        if !ordered || rows.iter().any(|&row| row as usize >= VECTOR_ROWS) {
+            return Err(corrupt("patches point outside their vectors"));
+        }
+        Ok(Self { starts, rows, values })
+    }
+}

@@ -1,0 +1,107 @@
+//! Selections of a vector's rows: bit masks, and their compaction to row numbers.
+
+use super::word::Word;
+use crate::{Bitmap, VECTOR_ROWS};
+
+/// One bit per row of a vector, least significant first.
+pub(crate) type RowMask = [u64; VECTOR_ROWS / 64];
+
+/// Sets bit `row` to `value`.
+#[inline(always)]
+pub(crate) fn set(mask: &mut RowMask, row: usize, value: bool) {
+    let word = &mut mask[row / 64];
+    *word = *word & !(1 << (row % 64)) | u64::from(value) << (row % 64);
+}
+
+/// The rows whose value is in `low ..= high`.
+pub(crate) fn compare<T: Word>(values: &[T; VECTOR_ROWS], low: T, high: T, mask: &mut RowMask) {
+    let span = high.sub(low);
+    for (word, chunk) in mask.iter_mut().zip(values.chunks_exact(64)) {
+        *word = chunk.iter().enumerate().fold(0, |w, (i, x)| w | u64::from(x.sub(low) <= span) << i);
+    }
+}
+
+/// Appends `base + row` for every one of the first `len` rows whose code is set in `set` (codes past its end are not).
+pub(crate) fn append_members(codes: &[u32; VECTOR_ROWS], len: usize, set: &Bitmap, base: u32, out: &mut Vec<u32>) {
+    let mut mask: RowMask = [0; VECTOR_ROWS / 64];
+    let (words, bits) = (set.words(), set.len());
+    let member = |code: u32| {
+        let at = code as usize;
+        // A code past the set reads its first word and is masked out: no branch per row.
+        let inside = at < bits;
+        (words[if inside { at / 64 } else { 0 }] >> (at % 64) & u64::from(inside)) != 0
+    };
+    if bits == 0 {
+        return;
+    }
+    for (word, chunk) in mask.iter_mut().zip(codes.chunks_exact(64)) {
+        *word = chunk.iter().enumerate().fold(0, |w, (i, &code)| w | u64::from(member(code)) << i);
+    }
+    append(&mask, len, base, out);
+}
+
+/// Sets the bits of rows `from .. to`, clearing none.
+pub(crate) fn set_range(mask: &mut RowMask, from: usize, to: usize) {
+    for (w, word) in mask.iter_mut().enumerate() {
+        let (a, b) = (from.clamp(w * 64, w * 64 + 64) - w * 64, to.clamp(w * 64, w * 64 + 64) - w * 64);
+        if a < b {
+            *word |= (u64::MAX >> (64 - (b - a))) << a;
+        }
+    }
+}
+
+/// Appends `base + row` for every set bit of the first `len` rows.
+pub(crate) fn append(mask: &RowMask, len: usize, base: u32, out: &mut Vec<u32>) {
+    out.reserve(VECTOR_ROWS + 8);
+    for (w, &word) in mask.iter().enumerate().take(len.div_ceil(64)) {
+        let word = if len >= w * 64 + 64 { word } else { word & ((1 << (len - w * 64)) - 1) };
+        append_word(word, base + 64 * w as u32, out);
+    }
+}
+
+/// Per byte of a mask, the positions of its set bits, in order.
+static POSITIONS: [[u8; 8]; 256] = {
+    let (mut table, mut byte) = ([[0; 8]; 256], 0);
+    while byte < 256 {
+        let (mut n, mut bit) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 != 0 {
+                table[byte][n] = bit;
+                n += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Up to this many set bits of a word are taken one by one.
+const SPARSE_BITS: u32 = 8;
+
+/// Appends the set bits of `word`. The caller has reserved room for 8 more than there are.
+#[inline(always)]
+fn append_word(mut word: u64, base: u32, out: &mut Vec<u32>) {
+    let n = word.count_ones();
+    let len = out.len();
+    assert!(out.capacity() - len >= n as usize + 8);
+    let mut at = out.as_mut_ptr().wrapping_add(len);
+    if n <= SPARSE_BITS {
+        while word != 0 {
+            // SAFETY: one write per set bit, within the capacity asserted above.
+            unsafe { at.write(base + word.trailing_zeros()) };
+            at = at.wrapping_add(1);
+            word &= word - 1;
+        }
+    } else {
+        for (i, byte) in word.to_le_bytes().into_iter().enumerate() {
+            let rows = POSITIONS[byte as usize].map(|p| base + 8 * i as u32 + u32::from(p));
+            // SAFETY: eight values at most `n` past the length, within the capacity asserted above; those past the
+            // byte's set bits are overwritten or left beyond the new length.
+            unsafe { at.cast::<[u32; 8]>().write_unaligned(rows) };
+            at = at.wrapping_add(byte.count_ones() as usize);
+        }
+    }
+    // SAFETY: the first `n` values past the old length were written, and the capacity covers them.
+    unsafe { out.set_len(len + n as usize) };
+}

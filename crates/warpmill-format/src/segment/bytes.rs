@@ -1,0 +1,259 @@
+//! The bytes of a segment: owned or a range of a memory map, and typed views into them.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+
+use crate::{FormatError, Result};
+
+/// Alignment of a segment's first byte and of every section in it: a cache line, and what 16-byte device loads need.
+pub const SEGMENT_ALIGN: usize = 64;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; SEGMENT_ALIGN]);
+
+#[derive(Clone)]
+enum Owner {
+    Lines(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<[Line]>),
+    Map(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Mmap>),
+}
+
+/// Shared, immutable, 64-byte aligned bytes. Cloning shares them.
+#[derive(Clone)]
+pub struct SegmentBytes {
+    ptr: *const u8,
+    len: usize,
+    _owner: Owner,
+}
+
+// SAFETY: the bytes are immutable and kept alive by `_owner`, which is itself Send + Sync.
+unsafe impl Send for SegmentBytes {}
+// SAFETY: as above.
+unsafe impl Sync for SegmentBytes {}
+
+impl SegmentBytes {
+    /// A copy of `bytes` in an aligned buffer.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        Self::from_parts([(0, bytes)].into_iter(), bytes.len())
+    }
+
+    /// An aligned buffer of `len` bytes, zero except for `parts` at their offsets.
+    pub(crate) fn from_parts<'a>(parts: impl Iterator<Item = (usize, &'a [u8])>, len: usize) -> Self {
+        let mut lines: Arc<[Line]> =
+            std::iter::repeat_n(Line([0; SEGMENT_ALIGN]), len.div_ceil(SEGMENT_ALIGN)).collect();
+        let target = Arc::get_mut(&mut lines).expect("not shared yet");
+        // SAFETY: `Line` is a plain array of bytes without padding.
+        let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), size_of_val(target)) };
+        for (offset, part) in parts {
+            target[offset..offset + part.len()].copy_from_slice(part);
+        }
+        Self { ptr: lines.as_ptr().cast(), len, _owner: Owner::Lines(lines) }
+    }
+
+    /// A range of a memory map, not copied. Fails when the range is not inside the map or not 64-byte aligned.
+    ///
+    /// The mapped file must not change while it is mapped: the table layer never writes to a file it has published.
+    pub fn mapped(map: Arc<Mmap>, range: Range<usize>) -> Result<Self> {
+        let bytes = map.get(range.clone()).ok_or_else(|| corrupt(format!("no bytes {range:?} in {}", map.len())))?;
+        let (ptr, len) = (bytes.as_ptr(), bytes.len());
+        if ptr.align_offset(SEGMENT_ALIGN) != 0 {
+            return Err(corrupt(format!("a segment at byte {} is not {SEGMENT_ALIGN}-byte aligned", range.start)));
+        }
+        Ok(Self { ptr, len, _owner: Owner::Map(map) })
+    }
+}
+
+impl Deref for SegmentBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: constructed from a slice of this length that `_owner` keeps alive and unchanged.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+}
+
+impl std::fmt::Debug for SegmentBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SegmentBytes({} bytes)", self.len)
+    }
+}
+
+/// The error of bytes that are not what they claim; the table layer adds file and segment.
+pub(crate) fn corrupt(detail: impl Into<String>) -> FormatError {
+    FormatError::Corrupt { path: PathBuf::new(), segment: None, detail: detail.into() }
+}
+
+/// Types whose every bit pattern is a value: what sections are made of.
+///
+/// # Safety
+/// No padding, no invalid bit patterns, alignment at most [`SEGMENT_ALIGN`].
+pub(crate) unsafe trait Pod: Copy + 'static {}
+macro_rules! pod {
+    ($($t:ty),*) => { $(
+        // SAFETY: a primitive number.
+        unsafe impl Pod for $t {}
+    )* };
+}
+pod!(u8, u16, u32, u64, i8, i16, i32, i64, i128, f32, f64);
+
+/// The bytes of a slice of numbers (the format is little-endian, as is every supported machine).
+pub(crate) fn bytes_of<T: Pod>(values: &[T]) -> &[u8] {
+    // SAFETY: `Pod` has no padding.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// A typed slice inside [`SegmentBytes`], which it keeps alive.
+#[derive(Clone)]
+pub(crate) struct View<T> {
+    ptr: *const T,
+    len: usize,
+    _owner: SegmentBytes,
+    _type: PhantomData<T>,
+}
+
+// SAFETY: a shared read-only slice whose owner is Send + Sync.
+unsafe impl<T: Pod> Send for View<T> {}
+// SAFETY: as above.
+unsafe impl<T: Pod> Sync for View<T> {}
+
+impl<T: Pod> View<T> {
+    fn new(bytes: &SegmentBytes, range: Range<usize>) -> Result<Self> {
+        let slice = bytes.get(range).ok_or_else(|| corrupt("a section lies outside the segment"))?;
+        if slice.len() % size_of::<T>() != 0 || slice.as_ptr().align_offset(align_of::<T>()) != 0 {
+            return Err(corrupt("a section is not a whole number of aligned values"));
+        }
+        let len = slice.len() / size_of::<T>();
+        Ok(Self { ptr: slice.as_ptr().cast(), len, _owner: bytes.clone(), _type: PhantomData })
+    }
+}
+
+impl<T> Deref for View<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: checked in `new`: aligned, inside the bytes, which the owner keeps alive; any bits are a valid `T`.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+}
+
+/// Collects the sections of a segment and lays them out.
+///
+/// Layout: [`Header`] (64 bytes), a directory of `{offset: u64, len: u64}` per section, then the sections in order, each
+/// at a multiple of [`SEGMENT_ALIGN`].
+#[derive(Default)]
+pub(crate) struct SectionWriter {
+    sections: Vec<Vec<u8>>,
+}
+
+impl SectionWriter {
+    pub(crate) fn push<T: Pod>(&mut self, values: &[T]) {
+        self.sections.push(bytes_of(values).to_vec());
+    }
+
+    pub(crate) fn append(&mut self, other: SectionWriter) {
+        self.sections.extend(other.sections);
+    }
+
+    /// The size of all sections, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.sections.iter().map(Vec::len).sum()
+    }
+
+    pub(crate) fn finish(self, header: Header) -> SegmentBytes {
+        let mut head = header.to_bytes(self.sections.len() as u32);
+        let mut end = (HEADER_LEN + 16 * self.sections.len()).next_multiple_of(SEGMENT_ALIGN);
+        let mut offsets = Vec::with_capacity(self.sections.len());
+        for section in &self.sections {
+            let offset = end.next_multiple_of(SEGMENT_ALIGN);
+            head.extend_from_slice(&(offset as u64).to_le_bytes());
+            head.extend_from_slice(&(section.len() as u64).to_le_bytes());
+            offsets.push(offset);
+            end = offset + section.len();
+        }
+        let parts = offsets.into_iter().zip(self.sections.iter().map(|s| &s[..]));
+        SegmentBytes::from_parts(std::iter::once((0, &head[..])).chain(parts), end)
+    }
+}
+
+/// Bytes of the fixed header.
+pub(crate) const HEADER_LEN: usize = 64;
+const MAGIC: u32 = u32::from_le_bytes(*b"WMSG");
+const VERSION: u16 = 1;
+
+/// The fixed header: magic `WMSG`, version u16, encoding u8, kind u8, rows u32, nulls u32, sections u32, 44 zero bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) encoding: u8,
+    pub(crate) kind: u8,
+    pub(crate) rows: u32,
+    pub(crate) nulls: u32,
+}
+
+impl Header {
+    fn to_bytes(self, sections: u32) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_LEN + 16 * sections as usize);
+        out.extend_from_slice(&MAGIC.to_le_bytes());
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[self.encoding, self.kind]);
+        for word in [self.rows, self.nulls, sections] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.resize(HEADER_LEN, 0);
+        out
+    }
+}
+
+/// Hands out the sections of a segment in order, checking every claim of header and directory.
+pub(crate) struct SectionReader {
+    bytes: SegmentBytes,
+    sections: usize,
+    next: usize,
+}
+
+impl SectionReader {
+    pub(crate) fn new(bytes: SegmentBytes) -> Result<(Header, Self)> {
+        if bytes.len() < HEADER_LEN {
+            return Err(corrupt(format!("{} bytes are no segment", bytes.len())));
+        }
+        let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+        if u32_at(0) != MAGIC {
+            return Err(corrupt("not a segment (wrong magic)"));
+        }
+        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
+        if version != VERSION {
+            return Err(corrupt(format!("segment format version {version}, this build reads {VERSION}")));
+        }
+        let header = Header { encoding: bytes[6], kind: bytes[7], rows: u32_at(8), nulls: u32_at(12) };
+        let sections = u32_at(16) as usize;
+        if sections > 64 || HEADER_LEN + 16 * sections > bytes.len() {
+            return Err(corrupt(format!("a directory of {sections} sections does not fit")));
+        }
+        Ok((header, Self { bytes, sections, next: 0 }))
+    }
+
+    /// The next section, any length.
+    pub(crate) fn any<T: Pod>(&mut self) -> Result<View<T>> {
+        if self.next == self.sections {
+            return Err(corrupt("a section is missing"));
+        }
+        let at = HEADER_LEN + 16 * self.next;
+        self.next += 1;
+        let u64_at = |at: usize| u64::from_le_bytes(self.bytes[at..at + 8].try_into().expect("8 bytes"));
+        let (offset, len) = (u64_at(at), u64_at(at + 8));
+        let end = offset.checked_add(len).filter(|&end| end <= self.bytes.len() as u64);
+        let end = end.ok_or_else(|| corrupt("a section lies outside the segment"))?;
+        View::new(&self.bytes, offset as usize..end as usize)
+    }
+
+    /// The next section, which must hold `len` values.
+    pub(crate) fn exactly<T: Pod>(&mut self, len: usize) -> Result<View<T>> {
+        let view = self.any::<T>()?;
+        if view.len() == len { Ok(view) } else { Err(corrupt(format!("{} values where {len} belong", view.len()))) }
+    }
+}

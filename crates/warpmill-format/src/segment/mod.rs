@@ -1,0 +1,360 @@
+//! One column over the rows of a row segment: statistics, validity and encoded values.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+
+use crate::encoding::column::{Integers, Scratch};
+use crate::encoding::plain::PlainStrings;
+use crate::encoding::word::Word;
+use crate::{Bitmap, ColumnStats, Dictionary, Result, StrView};
+
+pub(crate) mod bytes;
+mod encode;
+mod read;
+
+use bytes::View;
+pub use bytes::{SEGMENT_ALIGN, SegmentBytes};
+
+/// How the values of a segment are encoded (see [`crate::encoding`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub enum Encoding {
+    /// Values as they are (floats, strings as offsets + bytes, incompressible integers).
+    Plain,
+    /// All valid rows hold the same value.
+    Constant,
+    /// Lane-packed frame of reference (the default of integers and dictionary codes).
+    LaneFor,
+    /// Lane-packed per-lane deltas.
+    LaneDelta,
+    /// Lane-packed run ends and run values.
+    LaneRle,
+    /// GPU-FOR as published (thesis 3.3).
+    GpuFor,
+    /// GPU-DFOR as published (thesis 3.4).
+    GpuDfor,
+    /// GPU-RFOR as published (thesis 3.5).
+    GpuRfor,
+}
+
+impl Encoding {
+    /// All encodings; the position is the number stored in a segment's header.
+    pub const ALL: [Encoding; 8] = [
+        Encoding::Plain,
+        Encoding::Constant,
+        Encoding::LaneFor,
+        Encoding::LaneDelta,
+        Encoding::LaneRle,
+        Encoding::GpuFor,
+        Encoding::GpuDfor,
+        Encoding::GpuRfor,
+    ];
+}
+
+/// One column over the rows of a row segment, ready to be decoded.
+///
+/// All `start` arguments are multiples of [`crate::VECTOR_ROWS`]; `start + out.len()` must not exceed `rows()`.
+/// Null rows decode to unspecified values. Integer-like types decode as their unscaled integer into any width that holds
+/// the segment's min and max (the caller checks [`Segment::stats`]); dictionary columns decode as codes.
+///
+/// Reading a segment as a type that it does not hold, or outside its rows, panics.
+#[derive(Clone)]
+pub struct Segment {
+    bytes: SegmentBytes,
+    rows: usize,
+    encoding: Encoding,
+    stats: ColumnStats,
+    validity: Option<View<u64>>,
+    values: Values,
+    /// Old code to new code, where the table's dictionary has grown since this segment was written.
+    remap: Option<Arc<[u32]>>,
+}
+
+/// The encoded values, by what they are.
+#[derive(Clone)]
+enum Values {
+    /// Integer-like values, booleans among them.
+    Integers(Arc<Integers>),
+    /// Dictionary codes.
+    Codes(Arc<Integers>),
+    F32(View<f32>),
+    F64(View<f64>),
+    Strings(Arc<PlainStrings>),
+}
+
+impl std::fmt::Debug for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Segment({:?}, {} rows, {} bytes)", self.encoding, self.rows, self.bytes.len())
+    }
+}
+
+impl Segment {
+    /// Encodes `array` as one segment, choosing the encoding by size and decode cost unless `forced`.
+    /// Strings are encoded as codes of `dictionary` where one is given (it must hold every value).
+    ///
+    /// Errors: a type that cannot be stored, a string that the dictionary lacks, or values that the forced encoding
+    /// cannot hold. The caller knows the column's name; here it is empty.
+    pub fn encode(array: &ArrayRef, dictionary: Option<&Arc<Dictionary>>, forced: Option<Encoding>) -> Result<Self> {
+        encode::encode(array, dictionary.map(|d| &**d), forced)
+    }
+
+    /// Encodes strings given as codes of `dictionary`; the codes of null rows are ignored.
+    pub(crate) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary: &Dictionary) -> Result<Self> {
+        encode::encode_codes(codes, nulls, dictionary)
+    }
+
+    /// The segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is
+    /// checked: wrong bytes give an error (or, unnoticed inside packed values, wrong values), never undefined behaviour.
+    pub fn from_bytes(bytes: SegmentBytes, data_type: &DataType, rows: usize) -> Result<Self> {
+        read::read(bytes, data_type, rows)
+    }
+
+    /// The bytes of the segment, as [`Segment::from_bytes`] takes them.
+    pub fn as_bytes(&self) -> &SegmentBytes {
+        &self.bytes
+    }
+
+    /// A copy of the bytes of the segment.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.bytes.to_vec()
+    }
+
+    /// This segment with its codes translated (`remap[old] = new`) on every read, after the dictionary has grown. The
+    /// map must be strictly ascending, as [`Dictionary::merge`] gives it; panics otherwise.
+    pub fn with_remap(&self, remap: Arc<[u32]>) -> Segment {
+        assert!(remap.is_sorted_by(|a, b| a < b), "a dictionary remap keeps the order of codes");
+        let remap = match &self.remap {
+            None => remap,
+            Some(first) => first.iter().map(|&code| remap[code as usize]).collect(),
+        };
+        Segment { remap: Some(remap), ..self.clone() }
+    }
+
+    /// Checks that every valid row's code is below `entries`, so that codes may index a dictionary of that size.
+    pub fn check_codes(&self, entries: usize) -> Result<()> {
+        read::check_codes(self, entries)
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Min, max, nulls, distinct estimate and sizes.
+    pub fn stats(&self) -> &ColumnStats {
+        &self.stats
+    }
+
+    /// The encoding of the values.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Whether the values are dictionary codes.
+    pub fn is_dictionary(&self) -> bool {
+        matches!(self.values, Values::Codes(_))
+    }
+
+    /// Validity of rows `start .. start + len`, or `None` where the whole segment has no nulls.
+    pub fn validity(&self, start: usize, len: usize) -> Option<Bitmap> {
+        let words = self.validity.as_ref()?;
+        self.check(start, len);
+        Some(Bitmap::from_words(words[start / 64..(start + len).div_ceil(64)].to_vec(), len))
+    }
+
+    #[inline(always)]
+    fn check(&self, start: usize, len: usize) {
+        assert!(
+            start.is_multiple_of(crate::VECTOR_ROWS) && start + len <= self.rows,
+            "rows {start} + {len} of {}",
+            self.rows
+        );
+    }
+
+    #[inline(always)]
+    fn integers(&self) -> &Integers {
+        match &self.values {
+            Values::Integers(values) => values,
+            _ => panic!("not a segment of integers"),
+        }
+    }
+
+    #[inline(always)]
+    fn codes(&self) -> &Integers {
+        match &self.values {
+            Values::Codes(values) => values,
+            _ => panic!("not a segment of dictionary codes"),
+        }
+    }
+
+    /// Decodes integer-like values as `i32`.
+    pub fn decode_i32(&self, start: usize, out: &mut [i32]) {
+        self.check(start, out.len());
+        self.integers().decode(start, as_unsigned::<i32, u32>(out));
+    }
+
+    /// Decodes integer-like values as `i64`.
+    pub fn decode_i64(&self, start: usize, out: &mut [i64]) {
+        self.check(start, out.len());
+        self.integers().decode(start, as_unsigned::<i64, u64>(out));
+    }
+
+    /// Decodes integer-like values as `i128`.
+    pub fn decode_i128(&self, start: usize, out: &mut [i128]) {
+        self.check(start, out.len());
+        self.integers().decode(start, as_unsigned::<i128, u128>(out));
+    }
+
+    /// Decodes dictionary codes.
+    pub fn decode_codes(&self, start: usize, out: &mut [u32]) {
+        self.check(start, out.len());
+        self.codes().decode(start, out);
+        self.translate(out);
+    }
+
+    /// Decodes `Float32` values.
+    pub fn decode_f32(&self, start: usize, out: &mut [f32]) {
+        let Values::F32(values) = &self.values else { panic!("not a segment of Float32") };
+        out.copy_from_slice(&values[start..start + out.len()]);
+    }
+
+    /// Decodes `Float64` values.
+    pub fn decode_f64(&self, start: usize, out: &mut [f64]) {
+        let Values::F64(values) = &self.values else { panic!("not a segment of Float64") };
+        out.copy_from_slice(&values[start..start + out.len()]);
+    }
+
+    /// Decodes booleans.
+    pub fn decode_bool(&self, start: usize, out: &mut [bool]) {
+        self.check(start, out.len());
+        let mut scratch = [0u32; crate::VECTOR_ROWS];
+        for (i, chunk) in out.chunks_mut(crate::VECTOR_ROWS).enumerate() {
+            self.integers().decode(start + i * crate::VECTOR_ROWS, &mut scratch[..chunk.len()]);
+            chunk.iter_mut().zip(&scratch).for_each(|(bit, &x)| *bit = x != 0);
+        }
+    }
+
+    /// Views of plain strings; they point into this segment, which must outlive them.
+    pub fn decode_str(&self, start: usize, out: &mut [StrView]) {
+        self.check(start, out.len());
+        let strings = self.strings();
+        out.iter_mut().zip(start..).for_each(|(view, row)| *view = strings.get(row));
+    }
+
+    fn strings(&self) -> &PlainStrings {
+        let Values::Strings(strings) = &self.values else { panic!("not a segment of plain strings") };
+        strings
+    }
+
+    /// Random access: `out[i]` = the value of row `rows[i]` (any rows of the segment).
+    pub fn gather_i32(&self, rows: &[u32], out: &mut [i32]) {
+        self.gather(self.integers(), rows, as_unsigned::<i32, u32>(out));
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_i64(&self, rows: &[u32], out: &mut [i64]) {
+        self.gather(self.integers(), rows, as_unsigned::<i64, u64>(out));
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_i128(&self, rows: &[u32], out: &mut [i128]) {
+        self.gather(self.integers(), rows, as_unsigned::<i128, u128>(out));
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_codes(&self, rows: &[u32], out: &mut [u32]) {
+        self.gather(self.codes(), rows, out);
+        self.translate(out);
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_f32(&self, rows: &[u32], out: &mut [f32]) {
+        let Values::F32(values) = &self.values else { panic!("not a segment of Float32") };
+        out.iter_mut().zip(rows).for_each(|(x, &row)| *x = values[row as usize]);
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_f64(&self, rows: &[u32], out: &mut [f64]) {
+        let Values::F64(values) = &self.values else { panic!("not a segment of Float64") };
+        out.iter_mut().zip(rows).for_each(|(x, &row)| *x = values[row as usize]);
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_bool(&self, rows: &[u32], out: &mut [bool]) {
+        let mut words = vec![0u32; rows.len()];
+        self.gather(self.integers(), rows, &mut words);
+        out.iter_mut().zip(&words).for_each(|(bit, &x)| *bit = x != 0);
+    }
+
+    /// Random access, see [`Segment::gather_i32`].
+    pub fn gather_str(&self, rows: &[u32], out: &mut [StrView]) {
+        let strings = self.strings();
+        out.iter_mut().zip(rows).for_each(|(view, &row)| *view = strings.get(row as usize));
+    }
+
+    fn gather<T: Word>(&self, values: &Integers, rows: &[u32], out: &mut [T]) {
+        assert_eq!(rows.len(), out.len());
+        let largest = rows.iter().copied().max();
+        assert!(largest.is_none_or(|row| (row as usize) < self.rows), "row {largest:?} of {}", self.rows);
+        values.gather(rows, out);
+    }
+
+    fn translate(&self, codes: &mut [u32]) {
+        if let Some(remap) = &self.remap {
+            // A code past the map can only come from damaged bytes.
+            codes.iter_mut().for_each(|code| *code = remap.get(*code as usize).copied().unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Appends to `out` every row `r` of `start .. start + len`, as `r - start`, whose value is in `lo ..= hi` (unscaled
+    /// integers or codes), comparing packed values without adding the reference. Nulls are NOT excluded: the caller
+    /// intersects with [`Segment::validity`].
+    pub fn select_range(&self, start: usize, len: usize, lo: i128, hi: i128, out: &mut Vec<u32>) {
+        self.check(start, len);
+        let (values, lo, hi) = match &self.values {
+            Values::Integers(values) => (values, lo, hi),
+            Values::Codes(values) => match &self.remap {
+                None => (values, lo, hi),
+                Some(remap) => {
+                    let first = remap.partition_point(|&code| i128::from(code) < lo);
+                    let end = remap.partition_point(|&code| i128::from(code) <= hi);
+                    (values, first as i128, end as i128 - 1)
+                }
+            },
+            _ => panic!("not a segment of integers or codes"),
+        };
+        let bounds = if self.is_dictionary() { None } else { self.stats.int_range() };
+        match bounds {
+            _ if lo > hi => {}
+            Some((min, max)) if lo <= min && max <= hi => out.extend(0..len as u32),
+            Some((min, max)) if hi < min || max < lo => {}
+            _ => values.select_range(start, len, lo, hi, out),
+        }
+    }
+
+    /// Appends to `out` every row `r` of `start .. start + len`, as `r - start`, whose dictionary code is set in `set`
+    /// (codes past its end are not). Nulls are NOT excluded, as in [`Segment::select_range`].
+    pub fn select_codes(&self, start: usize, len: usize, set: &Bitmap, out: &mut Vec<u32>) {
+        self.check(start, len);
+        let codes = self.codes();
+        let mut scratch: Scratch<u32> = [0; crate::VECTOR_ROWS];
+        for from in (0..len).step_by(crate::VECTOR_ROWS) {
+            let n = (len - from).min(crate::VECTOR_ROWS);
+            codes.decode(start + from, &mut scratch[..n]);
+            self.translate(&mut scratch[..n]);
+            crate::encoding::select::append_members(&scratch, n, set, from as u32, out);
+        }
+    }
+}
+
+/// A slice of signed integers as the unsigned ones of the same size.
+fn as_unsigned<S: bytes::Pod, U>(slice: &mut [S]) -> &mut [U] {
+    const { assert!(size_of::<S>() == size_of::<U>() && align_of::<S>() == align_of::<U>()) };
+    // SAFETY: called with a signed primitive and its unsigned twin only: same layout, every bit pattern valid in both.
+    unsafe { std::slice::from_raw_parts_mut(slice.as_mut_ptr().cast(), slice.len()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What can be stored, and making batches fit a table's schema.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+
+use crate::{FormatError, Result};
+
+/// The type as which values of `data_type` are stored; `None` where they cannot be.
+fn stored_type(data_type: &DataType) -> Option<DataType> {
+    use DataType::*;
+    Some(match data_type {
+        Boolean | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 | Float32 | Float64 => {
+            data_type.clone()
+        }
+        Date32 | Date64 | Time32(_) | Time64(_) | Timestamp(..) | Duration(_) | Decimal128(..) => data_type.clone(),
+        Float16 => Float32,
+        Decimal32(p, s) | Decimal64(p, s) => Decimal128(*p, *s),
+        Utf8 | LargeUtf8 | Utf8View => Utf8,
+        Dictionary(_, value) => stored_type(value)?,
+        _ => return None,
+    })
+}
+
+/// The schema as stored: every string type becomes `Utf8`, dictionaries their values. Errors name the column whose type
+/// cannot be stored, or that is there twice.
+pub(crate) fn stored_schema(schema: &Schema) -> Result<SchemaRef> {
+    let mut fields = Vec::with_capacity(schema.fields().len());
+    for (i, field) in schema.fields().iter().enumerate() {
+        let Some(data_type) = stored_type(field.data_type()) else {
+            return Err(FormatError::schema(field.name(), format!("type {} cannot be stored", field.data_type())));
+        };
+        if schema.fields()[..i].iter().any(|f| f.name() == field.name()) {
+            return Err(FormatError::schema(field.name(), "there are two columns of this name"));
+        }
+        let stored = Field::new(field.name(), data_type, field.is_nullable()).with_metadata(field.metadata().clone());
+        fields.push(stored);
+    }
+    Ok(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+}
+
+/// Whether values of type `from` may become values of type `to`, each checked, where both are of one kind.
+pub(crate) fn converts(from: &DataType, to: &DataType) -> bool {
+    use DataType::*;
+    let from = match from {
+        Dictionary(_, value) => value,
+        other => other,
+    };
+    from == to
+        || *from == Null
+        || match to {
+            Utf8 => from.is_string(),
+            Float32 | Float64 => from.is_numeric(),
+            Decimal128(..) => from.is_integer() || from.is_decimal(),
+            Timestamp(_, None) => matches!(from, Timestamp(_, None) | Date32 | Date64),
+            Timestamp(_, Some(_)) => matches!(from, Timestamp(_, Some(_))),
+            Date32 | Date64 => matches!(from, Date32 | Date64),
+            Time32(_) | Time64(_) => matches!(from, Time32(_) | Time64(_)),
+            Duration(_) => matches!(from, Duration(_)),
+            to => to.is_integer() && from.is_integer(),
+        }
+}
+
+/// `array` as values of `field`'s type. Errors name the column: a type of another kind, a value out of range, or a null
+/// where the column has none.
+pub(crate) fn conform_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let error = |detail: String| FormatError::schema(field.name(), detail);
+    let array = if array.data_type() == field.data_type() {
+        array.clone()
+    } else if converts(array.data_type(), field.data_type()) {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        cast_with_options(array, field.data_type(), &options).map_err(|e| error(e.to_string()))?
+    } else {
+        return Err(error(format!("values of type {} in a column of type {}", array.data_type(), field.data_type())));
+    };
+    if !field.is_nullable() && array.logical_null_count() > 0 {
+        return Err(error("a null in a column that is NOT NULL".into()));
+    }
+    Ok(array)
+}
+
+/// `batch` with the types of `schema`: the same columns in the same order, cast where types of one kind differ.
+pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let found = batch.schema_ref().fields();
+    for (i, field) in schema.fields().iter().enumerate() {
+        match found.get(i) {
+            None => return Err(FormatError::schema(field.name(), "missing in the input")),
+            Some(other) if other.name() != field.name() => {
+                return Err(FormatError::schema(field.name(), format!("the input has column {:?} there", other.name())));
+            }
+            Some(_) => {}
+        }
+    }
+    if let Some(extra) = found.get(schema.fields().len()) {
+        return Err(FormatError::schema(extra.name(), "the table has no such column"));
+    }
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(array, field)| conform_column(array, field));
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options)?)
+}

@@ -1,0 +1,228 @@
+//! Data files: checksummed, 64-byte aligned blobs (segments, dictionaries, remaps), written once and then mapped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use memmap2::Mmap;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::fs::{FileSystem, OutputFile};
+use super::manifest::FORMAT_VERSION;
+use crate::segment::{SEGMENT_ALIGN, SegmentBytes};
+use crate::{FormatError, Result};
+
+/// The first bytes of a data file; the format version (u32) follows, then zeros up to [`HEADER_BYTES`].
+const MAGIC: &[u8; 8] = b"WMDATA\r\n";
+const HEADER_BYTES: usize = SEGMENT_ALIGN;
+
+/// A data file is closed and the next one started when it has grown to this size.
+const ROLL_BYTES: u64 = 1 << 30;
+
+/// A data file of a committed version, or of one being written (then not mapped yet).
+#[derive(Debug)]
+pub(crate) struct DataFile {
+    /// The table's directory.
+    directory: PathBuf,
+    name: String,
+    mapped: OnceLock<Mapped>,
+}
+
+#[derive(Debug)]
+struct Mapped {
+    map: Arc<Mmap>,
+    modified: Option<SystemTime>,
+}
+
+impl DataFile {
+    /// Opens file `name` in `directory`, which the manifest says has `bytes` bytes.
+    pub fn open(directory: &Path, name: &str, bytes: u64) -> Result<Arc<Self>> {
+        let file = Self { directory: directory.to_owned(), name: name.to_owned(), mapped: OnceLock::new() };
+        file.map_from(directory, bytes)?;
+        Ok(Arc::new(file))
+    }
+
+    fn map_from(&self, directory: &Path, bytes: u64) -> Result<()> {
+        let path = directory.join(&self.name);
+        let file = File::open(&path).map_err(FormatError::io("cannot open data file", &path))?;
+        let meta = file.metadata().map_err(FormatError::io("cannot read", &path))?;
+        let found = meta.len();
+        if found != bytes {
+            return Err(FormatError::corrupt(&path, format!("{found} bytes, its manifest says {bytes}")));
+        }
+        // SAFETY: data files are never changed after they got their name, only unlinked, which leaves a mapping intact.
+        let map = unsafe { Mmap::map(&file) }.map_err(FormatError::io("cannot map", &path))?;
+        if map.len() < HEADER_BYTES || &map[..8] != MAGIC {
+            return Err(FormatError::corrupt(&path, "not a Warpmill data file"));
+        }
+        let version = u32::from_le_bytes(map[8..12].try_into().expect("4 bytes"));
+        if version != FORMAT_VERSION {
+            let detail = format!("format version {version}, this build reads {FORMAT_VERSION}");
+            return Err(FormatError::corrupt(&path, detail));
+        }
+        let mapped = Mapped { map: Arc::new(map), modified: meta.modified().ok() };
+        self.mapped.set(mapped).expect("a file is mapped once");
+        Ok(())
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.map().len() as u64
+    }
+
+    fn map(&self) -> &Arc<Mmap> {
+        &self.mapped.get().expect("files of a committed version are mapped").map
+    }
+
+    /// Whether this is still the file of that name (not one of a table dropped and made again), with `bytes` bytes.
+    pub fn is_current(&self, name: &str, bytes: u64) -> bool {
+        let modified = || std::fs::metadata(self.path()).and_then(|meta| meta.modified()).ok();
+        self.name == name
+            && self.bytes() == bytes
+            && self.mapped.get().is_some_and(|m| m.modified.is_some() && m.modified == modified())
+    }
+}
+
+/// A blob in a data file.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub file: Arc<DataFile>,
+    pub offset: u64,
+    pub bytes: u64,
+    pub xxh3: u64,
+}
+
+impl Place {
+    /// The bytes, their checksum verified. `what` says in errors what they are.
+    pub fn read(&self, what: &str) -> Result<SegmentBytes> {
+        let corrupt = |detail: String| FormatError::Corrupt {
+            path: self.file.path(),
+            segment: Some(what.to_owned()),
+            detail,
+        };
+        let (start, end) = (self.offset as usize, (self.offset + self.bytes) as usize);
+        let bytes = SegmentBytes::mapped(self.file.map().clone(), start..end).map_err(|e| corrupt(e.to_string()))?;
+        if xxh3_64(&bytes) != self.xxh3 {
+            return Err(corrupt(format!("checksum mismatch in bytes {start}..{end}")));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether both are the same bytes of the same file.
+    pub fn same(&self, other: &Place) -> bool {
+        self.file.name == other.file.name && self.offset == other.offset && self.xxh3 == other.xxh3
+    }
+}
+
+/// Writes the data files of one version, under temporary names until each is complete and durable.
+pub(crate) struct DataFileWriter {
+    fs: Arc<dyn FileSystem>,
+    /// Where the files are written; the table's directory, except while a table is being built.
+    directory: PathBuf,
+    /// The directory that readers will find the files in.
+    home: PathBuf,
+    version: u64,
+    open: Option<OpenFile>,
+    done: Vec<(Arc<DataFile>, u64)>,
+    published: bool,
+}
+
+struct OpenFile {
+    out: Box<dyn OutputFile>,
+    file: Arc<DataFile>,
+    offset: u64,
+}
+
+/// The name of an unfinished file.
+fn temporary(path: &Path) -> PathBuf {
+    path.with_added_extension("tmp")
+}
+
+impl DataFileWriter {
+    pub fn new(fs: Arc<dyn FileSystem>, directory: &Path, home: &Path, version: u64) -> Self {
+        let (directory, home) = (directory.to_owned(), home.to_owned());
+        Self { fs, directory, home, version, open: None, done: Vec::new(), published: false }
+    }
+
+    /// Appends `bytes` as one blob.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<Place> {
+        if self.open.as_ref().is_some_and(|open| open.offset >= ROLL_BYTES) {
+            self.close()?;
+        }
+        let open = match &mut self.open {
+            Some(open) => open,
+            None => {
+                let open = self.start()?;
+                self.open.insert(open)
+            }
+        };
+        let path = temporary(&self.directory.join(&open.file.name));
+        let padding = open.offset.next_multiple_of(SEGMENT_ALIGN as u64) - open.offset;
+        let write = |out: &mut Box<dyn OutputFile>, bytes: &[u8]| {
+            out.write_all(bytes).map_err(FormatError::io("cannot write", &path))
+        };
+        if padding > 0 {
+            write(&mut open.out, &[0; SEGMENT_ALIGN][..padding as usize])?;
+        }
+        write(&mut open.out, bytes)?;
+        let offset = open.offset + padding;
+        open.offset = offset + bytes.len() as u64;
+        Ok(Place { file: open.file.clone(), offset, bytes: bytes.len() as u64, xxh3: xxh3_64(bytes) })
+    }
+
+    fn start(&self) -> Result<OpenFile> {
+        let name = format!("{:016}-{:04}.data", self.version, self.done.len());
+        let path = temporary(&self.directory.join(&name));
+        let mut out = self.fs.create_file(&path).map_err(FormatError::io("cannot create", &path))?;
+        let mut header = [0; HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.write_all(&header).map_err(FormatError::io("cannot write", &path))?;
+        let file = DataFile { directory: self.home.clone(), name, mapped: OnceLock::new() };
+        Ok(OpenFile { out, file: Arc::new(file), offset: HEADER_BYTES as u64 })
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(OpenFile { mut out, file, offset }) = self.open.take() else { return Ok(()) };
+        let path = self.directory.join(&file.name);
+        self.done.push((file, offset));
+        out.sync().map_err(FormatError::io("cannot sync", &path))?;
+        drop(out);
+        self.fs.rename(&temporary(&path), &path).map_err(FormatError::io("cannot rename to", &path))
+    }
+
+    /// Makes all files durable under their names and maps them; then the manifest can name them.
+    pub fn finish(&mut self) -> Result<()> {
+        self.close()?;
+        self.done.iter().try_for_each(|(file, bytes)| file.map_from(&self.directory, *bytes))
+    }
+
+    /// From here on the files may be part of a committed version: they are no longer removed on drop.
+    pub fn publish(&mut self) {
+        self.published = true;
+    }
+}
+
+impl Drop for DataFileWriter {
+    fn drop(&mut self) {
+        if self.published {
+            return;
+        }
+        let open = self.open.take().map(|open| open.file);
+        for file in self.done.iter().map(|(file, _)| file).chain(&open) {
+            // Best effort, under either name: what stays is collected by the next writer.
+            let path = self.directory.join(&file.name);
+            let _ = self.fs.remove_file(&temporary(&path));
+            let _ = self.fs.remove_file(&path);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The directory of a table: which versions there are, who may write, what is garbage.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::fs::FileSystem;
+use super::manifest::Manifest;
+use super::version::Version;
+use crate::{FormatError, Result};
+
+const MANIFEST_EXTENSION: &str = ".manifest";
+const LOCK_NAME: &str = "LOCK";
+
+/// The path of the manifest of `version`.
+pub(crate) fn manifest_path(directory: &Path, version: u64) -> PathBuf {
+    directory.join(format!("{version:016}{MANIFEST_EXTENSION}"))
+}
+
+/// The newest version whose manifest is in `directory`, if any.
+pub(crate) fn newest_version(directory: &Path) -> Result<Option<u64>> {
+    let mut newest = None;
+    for name in names(directory)? {
+        newest = newest.max(name.strip_suffix(MANIFEST_EXTENSION).and_then(|v| v.parse().ok()));
+    }
+    Ok(newest)
+}
+
+fn names(directory: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(directory).map_err(FormatError::io("cannot list", directory))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
+}
+
+/// What tells one manifest file from another of the same name (a table dropped and made again).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+/// The stamp of the manifest of `version`; `None` where there is none.
+pub(crate) fn stamp(directory: &Path, version: u64) -> Result<Option<Stamp>> {
+    let path = manifest_path(directory, version);
+    match std::fs::metadata(&path) {
+        Ok(meta) => Ok(Some(Stamp { bytes: meta.len(), modified: meta.modified().ok() })),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(FormatError::io("cannot read", &path)(e)),
+    }
+}
+
+/// The right to write a table, until dropped (or the process ends, however it ends).
+#[derive(Debug)]
+pub(crate) struct DirectoryLock {
+    _file: File,
+}
+
+/// Takes the right to write the table in `directory`.
+pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock> {
+    let path = directory.join(LOCK_NAME);
+    let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = open.map_err(FormatError::io("cannot open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(DirectoryLock { _file: file }),
+        Err(TryLockError::WouldBlock) => Err(FormatError::Locked { table: directory.display().to_string() }),
+        Err(TryLockError::Error(e)) => Err(FormatError::io("cannot lock", &path)(e)),
+    }
+}
+
+/// Removes every file that `manifest`, the newest one, does not name: older manifests, data of older versions and of
+/// writers that did not commit. The caller holds the lock. Readers of older versions have those files mapped, which
+/// unlinking does not disturb. A file that cannot be removed is left for the next time.
+pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+    let current = format!("{:016}{MANIFEST_EXTENSION}", manifest.version);
+    let live: HashSet<&str> =
+        manifest.files.iter().map(|f| f.name.as_str()).chain([current.as_str(), LOCK_NAME]).collect();
+    let mut garbage: Vec<String> = names(directory)?.into_iter().filter(|name| !live.contains(name.as_str())).collect();
+    // Manifests first: a crash in between must not leave one whose data is gone. Only our own kinds of files.
+    garbage.retain(|name| {
+        let name = name.strip_suffix(".tmp").unwrap_or(name);
+        name.ends_with(MANIFEST_EXTENSION) || name.ends_with(".data")
+    });
+    garbage.sort_by_key(|name| (!name.ends_with(MANIFEST_EXTENSION), name.clone()));
+    for name in garbage {
+        let path = directory.join(&name);
+        if let Err(error) = fs.remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove a file of an old table version");
+        }
+    }
+    Ok(())
+}
+
+/// Writes the manifest so that it is complete and durable under its name, or not there at all.
+pub(crate) fn write_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+    let path = manifest_path(directory, manifest.version);
+    let temporary = path.with_added_extension("tmp");
+    let mut out = fs.create_file(&temporary).map_err(FormatError::io("cannot create", &temporary))?;
+    out.write_all(&manifest.to_bytes()).map_err(FormatError::io("cannot write", &temporary))?;
+    out.sync().map_err(FormatError::io("cannot sync", &temporary))?;
+    drop(out);
+    fs.rename(&temporary, &path).map_err(FormatError::io("cannot rename to", &path))?;
+    fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
+}
+
+/// Reads the manifest of `version`; `None` when it is gone (collected since it was listed).
+pub(crate) fn read_manifest(directory: &Path, version: u64) -> Result<Option<Manifest>> {
+    let path = manifest_path(directory, version);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(FormatError::io("cannot read", &path)(e)),
+    };
+    let manifest = Manifest::from_bytes(&bytes, &path)?;
+    if manifest.version != version {
+        return Err(FormatError::corrupt(&path, format!("it is the manifest of version {}", manifest.version)));
+    }
+    Ok(Some(manifest))
+}
+
+/// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then
+/// there is a newer version, which is tried next.
+pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(Version, Option<Stamp>)> {
+    let mut failed: Option<(u64, FormatError)> = None;
+    loop {
+        let newest = match newest_version(directory) {
+            Ok(newest) => newest,
+            Err(FormatError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let Some(newest) = newest else {
+            return Err(FormatError::Catalog(format!("there is no table in {}", directory.display())));
+        };
+        if let Some((version, error)) = failed.take_if(|(version, _)| *version == newest) {
+            tracing::debug!(version, "the newest version of a table cannot be opened");
+            return Err(error);
+        }
+        let stamp = stamp(directory, newest)?;
+        let Some(manifest) = read_manifest(directory, newest)? else { continue };
+        match Version::from_manifest(&manifest, &manifest_path(directory, newest), known) {
+            Ok(version) => return Ok((version, stamp)),
+            Err(FormatError::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let missing = format!("missing, although the manifest of version {newest} names it");
+                failed = Some((newest, FormatError::corrupt(&path, missing)));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The directory in which the table of directory `path` is built; its name starts with a dot.
+pub(crate) fn staging_path(path: &Path, tag: &str) -> Result<PathBuf> {
+    Ok(path.with_file_name(format!("{}{tag}", staging_prefix(path)?)))
+}
+
+fn staging_prefix(path: &Path) -> Result<String> {
+    let nameless = || FormatError::Catalog(format!("{} is no name for a table", path.display()));
+    Ok(format!(".{}.building-", path.file_name().ok_or_else(nameless)?.to_string_lossy()))
+}
+
+/// Removes what processes that died while building the table of directory `path` have left.
+pub(crate) fn remove_stale_stagings(fs: &dyn FileSystem, path: &Path) -> Result<()> {
+    let (parent, prefix) = (path.parent().unwrap_or(path), staging_prefix(path)?);
+    for name in names(parent)?.into_iter().filter(|name| name.starts_with(&prefix)) {
+        let staging = parent.join(name);
+        // Whoever still builds it holds its lock.
+        if let Ok(_lock) = lock(&staging) {
+            if let Err(error) = remove_staging(fs, &staging) {
+                tracing::warn!(path = %staging.display(), %error, "cannot remove an unfinished table");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes an unfinished table.
+pub(crate) fn remove_staging(fs: &dyn FileSystem, staging: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(staging)? {
+        fs.remove_file(&entry?.path())?;
+    }
+    fs.remove_dir(staging)
+}
+
+/// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has
+/// come to be there makes this fail, unless it is empty.
+pub(crate) fn put_in_place(fs: &dyn FileSystem, staging: &Path, path: &Path, renaming: impl FnOnce()) -> Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Err(FormatError::Catalog(format!("{} exists already", path.display())));
+    }
+    fs.rename(staging, path).map_err(FormatError::io("cannot rename to", path))?;
+    renaming();
+    let parent = path.parent().unwrap_or(path);
+    fs.sync_dir(parent).map_err(FormatError::io("cannot sync", parent))
+}

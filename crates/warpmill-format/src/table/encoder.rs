@@ -1,0 +1,279 @@
+//! Turns row segments into encoded chunks, columns in parallel, and hands them to memory or to data files.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
+
+use super::data_file::{DataFileWriter, Place};
+use super::snapshot::TableSnapshot;
+use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
+use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
+use crate::{Dictionary, FormatError, Result, Segment};
+
+/// Where encoded chunks go.
+pub(crate) enum Sink {
+    Memory,
+    Files(DataFileWriter),
+}
+
+impl Sink {
+    fn put(&mut self, segment: Segment, generation: Option<u32>) -> Result<Arc<Chunk>> {
+        let mut stats = segment.stats().clone();
+        stats.stored_bytes = segment.as_bytes().len() as u64;
+        let encoding = segment.encoding();
+        let source = match self {
+            Self::Memory => Source::Memory(Arc::new(segment)),
+            Self::Files(files) => Source::File(files.put(segment.as_bytes())?),
+        };
+        Ok(Chunk::new(stats, encoding, generation, source))
+    }
+
+    fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
+        match self {
+            Self::Memory => Ok(None),
+            Self::Files(files) => files.put(&bytes()).map(Some),
+        }
+    }
+}
+
+/// How a column is encoded.
+enum Column {
+    /// Each row segment as it comes: no string column, or one that has no dictionary.
+    Direct,
+    /// At the end, if its strings turn out few enough.
+    Candidate(Candidate),
+}
+
+/// The encoder of one version.
+pub(crate) struct Encoder {
+    schema: SchemaRef,
+    /// The version that is appended to.
+    base: Option<Arc<TableSnapshot>>,
+    columns: Vec<Column>,
+    /// Chunks by row segment and column; `None` where they are held as provisional codes.
+    segments: Vec<(usize, Vec<Option<Arc<Chunk>>>)>,
+    /// Chunks of the base version written anew, by column: its dictionary had to be given up.
+    rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
+    pool: Option<Arc<rayon::ThreadPool>>,
+    sink: Sink,
+}
+
+/// What an encoder leaves: everything of the new version.
+pub(crate) struct Encoded {
+    pub segments: Vec<RowSegment>,
+    pub dictionaries: Vec<Option<ColumnDictionary>>,
+    pub sink: Sink,
+}
+
+impl Encoder {
+    pub fn new(
+        schema: SchemaRef,
+        base: Option<Arc<TableSnapshot>>,
+        pool: Option<Arc<rayon::ThreadPool>>,
+        sink: Sink,
+    ) -> Self {
+        let base_rows = base.as_ref().map_or(0, |b| b.num_rows());
+        let column = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
+            let dictionary = base.as_ref().and_then(|b| b.dictionary(c));
+            if field.data_type() == &DataType::Utf8 && (base_rows == 0 || dictionary.is_some()) {
+                Column::Candidate(Candidate::new(dictionary.map(|d| &**d), base_rows))
+            } else {
+                Column::Direct
+            }
+        };
+        let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
+        let rewritten = columns.iter().map(|_| None).collect();
+        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, sink }
+    }
+
+    fn base_version(&self) -> Option<&Version> {
+        self.base.as_ref().map(|b| b.parts())
+    }
+
+    /// Encodes one row segment, given in parts.
+    pub fn push(&mut self, parts: &[RecordBatch]) -> Result<()> {
+        let rows = parts.iter().map(|p| p.num_rows()).sum();
+        let (position, schema) = (self.segments.len(), self.schema.clone());
+        let encode = |(c, column): (usize, &mut Column)| {
+            let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
+            match column {
+                Column::Candidate(candidate) => {
+                    candidate.push(position, &arrays);
+                    Ok(None)
+                }
+                Column::Direct => {
+                    let name = schema.field(c).name();
+                    Segment::encode(&concatenate(&arrays, name)?, None, None).map(Some).map_err(|e| in_column(e, name))
+                }
+            }
+        };
+        let columns = &mut self.columns;
+        let encoded: Vec<Option<Segment>> =
+            install(&self.pool, || columns.par_iter_mut().enumerate().map(encode).collect::<Result<_>>())?;
+        let mut chunks = Vec::with_capacity(encoded.len());
+        for segment in encoded {
+            chunks.push(segment.map(|segment| self.sink.put(segment, None)).transpose()?);
+        }
+        self.segments.push((rows, chunks));
+        self.give_up_dictionaries(Candidate::too_large)
+    }
+
+    fn give_up_dictionaries(&mut self, unfit: fn(&Candidate) -> bool) -> Result<()> {
+        for c in 0..self.columns.len() {
+            if matches!(&self.columns[c], Column::Candidate(candidate) if unfit(candidate)) {
+                self.give_up_dictionary(c)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores column `c` as plain strings: its rows so far, those of the base version, and all that follow.
+    fn give_up_dictionary(&mut self, c: usize) -> Result<()> {
+        let Column::Candidate(candidate) = std::mem::replace(&mut self.columns[c], Column::Direct) else {
+            return Ok(());
+        };
+        let name = self.schema.field(c).name();
+        let encode = |array: ArrayRef| Segment::encode(&array, None, None).map_err(|e| in_column(e, name));
+        for held in &candidate.held {
+            self.segments[held.segment].1[c] = Some(self.sink.put(encode(candidate.plain(held))?, None)?);
+        }
+        if let Some(base) = &self.base {
+            let mut chunks = Vec::with_capacity(base.num_segments());
+            for s in 0..base.num_segments() {
+                let dictionary = base.dictionary(c).expect("candidates of a table with rows have one");
+                let strings = strings_of(&*base.segment(s, c)?, dictionary);
+                chunks.push(self.sink.put(encode(strings)?, None)?);
+            }
+            self.rewritten[c] = Some(chunks);
+        }
+        Ok(())
+    }
+
+    /// Encodes what is held as provisional codes and lists the parts of the new version.
+    pub fn finish(mut self) -> Result<Encoded> {
+        self.give_up_dictionaries(Candidate::repeats_too_little)?;
+        let mut held: Vec<(usize, HeldCodes)> = Vec::new();
+        let mut orders: Vec<Option<Order>> = Vec::with_capacity(self.columns.len());
+        for (c, column) in std::mem::take(&mut self.columns).into_iter().enumerate() {
+            let Column::Candidate(candidate) = column else {
+                orders.push(None);
+                continue;
+            };
+            let (dictionary, remap, codes) = candidate.finish();
+            held.extend(codes.into_iter().map(|codes| (c, codes)));
+            let base = self.base_version().and_then(|b| b.dictionaries[c].clone());
+            orders.push(Some(Order::new(dictionary, remap, base)));
+        }
+        held.sort_by_key(|(c, codes)| (codes.segment, *c));
+        self.encode_held(&held, &orders)?;
+        let dictionaries: Vec<Option<ColumnDictionary>> =
+            orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
+        let mut segments = self.base_segments(&dictionaries);
+        for (rows, chunks) in self.segments {
+            let columns = chunks.into_iter().map(|c| c.expect("every chunk has been encoded")).collect();
+            segments.push(RowSegment { rows, columns });
+        }
+        // A version without rows has no dictionaries: later strings are free to have one or not.
+        let dictionaries = if segments.is_empty() { vec![None; dictionaries.len()] } else { dictionaries };
+        Ok(Encoded { segments, dictionaries, sink: self.sink })
+    }
+
+    fn encode_held(&mut self, held: &[(usize, HeldCodes)], orders: &[Option<Order>]) -> Result<()> {
+        let at_once = 2 * self.pool.as_ref().map_or_else(rayon::current_num_threads, |p| p.current_num_threads());
+        for group in held.chunks(at_once) {
+            let encode = |(c, codes): &(usize, HeldCodes)| {
+                let order = orders[*c].as_ref().expect("held codes are of a candidate");
+                codes.encode(&order.remap, &order.dictionary).map_err(|e| in_column(e, self.schema.field(*c).name()))
+            };
+            let encoded: Vec<Segment> = install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
+            for ((c, codes), segment) in group.iter().zip(encoded) {
+                let generation = orders[*c].as_ref().map(|o| o.generation);
+                self.segments[codes.segment].1[*c] = Some(self.sink.put(segment, generation)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The row segments of the base version as the new version has them.
+    fn base_segments(&self, dictionaries: &[Option<ColumnDictionary>]) -> Vec<RowSegment> {
+        let Some(base) = self.base_version() else { return Vec::new() };
+        let mut segments = base.segments.clone();
+        for (c, dictionary) in dictionaries.iter().enumerate() {
+            let generation = |d: &Option<ColumnDictionary>| d.as_ref().map(|d| d.generation);
+            let grown = generation(dictionary) != generation(&base.dictionaries[c]);
+            for (s, segment) in segments.iter_mut().enumerate() {
+                match &self.rewritten[c] {
+                    Some(chunks) => segment.columns[c] = chunks[s].clone(),
+                    None if grown => segment.columns[c] = segment.columns[c].reopened(),
+                    None => {}
+                }
+            }
+        }
+        segments
+    }
+}
+
+/// The final dictionary of a column, and how to get to its codes.
+struct Order {
+    dictionary: Arc<Dictionary>,
+    /// Its code by provisional code; the codes of the base dictionary come first.
+    remap: Vec<u32>,
+    generation: u32,
+    base: Option<ColumnDictionary>,
+}
+
+impl Order {
+    fn new(dictionary: Dictionary, remap: Vec<u32>, base: Option<ColumnDictionary>) -> Self {
+        match base {
+            // Nothing new: the provisional codes are those of the base dictionary, which is kept.
+            Some(base) if base.dictionary.len() == dictionary.len() => {
+                Self { dictionary: base.dictionary.clone(), remap, generation: base.generation, base: Some(base) }
+            }
+            base => {
+                let generation = base.as_ref().map_or(0, |b| b.generation + 1);
+                Self { dictionary: Arc::new(dictionary), remap, generation, base }
+            }
+        }
+    }
+
+    fn store(self, sink: &mut Sink) -> Result<ColumnDictionary> {
+        let mut remaps = Vec::new();
+        if let Some(base) = self.base {
+            if base.generation == self.generation {
+                return Ok(base);
+            }
+            let current: Arc<[u32]> = self.remap[..base.dictionary.len()].into();
+            for old in &base.remaps {
+                let codes: Arc<[u32]> = old.codes.iter().map(|&code| current[code as usize]).collect();
+                remaps.push((old.from, codes));
+            }
+            remaps.push((base.generation, current));
+        }
+        let store = |(from, codes): (u32, Arc<[u32]>)| {
+            let place = sink.put_bytes(|| codes.iter().flat_map(|c| c.to_le_bytes()).collect())?;
+            Ok(Remap { from, codes, place })
+        };
+        let remaps = remaps.into_iter().map(store).collect::<Result<_>>()?;
+        let place = sink.put_bytes(|| self.dictionary.to_bytes())?;
+        Ok(ColumnDictionary { generation: self.generation, dictionary: self.dictionary, place, remaps })
+    }
+}
+
+fn install<T: Send>(pool: &Option<Arc<rayon::ThreadPool>>, work: impl FnOnce() -> T + Send) -> T {
+    match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
+}
+
+/// Names the column in an error of a segment, which does not know it.
+fn in_column(error: FormatError, column: &str) -> FormatError {
+    match error {
+        FormatError::Schema { column: unknown, detail } if unknown.is_empty() => FormatError::schema(column, detail),
+        FormatError::Arrow(error) => FormatError::schema(column, error.to_string()),
+        other => other,
+    }
+}

@@ -1,0 +1,70 @@
+//! Every change that the table layer makes to a file system, behind one small trait: tests replace it by one that fails,
+//! or "loses power", at the n-th operation.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The operations that change a file system. Reading is not part of it.
+pub(crate) trait FileSystem: Send + Sync + std::fmt::Debug {
+    /// Makes directory `path`, which must not exist.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes (or empties) file `path` for writing.
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn OutputFile>>;
+    /// Gives file or directory `from` the name `to`, replacing a file of that name.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes file `path`.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes the empty directory `path`.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in directory `path` durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+}
+
+/// A file being written from start to end.
+pub(crate) trait OutputFile: Send {
+    /// Appends `bytes`.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes everything written durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The operating system's file system.
+#[derive(Debug)]
+pub(crate) struct SystemFs;
+
+impl FileSystem for SystemFs {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::create_dir(path)
+    }
+
+    fn create_file(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
+        Ok(Box::new(OpenOptions::new().write(true).create(true).truncate(true).open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+impl OutputFile for File {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Write::write_all(self, bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}

@@ -1,0 +1,281 @@
+//! The manifest: the file that names everything one committed version of a table is made of.
+//!
+//! One line `warpmill-manifest <format> <xxh3 of the rest, 16 hex digits>`, then a JSON document. See `docs/format.md`.
+
+use std::path::Path;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::ipc::convert::fb_to_schema;
+use arrow::ipc::writer::IpcWriteOptions;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::segment::Encoding;
+use crate::{ColumnStats, FormatError, Result, StatValue};
+
+/// The version of manifests and data files that this build writes, and the newest that it reads.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+const TITLE: &str = "warpmill-manifest";
+
+/// One committed version, as stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    /// Version number.
+    pub version: u64,
+    /// Arrow IPC schema message (flatbuffer `Message`), in hexadecimal.
+    pub schema: String,
+    /// Data files that the chunks lie in.
+    pub files: Vec<FileEntry>,
+    /// Per column: the dictionary of a dictionary-encoded string column.
+    pub dictionaries: Vec<Option<DictionaryEntry>>,
+    /// Row segments in row order.
+    pub segments: Vec<RowSegmentEntry>,
+}
+
+/// A data file of the table's directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileEntry {
+    pub name: String,
+    pub bytes: u64,
+}
+
+/// A checksummed range of a data file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Blob {
+    /// Index into [`Manifest::files`].
+    pub file: usize,
+    /// First byte; a multiple of 64.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// xxh3-64 of the bytes, in hexadecimal in the document.
+    #[serde(with = "hex64")]
+    pub xxh3: u64,
+}
+
+/// The dictionary of a column and the ways from codes of earlier dictionaries to its codes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DictionaryEntry {
+    /// Grows by one with each dictionary of the column.
+    pub generation: u32,
+    /// The strings.
+    #[serde(flatten)]
+    pub blob: Blob,
+    /// For each earlier generation that segments still use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaps: Vec<RemapEntry>,
+}
+
+/// Little-endian `u32`s: code of this dictionary by code of generation `from`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RemapEntry {
+    pub from: u32,
+    #[serde(flatten)]
+    pub blob: Blob,
+}
+
+/// One row range, all columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RowSegmentEntry {
+    pub rows: usize,
+    pub columns: Vec<ChunkEntry>,
+}
+
+/// One column of one row segment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ChunkEntry {
+    #[serde(flatten)]
+    pub blob: Blob,
+    pub encoding: Encoding,
+    /// The generation of the dictionary whose codes are stored; absent for other columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+    #[serde(flatten)]
+    pub stats: StatsEntry,
+}
+
+/// Statistics; bounds as text, since JSON numbers hold neither 128-bit integers nor infinities.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StatsEntry {
+    pub nulls: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<BoundEntry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<BoundEntry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distinct: Option<u64>,
+    pub plain_bytes: u64,
+}
+
+/// A bound of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BoundEntry {
+    /// Decimal digits.
+    Int(String),
+    /// The 16 hexadecimal digits of the IEEE 754 bits.
+    Float(String),
+    /// The string, or a bound of it.
+    Str(String),
+}
+
+impl BoundEntry {
+    fn of(value: &StatValue) -> Self {
+        match value {
+            StatValue::Int(v) => Self::Int(v.to_string()),
+            StatValue::Float(v) => Self::Float(format!("{:016x}", v.to_bits())),
+            StatValue::Str(v) => Self::Str(v.clone()),
+        }
+    }
+
+    fn value(&self) -> Option<StatValue> {
+        Some(match self {
+            Self::Int(v) => StatValue::Int(v.parse().ok()?),
+            Self::Float(v) => StatValue::Float(f64::from_bits(u64::from_str_radix(v, 16).ok()?)),
+            Self::Str(v) => StatValue::Str(v.clone()),
+        })
+    }
+}
+
+impl StatsEntry {
+    pub fn of(stats: &ColumnStats) -> Self {
+        Self {
+            nulls: stats.nulls,
+            min: stats.min.as_ref().map(BoundEntry::of),
+            max: stats.max.as_ref().map(BoundEntry::of),
+            distinct: stats.distinct,
+            plain_bytes: stats.plain_bytes,
+        }
+    }
+
+    /// The statistics of a chunk of `rows` rows in `stored_bytes` bytes; `None` for a bound that is no number.
+    fn stats(&self, rows: usize, stored_bytes: u64) -> Option<ColumnStats> {
+        let bound = |entry: &Option<BoundEntry>| match entry {
+            None => Some(None),
+            Some(entry) => entry.value().map(Some),
+        };
+        Some(ColumnStats {
+            rows: rows as u64,
+            nulls: self.nulls,
+            min: bound(&self.min)?,
+            max: bound(&self.max)?,
+            distinct: self.distinct,
+            plain_bytes: self.plain_bytes,
+            stored_bytes,
+        })
+    }
+}
+
+impl ChunkEntry {
+    /// The statistics of this chunk; `None` when they are malformed.
+    pub fn column_stats(&self, rows: usize) -> Option<ColumnStats> {
+        self.stats.stats(rows, self.blob.bytes)
+    }
+}
+
+impl Manifest {
+    /// The bytes of the manifest file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let body = serde_json::to_vec(self).expect("a manifest is plain data with string keys");
+        let mut bytes = format!("{TITLE} {FORMAT_VERSION} {:016x}\n", xxh3_64(&body)).into_bytes();
+        bytes.extend_from_slice(&body);
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Parses and checks the bytes of manifest file `path`.
+    pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
+        let corrupt = |detail: String| FormatError::corrupt(path, detail);
+        let end = bytes.iter().position(|&b| b == b'\n').ok_or_else(|| corrupt("no manifest (no first line)".into()))?;
+        let title = std::str::from_utf8(&bytes[..end]).map_err(|_| corrupt("no manifest (first line)".into()))?;
+        let words: Vec<&str> = title.split(' ').collect();
+        let [TITLE, format, checksum] = words[..] else {
+            return Err(corrupt(format!("no manifest (first line {title:?})")));
+        };
+        match format.parse::<u32>() {
+            Ok(FORMAT_VERSION) => {}
+            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {FORMAT_VERSION}"))),
+            Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
+        }
+        let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| corrupt("truncated".into()))?;
+        if u64::from_str_radix(checksum, 16).ok() != Some(xxh3_64(body)) {
+            return Err(corrupt("checksum mismatch".into()));
+        }
+        let manifest: Self = serde_json::from_slice(body).map_err(|e| corrupt(format!("malformed: {e}")))?;
+        manifest.check().map_err(corrupt)?;
+        Ok(manifest)
+    }
+
+    /// Whether every reference inside the manifest is within bounds.
+    fn check(&self) -> Result<(), String> {
+        let blob = |blob: &Blob, what: &str| match self.files.get(blob.file) {
+            Some(file) if blob.offset.checked_add(blob.bytes).is_some_and(|end| end <= file.bytes) => Ok(()),
+            Some(file) => Err(format!("{what} lies outside {}", file.name)),
+            None => Err(format!("{what} lies in a file that is not listed")),
+        };
+        for (column, dictionary) in self.dictionaries.iter().enumerate() {
+            if let Some(dictionary) = dictionary {
+                blob(&dictionary.blob, &format!("the dictionary of column {column}"))?;
+                dictionary.remaps.iter().try_for_each(|r| blob(&r.blob, &format!("a remap of column {column}")))?;
+            }
+        }
+        for (s, segment) in self.segments.iter().enumerate() {
+            if segment.columns.len() != self.dictionaries.len() {
+                return Err(format!("segment {s} has {} columns", segment.columns.len()));
+            }
+            for (c, chunk) in segment.columns.iter().enumerate() {
+                blob(&chunk.blob, &format!("column {c}, segment {s}"))?;
+                let known = match (chunk.generation, &self.dictionaries[c]) {
+                    (None, None) => true,
+                    (Some(g), Some(d)) => g == d.generation || d.remaps.iter().any(|r| r.from == g),
+                    _ => false,
+                };
+                if !known {
+                    return Err(format!("column {c}, segment {s} has codes of a dictionary that is not listed"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The table's schema.
+    pub fn schema(&self, path: &Path) -> Result<SchemaRef> {
+        let corrupt = |detail: &str| FormatError::corrupt(path, format!("schema: {detail}"));
+        let bytes = from_hex(&self.schema).ok_or_else(|| corrupt("not hexadecimal"))?;
+        let message = arrow::ipc::root_as_message(&bytes).map_err(|e| corrupt(&e.to_string()))?;
+        let schema = message.header_as_schema().ok_or_else(|| corrupt("no schema message"))?;
+        let schema = fb_to_schema(schema);
+        if schema.fields().len() != self.dictionaries.len() {
+            return Err(corrupt("its fields are not the manifest's columns"));
+        }
+        Ok(schema.into())
+    }
+}
+
+/// A schema as the manifest stores it.
+pub(crate) fn schema_to_hex(schema: &Schema) -> String {
+    let generator = arrow::ipc::writer::IpcDataGenerator::default();
+    let mut tracker = arrow::ipc::writer::DictionaryTracker::new(false);
+    let data = generator.schema_to_bytes_with_dictionary_tracker(schema, &mut tracker, &IpcWriteOptions::default());
+    data.ipc_message.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    if text.len() % 2 != 0 || !text.is_ascii() {
+        return None;
+    }
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok()).collect()
+}
+
+mod hex64 {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{value:016x}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}

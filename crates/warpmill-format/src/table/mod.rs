@@ -1,0 +1,250 @@
+//! Tables: row segments of all columns, in committed versions, on disk or in memory.
+//!
+//! A table on disk is one directory: data files, written once, and one manifest per committed version, which names all that
+//! the version is made of (`docs/format.md`). The newest manifest is the table. A writer holds the lock file, writes its
+//! files under temporary names, and becomes visible by renaming its manifest into place; until then, and whatever happens
+//! to it, readers see the version before. Old versions are removed by the next writer; who still reads one has its files
+//! mapped, and a mapping outlives its file's name.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+
+use crate::{FormatError, Result};
+
+mod conform;
+mod data_file;
+mod directory;
+mod encoder;
+mod fs;
+mod interner;
+mod manifest;
+mod snapshot;
+mod sort;
+mod strings;
+mod summary;
+mod version;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use snapshot::{ColumnSummary, TableSnapshot};
+pub use writer::TableWriter;
+
+use conform::stored_schema;
+use data_file::DataFileWriter;
+use directory::Stamp;
+use encoder::Sink;
+use fs::{FileSystem, SystemFs};
+use version::Version;
+use writer::{Staging, Start};
+
+/// How a table is written.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]).
+    pub segment_rows: usize,
+    /// Columns to sort the input by (ascending, nulls last, stable) before it is cut into segments. All rows of the write
+    /// are held in memory for it, at most 2^32 - 1; an append sorts the new rows only.
+    pub sort_by: Vec<String>,
+    /// Worker threads (0: all cores).
+    pub threads: usize,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { segment_rows: crate::SEGMENT_ROWS, sort_by: Vec::new(), threads: 0 }
+    }
+}
+
+/// A table directory (or a table in memory): gives snapshots and takes commits.
+#[derive(Debug)]
+pub struct Table {
+    home: Home,
+    /// The newest version that has been seen, and the stamp of its manifest.
+    current: Mutex<Option<(Arc<TableSnapshot>, Option<Stamp>)>>,
+}
+
+#[derive(Debug)]
+enum Home {
+    Memory { writing: Arc<AtomicBool> },
+    Directory { fs: Arc<dyn FileSystem>, path: PathBuf },
+}
+
+/// The right to write a table, until dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for their drop")]
+pub(crate) enum WriterLock {
+    Memory(MemoryLock),
+    Directory(directory::DirectoryLock),
+}
+
+#[derive(Debug)]
+pub(crate) struct MemoryLock(Arc<AtomicBool>);
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Table {
+    /// A new, empty table in directory `path`, which must not exist.
+    ///
+    /// Errors: [`FormatError::Catalog`] when something of that name exists, [`FormatError::Schema`] for a column type that
+    /// cannot be stored.
+    pub fn create(path: &Path, schema: SchemaRef) -> Result<Arc<Self>> {
+        let writer = Self::build(path, schema, WriteOptions::default())?;
+        let table = writer.table().clone();
+        writer.commit()?;
+        Ok(table)
+    }
+
+    /// Starts a new table in directory `path`, which must not exist and which the writer's commit makes, with all its rows:
+    /// there is never a table of that name with none or some of them.
+    pub fn build(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+        Self::build_with(Arc::new(SystemFs), path, schema, options)
+    }
+
+    fn build_with(
+        fs: Arc<dyn FileSystem>,
+        path: &Path,
+        schema: SchemaRef,
+        options: WriteOptions,
+    ) -> Result<TableWriter> {
+        static BUILDS: AtomicU64 = AtomicU64::new(0);
+        let schema = stored_schema(&schema)?;
+        let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
+        if path.symlink_metadata().is_ok() {
+            return Err(FormatError::Catalog(format!("{} exists already", path.display())));
+        }
+        directory::remove_stale_stagings(&*fs, &path)?;
+        let build = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let staging = directory::staging_path(&path, &format!("{}-{build}", std::process::id()))?;
+        fs.create_dir(&staging).map_err(FormatError::io("cannot create directory", &staging))?;
+        let staging = Staging { fs: fs.clone(), path: staging, done: false };
+        let lock = WriterLock::Directory(directory::lock(&staging.path)?);
+        let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
+        let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
+        TableWriter::start(Start { table, schema, base: None, number: 1, sink, staging: Some(staging), lock }, &options)
+    }
+
+    /// The table in directory `path`.
+    ///
+    /// Errors: [`FormatError::Catalog`] when there is none, [`FormatError::Corrupt`] when its manifest or files are damaged.
+    pub fn open(path: &Path) -> Result<Arc<Self>> {
+        Self::open_with(Arc::new(SystemFs), path)
+    }
+
+    fn open_with(fs: Arc<dyn FileSystem>, path: &Path) -> Result<Arc<Self>> {
+        let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
+        let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
+        table.snapshot()?;
+        Ok(table)
+    }
+
+    /// Whether directory `path` holds a table.
+    pub fn exists(path: &Path) -> bool {
+        path.is_dir() && matches!(directory::newest_version(path), Ok(Some(_)))
+    }
+
+    /// A table that lives in memory only. Columns of types that cannot be stored are reported when it is written.
+    pub fn in_memory(schema: SchemaRef) -> Arc<Self> {
+        let schema = stored_schema(&schema).unwrap_or(schema);
+        let empty = TableSnapshot::new(None, Version::empty(1, schema));
+        let home = Home::Memory { writing: Arc::default() };
+        Arc::new(Self { home, current: Mutex::new(Some((empty, None))) })
+    }
+
+    /// The table's directory; `None` for a table in memory.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.home {
+            Home::Memory { .. } => None,
+            Home::Directory { path, .. } => Some(path),
+        }
+    }
+
+    /// The newest committed version, by whichever process.
+    pub fn snapshot(&self) -> Result<Arc<TableSnapshot>> {
+        let mut current = self.current.lock();
+        let Home::Directory { path, .. } = &self.home else {
+            return Ok(current.as_ref().expect("a table in memory has a version").0.clone());
+        };
+        if let Some((snapshot, stamp)) = &*current {
+            let version = snapshot.version();
+            let unchanged = directory::stamp(path, version)?.is_some_and(|now| Some(now) == *stamp);
+            if unchanged && directory::stamp(path, version + 1)?.is_none() {
+                return Ok(snapshot.clone());
+            }
+        }
+        let known = current.take();
+        let known = known.as_ref().map(|(snapshot, _)| snapshot.parts());
+        let (version, stamp) = directory::load_newest(path, known)?;
+        let snapshot = TableSnapshot::new(Some(path.clone()), version);
+        *current = Some((snapshot.clone(), stamp));
+        Ok(snapshot)
+    }
+
+    /// Starts an append to the newest version.
+    ///
+    /// Errors: [`FormatError::Locked`] while there is another writer, in this or another process.
+    pub fn append(self: &Arc<Self>, options: WriteOptions) -> Result<TableWriter> {
+        self.write(None, options)
+    }
+
+    /// Starts a version that replaces all rows (and may change the schema).
+    ///
+    /// Errors: as [`Table::append`], and [`FormatError::Schema`] for a column type that cannot be stored.
+    pub fn replace(self: &Arc<Self>, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+        self.write(Some(stored_schema(&schema)?), options)
+    }
+
+    fn write(self: &Arc<Self>, replaced_by: Option<SchemaRef>, options: WriteOptions) -> Result<TableWriter> {
+        let lock = self.lock()?;
+        let base = self.snapshot()?;
+        let number = base.version() + 1;
+        let sink = match &self.home {
+            Home::Memory { .. } => Sink::Memory,
+            Home::Directory { fs, path } => {
+                directory::collect_garbage(&**fs, path, &base.parts().to_manifest())?;
+                Sink::Files(DataFileWriter::new(fs.clone(), path, path, number))
+            }
+        };
+        let (schema, base) = match replaced_by {
+            Some(schema) => (schema, None),
+            None => (stored_schema(base.schema())?, Some(base)),
+        };
+        TableWriter::start(Start { table: self.clone(), schema, base, number, sink, staging: None, lock }, &options)
+    }
+
+    fn lock(&self) -> Result<WriterLock> {
+        match &self.home {
+            Home::Directory { path, .. } => Ok(WriterLock::Directory(directory::lock(path)?)),
+            Home::Memory { writing } => match writing.swap(true, Ordering::Acquire) {
+                false => Ok(WriterLock::Memory(MemoryLock(writing.clone()))),
+                true => Err(FormatError::Locked { table: "in memory".into() }),
+            },
+        }
+    }
+
+    /// The file system and directory of a table on disk.
+    fn directory(&self) -> (&Arc<dyn FileSystem>, &Path) {
+        match &self.home {
+            Home::Directory { fs, path } => (fs, path),
+            Home::Memory { .. } => unreachable!("a table in memory writes no files"),
+        }
+    }
+
+    /// Takes a committed version as the newest one.
+    fn publish(&self, version: Version) -> Result<Arc<TableSnapshot>> {
+        let path = self.path().map(Path::to_owned);
+        let stamp = path.as_deref().map(|p| directory::stamp(p, version.number)).transpose()?.flatten();
+        let snapshot = TableSnapshot::new(path, version);
+        *self.current.lock() = Some((snapshot.clone(), stamp));
+        Ok(snapshot)
+    }
+}

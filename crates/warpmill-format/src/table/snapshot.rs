@@ -1,0 +1,168 @@
+//! Reading one committed version of a table.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+
+use super::summary;
+use super::version::Version;
+use crate::segment::Encoding;
+use crate::{ColumnStats, Dictionary, Result, Segment};
+
+/// One committed version of a table: immutable, readable for as long as it is held.
+#[derive(Debug)]
+pub struct TableSnapshot {
+    /// The table's directory; `None` in memory.
+    path: Option<PathBuf>,
+    version: Version,
+    stats: Vec<ColumnStats>,
+    rows: u64,
+}
+
+/// What one column takes and how it is encoded, for people to look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnSummary {
+    /// The column's name.
+    pub name: String,
+    /// Its type.
+    pub data_type: arrow::datatypes::DataType,
+    /// Number of segments by encoding.
+    pub encodings: BTreeMap<String, usize>,
+    /// Entries of the dictionary, if the column has one.
+    pub dictionary: Option<usize>,
+    /// Statistics over all segments, sizes in bytes among them.
+    pub stats: ColumnStats,
+}
+
+impl ColumnSummary {
+    /// Uncompressed by stored size; 1 for an empty column.
+    pub fn ratio(&self) -> f64 {
+        if self.stats.stored_bytes == 0 { 1.0 } else { self.stats.plain_bytes as f64 / self.stats.stored_bytes as f64 }
+    }
+}
+
+impl TableSnapshot {
+    pub(crate) fn new(path: Option<PathBuf>, version: Version) -> Arc<Self> {
+        let stats = (0..version.schema.fields().len()).map(|c| {
+            let segments = version.segments.iter().map(|s| &s.columns[c].stats);
+            summary::column_stats(segments, version.dictionaries[c].as_ref().map(|d| d.dictionary.len()))
+        });
+        let stats = stats.collect();
+        let rows = version.segments.iter().map(|s| s.rows as u64).sum();
+        Arc::new(Self { path, version, stats, rows })
+    }
+
+    /// All parts of the version.
+    pub(crate) fn parts(&self) -> &Version {
+        &self.version
+    }
+
+    /// The table's directory; `None` for a table in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The name of the table's directory; empty for a table in memory.
+    pub fn name(&self) -> String {
+        let name = self.path.as_deref().and_then(Path::file_name);
+        name.map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    /// Column names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.version.schema
+    }
+
+    /// The position of the column called `name`.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.version.schema.fields().iter().position(|f| f.name() == name)
+    }
+
+    /// The version number, unique within the table and growing with each commit.
+    pub fn version(&self) -> u64 {
+        self.version.number
+    }
+
+    /// Rows of all segments.
+    pub fn num_rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Number of row segments.
+    pub fn num_segments(&self) -> usize {
+        self.version.segments.len()
+    }
+
+    /// Rows of row segment `segment`.
+    pub fn segment_rows(&self, segment: usize) -> usize {
+        self.version.segments[segment].rows
+    }
+
+    /// Statistics of a column over all segments.
+    pub fn column_stats(&self, column: usize) -> &ColumnStats {
+        &self.stats[column]
+    }
+
+    /// Statistics of a column in one row segment (no I/O).
+    pub fn segment_stats(&self, segment: usize, column: usize) -> &ColumnStats {
+        &self.version.segments[segment].columns[column].stats
+    }
+
+    /// The encoding of a column in one row segment (no I/O).
+    pub fn segment_encoding(&self, segment: usize, column: usize) -> Encoding {
+        self.version.segments[segment].columns[column].encoding
+    }
+
+    /// The dictionary of a string column: if there is one, every segment of the column decodes to its codes.
+    pub fn dictionary(&self, column: usize) -> Option<&Arc<Dictionary>> {
+        self.version.dictionaries[column].as_ref().map(|d| &d.dictionary)
+    }
+
+    /// One column of one row segment, mapped or read, checksum verified on first use, kept by the snapshot.
+    ///
+    /// Errors: [`crate::FormatError::Corrupt`], naming file, column and segment.
+    pub fn segment(&self, segment: usize, column: usize) -> Result<Arc<Segment>> {
+        self.version.open(segment, column)
+    }
+
+    /// Size of all segments and dictionaries as stored, in bytes.
+    pub fn stored_bytes(&self) -> u64 {
+        let dictionaries = self.version.dictionaries.iter().flatten();
+        let dictionaries = dictionaries.filter_map(|d| d.place.as_ref()).map(|p| p.bytes);
+        self.stats.iter().map(|s| s.stored_bytes).chain(dictionaries).sum()
+    }
+
+    /// Size of all values uncompressed, in bytes.
+    pub fn plain_bytes(&self) -> u64 {
+        self.stats.iter().map(|s| s.plain_bytes).sum()
+    }
+
+    /// Per column: sizes, encodings, statistics.
+    pub fn columns(&self) -> Vec<ColumnSummary> {
+        let summary = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
+            let mut encodings = BTreeMap::new();
+            for segment in &self.version.segments {
+                *encodings.entry(format!("{:?}", segment.columns[c].encoding)).or_insert(0) += 1;
+            }
+            ColumnSummary {
+                name: field.name().clone(),
+                data_type: field.data_type().clone(),
+                encodings,
+                dictionary: self.dictionary(c).map(|d| d.len()),
+                stats: self.stats[c].clone(),
+            }
+        };
+        self.version.schema.fields().iter().enumerate().map(summary).collect()
+    }
+
+    /// Opens and checks every segment of every column: the whole version is known to be readable, or the first error.
+    pub fn verify(&self) -> Result<()> {
+        use rayon::iter::{IntoParallelIterator, ParallelIterator};
+        let columns = self.version.schema.fields().len();
+        (0..self.num_segments() * columns).into_par_iter().try_for_each(|i| {
+            self.segment(i / columns, i % columns).map(|_| ())
+        })
+    }
+}

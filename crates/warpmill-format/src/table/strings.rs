@@ -1,0 +1,166 @@
+//! String columns while a version is written.
+//!
+//! Which strings a column's ordered dictionary holds, and so every code, is known only when all rows have been seen. Until
+//! then a column is held as codes of an unordered dictionary, in as few bytes per row as the largest code needs; when
+//! that dictionary grows too large for its rows, the column is stored as plain strings instead.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
+use arrow::buffer::NullBuffer;
+
+use super::interner::Interner;
+use crate::dictionary::DictionaryBuilder;
+use crate::{Bitmap, Dictionary, FormatError, Result, Segment, VECTOR_ROWS};
+
+/// A dictionary never has more bytes than this.
+const MOST_BYTES: usize = 64 << 20;
+
+/// A string column that may become a dictionary column.
+pub(crate) struct Candidate {
+    builder: Interner,
+    /// Rows whose strings are in the dictionary, those of the base version among them.
+    rows: u64,
+    /// Row segments not encoded yet.
+    pub held: Vec<HeldCodes>,
+}
+
+/// One row segment of a candidate column: provisional codes.
+pub(crate) struct HeldCodes {
+    /// Position among the row segments being written.
+    pub segment: usize,
+    codes: NarrowCodes,
+    nulls: Option<NullBuffer>,
+}
+
+/// Codes in as few bytes each as the largest needs.
+enum NarrowCodes {
+    One(Box<[u8]>),
+    Two(Box<[u16]>),
+    Four(Box<[u32]>),
+}
+
+impl NarrowCodes {
+    fn new(codes: Vec<u32>) -> Self {
+        match codes.iter().max().copied().unwrap_or(0) {
+            0..=0xff => Self::One(codes.into_iter().map(|c| c as u8).collect()),
+            0x100..=0xffff => Self::Two(codes.into_iter().map(|c| c as u16).collect()),
+            _ => Self::Four(codes.into()),
+        }
+    }
+
+    /// Every code `c` as `remap[c]`; codes of null rows, which may be of no entry, as 0.
+    fn translate(&self, remap: &[u32]) -> Vec<u32> {
+        let of = |code: usize| remap.get(code).copied().unwrap_or(0);
+        match self {
+            Self::One(codes) => codes.iter().map(|&c| of(c.into())).collect(),
+            Self::Two(codes) => codes.iter().map(|&c| of(c.into())).collect(),
+            Self::Four(codes) => codes.iter().map(|&c| of(c as usize)).collect(),
+        }
+    }
+
+    fn get(&self, row: usize) -> u32 {
+        match self {
+            Self::One(codes) => codes[row].into(),
+            Self::Two(codes) => codes[row].into(),
+            Self::Four(codes) => codes[row],
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::One(codes) => codes.len(),
+            Self::Two(codes) => codes.len(),
+            Self::Four(codes) => codes.len(),
+        }
+    }
+}
+
+impl Candidate {
+    /// A column whose earlier `rows` rows have the strings of `base`: these keep their codes as provisional codes.
+    pub fn new(base: Option<&Dictionary>, rows: u64) -> Self {
+        let mut builder = Interner::new();
+        for value in base.into_iter().flat_map(|d| d.iter()) {
+            builder.intern(value);
+        }
+        Self { builder, rows, held: Vec::new() }
+    }
+
+    /// Takes the rows of row segment `segment`.
+    pub fn push(&mut self, segment: usize, arrays: &[ArrayRef]) {
+        let rows = arrays.iter().map(|a| a.len()).sum();
+        let mut codes: Vec<u32> = Vec::with_capacity(rows);
+        let mut valid = Bitmap::new(0, true);
+        let any_null = arrays.iter().any(|a| a.null_count() > 0);
+        for array in arrays {
+            for value in array.as_string::<i32>() {
+                codes.push(value.map_or(0, |v| self.builder.intern(v)));
+                if any_null {
+                    valid.push(value.is_some());
+                }
+            }
+        }
+        let nulls = any_null.then(|| NullBuffer::from_iter((0..rows).map(|i| valid.get(i))));
+        self.rows += rows as u64;
+        self.held.push(HeldCodes { segment, codes: NarrowCodes::new(codes), nulls });
+    }
+
+    /// Whether the dictionary has grown too large, whatever rows follow.
+    pub fn too_large(&self) -> bool {
+        self.builder.len() > DictionaryBuilder::MAX_ENTRIES || self.builder.byte_len() > MOST_BYTES
+    }
+
+    /// Whether the dictionary is not worth having for the rows there are, if no more follow.
+    pub fn repeats_too_little(&self) -> bool {
+        let entries = self.builder.len();
+        entries > DictionaryBuilder::FREE_ENTRIES && entries as u64 * DictionaryBuilder::MIN_REPEAT > self.rows
+    }
+
+    /// The strings of `held` again.
+    pub fn plain(&self, held: &HeldCodes) -> ArrayRef {
+        let mut builder = StringBuilder::with_capacity(held.codes.len(), 0);
+        for row in 0..held.codes.len() {
+            let valid = held.nulls.as_ref().is_none_or(|n| n.is_valid(row));
+            builder.append_option(valid.then(|| self.builder.get(held.codes.get(row))));
+        }
+        Arc::new(builder.finish())
+    }
+
+    /// The ordered dictionary, the code in it of each provisional code, and the row segments still to be encoded.
+    pub fn finish(self) -> (Dictionary, Vec<u32>, Vec<HeldCodes>) {
+        let (dictionary, remap) = self.builder.finish();
+        (dictionary, remap, self.held)
+    }
+}
+
+impl HeldCodes {
+    /// Encodes the rows as codes of `dictionary`, `remap` telling them by provisional code.
+    pub fn encode(&self, remap: &[u32], dictionary: &Arc<Dictionary>) -> Result<Segment> {
+        Segment::encode_codes(&self.codes.translate(remap), self.nulls.as_ref(), dictionary)
+    }
+}
+
+/// The strings of a dictionary-encoded segment.
+pub(crate) fn strings_of(segment: &Segment, dictionary: &Dictionary) -> ArrayRef {
+    let validity = segment.validity(0, segment.rows());
+    let mut builder = StringBuilder::with_capacity(segment.rows(), 0);
+    let mut codes = [0u32; VECTOR_ROWS];
+    for start in (0..segment.rows()).step_by(VECTOR_ROWS) {
+        let codes = &mut codes[..VECTOR_ROWS.min(segment.rows() - start)];
+        segment.decode_codes(start, codes);
+        for (i, &code) in codes.iter().enumerate() {
+            let valid = validity.as_ref().is_none_or(|v| v.get(start + i));
+            builder.append_option(valid.then(|| dictionary.get(code)));
+        }
+    }
+    Arc::new(builder.finish())
+}
+
+/// Concatenates the parts of one column of a row segment.
+pub(crate) fn concatenate(arrays: &[ArrayRef], column: &str) -> Result<ArrayRef> {
+    if let [only] = arrays {
+        return Ok(only.clone());
+    }
+    let parts: Vec<&dyn Array> = arrays.iter().map(|a| &**a).collect();
+    arrow::compute::concat(&parts).map_err(|e| FormatError::schema(column, e.to_string()))
+}

@@ -1,0 +1,238 @@
+//! Writing a new version: cutting rows into row segments, encoding them behind the caller's back, committing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+
+use super::encoder::{Encoder, Sink};
+use super::fs::FileSystem;
+use super::sort::SortBuffer;
+use super::version::Version;
+use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory};
+use crate::{FormatError, Result};
+
+/// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
+/// leaves the table as it was and removes what it has written.
+///
+/// Memory: the row segment being filled, one waiting and one being encoded, plus 1 to 4 bytes per row and string column
+/// whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
+pub struct TableWriter {
+    table: Arc<Table>,
+    schema: SchemaRef,
+    number: u64,
+    segment_rows: usize,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    sort: Option<SortBuffer>,
+    encoding: Encoding,
+    staging: Option<Staging>,
+    // Last: released when all else is cleaned up.
+    _lock: WriterLock,
+}
+
+/// The parts that a writer is made of.
+pub(crate) struct Start {
+    pub table: Arc<Table>,
+    pub schema: SchemaRef,
+    pub base: Option<Arc<TableSnapshot>>,
+    pub number: u64,
+    pub sink: Sink,
+    pub staging: Option<Staging>,
+    pub lock: WriterLock,
+}
+
+/// A directory in which a new table is built before it gets its name.
+pub(crate) struct Staging {
+    pub fs: Arc<dyn FileSystem>,
+    pub path: PathBuf,
+    pub done: bool,
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.done {
+            // Best effort: what stays is removed when a table of this name is built again.
+            let _ = directory::remove_staging(&*self.fs, &self.path);
+        }
+    }
+}
+
+impl TableWriter {
+    pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
+        let Start { table, schema, base, number, sink, staging, lock } = start;
+        let segment_rows = options.segment_rows;
+        if segment_rows == 0 || segment_rows % crate::VECTOR_ROWS != 0 || segment_rows > crate::SEGMENT_ROWS {
+            let limit = crate::SEGMENT_ROWS;
+            let detail = format!("segment_rows is {segment_rows}, not a multiple of 1024 between 1024 and {limit}");
+            return Err(FormatError::Catalog(detail));
+        }
+        let pool = match options.threads {
+            0 => None,
+            threads => {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                Some(Arc::new(pool.map_err(|e| FormatError::Catalog(format!("cannot start {threads} threads: {e}")))?))
+            }
+        };
+        let sort = match &options.sort_by[..] {
+            [] => None,
+            names => Some(SortBuffer::new(&schema, names)?),
+        };
+        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, sink)));
+        let (pending, pending_rows) = (Vec::new(), 0);
+        Ok(Self { table, schema, number, segment_rows, pending, pending_rows, sort, encoding, staging, _lock: lock })
+    }
+
+    /// The table that is being written.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The schema that batches must have, as stored: their columns in this order, of these types or types of the same kind
+    /// (any string type, any integer type whose values fit, ...).
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Adds rows; full segments are encoded on worker threads while more rows arrive.
+    ///
+    /// Errors: [`FormatError::Schema`] names the column that does not fit; no row of the batch has been added then. Errors of
+    /// encoding and of files concern rows written before, and [`TableWriter::commit`] will fail too.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = conform::conform(batch, &self.schema)?;
+        match &mut self.sort {
+            Some(sort) => sort.push(batch),
+            None => self.push(batch),
+        }
+    }
+
+    fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let rows = (self.segment_rows - self.pending_rows).min(batch.num_rows() - start);
+            self.pending.push(batch.slice(start, rows));
+            self.pending_rows += rows;
+            start += rows;
+            if self.pending_rows == self.segment_rows {
+                let full = std::mem::take(&mut self.pending);
+                self.pending_rows = 0;
+                self.encoding.send(full)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes what is left, makes the new version durable and visible, and returns it.
+    ///
+    /// After an error the newest version is the one before, except when the very last step, making the new version's name
+    /// durable, is what failed: then it may be the new one.
+    pub fn commit(mut self) -> Result<Arc<TableSnapshot>> {
+        if let Some(sort) = self.sort.take() {
+            sort.drain(self.segment_rows, |batch| self.push(batch))?;
+        }
+        let mut encoder = std::mem::replace(&mut self.encoding, Encoding::Done).into_encoder()?;
+        if self.pending_rows > 0 {
+            encoder.push(&std::mem::take(&mut self.pending))?;
+        }
+        let encoded = encoder.finish()?;
+        let (segments, dictionaries) = (encoded.segments, encoded.dictionaries);
+        let version = Version { number: self.number, schema: self.schema.clone(), dictionaries, segments };
+        if let Sink::Files(mut files) = encoded.sink {
+            files.finish()?;
+            let manifest = version.to_manifest();
+            match &mut self.staging {
+                None => {
+                    let (fs, path) = self.table.directory();
+                    fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
+                    files.publish();
+                    directory::write_manifest(&**fs, path, &manifest)?;
+                }
+                Some(staging) => {
+                    let (fs, path) = self.table.directory();
+                    directory::write_manifest(&**fs, &staging.path, &manifest)?;
+                    directory::put_in_place(&**fs, &staging.path, path, || {
+                        files.publish();
+                        staging.done = true;
+                    })?;
+                }
+            }
+        }
+        self.table.publish(version)
+    }
+}
+
+/// The encoder: on this thread until there is a full row segment, then on its own.
+enum Encoding {
+    Here(Box<Encoder>),
+    Worker(Worker),
+    /// Finished, or failed with an error that has been reported.
+    Done,
+}
+
+impl Encoding {
+    fn send(&mut self, parts: Vec<RecordBatch>) -> Result<()> {
+        let worker = match std::mem::replace(self, Self::Done) {
+            Self::Here(encoder) => Worker::start(encoder)?,
+            Self::Worker(worker) => worker,
+            Self::Done => return Err(failed_before()),
+        };
+        if worker.queue.as_ref().is_some_and(|queue| queue.send(parts).is_ok()) {
+            *self = Self::Worker(worker);
+            return Ok(());
+        }
+        Err(worker.finish().err().unwrap_or_else(failed_before))
+    }
+
+    fn into_encoder(self) -> Result<Encoder> {
+        match self {
+            Self::Here(encoder) => Ok(*encoder),
+            Self::Worker(worker) => worker.finish(),
+            Self::Done => Err(failed_before()),
+        }
+    }
+}
+
+fn failed_before() -> FormatError {
+    FormatError::Catalog("an earlier write of this version failed: it cannot be committed".into())
+}
+
+/// The encoder's thread.
+struct Worker {
+    queue: Option<SyncSender<Vec<RecordBatch>>>,
+    thread: Option<JoinHandle<Result<Encoder>>>,
+}
+
+impl Worker {
+    fn start(mut encoder: Box<Encoder>) -> Result<Self> {
+        // Room for one: with the row segment being filled and the one being encoded, three are held.
+        let (queue, rows) = sync_channel::<Vec<RecordBatch>>(1);
+        let run = move || {
+            for parts in rows {
+                encoder.push(&parts)?;
+            }
+            Ok(*encoder)
+        };
+        let thread = std::thread::Builder::new().name("warpmill-writer".into()).spawn(run);
+        let thread = thread.map_err(|e| FormatError::Catalog(format!("cannot start a writer thread: {e}")))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    fn finish(mut self) -> Result<Encoder> {
+        self.queue = None;
+        let thread = self.thread.take().expect("joined once");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // The writer was dropped: whatever became of the version does not matter.
+            let _ = thread.join();
+        }
+    }
+}
