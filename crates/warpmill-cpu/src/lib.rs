@@ -8,9 +8,11 @@
 //! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
 //! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
+//! - [`bench`]: measurements of the operators alone;
 //! - [`pipeline`]: runs a program's pipelines on a pool of workers.
 
 pub mod aggregate;
+pub mod bench;
 pub mod chunk;
 pub mod collect;
 pub mod compaction;
