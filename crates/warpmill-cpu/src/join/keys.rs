@@ -208,9 +208,9 @@ pub(super) fn equal_keys(left: &[Arc<Vector>], a: usize, right: &[Arc<Vector>], 
 
 /// Whether row `a` of `left` and row `b` of `right` may be equal: every column is, or is NULL on either side.
 pub(super) fn maybe_equal_keys(left: &[Arc<Vector>], a: usize, right: &[Arc<Vector>], b: usize) -> bool {
-    left.iter().zip(right).all(|(left, right)| {
-        !left.is_valid(a) || !right.is_valid(b) || equal_values(&left.data, a, &right.data, b)
-    })
+    left.iter()
+        .zip(right)
+        .all(|(left, right)| !left.is_valid(a) || !right.is_valid(b) || equal_values(&left.data, a, &right.data, b))
 }
 
 fn equal_values(left: &Data, a: usize, right: &Data, b: usize) -> bool {

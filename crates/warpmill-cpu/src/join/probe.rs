@@ -104,10 +104,8 @@ struct LocalProbe {
 impl LocalOperator for LocalProbe {
     fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
         let spec = self.spec.clone();
-        let needs_rows = matches!(
-            spec.kind,
-            JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly
-        );
+        let needs_rows =
+            matches!(spec.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);
         if needs_rows && spec.table.rows() == 0 {
             return Ok(());
         }

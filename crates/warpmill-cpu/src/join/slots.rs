@@ -59,11 +59,7 @@ impl Slots {
 
     /// A table of rows with these tags. `hash` gives a tag's hash; `equal` says whether two rows of equal tags have equal
     /// keys.
-    pub fn build(
-        tags: &[u64],
-        hash: impl Fn(u64) -> u64 + Sync,
-        equal: impl Fn(usize, usize) -> bool + Sync,
-    ) -> Built {
+    pub fn build(tags: &[u64], hash: impl Fn(u64) -> u64 + Sync, equal: impl Fn(usize, usize) -> bool + Sync) -> Built {
         let bits = (tags.len() / PART_ROWS).checked_ilog2().map_or(0, |log| (log + 1).min(MAX_BITS));
         let (rows, bounds) = partition(tags, bits, &hash);
         let mut parts = Vec::with_capacity(bounds.len() - 1);

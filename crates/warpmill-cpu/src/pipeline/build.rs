@@ -9,6 +9,7 @@ use super::Run;
 use super::worker::Chain;
 use crate::aggregate::AggregateSink;
 use crate::collect::CollectSink;
+use crate::compaction::CompactionOperator;
 use crate::context::{ExecError, Result};
 use crate::expr::PreparedExpr;
 use crate::join::{HashBuildSink, ProbeOperator};
@@ -103,8 +104,7 @@ fn compaction(
     fields: &[warpmill_plan::Field],
     ordered: bool,
 ) -> Option<Box<dyn Operator>> {
-    let _ = (strategy, fields, ordered);
-    None
+    CompactionOperator::for_strategy(strategy, fields, ordered).map(|operator| Box::new(operator) as Box<dyn Operator>)
 }
 
 /// Whether `pipeline` reads the output of `sink`.
