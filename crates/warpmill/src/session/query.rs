@@ -91,9 +91,10 @@ impl Session {
 
     /// What operators see of the session and of the statement.
     pub(super) fn task_context(&self, query: &Query) -> Arc<TaskContext> {
-        let context = self.inner.context.task_ctx();
+        let state = self.inner.context.state_ref();
+        let context = TaskContext::from(&*state.read());
         let config = context.session_config().clone().with_extension(Arc::clone(&query.handle));
-        Arc::new(TaskContext::clone(&context).with_session_config(config))
+        Arc::new(context.with_session_config(config))
     }
 
     async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {

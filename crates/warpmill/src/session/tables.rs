@@ -150,8 +150,8 @@ impl Session {
 }
 
 /// A path as the name of a table.
-fn quoted(path: &str) -> datafusion::sql::TableReference {
-    datafusion::sql::TableReference::bare(path)
+fn quoted(path: &str) -> datafusion::common::TableReference {
+    datafusion::common::TableReference::bare(path)
 }
 
 /// The extension that files of `path` must have: its own where it names one.
