@@ -75,7 +75,7 @@ pub(crate) fn downcast<T: 'static>(local: Box<dyn LocalSink>) -> T {
 impl LocalSink for LocalCollect {
     fn consume(&mut self, chunk: Chunk) -> Result<()> {
         debug_assert_eq!(chunk.columns().len(), self.columns);
-        let columns = chunk.into_dense();
+        let columns = chunk.to_dense();
         self.query.reserve("Collect", columns.iter().map(|column| column.bytes()).sum())?;
         self.batches.push(Batch { sequence: chunk.sequence, columns, rows: chunk.len() });
         Ok(())

@@ -194,7 +194,7 @@ impl<P: Prefix> LocalSink for LocalSort<P> {
         let batch = SortBatch {
             prefixes,
             open_keys: keys.split_off(shared.normalizer.open),
-            columns: chunk.into_dense(),
+            columns: chunk.to_dense(),
             origins: Origins::Chunk((chunk.sequence, self.chunks << 32)),
             worker: 0,
         };
