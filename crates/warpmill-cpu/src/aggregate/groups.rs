@@ -20,7 +20,7 @@ const MOST_GROUPS: usize = 1 << 22;
 const REDUCTION: u64 = 4;
 /// Copies of the accumulators of a perfect hash: consecutive rows of one group go to different ones, so that an addition
 /// need not wait for the store of the previous.
-const LANES: usize = 4;
+const LANES: usize = 4; // a power of two
 /// Up to this many ids.
 const LANED_CELLS: usize = 1024;
 /// Fewer groups than this are merged by one task.
@@ -108,7 +108,7 @@ impl Groups {
             (State::Perfect { touched, cells }, Grouping::Perfect(layout)) => {
                 let lanes = touched.len() / *cells;
                 self.ids.clear();
-                self.ids.extend((0..rows).map(|row| (row % lanes * *cells) as u32));
+                self.ids.extend((0..rows).map(|row| ((row & (lanes - 1)) * *cells) as u32));
                 layout.encode(keys, &mut self.ids)?;
                 // Checks every id, too: accumulators have as many states as there are flags.
                 self.ids.iter().for_each(|&id| touched[id as usize] = true);
@@ -265,8 +265,9 @@ fn merge_runs(
 fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usize, end: usize) -> Result<Part> {
     let (width, strings) = keys.shape();
     let range = |run: &Run| run.offsets[first] as usize..run.offsets[end] as usize;
-    let largest = runs.iter().map(|run| range(run).len()).max().unwrap_or(0);
-    let mut table = Table::new(width, strings, largest);
+    let most: usize = runs.iter().map(|run| range(run).len()).sum();
+    // Runs overlap by an unknown amount: starting from a quarter saves most of the growing.
+    let mut table = Table::new(width, strings, most / 4);
     let mut slots: Vec<Accumulator> =
         layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
     let mut into = vec![];

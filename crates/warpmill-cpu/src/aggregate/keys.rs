@@ -43,33 +43,34 @@ impl Codes {
         (128 - (self.cells - 1).leading_zeros()).max(1)
     }
 
-    /// Calls `put` with every row and its code.
+    /// Calls `put` with every row's output and code.
     #[inline(always)]
-    fn encode(&self, vector: &Vector, put: impl FnMut(usize, u64)) {
+    fn encode<'a, O: 'a>(&self, vector: &Vector, out: impl Iterator<Item = &'a mut O>, put: impl Fn(&mut O, u64)) {
         #[inline(always)]
-        fn each<T: Copy>(
+        fn each<'a, T: Copy, O: 'a>(
             values: &[T],
             validity: Option<&Bitmap>,
             nullable: bool,
             word: impl Fn(T) -> u64,
-            mut put: impl FnMut(usize, u64),
+            out: impl Iterator<Item = &'a mut O>,
+            put: impl Fn(&mut O, u64),
         ) {
             let plus = u64::from(nullable);
+            let rows = values.iter().zip(out);
             match validity {
-                None => values.iter().enumerate().for_each(|(i, &v)| put(i, word(v).wrapping_add(plus))),
-                Some(valid) => values
-                    .iter()
+                None => rows.for_each(|(&v, out)| put(out, word(v).wrapping_add(plus))),
+                Some(valid) => rows
                     .enumerate()
-                    .for_each(|(i, &v)| put(i, if valid.get(i) { word(v).wrapping_add(plus) } else { 0 })),
+                    .for_each(|(i, (&v, out))| put(out, if valid.get(i) { word(v).wrapping_add(plus) } else { 0 })),
             }
         }
         let (lo, valid, nullable) = (self.lo as u64, vector.validity.as_ref(), self.nullable);
         match &vector.data {
-            Data::Bool(v) => each(v, valid, nullable, u64::from, put),
-            Data::Code(v) => each(v, valid, nullable, u64::from, put),
-            Data::I32(v) => each(v, valid, nullable, |v| (i64::from(v) as u64).wrapping_sub(lo), put),
-            Data::I64(v) => each(v, valid, nullable, |v| (v as u64).wrapping_sub(lo), put),
-            Data::I128(v) => each(v, valid, nullable, |v| (v as u64).wrapping_sub(lo), put),
+            Data::Bool(v) => each(v, valid, nullable, u64::from, out, put),
+            Data::Code(v) => each(v, valid, nullable, u64::from, out, put),
+            Data::I32(v) => each(v, valid, nullable, |v| (i64::from(v) as u64).wrapping_sub(lo), out, put),
+            Data::I64(v) => each(v, valid, nullable, |v| (v as u64).wrapping_sub(lo), out, put),
+            Data::I128(v) => each(v, valid, nullable, |v| (v as u64).wrapping_sub(lo), out, put),
             Data::F32(_) | Data::F64(_) | Data::Str(_) => unreachable!("codes are of integers"),
         }
     }
@@ -119,7 +120,7 @@ impl PerfectLayout {
         for ((codes, _, stride), vector) in self.keys.iter().zip(keys) {
             check_nulls(codes.nullable, vector)?;
             let stride = *stride as u32;
-            codes.encode(vector, |row, code| ids[row] = ids[row].wrapping_add((code as u32).wrapping_mul(stride)));
+            codes.encode(vector, ids.iter_mut(), |id, code| *id = id.wrapping_add((code as u32).wrapping_mul(stride)));
         }
         Ok(())
     }
@@ -228,9 +229,12 @@ impl KeyLayout {
             let words = &mut out.words;
             match field.part {
                 Part::Codes(codes) if width == 1 => {
-                    codes.encode(vector, |row, code| words[row] |= code << shift);
+                    codes.encode(vector, words.iter_mut(), |word, code| *word |= code << shift);
                 }
-                Part::Codes(codes) => codes.encode(vector, |row, code| words[row * width + word] |= code << shift),
+                Part::Codes(codes) => {
+                    let words = words.iter_mut().skip(word).step_by(width);
+                    codes.encode(vector, words, |word, code| *word |= code << shift);
+                }
                 Part::Null => (0..rows).for_each(|row| {
                     words[row * width + word] |= u64::from(!vector.is_valid(row)) << shift;
                 }),

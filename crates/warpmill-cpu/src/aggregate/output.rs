@@ -36,6 +36,7 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
     let from = output.argument.as_ref().unwrap_or(&output.ty);
     let (data, validity) = match (&slots[output.slot], output.function) {
         (sums, F::Avg) => (average(output, sums, counts.unwrap_or_default())?, validity),
+        (Accumulator::Count(counts), _) if to == Phys::I64 => (Data::I64(counts.clone()), None),
         (Accumulator::Count(counts), _) => (integers(counts.iter().map(|&c| c.into()), to)?, None),
         (Accumulator::SumI64(sums), _) if to == Phys::I64 => (Data::I64(sums.clone()), validity),
         (Accumulator::SumI64(sums), _) => (integers(sums.iter().map(|&s| s.into()), to)?, validity),
@@ -79,16 +80,26 @@ fn average(output: &Output, sums: &Accumulator, counts: &[i64]) -> Result<Data> 
     let (lo, hi) = ColType::range_of(&output.ty.logical).unwrap_or((i128::MIN, i128::MAX));
     let mut averages = Vec::with_capacity(exact.len());
     for (sum, &count) in exact.into_iter().zip(counts) {
-        let count = i128::from(count.max(1));
-        // sum * up / count without the wide product: quotient and remainder have the sum's sign, so truncation agrees.
-        let whole = (sum / count).checked_mul(up).ok_or_else(average_overflow)?;
-        let average = whole + sum % count * up / count;
+        let average = truncated(sum, count.max(1), up).ok_or_else(average_overflow)?;
         if !(lo..=hi).contains(&average) {
             return Err(average_overflow());
         }
         averages.push(average);
     }
     integers(averages.into_iter(), to)
+}
+
+/// `sum * up / count`, truncated toward zero; `None` on overflow.
+fn truncated(sum: i128, count: i64, up: i128) -> Option<i128> {
+    // Without the wide product: quotient and remainder have the sum's sign, so truncation agrees. Division of 128 bits is
+    // slow, and few sums need it.
+    if let (Ok(sum), Ok(up)) = (i64::try_from(sum), i64::try_from(up))
+        && let Some(rest) = (sum % count).checked_mul(up)
+    {
+        return Some(i128::from(sum / count) * i128::from(up) + i128::from(rest / count));
+    }
+    let count = i128::from(count);
+    (sum / count).checked_mul(up)?.checked_add((sum % count).checked_mul(up)? / count)
 }
 
 fn average_overflow() -> ExecError {

@@ -12,6 +12,8 @@ use super::hash;
 /// Partitions of a frozen run, by the topmost bits of the hash.
 pub(super) const PARTITIONS: usize = 256;
 const PARTITION_SHIFT: u32 = 56;
+/// The part of a hash that is kept in a slot.
+const TAG: u64 = !(u32::MAX as u64);
 
 /// Keys in encoded form: `width` words per row, row by row, and string columns.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +93,8 @@ impl KeyRows {
 pub(super) struct Table {
     /// Tag in the upper half, group id + 1 in the lower; 0 is free. A power of two, at most half full.
     slots: Vec<u64>,
+    /// Of the batch at hand: the slot that each row looks at first.
+    first: Vec<u64>,
     /// Hash of every group.
     pub hashes: Vec<u64>,
     /// Key of every group.
@@ -101,7 +105,7 @@ impl Table {
     /// An empty table with room for `groups`.
     pub fn new(width: usize, strings: usize, groups: usize) -> Self {
         let slots = vec![0; (groups * 2).next_power_of_two().max(1024)];
-        Self { slots, hashes: Vec::with_capacity(groups), keys: KeyRows::new(width, strings) }
+        Self { slots, first: vec![], hashes: Vec::with_capacity(groups), keys: KeyRows::new(width, strings) }
     }
 
     /// Number of groups.
@@ -150,8 +154,16 @@ impl Table {
         push: impl Fn(&mut KeyRows, usize),
     ) {
         let mask = self.slots.len() - 1;
-        for (row, &hash) in hashes.iter().enumerate() {
-            let tag = hash & !u64::from(u32::MAX);
+        // The first slot of every row in a loop without branches: cache misses of many rows overlap.
+        self.first.clear();
+        self.first.extend(hashes.iter().map(|&hash| self.slots[hash as usize & mask]));
+        for (row, (&hash, &first)) in hashes.iter().zip(&self.first).enumerate() {
+            let tag = hash & TAG;
+            let id = (first as u32).wrapping_sub(1);
+            if first != 0 && first & TAG == tag && equal(&self.keys, id as usize, row) {
+                ids.push(id);
+                continue;
+            }
             let mut at = hash as usize & mask;
             let id = loop {
                 let slot = self.slots[at];
@@ -163,7 +175,7 @@ impl Table {
                     break id;
                 }
                 let id = (slot as u32).wrapping_sub(1);
-                if slot & !u64::from(u32::MAX) == tag && equal(&self.keys, id as usize, row) {
+                if slot & TAG == tag && equal(&self.keys, id as usize, row) {
                     break id;
                 }
                 at = (at + 1) & mask;
@@ -185,7 +197,7 @@ impl Table {
             while slots[at] != 0 {
                 at = (at + 1) & mask;
             }
-            slots[at] = hash & !u64::from(u32::MAX) | (id as u64 + 1);
+            slots[at] = hash & TAG | (id as u64 + 1);
         }
         self.slots = slots;
     }
