@@ -13,6 +13,7 @@ _cpu.require()
 from warpmill._warpmill import (  # noqa: E402 - the module must not load on a CPU that cannot run it
     BinderError,
     CatalogError,
+    ConflictError,
     CorruptDataError,
     Error,
     ExecutionError,
@@ -20,6 +21,7 @@ from warpmill._warpmill import (  # noqa: E402 - the module must not load on a C
     IngestError,
     InterruptError,
     IOError,
+    NotSupportedError,
     OutOfMemoryError,
     ParserError,
     SettingError,
@@ -31,6 +33,7 @@ from warpmill.relation import Relation  # noqa: E402
 __all__ = [
     "BinderError",
     "CatalogError",
+    "ConflictError",
     "Connection",
     "CorruptDataError",
     "Error",
@@ -39,6 +42,7 @@ __all__ = [
     "IOError",
     "IngestError",
     "InterruptError",
+    "NotSupportedError",
     "OutOfMemoryError",
     "ParserError",
     "Relation",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from warpmill._warpmill import CatalogError, Error, QueryResult, Session
+from warpmill._warpmill import CatalogError, Error, QueryResult, Session, inspect
 from warpmill.frames import arrow_source, caller, find_variable, missing_table
 from warpmill.relation import Relation
 
@@ -32,7 +32,7 @@ class TableInfo:
     """A table that a connection knows."""
 
     name: str
-    #: Where its rows are: "warpmill" (a table of segments), "parquet", "csv", "arrow", ...
+    #: Where its rows are: "stored" (in the database directory), "memory", "view" or "external" (files, frames).
     kind: str
     rows: int | None
     #: Bytes of its encoded segments.
@@ -56,14 +56,15 @@ def connect(
     """
     named = [(key if "." in key else f"warpmill.{key}", _setting(value)) for key, value in settings.items()]
     path = None if database is None else os.fspath(database)
-    return Connection(Session(path, threads, _bytes(memory_limit), named))
+    return Connection(Session(path, threads, _bytes(memory_limit), named), path)
 
 
 class Connection:
     """A session: tables, settings and queries. Usable from several threads; closes at the end of a ``with`` block."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, database: str | None) -> None:
         self._session: Session | None = session
+        self._database = database
 
     @property
     def _open(self) -> Session:
@@ -159,7 +160,10 @@ class Connection:
 
     def inspect(self, table: str) -> list[dict[str, Any]]:
         """How each column of a Warpmill table is stored: name, type, encodings and their segments, bytes."""
-        return self._open.inspect(table)
+        _ = self._open
+        if self._database is None:
+            raise CatalogError(f"table '{table}' is not in a database directory: connect(\"dir\") opens one")
+        return inspect(str(Path(self._database) / table))
 
     def set(self, name: str, value: object) -> None:
         """Change a setting, like SQL's SET: ``con.set("fallback", "error")``."""

@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -28,9 +28,9 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def table(result: QueryResult, max_rows: int) -> Table:
+def table(result: QueryResult, max_rows: int) -> Group:
     """The first `max_rows` rows (and the last ones where there are more) under names and types."""
-    out = Table(box=box.ROUNDED, caption_justify="left", caption_style="dim", header_style="bold")
+    out = Table(box=box.ROUNDED, header_style="bold")
     for name, kind in zip(result.columns, result.types, strict=True):
         header = Text(name)
         header.append(f"\n{kind}", style="dim")
@@ -44,8 +44,8 @@ def table(result: QueryResult, max_rows: int) -> Table:
         for row in result.rows(count - (max_rows - head), max_rows - head):
             out.add_row(*(Text(cell(value)) for value in row))
     shown = "" if head == count else f" ({max_rows} shown)"
-    out.caption = f"{count:,} {'row' if count == 1 else 'rows'}{shown}, {len(result.columns)} columns"
-    return out
+    footer = f"{count:,} {'row' if count == 1 else 'rows'}{shown}, {len(result.columns)} columns"
+    return Group(out, Text(footer, style="dim"))
 
 
 def render(result: QueryResult, max_rows: int) -> str:

@@ -5,6 +5,7 @@
 //! section 5.1). Operators that need values ask for a dense vector with [`Chunk::dense`]; it is kept until rows change.
 
 use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use warpmill_format::Segment;
@@ -52,6 +53,8 @@ pub struct LazyColumn {
     rows: usize,
     phys: Phys,
     decoded: OnceLock<Arc<Vector>>,
+    /// Where the encoded bytes read are counted.
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for LazyColumn {
@@ -65,18 +68,28 @@ const SPARSE: usize = 8;
 
 impl LazyColumn {
     /// Rows `start .. start + rows` of `segment` (`start` a multiple of 1024), held as `phys`.
-    pub fn new(segment: Arc<Segment>, start: usize, rows: usize, phys: Phys) -> Self {
-        Self { segment, start, rows, phys, decoded: OnceLock::new() }
+    /// Encoded bytes are added to `bytes_read` as they are decoded.
+    pub fn new(segment: Arc<Segment>, start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
+        Self { segment, start, rows, phys, decoded: OnceLock::new(), bytes_read }
+    }
+
+    fn count(&self, rows: usize) {
+        let stats = self.segment.stats();
+        self.bytes_read.fetch_add(stats.stored_bytes * rows as u64 / stats.rows.max(1), Ordering::Relaxed);
     }
 
     /// All rows, decoded.
     pub fn vector(&self) -> &Arc<Vector> {
-        self.decoded.get_or_init(|| Arc::new(decode::run(&self.segment, self.start, self.rows, self.phys)))
+        self.decoded.get_or_init(|| {
+            self.count(self.rows);
+            Arc::new(decode::run(&self.segment, self.start, self.rows, self.phys))
+        })
     }
 
     fn gather(&self, rows: &[u32]) -> Vector {
         if self.decoded.get().is_none() && rows.len() * SPARSE < self.rows {
             if let Some(vector) = decode::rows(&self.segment, self.start, rows, self.phys) {
+                self.count(rows.len());
                 return vector;
             }
         }

@@ -1,9 +1,9 @@
 //! What all operators of a query share: settings, memory account, cancellation, string arenas, errors.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_format::{FormatError, StrView};
 
@@ -83,7 +83,17 @@ pub struct QueryContext {
     used: AtomicUsize,
     peak: AtomicUsize,
     arenas: Mutex<Vec<StringArena>>,
-    batches: Mutex<Vec<RecordBatch>>,
+    kept: Mutex<Kept>,
+}
+
+/// Things that own strings which results may view; a mutex makes any of them shareable.
+#[derive(Default)]
+struct Kept(Vec<Box<dyn Any + Send>>);
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} kept", self.0.len())
+    }
 }
 
 impl QueryContext {
@@ -95,7 +105,7 @@ impl QueryContext {
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
             arenas: Mutex::default(),
-            batches: Mutex::default(),
+            kept: Mutex::default(),
         }
     }
 
@@ -131,9 +141,9 @@ impl QueryContext {
         self.arenas.lock().push(arena);
     }
 
-    /// Keeps an input batch, into which string views point, alive until the query ends.
-    pub fn keep_batch(&self, batch: RecordBatch) {
-        self.batches.lock().push(batch);
+    /// Keeps the owner of strings (an input batch, prepared expressions) alive until the query ends.
+    pub fn keep_alive(&self, owner: impl Any + Send) {
+        self.kept.lock().0.push(Box::new(owner));
     }
 }
 

@@ -2,15 +2,19 @@
 //!
 //! - [`vector`], [`chunk`]: values, and rows as columns under *extended selection vectors*, one per column group
 //!   (chunk compaction paper, section 5): filters and joins never copy values, they compose selections;
-//! - [`scan`]: chunks from encoded segments, decoded late; predicates on encoded values; pruning;
+//! - [`source`], [`scan`]: chunks from rows in memory, Arrow batches, and encoded segments, decoded late; predicates on
+//!   encoded values; pruning;
 //! - [`expr`]: expressions over chunks, evaluated once per dictionary entry where that suffices;
 //! - [`operator`]: the interfaces of streaming operators and sinks; [`stream`]: filter, project, limit;
 //! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
 //! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
-//! - [`pipeline`]: runs a program's pipelines on a pool of workers.
+//! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did;
+//! - [`mod@arrow`]: rows to and from Arrow; [`bench`]: the compaction benchmark of the paper.
 
 pub mod aggregate;
+pub mod arrow;
+pub mod bench;
 pub mod chunk;
 pub mod collect;
 pub mod compaction;
@@ -22,6 +26,8 @@ pub mod pipeline;
 pub mod profile;
 pub mod scan;
 pub mod sort;
+pub mod source;
+pub mod stream;
 pub mod vector;
 
 pub use chunk::{Chunk, Column, Selection};

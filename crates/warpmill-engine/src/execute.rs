@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
+use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_cpu::compaction::Compaction;
-use warpmill_cpu::context::{CancelToken, ExecError};
-/// Batches of an input.
-pub type InputStream = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
+use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
+use warpmill_cpu::source::InputStream;
 use warpmill_plan::Program;
 
 use crate::profile::QueryProfile;
@@ -70,8 +70,30 @@ pub fn execute(
     inputs: Vec<InputStream>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
-    let _ = (program, inputs, context, pool(1)?);
-    todo!()
+    let started = Instant::now();
+    let threads = match context.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let pool = pool(threads)?;
+    let settings = Settings {
+        threads,
+        memory_limit: context.memory_limit,
+        chunk_rows: context.chunk_rows,
+        compaction: context.compaction,
+    };
+    let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
+    let (rows, pipelines) = warpmill_cpu::pipeline::execute(program, inputs, &query, &pool)?;
+    let fields = program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
+    let batches = warpmill_cpu::arrow::to_batches(rows, fields, &program.schema)?;
+    let profile = QueryProfile {
+        bytes_read: pipelines.iter().map(|pipeline| pipeline.counter("bytes_read")).sum(),
+        pipelines,
+        peak_memory: query.memory_peak() as u64,
+        wall_nanos: started.elapsed().as_nanos() as u64,
+        device: "cpu",
+    };
+    Ok(QueryOutput { batches, profile })
 }
 
 /// The process's pool of `threads` workers: started once, shared by all queries that ask for as many.

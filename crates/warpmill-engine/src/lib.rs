@@ -4,8 +4,9 @@
 mod execute;
 mod profile;
 
-pub use execute::{EngineError, ExecutionContext, InputStream, QueryOutput, execute};
+pub use execute::{EngineError, ExecutionContext, QueryOutput, execute};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::context::{CancelToken, ExecError};
 pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};
+pub use warpmill_cpu::source::InputStream;

@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
+
 use crate::types::{ColType, Phys};
 
 /// A constant.
@@ -63,6 +65,10 @@ pub enum CompareOp {
 }
 
 /// Scalar functions. Argument and result types are those of the DataFusion function of the same name.
+///
+/// How arguments are held: strings as `Str`, integers (positions, counts) and timestamps as `I64`, dates as `I32`; the
+/// arguments of `Abs`, `Coalesce`, `NullIf`, `Greatest` and `Least` as their result. The numeric functions from `Sign` to
+/// `Log10` take floats only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the SQL function of its name")]
 pub enum Function {
@@ -176,6 +182,22 @@ impl Expr {
     /// A constant.
     pub fn literal(value: Scalar, ty: ColType) -> Self {
         Self { kind: ExprKind::Literal(value), ty }
+    }
+
+    /// The truth value `value`.
+    pub fn bool(value: bool) -> Self {
+        let ty = ColType { logical: DataType::Boolean, phys: Phys::Bool, nullable: false, range: None, dictionary: None };
+        Self::literal(Scalar::Bool(value), ty)
+    }
+
+    /// The conjunction of `list`: true when empty.
+    pub fn all(mut list: Vec<Expr>) -> Self {
+        if list.len() == 1 {
+            return list.remove(0);
+        }
+        let nullable = list.iter().any(|e| e.ty.nullable);
+        let ty = Self::bool(true).ty.with_nullable(nullable);
+        if list.is_empty() { Self::bool(true) } else { Self { kind: ExprKind::And(list), ty } }
     }
 
     /// This expression held as `phys`; itself where it is held so already.

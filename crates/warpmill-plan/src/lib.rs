@@ -4,21 +4,27 @@
 //! - [`expr`]: expressions with three-valued logic;
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
-//! - [`translate`]: DataFusion physical plan -> [`Program`].
+//! - [`scan_exec`]: the leaf of DataFusion plans that stands for a table;
+//! - [`translate`]: DataFusion physical plan -> [`Program`];
+//! - [`validate`]: checks of a program's invariants.
 //!
 //! An operator has one meaning, defined here, and one implementation per back end.
 
 pub mod display;
 pub mod expr;
 pub mod program;
+pub mod scan_exec;
 pub mod translate;
 pub mod types;
+pub mod validate;
 
 pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
 pub use program::{
     AggregateExpr, AggregateFunction, BuildRows, Field, JoinKind, Operator, Pipeline, Probe, Program, PruneKey, Scan,
     Sink, SinkId, SortKey, Source,
 };
+pub use scan_exec::WarpmillScanExec;
+pub use translate::{Options, Translated, translate};
 pub use types::{ColType, Phys};
 
 /// Why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.

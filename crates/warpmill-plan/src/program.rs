@@ -48,7 +48,7 @@ pub struct Field {
 }
 
 /// Where a pipeline's rows come from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Source {
     /// Segments of a table.
     Scan(Scan),
@@ -97,6 +97,7 @@ pub enum BuildRows {
 }
 
 /// A table scan.
+#[derive(Clone)]
 pub struct Scan {
     /// The version of the table that the program was planned for (its statistics prove the types).
     pub table: Arc<TableSnapshot>,
@@ -131,7 +132,7 @@ pub struct PruneKey {
 }
 
 /// A streaming operator.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Operator {
     /// Keeps the rows for which the predicate is true.
     Filter(Expr),
@@ -170,7 +171,7 @@ pub enum JoinKind {
 }
 
 /// A probe of a hash build.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Probe {
     /// The hash build.
     pub build: SinkId,
@@ -274,8 +275,28 @@ pub struct AggregateExpr {
     /// DISTINCT.
     pub distinct: bool,
     /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator: the translator
-    /// proves from ranges and row counts that it cannot overflow, or takes `I128`, which is checked.
+    /// proves from ranges and row counts that it cannot overflow, or takes `I128`, which is checked. Where the row count
+    /// behind joins is an estimate, execution compares the rows that arrived with [`AggregateExpr::safe_rows`].
+    /// `Avg` of decimals: the exact sum, scaled up to the result's scale, over the count, truncated toward zero.
     pub ty: ColType,
+}
+
+impl AggregateExpr {
+    /// How many rows this aggregate takes before its accumulator could overflow unchecked; `None`: any number.
+    ///
+    /// Execution counts the rows that reach the sink and gives up when there are more (then the query is translated again
+    /// with [`crate::translate::Options::wide_sums`]).
+    pub fn safe_rows(&self) -> Option<u64> {
+        let argument = self.argument.as_ref().filter(|_| self.function == AggregateFunction::Sum)?;
+        let limit = match self.ty.phys {
+            crate::Phys::I32 => i128::from(i32::MAX),
+            crate::Phys::I64 => i128::from(i64::MAX),
+            _ => return None,
+        };
+        let (lo, hi) = argument.ty.range?;
+        let max = lo.unsigned_abs().max(hi.unsigned_abs()).max(1);
+        Some(u64::try_from(limit.unsigned_abs() / max).unwrap_or(u64::MAX))
+    }
 }
 
 impl Sink {

@@ -3,6 +3,7 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+use warpmill_format::FormatError;
 
 create_exception!(warpmill, Error, PyException, "Base class of all errors of Warpmill.");
 create_exception!(warpmill, ParserError, Error, "The SQL text cannot be parsed.");
@@ -16,6 +17,8 @@ create_exception!(
 );
 create_exception!(warpmill, OutOfMemoryError, Error, "A query needs more memory than its limit.");
 create_exception!(warpmill, FallbackError, Error, "Warpmill cannot run an operator and warpmill.fallback is 'error'.");
+create_exception!(warpmill, NotSupportedError, Error, "The SQL text uses a feature that does not exist here.");
+create_exception!(warpmill, ConflictError, Error, "Another writer is at work on the table.");
 create_exception!(warpmill, CorruptDataError, Error, "Stored data does not match its checksum or its format.");
 create_exception!(warpmill, IngestError, Error, "A source file or frame cannot be read into a table.");
 create_exception!(warpmill, IOError, Error, "The operating system refused a file operation.");
@@ -31,6 +34,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ExecutionError", py.get_type::<ExecutionError>())?;
     module.add("OutOfMemoryError", py.get_type::<OutOfMemoryError>())?;
     module.add("FallbackError", py.get_type::<FallbackError>())?;
+    module.add("NotSupportedError", py.get_type::<NotSupportedError>())?;
+    module.add("ConflictError", py.get_type::<ConflictError>())?;
     module.add("CorruptDataError", py.get_type::<CorruptDataError>())?;
     module.add("IngestError", py.get_type::<IngestError>())?;
     module.add("IOError", py.get_type::<IOError>())?;
@@ -49,13 +54,34 @@ impl From<warpmill::Error> for EngineError {
 
 impl From<EngineError> for PyErr {
     fn from(EngineError(error): EngineError) -> Self {
+        use warpmill::Error as E;
         let message = error.to_string();
         match error {
-            warpmill::Error::Parse(_) => ParserError::new_err(message),
-            warpmill::Error::Catalog(_) => CatalogError::new_err(message),
-            warpmill::Error::Fallback(_) => FallbackError::new_err(message),
-            warpmill::Error::Cancelled => InterruptError::new_err(message),
-            _ => ExecutionError::new_err(message),
+            E::Parse(_) => ParserError::new_err(message),
+            E::Plan(_) => BinderError::new_err(message),
+            E::Catalog(_) => CatalogError::new_err(message),
+            E::Setting(_) => SettingError::new_err(message),
+            E::Fallback(_) => FallbackError::new_err(message),
+            E::NotImplemented(_) => NotSupportedError::new_err(message),
+            E::OutOfMemory(_) => OutOfMemoryError::new_err(message),
+            E::Cancelled => InterruptError::new_err(message),
+            E::Format(error) => format_error(&error),
+            E::Io(_) => IOError::new_err(message),
+            E::Execution(_) => ExecutionError::new_err(message),
+            E::Other(_) => Error::new_err(message),
         }
+    }
+}
+
+/// An error of the format layer on its way to Python.
+pub(crate) fn format_error(error: &FormatError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        FormatError::Io { .. } => IOError::new_err(message),
+        FormatError::Corrupt { .. } => CorruptDataError::new_err(message),
+        FormatError::Input { .. } | FormatError::Schema { .. } => IngestError::new_err(message),
+        FormatError::Catalog(_) => CatalogError::new_err(message),
+        FormatError::Locked { .. } => ConflictError::new_err(message),
+        FormatError::Arrow(_) => Error::new_err(message),
     }
 }

@@ -6,6 +6,7 @@
 
 mod bench;
 mod errors;
+mod inspect;
 mod params;
 mod result;
 mod run;
@@ -23,5 +24,6 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bench::queries, module)?)?;
     module.add_function(wrap_pyfunction!(bench::tables, module)?)?;
     module.add_function(wrap_pyfunction!(bench::generate_parquet, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     errors::register(module)
 }

@@ -72,12 +72,7 @@ impl PyQueryResult {
 
     /// The rows as CSV, JSON (one object a line) or Parquet: written to `path`, else returned.
     #[pyo3(signature = (kind, path=None))]
-    fn write<'py>(
-        &self,
-        py: Python<'py>,
-        kind: &str,
-        path: Option<PathBuf>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    fn write<'py>(&self, py: Python<'py>, kind: &str, path: Option<PathBuf>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let format: Format = kind.parse()?;
         match path {
             Some(path) => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -16,6 +16,9 @@ from warpmill import _warpmill
 from warpmill.bench.data import folder
 from warpmill.cli.progress import bars
 from warpmill.cli.units import milliseconds, size
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Bytes of a value in a plain column: integers, and strings as codes.
 PLAIN_BYTES = 4

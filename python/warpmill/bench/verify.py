@@ -1,9 +1,9 @@
 """Whether two engines gave the same answer.
 
-Strings, integers, dates and decimals must be equal, floats within 1e-9 of each other; where one engine has a
-decimal and the other with a float (averages, quotients), within one unit of the decimal's last place. Rows come in the
-order that the query asks for: their sort keys are compared position by position, rows with equal keys as sets, and where
-a LIMIT cuts through rows with equal keys, only the keys of those are compared, for any of them is right.
+Strings, integers, dates and decimals must be equal, floats within 1e-9 of each other; where one engine has a decimal
+and the other a float (averages, quotients), within one unit of the decimal's last place. Rows come in the order that
+the query asks for: their sort keys are compared position by position, rows with equal keys as sets, and where a LIMIT
+cuts through rows with equal keys, only the keys of those are compared, for any of them is right.
 """
 
 from __future__ import annotations

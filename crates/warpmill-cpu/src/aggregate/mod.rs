@@ -1,1 +1,198 @@
 //! Groups and aggregates.
+//!
+//! Rows find their group by arithmetic where keys have few values (`keys`), else in a hash table per worker that is frozen
+//! into partitioned runs when it outgrows the cache (`table`, `groups`). Aggregates are made of accumulators that they share
+//! (`plan`, `accumulate`), updated a batch at a time. DISTINCT is an aggregation of its own by groups and argument, whose
+//! merged groups feed the accumulators.
+
+mod accumulate;
+mod groups;
+mod hash;
+mod keys;
+mod moments;
+pub(crate) mod operand;
+mod output;
+mod plan;
+mod table;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use warpmill_format::Bitmap;
+use warpmill_plan::{AggregateExpr, Expr, Field};
+
+use crate::chunk::Chunk;
+use crate::collect::downcast;
+use crate::context::{ExecError, QueryContext, Result, Worker};
+use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use crate::vector::{Data, Vector};
+use groups::{Feed, Groups, Part, merge};
+use plan::{Input, Layout, Plan};
+
+/// The sink of [`warpmill_plan::Sink::Aggregate`].
+pub struct AggregateSink {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    plan: Plan,
+    layout: Arc<Layout>,
+    /// Of each distinct set.
+    distinct: Vec<Arc<Layout>>,
+}
+
+impl AggregateSink {
+    /// A sink for `groups` and `aggregates` over its input's columns that gives columns `fields`; at most `max_rows` rows
+    /// come in, where that is known.
+    pub fn new(groups: &[Expr], aggregates: &[AggregateExpr], fields: &[Field], max_rows: Option<u64>) -> Result<Self> {
+        let plan = Plan::new(groups, aggregates, fields, max_rows)?;
+        let layout = Arc::new(plan.layout());
+        let distinct = plan.distinct.iter().map(|set| Arc::new(plan.distinct_layout(set))).collect();
+        Ok(Self { shared: Arc::new(Shared { plan, layout, distinct }) })
+    }
+}
+
+struct LocalAggregate {
+    shared: Arc<Shared>,
+    worker: Worker,
+    groups: Groups,
+    distinct: Vec<Groups>,
+}
+
+impl Sink for AggregateSink {
+    fn name(&self) -> String {
+        let how = match self.shared.layout.grouping {
+            plan::Grouping::One => "ungrouped",
+            plan::Grouping::Perfect(_) => "perfect hash",
+            plan::Grouping::Hash(_) => "hash",
+        };
+        format!("Aggregate ({how})")
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
+        Box::new(LocalAggregate {
+            shared: self.shared.clone(),
+            worker: Worker::new(query),
+            groups: Groups::new(&self.shared.layout, query),
+            distinct: self.shared.distinct.iter().map(|layout| Groups::new(layout, query)).collect(),
+        })
+    }
+
+    fn finish(
+        &self,
+        locals: Vec<Box<dyn LocalSink>>,
+        query: &Arc<QueryContext>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<SinkOutput> {
+        let shared = &self.shared;
+        let mut workers = vec![];
+        let mut sets: Vec<Vec<Groups>> = shared.distinct.iter().map(|_| vec![]).collect();
+        for local in locals {
+            let LocalAggregate { groups, distinct, .. } = downcast::<LocalAggregate>(local);
+            workers.push(groups);
+            sets.iter_mut().zip(distinct).for_each(|(set, groups)| set.push(groups));
+        }
+        for (index, set) in sets.into_iter().enumerate() {
+            let parts = merge(&shared.distinct[index], set, query, pool)?;
+            workers.extend(pool.install(|| feed_distinct(shared, index, parts, query))?);
+        }
+        let parts = merge(&shared.layout, workers, query, pool)?;
+        let batches = pool.install(|| {
+            parts.into_par_iter().map(|part| output::finish(&shared.plan, part)).collect::<Result<Vec<_>>>()
+        })?;
+        Ok(SinkOutput::Rows(Arc::new(RowSet { batches })))
+    }
+}
+
+/// Feeds the groups of a distinct set to the accumulators over it.
+fn feed_distinct(shared: &Shared, index: usize, parts: Vec<Part>, query: &Arc<QueryContext>) -> Result<Vec<Groups>> {
+    let slots = shared.plan.slots.iter().enumerate().filter(|(_, slot)| slot.input.distinct == Some(index));
+    let slots: Vec<usize> = slots.map(|(slot, _)| slot).collect();
+    let per_task = parts.len().div_ceil(rayon::current_num_threads()).max(1);
+    let tasks = parts.par_chunks(per_task).map(|parts| {
+        let mut groups = Groups::new(&shared.layout, query);
+        for part in parts {
+            let keys: Vec<&Vector> = part.keys.iter().collect();
+            let (values, keys) = keys.split_last().expect("a distinct set has its argument as key");
+            let feed = |&slot: &usize| Feed { slot, values: Some(values), mask: values.validity.as_ref() };
+            groups.update(keys, part.rows, &slots.iter().map(feed).collect::<Vec<_>>())?;
+        }
+        Ok(groups)
+    });
+    tasks.collect()
+}
+
+impl LocalSink for LocalAggregate {
+    fn consume(&mut self, chunk: Chunk) -> Result<()> {
+        let Self { shared, worker, groups, distinct } = self;
+        let plan = &shared.plan;
+        let rows = chunk.len();
+        let mut eval = |list: &[operand::Operand]| -> Result<Vec<Arc<Vector>>> {
+            list.iter().map(|operand| operand.eval(&chunk, worker)).collect()
+        };
+        let keys = eval(&plan.groups)?;
+        let arguments = eval(&plan.arguments)?;
+        let filters = eval(&plan.filters)?.iter().map(|filter| passing(filter)).collect::<Result<Vec<_>>>()?;
+        let key_refs: Vec<&Vector> = keys.iter().map(|key| &**key).collect();
+
+        let mut masks: Vec<(Input, Option<Bitmap>)> = vec![];
+        for slot in plan.slots.iter().filter(|slot| slot.input.distinct.is_none()) {
+            if !masks.iter().any(|(input, _)| *input == slot.input) {
+                masks.push((slot.input, mask(slot.input, &arguments, &filters)));
+            }
+        }
+        let direct = plan.slots.iter().enumerate().filter(|(_, slot)| slot.input.distinct.is_none());
+        let feeds: Vec<Feed> = direct
+            .map(|(index, slot)| {
+                let values = slot.input.argument.map(|argument| &*arguments[argument]);
+                let mask = masks.iter().find(|(input, _)| *input == slot.input).and_then(|(_, mask)| mask.as_ref());
+                Feed { slot: index, values, mask }
+            })
+            .collect();
+        groups.update(&key_refs, rows, &feeds)?;
+
+        for (set, groups) in plan.distinct.iter().zip(distinct) {
+            let mut keys = key_refs.clone();
+            keys.push(&arguments[set.argument]);
+            match set.filter {
+                None => groups.update(&keys, rows, &[])?,
+                Some(filter) => {
+                    let passing: Vec<u32> = (0..rows as u32).filter(|&row| filters[filter].get(row as usize)).collect();
+                    let keys: Vec<Vector> = keys.iter().map(|key| key.gather(&passing)).collect();
+                    groups.update(&keys.iter().collect::<Vec<_>>(), passing.len(), &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}
+
+/// The rows for which a filter is true.
+fn passing(filter: &Vector) -> Result<Bitmap> {
+    let Data::Bool(values) = &filter.data else {
+        return Err(ExecError::Unsupported(format!("an aggregate's filter of {:?}", filter.data.phys())));
+    };
+    Ok(Bitmap::from_fn(values.len(), |row| values[row] && filter.is_valid(row)))
+}
+
+/// The rows that an accumulator takes in; `None`: all.
+fn mask(input: Input, arguments: &[Arc<Vector>], filters: &[Bitmap]) -> Option<Bitmap> {
+    let valid = input.argument.and_then(|argument| arguments[argument].validity.as_ref());
+    match (valid, input.filter.map(|filter| &filters[filter])) {
+        (None, None) => None,
+        (Some(valid), None) => Some(valid.clone()),
+        (None, Some(filter)) => Some(filter.clone()),
+        (Some(valid), Some(filter)) => {
+            let mut both = valid.clone();
+            both.and_assign(filter);
+            Some(both)
+        }
+    }
+}

@@ -1,3 +1,9 @@
-//! Chunks from encoded segments.
+//! Chunks from the encoded segments of a table: segments that cannot qualify are skipped by their statistics, the first
+//! filters run on encoded values, everything else is decoded when an operator asks for it.
 
 pub mod decode;
+mod filter;
+mod table;
+
+pub use filter::{KeyPrune, ScanFilter};
+pub use table::TableSource;

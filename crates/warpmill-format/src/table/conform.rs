@@ -89,7 +89,10 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
         match found.get(i) {
             None => return Err(FormatError::schema(field.name(), "missing in the input")),
             Some(other) if other.name() != field.name() => {
-                return Err(FormatError::schema(field.name(), format!("the input has column {:?} there", other.name())));
+                return Err(FormatError::schema(
+                    field.name(),
+                    format!("the input has column {:?} there", other.name()),
+                ));
             }
             Some(_) => {}
         }

@@ -104,11 +104,8 @@ pub(crate) struct Place {
 impl Place {
     /// The bytes, their checksum verified. `what` says in errors what they are.
     pub fn read(&self, what: &str) -> Result<SegmentBytes> {
-        let corrupt = |detail: String| FormatError::Corrupt {
-            path: self.file.path(),
-            segment: Some(what.to_owned()),
-            detail,
-        };
+        let corrupt =
+            |detail: String| FormatError::Corrupt { path: self.file.path(), segment: Some(what.to_owned()), detail };
         let (start, end) = (self.offset as usize, (self.offset + self.bytes) as usize);
         let bytes = SegmentBytes::mapped(self.file.map().clone(), start..end).map_err(|e| corrupt(e.to_string()))?;
         if xxh3_64(&bytes) != self.xxh3 {

@@ -165,10 +165,10 @@ pub(crate) fn remove_stale_stagings(fs: &dyn FileSystem, path: &Path) -> Result<
     for name in names(parent)?.into_iter().filter(|name| name.starts_with(&prefix)) {
         let staging = parent.join(name);
         // Whoever still builds it holds its lock.
-        if let Ok(_lock) = lock(&staging) {
-            if let Err(error) = remove_staging(fs, &staging) {
-                tracing::warn!(path = %staging.display(), %error, "cannot remove an unfinished table");
-            }
+        if let Ok(_lock) = lock(&staging)
+            && let Err(error) = remove_staging(fs, &staging)
+        {
+            tracing::warn!(path = %staging.display(), %error, "cannot remove an unfinished table");
         }
     }
     Ok(())

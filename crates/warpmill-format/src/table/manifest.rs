@@ -186,7 +186,8 @@ impl Manifest {
     /// Parses and checks the bytes of manifest file `path`.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
         let corrupt = |detail: String| FormatError::corrupt(path, detail);
-        let end = bytes.iter().position(|&b| b == b'\n').ok_or_else(|| corrupt("no manifest (no first line)".into()))?;
+        let end =
+            bytes.iter().position(|&b| b == b'\n').ok_or_else(|| corrupt("no manifest (no first line)".into()))?;
         let title = std::str::from_utf8(&bytes[..end]).map_err(|_| corrupt("no manifest (first line)".into()))?;
         let words: Vec<&str> = title.split(' ').collect();
         let [TITLE, format, checksum] = words[..] else {
@@ -261,7 +262,7 @@ pub(crate) fn schema_to_hex(schema: &Schema) -> String {
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 2 != 0 || !text.is_ascii() {
+    if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
     }
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).ok()).collect()

@@ -30,12 +30,12 @@ mod version;
 mod writer;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use writer::TableWriter;
 
-use conform::stored_schema;
+pub(crate) use conform::{conform_column, stored_schema};
 use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;

@@ -161,8 +161,8 @@ impl TableSnapshot {
     pub fn verify(&self) -> Result<()> {
         use rayon::iter::{IntoParallelIterator, ParallelIterator};
         let columns = self.version.schema.fields().len();
-        (0..self.num_segments() * columns).into_par_iter().try_for_each(|i| {
-            self.segment(i / columns, i % columns).map(|_| ())
-        })
+        (0..self.num_segments() * columns)
+            .into_par_iter()
+            .try_for_each(|i| self.segment(i / columns, i % columns).map(|_| ()))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use arrow::datatypes::SchemaRef;
 
 use super::data_file::{DataFile, Place};
-use super::manifest::{self, Blob, ChunkEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry};
 use super::manifest::RowSegmentEntry;
+use super::manifest::{self, Blob, ChunkEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry};
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
 
@@ -93,7 +93,9 @@ impl Version {
         let name = || format!("column {:?}, segment {segment}", self.schema.field(column).name());
         let base = match &chunk.source {
             Source::Memory(base) => base.clone(),
-            Source::File(place) => Arc::new(self.read(place, segment, column).map_err(|e| place_error(e, place, name()))?),
+            Source::File(place) => {
+                Arc::new(self.read(place, segment, column).map_err(|e| place_error(e, place, name()))?)
+            }
         };
         let opened = match (chunk.generation, &self.dictionaries[column]) {
             (Some(generation), Some(dictionary)) if generation != dictionary.generation => {
@@ -138,12 +140,11 @@ impl Version {
         let directory = path.parent().unwrap_or(Path::new(""));
         let schema = manifest.schema(path)?;
         let mapped = known.map(Version::files).unwrap_or_default();
-        let files = manifest.files.iter().map(|entry| {
-            match mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes)) {
+        let files =
+            manifest.files.iter().map(|entry| match mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes)) {
                 Some(file) => Ok(file.clone()),
                 None => DataFile::open(directory, &entry.name, entry.bytes),
-            }
-        });
+            });
         let files: Vec<Arc<DataFile>> = files.collect::<Result<_>>()?;
         let place = |blob: &Blob| Place {
             file: files[blob.file].clone(),
@@ -162,7 +163,9 @@ impl Version {
             let mut columns = Vec::with_capacity(entry.columns.len());
             for (c, chunk) in entry.columns.iter().enumerate() {
                 let source = place(&chunk.blob);
-                let same = known.and_then(|k| k.segments.get(s)?.columns.get(c)).filter(|k| k.is_at(&source) && k.stats.rows == entry.rows as u64);
+                let same = known
+                    .and_then(|k| k.segments.get(s)?.columns.get(c))
+                    .filter(|k| k.is_at(&source) && k.stats.rows == entry.rows as u64);
                 let same_codes = |k: &&Arc<Chunk>| {
                     k.generation.is_none()
                         || known_dictionaries.get(c).and_then(|d| d.as_ref()).map(|d| d.generation)
@@ -186,9 +189,11 @@ impl Version {
     fn files(&self) -> Vec<Arc<DataFile>> {
         let mut files: Vec<Arc<DataFile>> = Vec::new();
         let chunks = self.segments.iter().flat_map(|s| &s.columns).filter_map(|chunk| chunk.place());
-        let dictionaries = self.dictionaries.iter().flatten().flat_map(|d| {
-            d.place.iter().chain(d.remaps.iter().filter_map(|r| r.place.as_ref()))
-        });
+        let dictionaries = self
+            .dictionaries
+            .iter()
+            .flatten()
+            .flat_map(|d| d.place.iter().chain(d.remaps.iter().filter_map(|r| r.place.as_ref())));
         for place in chunks.chain(dictionaries) {
             if !files.iter().rev().any(|f| Arc::ptr_eq(f, &place.file)) {
                 files.push(place.file.clone());
@@ -249,8 +254,10 @@ impl ColumnDictionary {
             let at = place(&remap.blob);
             let what = format!("dictionary remap of column {column:?}");
             let codes = remap_from_bytes(&at.read(&what)?, dictionary.len());
-            let codes = codes.map_err(|detail| {
-                FormatError::Corrupt { path: at.file.path(), segment: Some(what), detail: detail.into() }
+            let codes = codes.map_err(|detail| FormatError::Corrupt {
+                path: at.file.path(),
+                segment: Some(what),
+                detail: detail.into(),
             })?;
             Ok(Remap { from: remap.from, codes, place: Some(at) })
         });
@@ -261,7 +268,7 @@ impl ColumnDictionary {
 
 /// Little-endian codes, strictly ascending and below `entries`.
 fn remap_from_bytes(bytes: &SegmentBytes, entries: usize) -> Result<Arc<[u32]>, &'static str> {
-    if bytes.len() % 4 != 0 {
+    if !bytes.len().is_multiple_of(4) {
         return Err("not a whole number of codes");
     }
     let codes: Arc<[u32]> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes"))).collect();

@@ -65,7 +65,7 @@ impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
         let Start { table, schema, base, number, sink, staging, lock } = start;
         let segment_rows = options.segment_rows;
-        if segment_rows == 0 || segment_rows % crate::VECTOR_ROWS != 0 || segment_rows > crate::SEGMENT_ROWS {
+        if segment_rows == 0 || !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
             let limit = crate::SEGMENT_ROWS;
             let detail = format!("segment_rows is {segment_rows}, not a multiple of 1024 between 1024 and {limit}");
             return Err(FormatError::Catalog(detail));

@@ -11,8 +11,8 @@ use super::*;
 use crate::Segment;
 
 mod damage;
-mod faulty_fs;
 mod faults;
+mod faulty_fs;
 mod golden;
 mod processes;
 mod writing;
@@ -53,7 +53,8 @@ fn values(segment: &Segment, snapshot: &TableSnapshot, column: usize) -> Vec<Opt
                 let mut out = vec![0u32; rows];
                 segment.decode_codes(0, &mut out);
                 let valid = |row| validity.as_ref().is_none_or(|v| v.get(row));
-                let text = |(row, &code): (usize, &u32)| if valid(row) { dictionary.get(code).into() } else { String::new() };
+                let text =
+                    |(row, &code): (usize, &u32)| if valid(row) { dictionary.get(code).into() } else { String::new() };
                 out.iter().enumerate().map(text).collect()
             }
             None => {
@@ -117,10 +118,15 @@ pub(crate) fn rows(first: usize, count: usize) -> RecordBatch {
         ("day", Arc::new(Date32Array::from_iter_values(index().map(|i| 9000 + (i / 10) as i32)))),
         (
             "at",
-            Arc::new(TimestampMicrosecondArray::from_iter_values(index().map(|i| 1_600_000_000_000_000 + i as i64 * 977))),
+            Arc::new(TimestampMicrosecondArray::from_iter_values(
+                index().map(|i| 1_600_000_000_000_000 + i as i64 * 977),
+            )),
         ),
         ("ratio", Arc::new(Float64Array::from_iter(index().map(|i| (!null(&i, 13)).then_some(i as f64 / 3.0))))),
-        ("weight", Arc::new(Float32Array::from_iter_values(index().map(|i| if i == 4 { f32::INFINITY } else { i as f32 })))),
+        (
+            "weight",
+            Arc::new(Float32Array::from_iter_values(index().map(|i| if i == 4 { f32::INFINITY } else { i as f32 }))),
+        ),
         ("flag", Arc::new(BooleanArray::from_iter(index().map(|i| (!null(&i, 17)).then_some(i % 3 == 0))))),
         (
             "name",

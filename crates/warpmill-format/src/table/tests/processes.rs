@@ -41,7 +41,7 @@ fn killed_writers_leave_whole_commits() {
         child.wait().unwrap();
         let snapshot = fresh(&path);
         let rows_found = snapshot.num_rows() as usize;
-        assert!(rows_found % ROWS == 0 && rows_found >= last, "{rows_found} rows after {last}");
+        assert!(rows_found.is_multiple_of(ROWS) && rows_found >= last, "{rows_found} rows after {last}");
         assert_holds(&snapshot, &[rows(0, rows_found)]);
         last = rows_found;
     }

@@ -21,15 +21,16 @@ fn what_is_written_is_read() {
         let (_dir, tables) = homes(all.schema_ref());
         for table in tables {
             let written = append(&table, &[all.slice(0, count / 3), all.slice(count / 3, count - count / 3)]);
-            assert_holds(&written, &[all.clone()]);
+            assert_holds(&written, std::slice::from_ref(&all));
             assert_eq!(written.num_segments(), count.div_ceil(1024));
             let Some(path) = table.path() else { continue };
             let read = fresh(path);
-            assert_holds(&read, &[all.clone()]);
+            assert_holds(&read, std::slice::from_ref(&all));
             read.verify().unwrap();
             for c in 0..read.schema().fields().len() {
                 assert_eq!(read.column_stats(c), written.column_stats(c));
-                (0..read.num_segments()).for_each(|s| assert_eq!(read.segment_stats(s, c), written.segment_stats(s, c)));
+                (0..read.num_segments())
+                    .for_each(|s| assert_eq!(read.segment_stats(s, c), written.segment_stats(s, c)));
             }
             assert_eq!((read.version(), read.name().as_str(), read.schema()), (2, "t", written.schema()));
         }
@@ -58,8 +59,13 @@ fn a_snapshot_keeps_its_version() {
             let mut names: Vec<_> =
                 std::fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
             names.sort();
-            let expected =
-                ["0000000000000004-0000.data", "0000000000000004.manifest", "0000000000000005-0000.data", "0000000000000005.manifest", "LOCK"];
+            let expected = [
+                "0000000000000004-0000.data",
+                "0000000000000004.manifest",
+                "0000000000000005-0000.data",
+                "0000000000000005.manifest",
+                "LOCK",
+            ];
             assert_eq!(names, expected);
         }
     }
@@ -74,7 +80,9 @@ fn dictionaries_grow_in_order() {
     let (_dir, tables) = homes(words(&[]).schema_ref());
     for table in tables {
         let mut all: Vec<Option<&str>> = Vec::new();
-        for new in [&[Some("m"), None, Some("c")][..], &[Some("c")], &[Some("a"), Some("z"), Some("m")], &[Some("b"), None]] {
+        for new in
+            [&[Some("m"), None, Some("c")][..], &[Some("c")], &[Some("a"), Some("z"), Some("m")], &[Some("b"), None]]
+        {
             all.extend(new);
             let written = append_words(&table, new);
             let known = table.snapshot().unwrap();
@@ -139,7 +147,8 @@ fn input_is_sorted_before_it_is_cut() {
 fn types_of_one_kind_are_converted_and_others_rejected() {
     let schema = schema_of(&[("s", DataType::Utf8), ("i", DataType::Int32)]);
     let table = Table::in_memory(schema);
-    let with = |s: ArrayRef, i: ArrayRef| RecordBatch::try_from_iter_with_nullable([("s", s, true), ("i", i, true)]).unwrap();
+    let with =
+        |s: ArrayRef, i: ArrayRef| RecordBatch::try_from_iter_with_nullable([("s", s, true), ("i", i, true)]).unwrap();
     let strings: ArrayRef = Arc::new(StringViewArray::from(vec![Some("x"), None]));
     let dictionary: ArrayRef = Arc::new(DictionaryArray::<arrow::datatypes::Int8Type>::from_iter([Some("y"), None]));
     let longs: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));

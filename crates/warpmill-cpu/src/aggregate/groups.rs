@@ -1,0 +1,285 @@
+//! A worker's groups and accumulators, and the merge of all workers' groups.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use warpmill_format::Bitmap;
+
+use super::accumulate::{Accumulator, Ids};
+use super::keys::KeyLayout;
+use super::plan::{Grouping, Layout};
+use super::table::{KeyRows, PARTITIONS, Table};
+use crate::context::{QueryContext, Result};
+use crate::vector::Vector;
+
+/// Groups of a table that is frozen when it does not reduce its input much.
+const FREEZE_GROUPS: usize = 1 << 17;
+/// No table grows beyond this many groups.
+const MOST_GROUPS: usize = 1 << 22;
+/// A table reduces its input well when it has seen this many rows per group.
+const REDUCTION: u64 = 4;
+/// Copies of the accumulators of a perfect hash: consecutive rows of one group go to different ones, so that an addition
+/// need not wait for the store of the previous.
+const LANES: usize = 4; // a power of two
+/// Up to this many ids.
+const LANED_CELLS: usize = 1024;
+/// Fewer groups than this are merged by one task.
+const SERIAL_GROUPS: usize = 1 << 14;
+
+/// What an accumulator takes in of a batch.
+pub(super) struct Feed<'a> {
+    /// Index of the accumulator.
+    pub slot: usize,
+    /// The argument.
+    pub values: Option<&'a Vector>,
+    /// Which rows; `None`: all.
+    pub mask: Option<&'a Bitmap>,
+}
+
+enum State {
+    One,
+    Perfect { touched: Vec<bool>, cells: usize },
+    Hash(Table),
+}
+
+/// Groups in the order of their hash partitions.
+struct Run {
+    keys: KeyRows,
+    hashes: Vec<u64>,
+    slots: Vec<Accumulator>,
+    /// First group of each partition, and the end.
+    offsets: Vec<u32>,
+}
+
+/// Finished groups.
+pub(super) struct Part {
+    /// One vector per key.
+    pub keys: Vec<Vector>,
+    pub slots: Vec<Accumulator>,
+    pub rows: usize,
+}
+
+/// The groups of one worker.
+pub(super) struct Groups {
+    layout: Arc<Layout>,
+    query: Arc<QueryContext>,
+    state: State,
+    slots: Vec<Accumulator>,
+    runs: Vec<Run>,
+    run_bytes: usize,
+    /// Rows since the table was last frozen.
+    rows: u64,
+    freeze_at: usize,
+    reserved: usize,
+    ids: Vec<u32>,
+}
+
+impl Groups {
+    pub fn new(layout: &Arc<Layout>, query: &Arc<QueryContext>) -> Self {
+        let (state, groups) = match &layout.grouping {
+            Grouping::One => (State::One, 1),
+            Grouping::Perfect(perfect) => {
+                let ids = perfect.cells * if perfect.cells <= LANED_CELLS { LANES } else { 1 };
+                (State::Perfect { touched: vec![false; ids], cells: perfect.cells }, ids)
+            }
+            Grouping::Hash(keys) => {
+                let (width, strings) = keys.shape();
+                (State::Hash(Table::new(width, strings, 0)), 0)
+            }
+        };
+        let slots = layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, groups)).collect();
+        Self {
+            layout: layout.clone(),
+            query: query.clone(),
+            state,
+            slots,
+            runs: vec![],
+            run_bytes: 0,
+            rows: 0,
+            freeze_at: FREEZE_GROUPS,
+            reserved: 0,
+            ids: vec![],
+        }
+    }
+
+    /// Takes in a batch of `rows` rows.
+    pub fn update(&mut self, keys: &[&Vector], rows: usize, feeds: &[Feed<'_>]) -> Result<()> {
+        let ids = match (&mut self.state, &self.layout.grouping) {
+            (State::Perfect { touched, cells }, Grouping::Perfect(layout)) => {
+                let lanes = touched.len() / *cells;
+                self.ids.clear();
+                self.ids.extend((0..rows).map(|row| ((row & (lanes - 1)) * *cells) as u32));
+                layout.encode(keys, &mut self.ids)?;
+                // Checks every id, too: accumulators have as many states as there are flags.
+                self.ids.iter().for_each(|&id| touched[id as usize] = true);
+                Ids::Each(&self.ids)
+            }
+            (State::Hash(table), Grouping::Hash(layout)) => {
+                let rows_of_keys = layout.encode(keys, rows)?;
+                let hashes = rows_of_keys.hashes(rows);
+                table.find_or_insert(&rows_of_keys, &hashes, &mut self.ids);
+                self.slots.iter_mut().for_each(|slot| slot.resize(table.len()));
+                Ids::Each(&self.ids)
+            }
+            _ => Ids::One(rows),
+        };
+        for feed in feeds {
+            self.slots[feed.slot].update(ids, feed.values, feed.mask)?;
+        }
+        self.rows += rows as u64;
+        self.freeze_if_full();
+        self.account()
+    }
+
+    fn freeze_if_full(&mut self) {
+        let State::Hash(table) = &mut self.state else { return };
+        let groups = table.len();
+        if groups < self.freeze_at {
+            return;
+        }
+        if self.rows >= groups as u64 * REDUCTION && self.freeze_at < MOST_GROUPS {
+            self.freeze_at *= 2;
+            return;
+        }
+        self.freeze();
+    }
+
+    /// Moves the table's groups into a run.
+    fn freeze(&mut self) {
+        let State::Hash(table) = &mut self.state else { return };
+        if table.len() == 0 {
+            return;
+        }
+        let (order, offsets) = table.partition();
+        let (keys, hashes) = table.gather(&order);
+        let slots: Vec<Accumulator> = self.slots.iter().map(|slot| slot.gather(&order)).collect();
+        self.run_bytes += keys.bytes() + hashes.len() * 8 + slots.iter().map(Accumulator::bytes).sum::<usize>();
+        self.runs.push(Run { keys, hashes, slots, offsets });
+        table.clear();
+        self.slots.iter_mut().for_each(|slot| slot.resize(0));
+        self.rows = 0;
+    }
+
+    fn account(&mut self) -> Result<()> {
+        let table = if let State::Hash(table) = &self.state { table.bytes() } else { 0 };
+        let bytes = table + self.run_bytes + self.slots.iter().map(Accumulator::bytes).sum::<usize>();
+        if bytes > self.reserved {
+            self.query.reserve("Aggregate", bytes - self.reserved)?;
+            self.reserved = bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        self.query.release(self.reserved);
+    }
+}
+
+/// Merges all workers' groups; the parts' keys are disjoint.
+pub(super) fn merge(
+    layout: &Arc<Layout>,
+    mut workers: Vec<Groups>,
+    query: &Arc<QueryContext>,
+    pool: &rayon::ThreadPool,
+) -> Result<Vec<Part>> {
+    let parts = match &layout.grouping {
+        Grouping::One => vec![merge_one(layout, &workers, query)?],
+        Grouping::Perfect(_) => merge_perfect(layout, &workers, query)?,
+        Grouping::Hash(keys) => {
+            if let [only] = workers.as_mut_slice()
+                && only.runs.is_empty()
+            {
+                vec![take_table(keys, only)]
+            } else {
+                pool.install(|| merge_runs(layout, keys, &mut workers, query))?
+            }
+        }
+    };
+    drop(workers);
+    let bytes: usize = parts.iter().map(|p| p.slots.iter().map(Accumulator::bytes).sum::<usize>()).sum();
+    let keys: usize = parts.iter().flat_map(|p| &p.keys).map(Vector::bytes).sum();
+    query.reserve("Aggregate", bytes + keys)?;
+    Ok(parts)
+}
+
+fn merge_one(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryContext>) -> Result<Part> {
+    let mut all = Groups::new(layout, query);
+    for worker in workers {
+        for (slot, other) in all.slots.iter_mut().zip(&worker.slots) {
+            slot.merge(&[0], other, &[0])?;
+        }
+    }
+    Ok(Part { keys: vec![], slots: std::mem::take(&mut all.slots), rows: 1 })
+}
+
+fn merge_perfect(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryContext>) -> Result<Vec<Part>> {
+    let Grouping::Perfect(perfect) = &layout.grouping else { unreachable!("perfect hashing") };
+    let mut all = Groups::new(layout, query);
+    let mut present = vec![false; perfect.cells];
+    for worker in workers {
+        let State::Perfect { touched, cells } = &worker.state else { unreachable!("workers share a layout") };
+        let from: Vec<u32> = (0..touched.len() as u32).filter(|&id| touched[id as usize]).collect();
+        let into: Vec<u32> = from.iter().map(|id| id % *cells as u32).collect();
+        into.iter().for_each(|&id| present[id as usize] = true);
+        for (slot, other) in all.slots.iter_mut().zip(&worker.slots) {
+            slot.merge(&into, other, &from)?;
+        }
+    }
+    let ids: Vec<u32> = (0..perfect.cells as u32).filter(|&id| present[id as usize]).collect();
+    if ids.is_empty() {
+        return Ok(vec![]);
+    }
+    let slots = all.slots.iter().map(|slot| slot.gather(&ids)).collect();
+    Ok(vec![Part { keys: perfect.decode(&ids), slots, rows: ids.len() }])
+}
+
+/// The groups of a query's only worker.
+fn take_table(layout: &KeyLayout, worker: &mut Groups) -> Part {
+    let State::Hash(table) = &mut worker.state else { unreachable!("workers share a layout") };
+    let rows = table.len();
+    let keys = layout.decode(std::mem::take(&mut table.keys), rows);
+    Part { keys, slots: std::mem::take(&mut worker.slots), rows }
+}
+
+fn merge_runs(
+    layout: &Arc<Layout>,
+    keys: &KeyLayout,
+    workers: &mut [Groups],
+    query: &Arc<QueryContext>,
+) -> Result<Vec<Part>> {
+    workers.par_iter_mut().for_each(Groups::freeze);
+    let runs: Vec<&Run> = workers.iter().flat_map(|worker| &worker.runs).collect();
+    let groups: usize = runs.iter().map(|run| run.hashes.len()).sum();
+    let step = if groups <= SERIAL_GROUPS { PARTITIONS } else { 1 };
+    let parts = (0..PARTITIONS).step_by(step).collect::<Vec<_>>().into_par_iter().map(|first| {
+        query.cancel.check()?;
+        merge_partitions(layout, keys, &runs, first, first + step)
+    });
+    let parts: Vec<Part> = parts.collect::<Result<_>>()?;
+    Ok(parts.into_iter().filter(|part| part.rows > 0).collect())
+}
+
+/// Merges partitions `first .. end` of all runs.
+fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usize, end: usize) -> Result<Part> {
+    let (width, strings) = keys.shape();
+    let range = |run: &Run| run.offsets[first] as usize..run.offsets[end] as usize;
+    let most: usize = runs.iter().map(|run| range(run).len()).sum();
+    // Runs overlap by an unknown amount: starting from a quarter saves most of the growing.
+    let mut table = Table::new(width, strings, most / 4);
+    let mut slots: Vec<Accumulator> =
+        layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
+    let mut into = vec![];
+    for run in runs {
+        let range = range(run);
+        table.find_or_insert(&run.keys.slice(range.start, range.len()), &run.hashes[range.clone()], &mut into);
+        let from: Vec<u32> = (range.start as u32..range.end as u32).collect();
+        for (slot, other) in slots.iter_mut().zip(&run.slots) {
+            slot.resize(table.len());
+            slot.merge(&into, other, &from)?;
+        }
+    }
+    let rows = table.len();
+    Ok(Part { keys: keys.decode(table.keys, rows), slots, rows })
+}

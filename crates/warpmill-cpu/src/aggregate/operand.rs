@@ -1,0 +1,37 @@
+//! Group keys, arguments and sort keys as sinks evaluate them.
+
+use std::sync::Arc;
+
+use warpmill_plan::{Expr, ExprKind};
+
+use crate::chunk::Chunk;
+use crate::context::{Result, Worker};
+use crate::expr::PreparedExpr;
+use crate::vector::Vector;
+
+/// An expression over a sink's input; plain columns, the usual case, are not evaluated at all.
+#[derive(Debug)]
+pub(crate) enum Operand {
+    /// Column of the input.
+    Column(usize),
+    /// Anything else.
+    Expr(PreparedExpr),
+}
+
+impl Operand {
+    /// Prepares `expr`.
+    pub fn new(expr: &Expr) -> Result<Self> {
+        Ok(match expr.kind {
+            ExprKind::Column(index) => Self::Column(index),
+            _ => Self::Expr(PreparedExpr::new(expr)?),
+        })
+    }
+
+    /// The value for every row of `chunk`, dense.
+    pub fn eval(&self, chunk: &Chunk, worker: &mut Worker) -> Result<Arc<Vector>> {
+        match self {
+            Self::Column(index) => Ok(chunk.dense(*index).clone()),
+            Self::Expr(expr) => expr.eval(chunk, worker),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! From accumulators to result columns.
+
+use std::sync::Arc;
+
+use warpmill_format::Bitmap;
+use warpmill_plan::{AggregateFunction, ColType, Phys};
+
+use super::accumulate::Accumulator;
+use super::groups::Part;
+use super::plan::{Output, Plan, decimal_scale};
+use crate::context::{ExecError, Result};
+use crate::vector::{Data, Vector};
+
+/// The result columns of some groups.
+pub(super) fn finish(plan: &Plan, part: Part) -> Result<(Vec<Arc<Vector>>, usize)> {
+    let Part { keys, slots, rows } = part;
+    let mut columns = Vec::with_capacity(plan.field_types.len());
+    for ((key, ty), field) in keys.into_iter().zip(&plan.group_types).zip(&plan.field_types) {
+        let data = convert(key.data, ty, field.phys)?;
+        columns.push(Arc::new(Vector { data, validity: key.validity }));
+    }
+    for output in &plan.outputs {
+        columns.push(Arc::new(column(output, &slots, rows)?));
+    }
+    Ok((columns, rows))
+}
+
+fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector> {
+    use AggregateFunction as F;
+    let counts = output.count.map(|slot| match &slots[slot] {
+        Accumulator::Count(counts) => counts.as_slice(),
+        _ => unreachable!("a count"),
+    });
+    let validity = counts.map(|counts| Bitmap::from_fn(rows, |group| counts[group] > 0));
+    let to = output.ty.phys;
+    let from = output.argument.as_ref().unwrap_or(&output.ty);
+    let (data, validity) = match (&slots[output.slot], output.function) {
+        (sums, F::Avg) => (average(output, sums, counts.unwrap_or_default())?, validity),
+        (Accumulator::Count(counts), _) if to == Phys::I64 => (Data::I64(counts.clone()), None),
+        (Accumulator::Count(counts), _) => (integers(counts.iter().map(|&c| c.into()), to)?, None),
+        (Accumulator::SumI64(sums), _) if to == Phys::I64 => (Data::I64(sums.clone()), validity),
+        (Accumulator::SumI64(sums), _) => (integers(sums.iter().map(|&s| s.into()), to)?, validity),
+        (Accumulator::SumI128(sums), _) => (integers(sums.iter().copied(), to)?, validity),
+        (Accumulator::SumF64(sums), _) => (floats(sums.clone(), to)?, validity),
+        (Accumulator::Min(data) | Accumulator::Max(data), _) => (convert(data.clone(), from, to)?, validity),
+        (Accumulator::Text { values, seen, .. }, _) => {
+            (Data::Str(values.clone()), Some(Bitmap::from_fn(rows, |group| seen[group])))
+        }
+        (Accumulator::Moments { states, .. }, function) => {
+            let sample = matches!(function, F::VarSamp | F::StddevSamp);
+            let root = matches!(function, F::StddevSamp | F::StddevPop);
+            let variance = |group: usize| states[group].variance(sample);
+            let value = |group| variance(group).map_or(0.0, |v| if root { v.sqrt() } else { v });
+            let data = floats((0..rows).map(value).collect(), to)?;
+            (data, Some(Bitmap::from_fn(rows, |group| variance(group).is_some())))
+        }
+    };
+    Ok(Vector::with_validity(data, validity))
+}
+
+/// Averages: of decimals, in the result's scale and truncated as DataFusion does; of all else, floats.
+fn average(output: &Output, sums: &Accumulator, counts: &[i64]) -> Result<Data> {
+    let to = output.ty.phys;
+    let scale = output.argument.as_ref().map_or(0, decimal_scale);
+    let exact: Vec<i128> = match sums {
+        Accumulator::SumI64(sums) => sums.iter().map(|&sum| sum.into()).collect(),
+        Accumulator::SumI128(sums) => sums.clone(),
+        Accumulator::SumF64(sums) => {
+            return floats(sums.iter().zip(counts).map(|(sum, &count)| sum / count as f64).collect(), to);
+        }
+        _ => unreachable!("averages follow from sums"),
+    };
+    if !to.is_int() {
+        let unit = 10f64.powi(scale);
+        return floats(exact.iter().zip(counts).map(|(&sum, &count)| sum as f64 / count as f64 / unit).collect(), to);
+    }
+    let up = u32::try_from(decimal_scale(&output.ty) - scale)
+        .map_err(|_| ExecError::Unsupported("an average of fewer digits than its argument".into()))?;
+    let up = 10i128.checked_pow(up).ok_or_else(average_overflow)?;
+    let (lo, hi) = ColType::range_of(&output.ty.logical).unwrap_or((i128::MIN, i128::MAX));
+    let mut averages = Vec::with_capacity(exact.len());
+    for (sum, &count) in exact.into_iter().zip(counts) {
+        let average = truncated(sum, count.max(1), up).ok_or_else(average_overflow)?;
+        if !(lo..=hi).contains(&average) {
+            return Err(average_overflow());
+        }
+        averages.push(average);
+    }
+    integers(averages.into_iter(), to)
+}
+
+/// `sum * up / count`, truncated toward zero; `None` on overflow.
+fn truncated(sum: i128, count: i64, up: i128) -> Option<i128> {
+    // Without the wide product: quotient and remainder have the sum's sign, so truncation agrees. Division of 128 bits is
+    // slow, and few sums need it.
+    if let (Ok(sum), Ok(up)) = (i64::try_from(sum), i64::try_from(up))
+        && let Some(rest) = (sum % count).checked_mul(up)
+    {
+        return Some(i128::from(sum / count) * i128::from(up) + i128::from(rest / count));
+    }
+    let count = i128::from(count);
+    (sum / count).checked_mul(up)?.checked_add((sum % count).checked_mul(up)? / count)
+}
+
+fn average_overflow() -> ExecError {
+    ExecError::Value("overflow in avg".into())
+}
+
+/// Integers as `phys`; an error where one does not fit.
+fn integers(values: impl Iterator<Item = i128>, phys: Phys) -> Result<Data> {
+    let overflow = |_| super::accumulate::overflow();
+    Ok(match phys {
+        Phys::I32 => Data::I32(values.map(i32::try_from).collect::<Result<_, _>>().map_err(overflow)?),
+        Phys::I64 => Data::I64(values.map(i64::try_from).collect::<Result<_, _>>().map_err(overflow)?),
+        Phys::I128 => Data::I128(values.collect()),
+        Phys::F64 => Data::F64(values.map(|v| v as f64).collect()),
+        phys => return Err(ExecError::Unsupported(format!("an integer aggregate held as {phys:?}"))),
+    })
+}
+
+fn floats(values: Vec<f64>, phys: Phys) -> Result<Data> {
+    match phys {
+        Phys::F64 => Ok(Data::F64(values)),
+        Phys::F32 => Ok(Data::F32(values.into_iter().map(|v| v as f32).collect())),
+        phys => Err(ExecError::Unsupported(format!("a float aggregate held as {phys:?}"))),
+    }
+}
+
+/// Values of type `from`, held as `to`.
+fn convert(data: Data, from: &ColType, to: Phys) -> Result<Data> {
+    match data {
+        data if data.phys() == to => Ok(data),
+        Data::I32(values) => integers(values.into_iter().map(i128::from), to),
+        Data::I64(values) => integers(values.into_iter().map(i128::from), to),
+        Data::I128(values) => integers(values.into_iter(), to),
+        Data::F32(values) => floats(values.into_iter().map(f64::from).collect(), to),
+        Data::F64(values) => floats(values, to),
+        Data::Code(codes) if to == Phys::Str => {
+            let dictionary = from.dictionary.as_ref().filter(|d| !d.is_empty());
+            let view = |code: u32| dictionary.map(|d| d.view(code.min(d.len() as u32 - 1))).unwrap_or_default();
+            Ok(Data::Str(codes.into_iter().map(view).collect()))
+        }
+        data => Err(ExecError::Unsupported(format!("a {:?} aggregate held as {to:?}", data.phys()))),
+    }
+}

@@ -1,0 +1,261 @@
+//! When small chunks are copied together.
+//!
+//! Filters and joins leave few rows in a chunk, and every later operator pays its fixed cost per chunk for them. A
+//! [`CompactionOperator`] behind such an operator copies small chunks into full ones; the strategy says how small is small
+//! enough for the copy to pay (chunk compaction paper, sections 3 and 4). [`Compaction::Logical`] makes joins emit full
+//! chunks in the first place and copies nothing (section 5; see [`crate::join::ProbeOperator`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use warpmill_plan::{Field, Phys};
+
+use crate::chunk::Chunk;
+use crate::context::{QueryContext, Result};
+use crate::operator::{Emit, LocalOperator, Operator};
+
+mod buffer;
+mod learner;
+#[cfg(test)]
+mod tests;
+
+use buffer::Buffer;
+use learner::Learner;
+pub use learner::THRESHOLDS;
+
+/// The compaction strategy of a query (chunk compaction paper, sections 3.4, 4 and 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Compaction {
+    /// Never.
+    None,
+    /// Every chunk that is not full.
+    Full,
+    /// Chunks below a fixed threshold of 128 rows.
+    Binary,
+    /// Joins accumulate the matches of one probe chunk; nothing is copied.
+    Logical,
+    /// Thresholds learned per operator while the query runs.
+    Learning,
+    /// `Logical` and `Learning` together.
+    #[default]
+    Smart,
+}
+
+impl Compaction {
+    /// All strategies, in the paper's order.
+    pub const ALL: [Compaction; 6] = [
+        Compaction::None,
+        Compaction::Full,
+        Compaction::Binary,
+        Compaction::Learning,
+        Compaction::Logical,
+        Compaction::Smart,
+    ];
+}
+
+/// The fixed threshold of [`Compaction::Binary`].
+const BINARY_THRESHOLD: usize = 128;
+
+/// Copies small chunks together.
+pub struct CompactionOperator {
+    spec: Arc<Spec>,
+}
+
+struct Spec {
+    policy: Policy,
+    types: Vec<Phys>,
+    ordered: bool,
+    counters: Counters,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    Full,
+    Binary,
+    Learning,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    chunks_in: AtomicU64,
+    chunks_out: AtomicU64,
+    rows_in: AtomicU64,
+    rows_copied: AtomicU64,
+    chosen: [AtomicU64; THRESHOLDS.len()],
+    resets: AtomicU64,
+}
+
+/// What a compaction operator did, over all workers that have finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CompactionStats {
+    /// Chunks taken in.
+    pub chunks_in: u64,
+    /// Chunks passed on.
+    pub chunks_out: u64,
+    /// Rows taken in, and so passed on.
+    pub rows_in: u64,
+    /// Rows that were copied.
+    pub rows_copied: u64,
+    /// How often each of [`THRESHOLDS`] was chosen (learning only).
+    pub chosen: [u64; THRESHOLDS.len()],
+    /// How often everything was learned anew because an estimate had moved (learning only).
+    pub resets: u64,
+}
+
+impl CompactionOperator {
+    /// The operator to put behind an operator that reduces chunks and gives `fields`; `None` where `strategy` copies
+    /// nothing. With `ordered`, only chunks of equal sequence are copied together, and none overtakes another.
+    pub fn for_strategy(strategy: Compaction, fields: &[Field], ordered: bool) -> Option<Self> {
+        let policy = match strategy {
+            Compaction::None | Compaction::Logical => return None,
+            Compaction::Full => Policy::Full,
+            Compaction::Binary => Policy::Binary,
+            Compaction::Learning | Compaction::Smart => Policy::Learning,
+        };
+        let types = fields.iter().map(|field| field.ty.phys).collect();
+        Some(Self { spec: Arc::new(Spec { policy, types, ordered, counters: Counters::default() }) })
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> CompactionStats {
+        let Counters { chunks_in, chunks_out, rows_in, rows_copied, chosen, resets } = &self.spec.counters;
+        CompactionStats {
+            chunks_in: chunks_in.load(Relaxed),
+            chunks_out: chunks_out.load(Relaxed),
+            rows_in: rows_in.load(Relaxed),
+            rows_copied: rows_copied.load(Relaxed),
+            chosen: std::array::from_fn(|arm| chosen[arm].load(Relaxed)),
+            resets: resets.load(Relaxed),
+        }
+    }
+}
+
+impl Operator for CompactionOperator {
+    fn name(&self) -> String {
+        format!("Compaction {:?}", self.spec.policy)
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
+        Box::new(LocalCompaction {
+            spec: self.spec.clone(),
+            full: query.settings.chunk_rows,
+            buffer: Buffer::new(&self.spec.types, query.settings.chunk_rows),
+            learner: Learner::default(),
+            episode: Episode::default(),
+            stats: CompactionStats::default(),
+        })
+    }
+}
+
+struct LocalCompaction {
+    spec: Arc<Spec>,
+    /// Rows of a full chunk.
+    full: usize,
+    buffer: Buffer,
+    learner: Learner,
+    episode: Episode,
+    stats: CompactionStats,
+}
+
+/// The use of one learned threshold until a chunk's worth of rows has been passed on.
+#[derive(Debug, Default)]
+struct Episode {
+    arm: Option<usize>,
+    rows: usize,
+    nanos: u64,
+    chunks: u64,
+}
+
+impl LocalOperator for LocalCompaction {
+    fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
+        self.stats.chunks_in += 1;
+        self.stats.rows_in += chunk.len() as u64;
+        match self.spec.policy {
+            Policy::Full => self.compact(chunk, self.full - 1, self.full, emit).map(drop),
+            Policy::Binary => self.compact_below(chunk, BINARY_THRESHOLD, emit).map(drop),
+            Policy::Learning => self.learn(chunk, emit),
+        }
+    }
+
+    fn finish(&mut self, emit: Emit<'_>) -> Result<()> {
+        self.flush(emit)?;
+        self.stats.resets = self.learner.resets();
+        self.spec.counters.add(&self.stats);
+        self.stats = CompactionStats::default();
+        Ok(())
+    }
+}
+
+impl LocalCompaction {
+    /// Chooses a threshold for this episode; its reward is the rows passed on per nanosecond spent on copying them and in
+    /// all later operators.
+    fn learn(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
+        let arm = *self.episode.arm.get_or_insert_with(|| self.learner.select());
+        let start = Instant::now();
+        let passed = self.compact_below(chunk, THRESHOLDS[arm], emit)?;
+        let episode = &mut self.episode;
+        episode.nanos += start.elapsed().as_nanos() as u64;
+        episode.rows += passed;
+        episode.chunks += 1;
+        if episode.rows >= self.full {
+            self.stats.chosen[arm] += 1;
+            self.learner.update(arm, episode.rows, episode.nanos.max(1), episode.chunks);
+            *episode = Episode::default();
+        }
+        Ok(())
+    }
+
+    fn compact_below(&mut self, chunk: Chunk, threshold: usize, emit: Emit<'_>) -> Result<usize> {
+        let threshold = threshold.min(self.full / 2);
+        self.compact(chunk, threshold, self.full - threshold, emit)
+    }
+
+    /// Buffers a chunk of at most `threshold` rows, and passes the buffer on once it holds `near_full` rows. Gives the
+    /// number of rows passed on.
+    fn compact(&mut self, chunk: Chunk, threshold: usize, near_full: usize, emit: Emit<'_>) -> Result<usize> {
+        let mut passed = 0;
+        let overtakes = chunk.len() > threshold || chunk.sequence != self.buffer.sequence;
+        if self.spec.ordered && overtakes {
+            passed += self.flush(emit)?;
+        }
+        if chunk.len() > threshold {
+            self.stats.chunks_out += 1;
+            passed += chunk.len();
+            emit(chunk)?;
+            return Ok(passed);
+        }
+        self.stats.rows_copied += chunk.len() as u64;
+        let mut from = 0;
+        while from < chunk.len() {
+            let to = chunk.len().min(from + self.full - self.buffer.len());
+            self.buffer.append(&chunk, from, to);
+            if self.buffer.len() >= near_full {
+                passed += self.flush(emit)?;
+            }
+            from = to;
+        }
+        Ok(passed)
+    }
+
+    fn flush(&mut self, emit: Emit<'_>) -> Result<usize> {
+        let Some(chunk) = self.buffer.take() else { return Ok(0) };
+        self.stats.chunks_out += 1;
+        let rows = chunk.len();
+        emit(chunk)?;
+        Ok(rows)
+    }
+}
+
+impl Counters {
+    fn add(&self, stats: &CompactionStats) {
+        self.chunks_in.fetch_add(stats.chunks_in, Relaxed);
+        self.chunks_out.fetch_add(stats.chunks_out, Relaxed);
+        self.rows_in.fetch_add(stats.rows_in, Relaxed);
+        self.rows_copied.fetch_add(stats.rows_copied, Relaxed);
+        self.chosen.iter().zip(stats.chosen).for_each(|(sum, chosen)| {
+            sum.fetch_add(chosen, Relaxed);
+        });
+        self.resets.fetch_add(stats.resets, Relaxed);
+    }
+}

@@ -1,0 +1,161 @@
+//! LIKE: patterns compiled to prefix, suffix and substring searches; `_` needs a matcher of characters.
+
+use std::borrow::Cow;
+
+use memchr::memmem::Finder;
+use warpmill_format::StrView;
+
+use crate::context::{Result, Worker};
+use crate::expr::call::{Compute, all_valid, rows};
+use crate::expr::value::{Native, Value};
+use crate::vector::Vector;
+
+/// A compiled LIKE with a constant pattern.
+#[derive(Debug)]
+pub(in crate::expr) struct Like {
+    pattern: Pattern,
+    case_insensitive: bool,
+    negated: bool,
+}
+
+#[derive(Debug)]
+enum Pattern {
+    Exact(String),
+    /// Literal parts with `%` between them. The first and last are anchored at the ends and may be empty.
+    Parts {
+        prefix: String,
+        middle: Vec<Finder<'static>>,
+        suffix: String,
+    },
+    /// With `_`.
+    Tokens(Vec<Token>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Token {
+    Char(char),
+    AnyChar,
+    AnyString,
+}
+
+impl Like {
+    pub fn new(pattern: &str, escape: Option<char>, case_insensitive: bool, negated: bool) -> Self {
+        let pattern = if case_insensitive { pattern.to_lowercase() } else { pattern.to_owned() };
+        Self { pattern: Pattern::new(&tokens(&pattern, escape.unwrap_or('\\'))), case_insensitive, negated }
+    }
+
+    fn matches(&self, s: &str) -> bool {
+        if !self.case_insensitive {
+            return self.pattern.matches(s);
+        }
+        let lower: Cow<'_, str> = if s.is_ascii() && !s.bytes().any(|b| b.is_ascii_uppercase()) {
+            Cow::Borrowed(s)
+        } else {
+            Cow::Owned(s.to_lowercase())
+        };
+        self.pattern.matches(&lower)
+    }
+}
+
+/// An escape character makes the next one literal; as the last one it stands for itself.
+fn tokens(pattern: &str, escape: char) -> Vec<Token> {
+    let mut tokens = vec![];
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        tokens.push(match c {
+            c if c == escape => Token::Char(chars.next().unwrap_or(escape)),
+            '%' if tokens.last() == Some(&Token::AnyString) => continue,
+            '%' => Token::AnyString,
+            '_' => Token::AnyChar,
+            c => Token::Char(c),
+        });
+    }
+    tokens
+}
+
+impl Pattern {
+    fn new(tokens: &[Token]) -> Self {
+        if tokens.contains(&Token::AnyChar) {
+            return Pattern::Tokens(tokens.to_vec());
+        }
+        let literal = |part: &[Token]| -> String {
+            part.iter()
+                .map(|token| match token {
+                    Token::Char(c) => *c,
+                    other => unreachable!("{other:?} in a literal part"),
+                })
+                .collect()
+        };
+        let mut parts: Vec<String> = tokens.split(|token| *token == Token::AnyString).map(literal).collect();
+        let Some(suffix) = parts.pop().filter(|_| !parts.is_empty()) else {
+            return Pattern::Exact(literal(tokens));
+        };
+        let prefix = parts.remove(0);
+        let middle = parts.iter().map(|part| Finder::new(part.as_bytes()).into_owned()).collect();
+        Pattern::Parts { prefix, middle, suffix }
+    }
+
+    fn matches(&self, s: &str) -> bool {
+        match self {
+            Pattern::Exact(literal) => s == literal,
+            Pattern::Parts { prefix, middle, suffix } => {
+                let s = s.as_bytes();
+                if s.len() < prefix.len() + suffix.len()
+                    || !s.starts_with(prefix.as_bytes())
+                    || !s.ends_with(suffix.as_bytes())
+                {
+                    return false;
+                }
+                // The leftmost occurrence of each part leaves the most for the next.
+                let mut rest = &s[prefix.len()..s.len() - suffix.len()];
+                for part in middle {
+                    match part.find(rest) {
+                        Some(at) => rest = &rest[at + part.needle().len()..],
+                        None => return false,
+                    }
+                }
+                true
+            }
+            Pattern::Tokens(tokens) => matches_tokens(tokens, s),
+        }
+    }
+}
+
+/// Greedy matching with a way back to the last `%` only.
+fn matches_tokens(tokens: &[Token], s: &str) -> bool {
+    let (mut t, mut rest) = (0, s.chars());
+    let mut back: Option<(usize, std::str::Chars<'_>)> = None;
+    loop {
+        let mut ahead = rest.clone();
+        let next = ahead.next();
+        match (tokens.get(t), next) {
+            (Some(Token::AnyString), _) => {
+                t += 1;
+                back = Some((t, rest.clone()));
+            }
+            (None, None) => return true,
+            (Some(Token::AnyChar), Some(_)) => (t, rest) = (t + 1, ahead),
+            (Some(Token::Char(c)), Some(n)) if *c == n => (t, rest) = (t + 1, ahead),
+            _ => {
+                let Some((token, from)) = &mut back else { return false };
+                if from.next().is_none() {
+                    return false;
+                }
+                (t, rest) = (*token, from.clone());
+            }
+        }
+    }
+}
+
+impl Compute for Like {
+    fn eval(&self, args: &[Value], len: usize, _worker: &mut Worker) -> Result<Value> {
+        let Some(validity) = all_valid(args) else { return Ok(Value::null(warpmill_plan::Phys::Bool)) };
+        let text = args[0].side::<StrView>();
+        let truth = rows(len, validity.as_ref(), |i| Ok(self.matches(text.at(i).as_str()) != self.negated))?;
+        Ok(Value::rows(Vector::with_validity(bool::wrap(truth), validity)))
+    }
+
+    fn fallible(&self) -> bool {
+        false
+    }
+}

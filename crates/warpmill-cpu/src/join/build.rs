@@ -1,0 +1,285 @@
+//! The sink that builds hash tables.
+
+use std::any::Any;
+use std::sync::atomic::AtomicU8;
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
+use warpmill_plan::Phys;
+
+use super::direct::Direct;
+use super::keys::{PackedKeys, equal_keys, word_range};
+use super::slots::{Built, Slots};
+use super::table::{HashTable, Index, hash_tags, null_keys};
+use super::{Columns, hash};
+use crate::chunk::Chunk;
+use crate::context::{ExecError, QueryContext, Result, Worker};
+use crate::expr::PreparedExpr;
+use crate::operator::{LocalSink, Sink, SinkOutput};
+use crate::vector::{Data, NULL_ROW, Vector};
+
+const NAME: &str = "hash build";
+
+/// Collects a build side and makes a [`HashTable`] of it.
+pub struct HashBuildSink {
+    spec: Arc<Spec>,
+}
+
+struct Spec {
+    keys: Vec<PreparedExpr>,
+    key_types: Vec<Phys>,
+    payload: Vec<usize>,
+    payload_types: Vec<Phys>,
+    null_equals_null: bool,
+    track_matches: bool,
+    tuning: Tuning,
+}
+
+/// What tests change.
+#[derive(Debug, Clone, Copy)]
+struct Tuning {
+    hash_mask: u64,
+    direct: bool,
+}
+
+/// Dense rows of one worker.
+struct Rows {
+    keys: Vec<Vector>,
+    payload: Vec<Vector>,
+    len: usize,
+}
+
+struct LocalBuild {
+    spec: Arc<Spec>,
+    worker: Worker,
+    keyed: Rows,
+    /// Rows with a NULL key, where NULLs do not equal each other.
+    unkeyed: Rows,
+    reserved: usize,
+}
+
+impl HashBuildSink {
+    /// A build on `keys` (held as `key_types`) that keeps columns `payload` of its input (held as `payload_types`). The
+    /// other parameters are those of `warpmill_plan::program::Sink::HashBuild`.
+    pub fn new(
+        keys: Vec<PreparedExpr>,
+        key_types: Vec<Phys>,
+        payload: Vec<usize>,
+        payload_types: Vec<Phys>,
+        null_equals_null: bool,
+        track_matches: bool,
+    ) -> Self {
+        let tuning = Tuning { hash_mask: u64::MAX, direct: true };
+        let spec = Spec { keys, key_types, payload, payload_types, null_equals_null, track_matches, tuning };
+        Self { spec: Arc::new(spec) }
+    }
+
+    /// The same build with every hash equal and no direct addressing: the worst case, for tests.
+    #[cfg(test)]
+    pub(super) fn with_equal_hashes(self) -> Self {
+        let Ok(mut spec) = Arc::try_unwrap(self.spec) else { panic!("already shared") };
+        spec.tuning = Tuning { hash_mask: 0, direct: false };
+        Self { spec: Arc::new(spec) }
+    }
+
+    /// The same build without direct addressing, for tests.
+    #[cfg(test)]
+    pub(super) fn without_direct(self) -> Self {
+        let Ok(mut spec) = Arc::try_unwrap(self.spec) else { panic!("already shared") };
+        spec.tuning.direct = false;
+        Self { spec: Arc::new(spec) }
+    }
+}
+
+impl Sink for HashBuildSink {
+    fn name(&self) -> String {
+        "HashBuild".into()
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
+        Box::new(LocalBuild {
+            spec: self.spec.clone(),
+            worker: Worker::new(query),
+            keyed: Rows::new(&self.spec),
+            unkeyed: Rows::new(&self.spec),
+            reserved: 0,
+        })
+    }
+
+    fn finish(
+        &self,
+        locals: Vec<Box<dyn LocalSink>>,
+        query: &Arc<QueryContext>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<SinkOutput> {
+        let (mut keyed, mut unkeyed, mut reserved) = (vec![], vec![], 0);
+        for local in locals {
+            let local = local.into_any().downcast::<LocalBuild>().expect("a local state of this sink");
+            reserved += local.reserved;
+            let LocalBuild { keyed: with_key, unkeyed: without_key, .. } = *local;
+            keyed.push(with_key);
+            unkeyed.push(without_key);
+        }
+        let keyed_rows = keyed.iter().map(|rows| rows.len).sum::<usize>();
+        let rows = keyed_rows + unkeyed.iter().map(|rows| rows.len).sum::<usize>();
+        if rows >= NULL_ROW as usize {
+            return Err(ExecError::Unsupported(format!("a hash build of {rows} rows")));
+        }
+        let table = pool.install(|| {
+            // Columns are copied together while the workers' are still there.
+            query.reserve(NAME, reserved)?;
+            let (keys, payload) = concat(&self.spec, keyed, unkeyed);
+            query.release(reserved);
+            build(&self.spec, keys, payload, rows, keyed_rows, query)
+        })?;
+        Ok(SinkOutput::Hash(Arc::new(table)))
+    }
+}
+
+impl LocalSink for LocalBuild {
+    fn consume(&mut self, chunk: Chunk) -> Result<()> {
+        let keys = self.spec.keys.iter().map(|key| key.eval(&chunk, &mut self.worker)).collect::<Result<Columns>>()?;
+        let payload: Columns = self.spec.payload.iter().map(|&column| chunk.dense(column).clone()).collect();
+        let bytes = keys.iter().chain(&payload).map(|v| v.bytes()).sum::<usize>();
+        self.worker.query.reserve(NAME, bytes)?;
+        self.reserved += bytes;
+        let nulls = if self.spec.null_equals_null { None } else { null_keys(&keys) };
+        let Some(nulls) = nulls else {
+            self.keyed.extend(&keys, &payload, chunk.len());
+            return Ok(());
+        };
+        let (without_key, with_key): (Vec<u32>, Vec<u32>) =
+            (0..chunk.len() as u32).partition(|&row| nulls.get(row as usize));
+        let gather = |columns: &Columns, rows: &[u32]| columns.iter().map(|v| Arc::new(v.gather(rows))).collect();
+        for (to, rows) in [(&mut self.keyed, with_key), (&mut self.unkeyed, without_key)] {
+            let (keys, payload): (Columns, Columns) = (gather(&keys, &rows), gather(&payload, &rows));
+            to.extend(&keys, &payload, rows.len());
+        }
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}
+
+impl Rows {
+    fn new(spec: &Spec) -> Self {
+        let empty = |types: &[Phys]| types.iter().map(|&phys| Vector::new(Data::with_capacity(phys, 0))).collect();
+        Self { keys: empty(&spec.key_types), payload: empty(&spec.payload_types), len: 0 }
+    }
+
+    fn extend(&mut self, keys: &[Arc<Vector>], payload: &[Arc<Vector>], len: usize) {
+        let own = self.keys.iter_mut().chain(&mut self.payload);
+        own.zip(keys.iter().chain(payload)).for_each(|(own, new)| own.extend(new));
+        self.len += len;
+    }
+}
+
+/// All workers' keys and payload as one vector per column: keyed rows first.
+fn concat(spec: &Spec, keyed: Vec<Rows>, unkeyed: Vec<Rows>) -> (Columns, Columns) {
+    let columns = spec.key_types.len() + spec.payload_types.len();
+    let mut parts: Vec<Vec<Vector>> = vec![vec![]; columns];
+    for rows in keyed.into_iter().chain(unkeyed).filter(|rows| rows.len > 0) {
+        parts.iter_mut().zip(rows.keys.into_iter().chain(rows.payload)).for_each(|(parts, own)| parts.push(own));
+    }
+    let types = spec.key_types.iter().chain(&spec.payload_types);
+    let mut keys: Columns = parts
+        .into_par_iter()
+        .zip(types.collect::<Vec<_>>())
+        .map(|(parts, &phys)| {
+            let len = parts.iter().map(Vector::len).sum();
+            let mut parts = parts.into_iter();
+            let Some(mut all) = parts.next() else { return Arc::new(Vector::new(Data::with_capacity(phys, 0))) };
+            if all.len() < len {
+                let mut whole = Vector::new(Data::with_capacity(phys, len));
+                whole.extend(&all);
+                all = whole;
+            }
+            parts.for_each(|part| all.extend(&part));
+            Arc::new(all)
+        })
+        .collect();
+    let payload = keys.split_off(spec.key_types.len());
+    (keys, payload)
+}
+
+fn build(
+    spec: &Spec,
+    mut keys: Columns,
+    mut payload: Columns,
+    rows: usize,
+    keyed: usize,
+    query: &QueryContext,
+) -> Result<HashTable> {
+    let ranges: Vec<_> = keys.iter().map(|key| word_range(key, keyed)).collect();
+    let (index, unique, order) = index(spec, &keys, &ranges, keyed, query)?;
+    if let Some(order) = order {
+        let bytes = keys.iter().chain(&payload).map(|v| v.bytes()).sum();
+        query.reserve(NAME, bytes)?;
+        let order: Vec<u32> = order.into_iter().chain(keyed as u32..rows as u32).collect();
+        keys.par_iter_mut().chain(&mut payload).for_each(|column| *column = Arc::new(gather(column, &order)));
+        query.release(bytes);
+    }
+    let flags = if spec.track_matches { rows } else { 0 };
+    query.reserve(NAME, flags)?;
+    Ok(HashTable {
+        index,
+        unique,
+        rows,
+        keyed,
+        filters: keys.iter().map(|_| OnceLock::new()).collect(),
+        keys,
+        payload,
+        null_equals_null: spec.null_equals_null,
+        ranges,
+        matched: (0..flags).map(|_| AtomicU8::new(0)).collect(),
+        hash_mask: spec.tuning.hash_mask,
+    })
+}
+
+/// [`Vector::gather`], in parallel where it pays.
+fn gather(column: &Vector, rows: &[u32]) -> Vector {
+    const BLOCK: usize = 1 << 18;
+    if rows.len() <= BLOCK || rayon::current_num_threads() == 1 {
+        return column.gather(rows);
+    }
+    let parts: Vec<Vector> = rows.par_chunks(BLOCK).map(|rows| column.gather(rows)).collect();
+    let mut all = Vector::new(Data::with_capacity(column.data.phys(), rows.len()));
+    parts.iter().for_each(|part| all.extend(part));
+    all
+}
+
+/// The index of the first `keyed` rows, whether their keys are distinct, and the order of rows that it assumes.
+fn index(
+    spec: &Spec,
+    keys: &[Arc<Vector>],
+    ranges: &[Option<(i128, i128)>],
+    keyed: usize,
+    query: &QueryContext,
+) -> Result<(Index, bool, Option<Vec<u32>>)> {
+    const BLOCK: usize = 1 << 16;
+    if keys.is_empty() {
+        return Ok((Index::All, false, None));
+    }
+    let mut tags = vec![0u64; keyed];
+    let mask = spec.tuning.hash_mask;
+    let Some(packed) = PackedKeys::new(ranges, spec.null_equals_null) else {
+        query.reserve(NAME, Slots::bytes(keyed))?;
+        tags.par_chunks_mut(BLOCK).enumerate().for_each(|(block, tags)| {
+            hash_tags(keys, block * BLOCK, tags, spec.null_equals_null, mask);
+        });
+        let equal = |a: usize, b: usize| equal_keys(keys, a, keys, b);
+        let Built { slots, unique, order } = Slots::build(&tags, |tag| tag, equal);
+        return Ok((Index::Hashed(slots), unique, order));
+    };
+    tags.par_chunks_mut(BLOCK).enumerate().for_each(|(block, tags)| packed.encode(keys, block * BLOCK, tags));
+    if spec.tuning.direct && Direct::pays(packed.range, keyed) {
+        query.reserve(NAME, Direct::bytes(packed.range))?;
+        let (direct, order) = Direct::build(&tags, packed.range);
+        return Ok((Index::Direct(packed, direct), order.is_none(), order));
+    }
+    query.reserve(NAME, Slots::bytes(keyed))?;
+    let Built { slots, unique, order } = Slots::build(&tags, |tag| hash::mix(tag) & mask, |_, _| true);
+    Ok((Index::Packed(packed, slots), unique, order))
+}

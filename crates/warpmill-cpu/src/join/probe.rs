@@ -1,0 +1,361 @@
+//! The operator that probes hash tables.
+
+use std::sync::Arc;
+
+use warpmill_format::Bitmap;
+use warpmill_plan::{Expr, JoinKind, Probe};
+
+use super::output::{Joined, Output};
+use super::pairs::{Enumerate, Pairs};
+use super::table::{HashTable, Scratch, has_null_row, null_keys};
+use super::{Columns, Matches};
+use crate::chunk::{Chunk, Selection};
+use crate::compaction::Compaction;
+use crate::context::{ExecError, QueryContext, Result, Worker};
+use crate::expr::PreparedExpr;
+use crate::operator::{Emit, LocalOperator, Operator};
+use crate::vector::{Data, NULL_ROW, Vector};
+
+/// Probes a hash table with every chunk that passes.
+///
+/// With [`Compaction::Logical`] and [`Compaction::Smart`] the matches of a probe chunk are emitted in full chunks. The
+/// other strategies reproduce a join without logical compaction for comparison: rows of one key are contiguous here, not
+/// chained, but each *step* (the first matches of all rows, then the second ...) still gives a chunk of its own, as
+/// following chains does (chunk compaction paper, section 2.2). Hash collisions, which lengthen chains there, do not add
+/// steps here.
+pub struct ProbeOperator {
+    spec: Arc<Spec>,
+}
+
+struct Spec {
+    table: Arc<HashTable>,
+    kind: JoinKind,
+    keys: Vec<PreparedExpr>,
+    residual: Option<Residual>,
+    null_aware: bool,
+    output: Output,
+}
+
+/// A condition on pairs, over the columns that it reads.
+struct Residual {
+    columns: Output,
+    condition: PreparedExpr,
+}
+
+impl Residual {
+    fn new(condition: &Expr) -> Result<Self> {
+        let mut columns = vec![];
+        condition.visit_columns(&mut |column| columns.push(column));
+        columns.sort_unstable();
+        columns.dedup();
+        let mut condition = condition.clone();
+        condition.remap_columns(&|column| columns.binary_search(&column).expect("a column that it reads"));
+        Ok(Self { columns: Output { columns }, condition: PreparedExpr::new(&condition)? })
+    }
+}
+
+impl ProbeOperator {
+    /// The operator for `probe` over the finished build that it names.
+    pub fn new(probe: &Probe, table: Arc<HashTable>) -> Result<Self> {
+        if probe.null_aware && table.null_equals_null {
+            return Err(ExecError::Unsupported("NOT IN where NULL equals NULL".into()));
+        }
+        let spec = Spec {
+            table,
+            kind: probe.kind,
+            keys: probe.keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?,
+            residual: probe.residual.as_ref().map(Residual::new).transpose()?,
+            null_aware: probe.null_aware,
+            output: Output { columns: probe.output.clone() },
+        };
+        Ok(Self { spec: Arc::new(spec) })
+    }
+}
+
+impl Operator for ProbeOperator {
+    fn name(&self) -> String {
+        format!("Probe {:?} ({})", self.spec.kind, self.spec.table.kind())
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
+        Box::new(LocalProbe {
+            spec: self.spec.clone(),
+            worker: Worker::new(query),
+            cap: query.settings.chunk_rows,
+            logical: matches!(query.settings.compaction, Compaction::Logical | Compaction::Smart),
+            scratch: Scratch::default(),
+            matches: Matches::default(),
+            pairs: Pairs::default(),
+        })
+    }
+}
+
+struct LocalProbe {
+    spec: Arc<Spec>,
+    worker: Worker,
+    /// Rows of a full chunk.
+    cap: usize,
+    logical: bool,
+    scratch: Scratch,
+    matches: Matches,
+    pairs: Pairs,
+}
+
+impl LocalOperator for LocalProbe {
+    fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
+        let spec = self.spec.clone();
+        let needs_rows =
+            matches!(spec.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);
+        if needs_rows && spec.table.rows() == 0 {
+            return Ok(());
+        }
+        let keys = spec.keys.iter().map(|key| key.eval(&chunk, &mut self.worker)).collect::<Result<Columns>>()?;
+        spec.table.lookup(&keys, chunk.len(), &mut self.scratch, &mut self.matches);
+        match (spec.kind, &spec.residual) {
+            (JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::Full, None) => {
+                self.join(&chunk, emit)
+            }
+            (JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::Full, Some(residual)) => {
+                self.join_residual(&chunk, residual, emit)
+            }
+            (JoinKind::BuildOnly, None) => {
+                self.mark_build();
+                Ok(())
+            }
+            (JoinKind::BuildOnly, Some(residual)) => self.mark_build_residual(&chunk, residual),
+            (JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark, _) => self.exists(&chunk, &keys, emit),
+        }
+    }
+}
+
+impl LocalProbe {
+    fn outer(&self) -> bool {
+        matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full)
+    }
+
+    fn tracks(&self) -> bool {
+        matches!(self.spec.kind, JoinKind::BuildOuter | JoinKind::Full)
+    }
+
+    fn enumerate(&self, outer: bool) -> Enumerate {
+        if self.logical { Enumerate::rows() } else { Enumerate::steps(&self.matches, outer, false) }
+    }
+
+    /// Emits every pair (and every unmatched row, if outer).
+    fn join(&mut self, chunk: &Chunk, emit: Emit<'_>) -> Result<()> {
+        if self.tracks() {
+            self.mark_build();
+        }
+        if self.spec.table.unique {
+            return self.join_unique(chunk, emit);
+        }
+        let outer = self.outer();
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let mut batches = self.enumerate(outer);
+        while batches.next(&self.matches, outer, &[], self.cap, &mut pairs) {
+            self.worker.query.cancel.check()?;
+            self.emit_pairs(chunk, std::mem::take(&mut pairs), emit)?;
+        }
+        self.pairs = pairs;
+        Ok(())
+    }
+
+    /// At most one match a row: no enumeration, and no selection where every row has one.
+    fn join_unique(&mut self, chunk: &Chunk, emit: Emit<'_>) -> Result<()> {
+        let starts = &self.matches.starts;
+        if self.outer() || !has_null_row(starts) {
+            let build = build_selection(starts.clone());
+            return emit(self.output(chunk, None, Some(build), None));
+        }
+        let (mut rows, mut build) = (vec![0u32; starts.len()], vec![0u32; starts.len()]);
+        let mut len = 0;
+        for (row, &start) in starts.iter().enumerate() {
+            rows[len] = row as u32;
+            build[len] = start;
+            len += usize::from(start != NULL_ROW);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        rows.truncate(len);
+        build.truncate(len);
+        emit(self.output(chunk, Some(Arc::new(rows)), Some(Selection::Rows(Arc::new(build))), None))
+    }
+
+    /// As [`LocalProbe::join`], of the pairs that pass the condition.
+    fn join_residual(&mut self, chunk: &Chunk, residual: &Residual, emit: Emit<'_>) -> Result<()> {
+        self.matches.with_lens();
+        let outer = self.outer();
+        let mut has_match = vec![false; if outer { chunk.len() } else { 0 }];
+        let (mut pairs, mut passed) = (std::mem::take(&mut self.pairs), Pairs::default());
+        let mut batches = self.enumerate(false);
+        while batches.next(&self.matches, false, &[], self.cap, &mut pairs) {
+            self.worker.query.cancel.check()?;
+            self.retain(chunk, residual, &mut pairs)?;
+            if outer {
+                pairs.probe.iter().for_each(|&row| has_match[row as usize] = true);
+            }
+            if self.tracks() {
+                pairs.build.iter().for_each(|&row| self.spec.table.set_matched(row..row + 1));
+            }
+            if passed.len() + pairs.len() > self.cap || !self.logical {
+                self.emit_pairs(chunk, std::mem::take(&mut passed), emit)?;
+            }
+            passed.probe.append(&mut pairs.probe);
+            passed.build.append(&mut pairs.build);
+        }
+        self.emit_pairs(chunk, passed, emit)?;
+        let missing: Vec<u32> = (0..has_match.len() as u32).filter(|&row| !has_match[row as usize]).collect();
+        let build = vec![NULL_ROW; missing.len()];
+        self.emit_pairs(chunk, Pairs { probe: missing, build }, emit)?;
+        self.pairs = pairs;
+        Ok(())
+    }
+
+    /// Sets the match flags of every build row that was found.
+    fn mark_build(&mut self) {
+        self.matches.with_lens();
+        for (&start, &len) in self.matches.starts.iter().zip(&self.matches.lens) {
+            if len > 0 {
+                self.spec.table.set_group_matched(start..start + len);
+            }
+        }
+        if self.spec.table.unique {
+            self.matches.lens.clear();
+        }
+    }
+
+    fn mark_build_residual(&mut self, chunk: &Chunk, residual: &Residual) -> Result<()> {
+        self.matches.with_lens();
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let mut batches = Enumerate::rows();
+        while batches.next(&self.matches, false, &[], self.cap, &mut pairs) {
+            self.worker.query.cancel.check()?;
+            self.retain(chunk, residual, &mut pairs)?;
+            pairs.build.iter().for_each(|&row| self.spec.table.set_matched(row..row + 1));
+        }
+        self.pairs = pairs;
+        Ok(())
+    }
+
+    /// Semi, anti and mark joins: emits input rows by whether they have a match.
+    fn exists(&mut self, chunk: &Chunk, keys: &[Arc<Vector>], emit: Emit<'_>) -> Result<()> {
+        let spec = self.spec.clone();
+        self.matches.with_lens();
+        let matched = match &spec.residual {
+            None => self.matches.lens.iter().map(|&len| len > 0).collect(),
+            Some(_) => {
+                let matches = std::mem::take(&mut self.matches);
+                let matched = self.any_pair(chunk, &matches, |_, _| true)?;
+                self.matches = matches;
+                matched
+            }
+        };
+        let unknown = if spec.null_aware { self.unknown(chunk, keys, &matched)? } else { vec![] };
+        let keep = |wanted: bool| -> Vec<u32> {
+            let wanted = |row: usize| matched[row] == wanted && !unknown.get(row).is_some_and(|&unknown| unknown);
+            (0..chunk.len()).filter(|&row| wanted(row)).map(|row| row as u32).collect()
+        };
+        let rows = match spec.kind {
+            JoinKind::ProbeSemi => keep(true),
+            JoinKind::ProbeAnti => keep(false),
+            _ => {
+                let validity = spec.null_aware.then(|| Bitmap::from_fn(chunk.len(), |row| !unknown[row]));
+                let mark = Vector::with_validity(Data::Bool(matched), validity);
+                return emit(self.output(chunk, None, None, Some(mark)));
+            }
+        };
+        match rows.len() {
+            0 => Ok(()),
+            len if len == chunk.len() => emit(self.output(chunk, None, None, None)),
+            _ => emit(self.output(chunk, Some(Arc::new(rows)), None, None)),
+        }
+    }
+
+    /// For which rows `IN` is NULL: unmatched rows that have a pair which passes the condition and whose keys are not
+    /// known to differ.
+    fn unknown(&mut self, chunk: &Chunk, keys: &[Arc<Vector>], matched: &[bool]) -> Result<Vec<bool>> {
+        let spec = self.spec.clone();
+        let table = &spec.table;
+        let nulls = null_keys(keys);
+        let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.get(row));
+        if table.rows() == 0 {
+            return Ok(vec![false; chunk.len()]);
+        }
+        let build_nulls = table.rows - table.keyed;
+        if spec.residual.is_none() && keys.len() == 1 {
+            return Ok((0..chunk.len()).map(|row| !matched[row] && (build_nulls > 0 || is_null(row))).collect());
+        }
+        let mut candidates = Matches::default();
+        for (row, &matched) in matched.iter().enumerate() {
+            let (start, len) = match (matched, is_null(row)) {
+                (true, _) => (0, 0),
+                (false, true) => (0, table.rows),
+                (false, false) => (table.keyed, build_nulls),
+            };
+            candidates.starts.push(start as u32);
+            candidates.lens.push(len as u32);
+        }
+        self.any_pair(chunk, &candidates, |i, row| table.maybe_equal(keys, i as usize, row as usize))
+    }
+
+    /// Which rows of the chunk have a pair among `matches` that passes `test` and the condition.
+    fn any_pair(&mut self, chunk: &Chunk, matches: &Matches, test: impl Fn(u32, u32) -> bool) -> Result<Vec<bool>> {
+        let spec = self.spec.clone();
+        let mut found = vec![false; chunk.len()];
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let mut batches = Enumerate::steps(matches, false, true);
+        while batches.next(matches, false, &found, self.cap, &mut pairs) {
+            self.worker.query.cancel.check()?;
+            let passes: Vec<u32> =
+                (0..pairs.len() as u32).filter(|&i| test(pairs.probe[i as usize], pairs.build[i as usize])).collect();
+            pairs.keep(&passes);
+            if let Some(residual) = &spec.residual {
+                self.retain(chunk, residual, &mut pairs)?;
+            }
+            pairs.probe.iter().for_each(|&row| found[row as usize] = true);
+        }
+        self.pairs = pairs;
+        Ok(found)
+    }
+
+    /// Keeps the pairs that pass the condition.
+    fn retain(&mut self, chunk: &Chunk, residual: &Residual, pairs: &mut Pairs) -> Result<()> {
+        if pairs.len() == 0 {
+            return Ok(());
+        }
+        let candidates = residual.columns.chunk(Joined {
+            input: chunk,
+            rows: Some(Arc::new(pairs.probe.clone())),
+            payload: &self.spec.table.payload,
+            build: Some(Selection::Rows(Arc::new(pairs.build.clone()))),
+            mark: None,
+        });
+        if let Some(passes) = residual.condition.select(&candidates, &mut self.worker)? {
+            pairs.keep(&passes);
+        }
+        Ok(())
+    }
+
+    fn emit_pairs(&self, chunk: &Chunk, pairs: Pairs, emit: Emit<'_>) -> Result<()> {
+        if pairs.len() == 0 {
+            return Ok(());
+        }
+        let build = build_selection(pairs.build);
+        emit(self.output(chunk, Some(Arc::new(pairs.probe)), Some(build), None))
+    }
+
+    fn output(
+        &self,
+        input: &Chunk,
+        rows: Option<Arc<Vec<u32>>>,
+        build: Option<Selection>,
+        mark: Option<Vector>,
+    ) -> Chunk {
+        self.spec.output.chunk(Joined { input, rows, payload: &self.spec.table.payload, build, mark })
+    }
+}
+
+fn build_selection(rows: Vec<u32>) -> Selection {
+    if has_null_row(&rows) { Selection::RowsOrNull(Arc::new(rows)) } else { Selection::Rows(Arc::new(rows)) }
+}

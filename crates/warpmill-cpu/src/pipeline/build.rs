@@ -1,0 +1,118 @@
+//! Program pieces to executable sources, operators and sinks.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use warpmill_plan::{Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
+
+use super::Run;
+use super::worker::Chain;
+use crate::aggregate::AggregateSink;
+use crate::collect::CollectSink;
+use crate::compaction::CompactionOperator;
+use crate::context::{ExecError, Result};
+use crate::expr::PreparedExpr;
+use crate::join::{HashBuildSink, ProbeOperator};
+use crate::operator::{Operator, Sink};
+use crate::scan::{KeyPrune, TableSource};
+use crate::sort::SortSink;
+use crate::source::{BuildSource, ChunkSource, InputSource, RowsSource, values};
+use crate::stream::{FilterOperator, LimitOperator, ProjectOperator};
+
+/// The executable form of a sink.
+pub fn sink(sink: &PlanSink) -> Result<Box<dyn Sink>> {
+    Ok(match sink {
+        PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches } => {
+            let prepared = keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?;
+            let key_types = keys.iter().map(|key| key.ty.phys).collect();
+            let types = fields.iter().map(|field| field.ty.phys).collect();
+            Box::new(HashBuildSink::new(prepared, key_types, payload.clone(), types, *null_equals_null, *track_matches))
+        }
+        PlanSink::Aggregate { groups, aggregates, fields } => {
+            Box::new(AggregateSink::new(groups, aggregates, fields, None)?)
+        }
+        PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
+        PlanSink::Collect { fields } => Box::new(CollectSink::new(fields)),
+    })
+}
+
+/// The executable form of a source.
+pub fn source(run: &mut Run<'_>, source: &Source) -> Result<Box<dyn ChunkSource>> {
+    Ok(match source {
+        Source::Scan(scan) => Box::new(TableSource::new(scan, prunes(run, scan)?)?),
+        Source::Rows { sink, .. } => Box::new(RowsSource::new(format!("Rows of sink {sink}"), run.rows(*sink)?)),
+        Source::Build { sink, rows, fields } => Box::new(BuildSource::new(run.hash(*sink)?, *rows, fields)),
+        Source::Input { input, fields } => {
+            let stream = run.inputs.get_mut(*input).and_then(Option::take);
+            let stream =
+                stream.ok_or_else(|| ExecError::Input(format!("input {input} is missing or was read before")))?;
+            Box::new(InputSource::new(stream, fields.clone()))
+        }
+        Source::Values { rows, fields } => Box::new(RowsSource::new("Values".into(), Arc::new(values(rows, fields)))),
+    })
+}
+
+fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {
+    scan.prune
+        .iter()
+        .map(|prune| {
+            let table = run.hash(prune.build)?;
+            Ok(KeyPrune::new(prune.column, table.key_range(prune.key), table.filter(prune.key)))
+        })
+        .collect()
+}
+
+/// The executable form of a pipeline's operators, with compaction after those that leave few rows per chunk.
+pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
+    let done = Arc::new(AtomicBool::new(false));
+    let strategy = run.query.settings.compaction;
+    let ordered = super::is_ordered(run.program, &pipeline.source);
+    let mut operators: Vec<Box<dyn Operator>> = Vec::new();
+    let mut fields = pipeline.source.fields().to_vec();
+    // The rows that leave the scan's own filters are few per chunk too.
+    let mut reduces =
+        matches!(&pipeline.source, Source::Scan(scan) if !scan.filters.is_empty() || !scan.prune.is_empty());
+    for operator in &pipeline.operators {
+        if std::mem::replace(&mut reduces, false) {
+            operators.extend(compaction(strategy, &fields, ordered));
+        }
+        match operator {
+            PlanOperator::Filter(predicate) => {
+                operators.push(Box::new(FilterOperator::new(predicate)?));
+                reduces = true;
+            }
+            PlanOperator::Project(list) => {
+                operators.push(Box::new(ProjectOperator::new(list)?));
+                fields = list.iter().map(|(field, _)| field.clone()).collect();
+            }
+            PlanOperator::Probe(probe) => {
+                operators.push(Box::new(ProbeOperator::new(probe, run.hash(probe.build)?)?));
+                fields = probe.fields.clone();
+                reduces = true;
+            }
+            PlanOperator::Limit { skip, fetch } => {
+                operators.push(Box::new(LimitOperator::new(*skip, *fetch, done.clone())));
+            }
+        }
+    }
+    let serial = pipeline.operators.iter().any(|operator| matches!(operator, PlanOperator::Limit { .. }));
+    Ok(Chain { operators, serial, done })
+}
+
+fn compaction(
+    strategy: crate::compaction::Compaction,
+    fields: &[warpmill_plan::Field],
+    ordered: bool,
+) -> Option<Box<dyn Operator>> {
+    CompactionOperator::for_strategy(strategy, fields, ordered).map(|operator| Box::new(operator) as Box<dyn Operator>)
+}
+
+/// Whether `pipeline` reads the output of `sink`.
+pub fn reads(pipeline: &Pipeline, sink: usize) -> bool {
+    let source = match &pipeline.source {
+        Source::Rows { sink: read, .. } | Source::Build { sink: read, .. } => *read == sink,
+        Source::Scan(scan) => scan.prune.iter().any(|prune| prune.build == sink),
+        Source::Input { .. } | Source::Values { .. } => false,
+    };
+    source || pipeline.operators.iter().any(|op| matches!(op, PlanOperator::Probe(probe) if probe.build == sink))
+}

@@ -1,0 +1,107 @@
+//! Runs a program: its pipelines in order, each on as many workers as its source can feed.
+
+mod build;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use warpmill_plan::{Program, Sink, Source};
+
+use crate::context::{ExecError, QueryContext, Result};
+use crate::operator::{LocalSink, RowSet, SinkOutput};
+use crate::profile::PipelineProfile;
+use crate::source::InputStream;
+
+/// Runs `program` to its end and gives the rows of its last sink, with a profile per pipeline.
+///
+/// `inputs` are taken by `Source::Input` by index. Strings of the result point into memory that `query`, `program` and the
+/// tables keep alive: copy the rows out before they are dropped.
+pub fn execute(
+    program: &Program,
+    inputs: Vec<InputStream>,
+    query: &Arc<QueryContext>,
+    pool: &rayon::ThreadPool,
+) -> Result<(Arc<RowSet>, Vec<PipelineProfile>)> {
+    let mut run = Run::new(program, inputs, query.clone())?;
+    let mut profiles = Vec::with_capacity(program.pipelines.len());
+    for index in 0..program.pipelines.len() {
+        profiles.push(run.pipeline(index, pool)?);
+    }
+    let output = run.outputs.pop().flatten();
+    query.keep_alive(run.sinks);
+    match output {
+        Some(SinkOutput::Rows(rows)) => Ok((rows, profiles)),
+        _ => Err(ExecError::Unsupported("a program whose last sink gives no rows".into())),
+    }
+}
+
+/// The state of a running program.
+struct Run<'a> {
+    program: &'a Program,
+    inputs: Vec<Option<InputStream>>,
+    query: Arc<QueryContext>,
+    sinks: Vec<Box<dyn crate::operator::Sink>>,
+    /// Workers' states of sinks that are not finished yet.
+    locals: Vec<Vec<Box<dyn LocalSink>>>,
+    outputs: Vec<Option<SinkOutput>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(program: &'a Program, inputs: Vec<InputStream>, query: Arc<QueryContext>) -> Result<Self> {
+        let sinks = program.sinks.iter().map(build::sink).collect::<Result<_>>()?;
+        let outputs = program.sinks.iter().map(|_| None).collect();
+        let locals = program.sinks.iter().map(|_| Vec::new()).collect();
+        Ok(Self { program, inputs: inputs.into_iter().map(Some).collect(), query, sinks, locals, outputs })
+    }
+
+    fn pipeline(&mut self, index: usize, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
+        let pipeline = &self.program.pipelines[index];
+        let source = build::source(self, &pipeline.source)?;
+        let chain = build::chain(self, pipeline)?;
+        let sink = self.sinks[pipeline.sink].as_ref();
+        let started = Instant::now();
+        let (locals, mut profile) = worker::run(source.as_ref(), &chain, sink, &self.query, pool)?;
+        self.locals[pipeline.sink].extend(locals);
+        // Strings that expressions own are seen by rows in sinks.
+        self.query.keep_alive(chain.operators);
+        profile.wall_nanos = started.elapsed().as_nanos() as u64;
+        if !self.program.pipelines[index + 1..].iter().any(|later| later.sink == pipeline.sink) {
+            let started = Instant::now();
+            let locals = std::mem::take(&mut self.locals[pipeline.sink]);
+            self.outputs[pipeline.sink] = Some(sink.finish(locals, &self.query, pool)?);
+            profile.finish_nanos = started.elapsed().as_nanos() as u64;
+            self.release_inputs(index);
+        }
+        Ok(profile)
+    }
+
+    /// Drops the outputs that no later pipeline reads.
+    fn release_inputs(&mut self, index: usize) {
+        let later = &self.program.pipelines[index + 1..];
+        for sink in 0..self.outputs.len() - 1 {
+            if self.outputs[sink].is_some() && !later.iter().any(|pipeline| build::reads(pipeline, sink)) {
+                self.outputs[sink] = None;
+            }
+        }
+    }
+
+    fn rows(&self, sink: usize) -> Result<Arc<RowSet>> {
+        match &self.outputs[sink] {
+            Some(SinkOutput::Rows(rows)) => Ok(rows.clone()),
+            _ => Err(ExecError::Unsupported(format!("reading sink {sink} before it has rows"))),
+        }
+    }
+
+    fn hash(&self, sink: usize) -> Result<Arc<crate::join::HashTable>> {
+        match &self.outputs[sink] {
+            Some(SinkOutput::Hash(table)) => Ok(table.clone()),
+            _ => Err(ExecError::Unsupported(format!("probing sink {sink} before it is built"))),
+        }
+    }
+}
+
+/// Whether the rows of a pipeline come in an order that its sink has to keep.
+fn is_ordered(program: &Program, source: &Source) -> bool {
+    matches!(source, Source::Rows { sink, .. } if matches!(program.sinks[*sink], Sink::Sort { .. }))
+}

@@ -1,0 +1,198 @@
+//! The workers of one pipeline.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::chunk::Chunk;
+use crate::context::{ExecError, QueryContext, Result};
+use crate::operator::{LocalOperator, LocalSink, Operator, Sink};
+use crate::profile::{OperatorProfile, PipelineProfile};
+use crate::source::ChunkSource;
+
+/// The operators of a pipeline, made ready to run.
+pub struct Chain {
+    /// In order.
+    pub operators: Vec<Box<dyn Operator>>,
+    /// Whether only one worker may run (LIMIT).
+    pub serial: bool,
+    /// Raised when no further rows are needed.
+    pub done: Arc<AtomicBool>,
+}
+
+/// What one stage (source, operator or sink) of one worker did.
+#[derive(Clone, Copy, Default)]
+struct Stage {
+    rows: u64,
+    chunks: u64,
+    /// Time inside, including the stages that it pushed to.
+    nanos: u64,
+}
+
+type Outcome = Result<(Box<dyn LocalSink>, Vec<Stage>)>;
+
+/// Runs all morsels of `source` through `chain` into `sink`; gives the workers' sink states.
+pub fn run(
+    source: &dyn ChunkSource,
+    chain: &Chain,
+    sink: &dyn Sink,
+    query: &Arc<QueryContext>,
+    pool: &rayon::ThreadPool,
+) -> Result<(Vec<Box<dyn LocalSink>>, PipelineProfile)> {
+    let workers = if chain.serial { 1 } else { source.parallelism().clamp(1, query.settings.threads) };
+    let stop = AtomicBool::new(false);
+    let work = || {
+        let outcome = Worker::new(chain, sink, query).run(source, chain, query, &stop);
+        if outcome.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        outcome
+    };
+    let outcomes: Vec<Outcome> = if workers == 1 {
+        vec![work()]
+    } else {
+        let slots: Vec<Mutex<Option<Outcome>>> = (0..workers).map(|_| Mutex::new(None)).collect();
+        pool.scope(|scope| {
+            for slot in &slots {
+                scope.spawn(|_| *slot.lock() = Some(work()));
+            }
+        });
+        slots.into_iter().map(|slot| slot.into_inner().expect("every worker leaves an outcome")).collect()
+    };
+    let mut locals = Vec::with_capacity(workers);
+    let mut stages = vec![Stage::default(); chain.operators.len() + 2];
+    for outcome in first_error_last(outcomes)? {
+        locals.push(outcome.0);
+        for (sum, stage) in stages.iter_mut().zip(outcome.1) {
+            sum.rows += stage.rows;
+            sum.chunks += stage.chunks;
+            sum.nanos += stage.nanos;
+        }
+    }
+    Ok((locals, profile(source, chain, sink, &stages, workers)))
+}
+
+/// All outcomes, or the error to report: a cancellation only if there is no other cause.
+fn first_error_last(outcomes: Vec<Outcome>) -> Result<Vec<(Box<dyn LocalSink>, Vec<Stage>)>> {
+    let (good, bad): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    let mut errors: Vec<ExecError> = bad.into_iter().filter_map(Result::err).collect();
+    errors.sort_by_key(|error| matches!(error, ExecError::Cancelled));
+    match errors.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(good.into_iter().filter_map(Result::ok).collect()),
+    }
+}
+
+fn profile(
+    source: &dyn ChunkSource,
+    chain: &Chain,
+    sink: &dyn Sink,
+    stages: &[Stage],
+    workers: usize,
+) -> PipelineProfile {
+    let names = std::iter::once(source.name())
+        .chain(chain.operators.iter().map(|operator| operator.name()))
+        .chain(std::iter::once(sink.name()));
+    let mut counters: Vec<Vec<(String, u64)>> = vec![vec![]; stages.len()];
+    counters[0] = source.counters().into_iter().map(|(key, value)| (key.to_string(), value)).collect();
+    for (operator, counters) in chain.operators.iter().zip(&mut counters[1..]) {
+        *counters = operator.counters();
+    }
+    let operators = names
+        .zip(counters)
+        .enumerate()
+        .map(|(i, (name, counters))| {
+            let below = stages.get(i + 1).map_or(0, |next| next.nanos);
+            let Stage { rows, chunks, nanos } = stages[i];
+            OperatorProfile { name, rows, chunks, nanos: nanos.saturating_sub(below), counters }
+        })
+        .collect();
+    PipelineProfile { operators, workers, ..PipelineProfile::default() }
+}
+
+/// One worker: its own instance of every operator and of the sink.
+struct Worker {
+    operators: Vec<Box<dyn LocalOperator>>,
+    sink: Box<dyn LocalSink>,
+    stages: Vec<Stage>,
+}
+
+impl Worker {
+    fn new(chain: &Chain, sink: &dyn Sink, query: &Arc<QueryContext>) -> Self {
+        Self {
+            operators: chain.operators.iter().map(|operator| operator.local(query)).collect(),
+            sink: sink.local(query),
+            stages: vec![Stage::default(); chain.operators.len() + 2],
+        }
+    }
+
+    fn run(mut self, source: &dyn ChunkSource, chain: &Chain, query: &Arc<QueryContext>, stop: &AtomicBool) -> Outcome {
+        let started = Instant::now();
+        let mut local = source.local(query);
+        loop {
+            query.cancel.check()?;
+            if stop.load(Ordering::Relaxed) || chain.done.load(Ordering::Relaxed) {
+                break;
+            }
+            let Self { operators, sink, stages } = &mut self;
+            let (first, rest) = stages.split_first_mut().expect("the source's stage");
+            let more = local.next_morsel(&mut |chunk| {
+                query.cancel.check()?;
+                if chain.done.load(Ordering::Relaxed) || chunk.is_empty() {
+                    return Ok(());
+                }
+                first.rows += chunk.len() as u64;
+                first.chunks += 1;
+                push(operators, sink.as_mut(), rest, chunk)
+            })?;
+            if !more {
+                break;
+            }
+        }
+        for i in 0..self.operators.len() {
+            let Self { operators, sink, stages } = &mut self;
+            let (head, tail) = operators.split_at_mut(i + 1);
+            let (before, after) = stages.split_at_mut(i + 2);
+            let stage = &mut before[i + 1];
+            let started = Instant::now();
+            head[i].finish(&mut |chunk| {
+                stage.rows += chunk.len() as u64;
+                stage.chunks += 1;
+                push(tail, sink.as_mut(), after, chunk)
+            })?;
+            stage.nanos += started.elapsed().as_nanos() as u64;
+        }
+        self.stages[0].nanos = started.elapsed().as_nanos() as u64;
+        Ok((self.sink, self.stages))
+    }
+}
+
+/// Pushes a chunk through the remaining operators into the sink.
+fn push(
+    operators: &mut [Box<dyn LocalOperator>],
+    sink: &mut dyn LocalSink,
+    stages: &mut [Stage],
+    chunk: Chunk,
+) -> Result<()> {
+    if chunk.is_empty() {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let (stage, rest) = stages.split_first_mut().expect("a stage per operator and sink");
+    match operators.split_first_mut() {
+        None => {
+            stage.rows += chunk.len() as u64;
+            stage.chunks += 1;
+            sink.consume(chunk)?;
+        }
+        Some((operator, later)) => operator.process(chunk, &mut |chunk| {
+            stage.rows += chunk.len() as u64;
+            stage.chunks += 1;
+            push(later, sink, rest, chunk)
+        })?,
+    }
+    stage.nanos += started.elapsed().as_nanos() as u64;
+    Ok(())
+}

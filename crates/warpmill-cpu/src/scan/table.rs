@@ -1,0 +1,220 @@
+//! The table scan: morsels of one segment each, chunks of lazily decoded columns.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS};
+use warpmill_plan::{Field, Scan};
+
+use super::filter::{KeyPrune, ScanFilter};
+use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
+use crate::context::{QueryContext, Result, Worker};
+use crate::operator::Emit;
+use crate::source::{ChunkSource, LocalSource};
+
+/// Rows of a morsel.
+const MORSEL_ROWS: usize = 32 * crate::CHUNK_ROWS;
+
+/// A table as a source.
+pub struct TableSource {
+    table: Arc<TableSnapshot>,
+    name: String,
+    columns: Vec<usize>,
+    fields: Vec<Field>,
+    filters: Vec<ScanFilter>,
+    prune: Vec<KeyPrune>,
+    /// Segment and row range of each morsel.
+    morsels: Vec<(usize, usize, usize)>,
+    next: AtomicUsize,
+    skipped_segments: usize,
+    bytes_read: Arc<AtomicU64>,
+    rows_scanned: AtomicU64,
+}
+
+impl TableSource {
+    /// A scan of `scan` with the prunes of its finished hash builds.
+    pub fn new(scan: &Scan, prune: Vec<KeyPrune>) -> Result<Self> {
+        let filters = scan.filters.iter().map(ScanFilter::new).collect::<Result<Vec<_>>>()?;
+        let table = &scan.table;
+        let qualifies = |segment: usize| {
+            let stats = |column: usize| table.segment_stats(segment, scan.columns[column]);
+            !filters.iter().any(|filter| filter.excludes(|column| stats(column).clone()))
+                && !prune.iter().any(|key| key.excludes(stats(key.column)))
+        };
+        let kept: Vec<usize> = (0..table.num_segments()).filter(|&segment| qualifies(segment)).collect();
+        let morsels = kept
+            .iter()
+            .flat_map(|&segment| {
+                let rows = table.segment_rows(segment);
+                (0..rows).step_by(MORSEL_ROWS).map(move |start| (segment, start, MORSEL_ROWS.min(rows - start)))
+            })
+            .collect();
+        Ok(Self {
+            table: table.clone(),
+            name: scan.name.clone(),
+            columns: scan.columns.clone(),
+            fields: scan.fields.clone(),
+            filters,
+            prune,
+            morsels,
+            next: AtomicUsize::new(0),
+            skipped_segments: table.num_segments() - kept.len(),
+            bytes_read: Arc::default(),
+            rows_scanned: AtomicU64::new(0),
+        })
+    }
+}
+
+impl ChunkSource for TableSource {
+    fn name(&self) -> String {
+        format!("Scan {}", self.name)
+    }
+
+    fn parallelism(&self) -> usize {
+        self.morsels.len()
+    }
+
+    fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
+        Box::new(LocalScan { scan: self, worker: Worker::new(query), rows: Vec::new(), spare: Vec::new() })
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("rows_scanned", self.rows_scanned.load(Ordering::Relaxed)),
+            ("bytes_read", self.bytes_read.load(Ordering::Relaxed)),
+            ("segments_skipped", self.skipped_segments as u64),
+            ("rows_pruned_by_joins", self.prune.iter().map(KeyPrune::dropped).sum()),
+        ]
+    }
+}
+
+struct LocalScan<'a> {
+    scan: &'a TableSource,
+    worker: Worker,
+    rows: Vec<u32>,
+    spare: Vec<u32>,
+}
+
+impl LocalSource for LocalScan<'_> {
+    fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool> {
+        let scan = self.scan;
+        let morsel = scan.next.fetch_add(1, Ordering::Relaxed);
+        let Some(&(segment, start, len)) = scan.morsels.get(morsel) else { return Ok(false) };
+        let segments =
+            scan.columns.iter().map(|&column| scan.table.segment(segment, column)).collect::<Result<Vec<_>, _>>()?;
+        scan.rows_scanned.fetch_add(len as u64, Ordering::Relaxed);
+        let chunk_rows = self.worker.query.settings.chunk_rows;
+        let step = chunk_rows.max(VECTOR_ROWS);
+        for (i, offset) in (0..len).step_by(step).enumerate() {
+            let rows = step.min(len - offset);
+            if let Some(mut chunk) = self.chunk(&segments, start + offset, rows)? {
+                chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
+                emit_in_pieces(chunk, chunk_rows, emit)?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Chunks are decoded in whole vectors; a smaller `chunk_rows` (tests) cuts them afterwards.
+fn emit_in_pieces(chunk: Chunk, chunk_rows: usize, emit: Emit<'_>) -> Result<()> {
+    if chunk.len() <= chunk_rows {
+        return emit(chunk);
+    }
+    let rows: Vec<u32> = (0..chunk.len() as u32).collect();
+    for (i, piece) in rows.chunks(chunk_rows).enumerate() {
+        let mut part = chunk.selected(piece);
+        part.sequence = chunk.sequence | i as u64;
+        emit(part)?;
+    }
+    Ok(())
+}
+
+impl LocalScan<'_> {
+    /// The qualifying rows of `start .. start + len`, or `None` if there are none.
+    fn chunk(&mut self, segments: &[Arc<Segment>], start: usize, len: usize) -> Result<Option<Chunk>> {
+        let scan = self.scan;
+        if scan.columns.is_empty() {
+            return Ok(Some(Chunk::without_columns(len)));
+        }
+        let all = !self.select_encoded(segments, start, len);
+        if !all && self.rows.is_empty() {
+            return Ok(None);
+        }
+        let columns = segments
+            .iter()
+            .zip(&scan.fields)
+            .map(|(segment, field)| {
+                let lazy = LazyColumn::new(segment.clone(), start, len, field.ty.phys, scan.bytes_read.clone());
+                Column { values: Values::Lazy(Arc::new(lazy)), group: 0 }
+            })
+            .collect();
+        let mut chunk = Chunk::from_parts(len, columns, vec![Selection::Range { start: 0 }]);
+        if !all {
+            chunk.select(&self.rows);
+        }
+        for filter in scan.filters.iter().filter(|filter| filter.encoded_column().is_none()) {
+            if let Some(rows) = filter.expr.select(&chunk, &mut self.worker)? {
+                if rows.is_empty() {
+                    return Ok(None);
+                }
+                chunk.select(&rows);
+            }
+        }
+        self.prune_keys(chunk)
+    }
+
+    /// Evaluates the filters that run on encoded values into `self.rows`; false when there are none (all rows qualify).
+    fn select_encoded(&mut self, segments: &[Arc<Segment>], start: usize, len: usize) -> bool {
+        let mut any = false;
+        for filter in &self.scan.filters {
+            let Some(column) = filter.encoded_column() else { continue };
+            if any && self.rows.is_empty() {
+                break;
+            }
+            let segment = &segments[column];
+            let target = if any { &mut self.spare } else { &mut self.rows };
+            target.clear();
+            filter.select_encoded(segment, start, len, target);
+            let stats = segment.stats();
+            self.scan.bytes_read.fetch_add(stats.stored_bytes * len as u64 / stats.rows.max(1), Ordering::Relaxed);
+            if any {
+                intersect(&mut self.rows, &self.spare);
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn prune_keys(&mut self, mut chunk: Chunk) -> Result<Option<Chunk>> {
+        for key in &self.scan.prune {
+            let Some(filter) = key.filter.as_ref().filter(|_| key.pays()) else { continue };
+            self.spare.clear();
+            KeyPrune::select(filter, chunk.dense(key.column), &mut self.spare);
+            key.note(chunk.len(), self.spare.len());
+            if self.spare.is_empty() {
+                return Ok(None);
+            }
+            if self.spare.len() < chunk.len() {
+                chunk.select(&self.spare);
+            }
+        }
+        Ok(Some(chunk))
+    }
+}
+
+/// Keeps the elements of ascending `rows` that are in ascending `other`: rows are below 2^16 and both lists are dense
+/// enough that a bitmap beats a merge.
+fn intersect(rows: &mut Vec<u32>, other: &[u32]) {
+    let mut bits = [0u64; crate::CHUNK_ROWS / 64];
+    for &row in other {
+        bits[row as usize / 64] |= 1 << (row % 64);
+    }
+    let mut kept = 0;
+    for i in 0..rows.len() {
+        let row = rows[i];
+        rows[kept] = row;
+        kept += (bits[row as usize / 64] >> (row % 64) & 1) as usize;
+    }
+    rows.truncate(kept);
+}

@@ -1,0 +1,216 @@
+//! Sorts rows, or finds the first of them.
+//!
+//! Rows are compared by normalized prefixes (`normalize`) and, where those are equal but incomplete, by value. The order of
+//! rows with equal keys is the source's, so that a result does not depend on the number of workers. With a small `fetch`
+//! each worker keeps little more than the rows that may be in the result, and rejects others by prefix before their other
+//! columns are decoded.
+
+mod normalize;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use warpmill_plan::{Field, SortKey};
+
+use crate::aggregate::operand::Operand;
+use crate::chunk::Chunk;
+use crate::collect::downcast;
+use crate::context::{QueryContext, Result, Worker};
+use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use normalize::{Direction, Normalizer, Prefix};
+use run::{Origins, SortBatch};
+
+/// Rows of an output batch.
+const OUTPUT_ROWS: usize = 1 << 16;
+/// Up to this many rows, workers keep only what may be in the result.
+const MOST_TOP: usize = 1 << 16;
+/// A worker's rows are cut down to the limit when there are this many times as many.
+const TOP_SLACK: usize = 4;
+/// But not below this many.
+const TOP_ROWS: usize = 1 << 13;
+
+/// The sink of [`warpmill_plan::Sink::Sort`].
+pub struct SortSink {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    keys: Vec<Operand>,
+    normalizer: Normalizer,
+    /// Of the keys that prefixes leave open.
+    open: Vec<Direction>,
+    skip: usize,
+    /// `skip + fetch`; `usize::MAX`: all rows.
+    limit: usize,
+    columns: usize,
+}
+
+impl SortSink {
+    /// A sink that orders rows of `fields` by `keys`, drops `skip` and keeps `fetch` of the rest (`None`: all).
+    pub fn new(keys: &[SortKey], skip: u64, fetch: Option<u64>, fields: &[Field]) -> Result<Self> {
+        let normalizer = Normalizer::new(keys);
+        let direction = |key: &SortKey| Direction { descending: key.descending, nulls_first: key.nulls_first };
+        let limit = fetch.and_then(|fetch| usize::try_from(skip.saturating_add(fetch)).ok()).unwrap_or(usize::MAX);
+        let shared = Shared {
+            keys: keys.iter().map(|key| Operand::new(&key.expr)).collect::<Result<_>>()?,
+            open: keys[normalizer.open..].iter().map(direction).collect(),
+            normalizer,
+            skip: usize::try_from(skip).unwrap_or(usize::MAX),
+            limit,
+            columns: fields.len(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    fn finish_as<P: Prefix>(
+        &self,
+        locals: Vec<Box<dyn LocalSink>>,
+        query: &Arc<QueryContext>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<SinkOutput> {
+        let mut locals: Vec<LocalSort<P>> = locals.into_iter().map(downcast::<LocalSort<P>>).collect();
+        let mut batches: Vec<SortBatch<P>> = vec![];
+        for (worker, local) in locals.iter_mut().enumerate() {
+            batches.extend(std::mem::take(&mut local.batches).into_iter().map(|batch| SortBatch { worker, ..batch }));
+        }
+        let rows: usize = batches.iter().map(SortBatch::rows).sum();
+        let shared = &self.shared;
+        let entry = size_of::<run::Entry<P>>();
+        query.reserve("Sort", rows * entry)?;
+        let sorted = pool.install(|| run::sorted(&batches, &shared.open, shared.limit));
+        let wanted = &sorted[shared.skip.min(sorted.len())..];
+        if wanted.is_empty() {
+            query.release(rows * entry);
+            return Ok(SinkOutput::Rows(Arc::default()));
+        }
+        let source: usize = batches.iter().flat_map(|b| &b.columns).map(|column| column.bytes()).sum();
+        query.reserve("Sort", (source as u128 * wanted.len() as u128 / rows as u128) as usize)?;
+        let columns = run::by_column(batches.iter().map(|b| b.columns.as_slice()), shared.columns);
+        let output = pool.install(|| {
+            let parts = wanted.par_chunks(OUTPUT_ROWS);
+            parts.map(|entries| (run::gather(&columns, entries), entries.len())).collect()
+        });
+        query.release(rows * entry);
+        Ok(SinkOutput::Rows(Arc::new(RowSet { batches: output })))
+    }
+}
+
+impl Sink for SortSink {
+    fn name(&self) -> String {
+        if self.shared.limit <= MOST_TOP { format!("Sort (top {})", self.shared.limit) } else { "Sort".into() }
+    }
+
+    fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
+        if self.shared.normalizer.is_narrow() {
+            Box::new(LocalSort::<u64>::new(&self.shared, query))
+        } else {
+            Box::new(LocalSort::<u128>::new(&self.shared, query))
+        }
+    }
+
+    fn finish(
+        &self,
+        locals: Vec<Box<dyn LocalSink>>,
+        query: &Arc<QueryContext>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<SinkOutput> {
+        if self.shared.normalizer.is_narrow() {
+            self.finish_as::<u64>(locals, query, pool)
+        } else {
+            self.finish_as::<u128>(locals, query, pool)
+        }
+    }
+}
+
+struct LocalSort<P> {
+    shared: Arc<Shared>,
+    worker: Worker,
+    batches: Vec<SortBatch<P>>,
+    /// Rows in `batches`.
+    rows: usize,
+    /// Chunks seen.
+    chunks: u64,
+    /// Rows with a greater prefix are not in the result.
+    threshold: Option<P>,
+    reserved: usize,
+}
+
+impl<P: Prefix> LocalSort<P> {
+    fn new(shared: &Arc<Shared>, query: &Arc<QueryContext>) -> Self {
+        let worker = Worker::new(query);
+        Self { shared: shared.clone(), worker, batches: vec![], rows: 0, chunks: 0, threshold: None, reserved: 0 }
+    }
+
+    /// Drops the rows that cannot be in the result.
+    fn cut(&mut self) {
+        let limit = self.shared.limit;
+        let batches = std::mem::take(&mut self.batches);
+        let entries = run::sorted(&batches, &self.shared.open, limit);
+        self.threshold = entries.last().map(|entry| entry.0);
+        self.rows = entries.len();
+        let kept = run::compact(batches, &entries);
+        self.worker.query.release(self.reserved);
+        self.reserved = 0;
+        self.batches.push(kept);
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.worker.query.reserve("Sort", bytes)?;
+        self.reserved += bytes;
+        Ok(())
+    }
+}
+
+impl<P> Drop for LocalSort<P> {
+    fn drop(&mut self) {
+        self.worker.query.release(self.reserved);
+    }
+}
+
+impl<P: Prefix> LocalSink for LocalSort<P> {
+    fn consume(&mut self, mut chunk: Chunk) -> Result<()> {
+        let shared = self.shared.clone();
+        if shared.limit == 0 {
+            return Ok(());
+        }
+        let eval = |operand: &Operand| operand.eval(&chunk, &mut self.worker);
+        let mut keys = shared.keys.iter().map(eval).collect::<Result<Vec<_>>>()?;
+        let mut prefixes: Vec<P> = shared.normalizer.encode(&keys, chunk.len());
+        if let Some(threshold) = self.threshold {
+            let rows: Vec<u32> = (0..chunk.len() as u32).filter(|&row| prefixes[row as usize] <= threshold).collect();
+            if rows.is_empty() {
+                return Ok(());
+            }
+            if rows.len() < chunk.len() {
+                prefixes = rows.iter().map(|&row| prefixes[row as usize]).collect();
+                keys = keys.iter().map(|key| Arc::new(key.gather(&rows))).collect();
+                chunk.select(&rows);
+            }
+        }
+        let batch = SortBatch {
+            prefixes,
+            open_keys: keys.split_off(shared.normalizer.open),
+            columns: chunk.to_dense(),
+            origins: Origins::Chunk((chunk.sequence, self.chunks << 32)),
+            worker: 0,
+        };
+        self.chunks += 1;
+        self.rows += batch.rows();
+        self.reserve(batch.bytes())?;
+        self.batches.push(batch);
+        if shared.limit <= MOST_TOP && self.rows >= (shared.limit * TOP_SLACK).max(TOP_ROWS) {
+            self.cut();
+            let bytes = self.batches.iter().map(SortBatch::bytes).sum();
+            self.reserve(bytes)?;
+        }
+        Ok(())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}

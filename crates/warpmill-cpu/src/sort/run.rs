@@ -1,0 +1,157 @@
+//! Sorting: references to rows by their normalized prefixes, and the rows they refer to.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use warpmill_format::Bitmap;
+
+use super::normalize::{Direction, Prefix};
+use crate::vector::{Data, Vector};
+
+/// Where a row came from, for a stable order: the chunk's sequence, then the worker's count of chunks and rows.
+pub(super) type Origin = (u64, u64);
+
+/// Fewer rows are sorted by the calling thread.
+const SERIAL_ROWS: usize = 1 << 16;
+
+/// Rows to be sorted.
+pub(super) struct SortBatch<P> {
+    pub prefixes: Vec<P>,
+    /// The keys from the first that prefixes leave open.
+    pub open_keys: Vec<Arc<Vector>>,
+    pub columns: Vec<Arc<Vector>>,
+    pub origins: Origins,
+    /// Index of the worker: chunks of different pipelines may have one sequence.
+    pub worker: usize,
+}
+
+/// Origins of a batch's rows.
+pub(super) enum Origins {
+    /// Row `i` of one chunk.
+    Chunk(Origin),
+    /// Of each row.
+    Rows(Vec<Origin>),
+}
+
+impl<P> SortBatch<P> {
+    pub fn rows(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    pub fn origin(&self, row: usize) -> Origin {
+        match &self.origins {
+            Origins::Chunk((sequence, position)) => (*sequence, position + row as u64),
+            Origins::Rows(rows) => rows[row],
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        let vectors: usize = self.columns.iter().chain(&self.open_keys).map(|column| column.bytes()).sum();
+        vectors + self.rows() * (size_of::<P>() + size_of::<Origin>())
+    }
+}
+
+/// A row: its prefix, and its batch and row in one word.
+pub(super) type Entry<P> = (P, u64);
+
+fn at(place: u64) -> (usize, usize) {
+    ((place >> 32) as usize, place as u32 as usize)
+}
+
+/// The first `limit` rows of `batches`, in order; rows with equal keys keep their origins' order.
+pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], limit: usize) -> Vec<Entry<P>> {
+    let mut entries: Vec<Entry<P>> = Vec::with_capacity(batches.iter().map(SortBatch::rows).sum());
+    for (batch, rows) in batches.iter().enumerate() {
+        entries.extend(rows.prefixes.iter().enumerate().map(|(row, &p)| (p, (batch as u64) << 32 | row as u64)));
+    }
+    let order = |a: &Entry<P>, b: &Entry<P>| {
+        a.0.cmp(&b.0).then_with(|| {
+            let ((i, row_i), (j, row_j)) = (at(a.1), at(b.1));
+            let (x, y) = (&batches[i], &batches[j]);
+            let mut keys = open.iter().zip(x.open_keys.iter().zip(&y.open_keys));
+            let open = keys.find_map(|(key, (a, b))| {
+                Some(key.compare(a, row_i, b, row_j)).filter(|order| *order != Ordering::Equal)
+            });
+            open.unwrap_or_else(|| {
+                let ((sequence, position), (other, other_position)) = (x.origin(row_i), y.origin(row_j));
+                (sequence, x.worker, position).cmp(&(other, y.worker, other_position))
+            })
+        })
+    };
+    if limit == 0 {
+        return vec![];
+    }
+    if limit < entries.len() {
+        entries.select_nth_unstable_by(limit - 1, order);
+        entries.truncate(limit);
+    }
+    if entries.len() <= SERIAL_ROWS {
+        entries.sort_unstable_by(order);
+    } else {
+        entries.par_sort_unstable_by(order);
+    }
+    entries
+}
+
+/// Column by column, the rows of `entries`.
+pub(super) fn gather<P: Sync>(columns: &[Vec<&Vector>], entries: &[Entry<P>]) -> Vec<Arc<Vector>> {
+    columns.iter().map(|sources| Arc::new(gather_column(sources, entries))).collect()
+}
+
+fn gather_column<P: Sync>(sources: &[&Vector], entries: &[Entry<P>]) -> Vector {
+    macro_rules! pick {
+        ($($variant:ident),*) => {
+            match &sources[0].data {
+                $(Data::$variant(_) => {
+                    let slices: Vec<_> = sources
+                        .iter()
+                        .map(|source| match &source.data {
+                            Data::$variant(values) => values.as_slice(),
+                            other => unreachable!("{:?} in a column of another type", other.phys()),
+                        })
+                        .collect();
+                    Data::$variant(entries.iter().map(|(_, place)| {
+                        let (batch, row) = at(*place);
+                        slices[batch][row]
+                    }).collect())
+                })*
+            }
+        };
+    }
+    let data = pick!(Bool, I32, I64, I128, F32, F64, Str, Code);
+    let validity = sources.iter().any(|source| source.validity.is_some()).then(|| {
+        Bitmap::from_fn(entries.len(), |i| {
+            let (batch, row) = at(entries[i].1);
+            sources[batch].is_valid(row)
+        })
+    });
+    Vector::with_validity(data, validity)
+}
+
+/// The columns of batches, column by column.
+pub(super) fn by_column<'a>(batches: impl Iterator<Item = &'a [Arc<Vector>]>, columns: usize) -> Vec<Vec<&'a Vector>> {
+    let mut out: Vec<Vec<&Vector>> = vec![vec![]; columns];
+    for batch in batches {
+        out.iter_mut().zip(batch).for_each(|(column, vector)| column.push(vector));
+    }
+    out
+}
+
+/// Only the rows of `entries`, as one batch.
+pub(super) fn compact<P: Prefix>(batches: Vec<SortBatch<P>>, entries: &[Entry<P>]) -> SortBatch<P> {
+    let first = &batches[0];
+    let columns = by_column(batches.iter().map(|b| b.columns.as_slice()), first.columns.len());
+    let open_keys = by_column(batches.iter().map(|b| b.open_keys.as_slice()), first.open_keys.len());
+    let origins = entries.iter().map(|(_, place)| {
+        let (batch, row) = at(*place);
+        batches[batch].origin(row)
+    });
+    SortBatch {
+        prefixes: entries.iter().map(|entry| entry.0).collect(),
+        origins: Origins::Rows(origins.collect()),
+        columns: gather(&columns, entries),
+        open_keys: gather(&open_keys, entries),
+        worker: first.worker,
+    }
+}

@@ -1,0 +1,117 @@
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use warpmill_plan::{Expr, Field, SortKey};
+
+use super::SortSink;
+use crate::aggregate::tests::{V, order, row, table, types, vector};
+use crate::chunk::Chunk;
+use crate::context::{QueryContext, Settings};
+use crate::operator::{Sink, SinkOutput};
+
+fn key(column: usize, descending: bool, nulls_first: bool) -> SortKey {
+    SortKey { expr: Expr::column(column, types()[column].clone()), descending, nulls_first }
+}
+
+/// What the sink gives for `rows` in chunks dealt to `workers`, with the row's number as last column.
+fn run(rows: &[Vec<V>], keys: &[SortKey], skip: u64, fetch: Option<u64>, chunk_rows: usize, workers: usize) -> Vec<V> {
+    let mut types = types();
+    types.push(types[2].clone());
+    let fields: Vec<Field> = types.iter().map(|ty| Field { name: String::new(), ty: ty.clone() }).collect();
+    let sink = SortSink::new(keys, skip, fetch, &fields).unwrap();
+    let query = Arc::new(QueryContext::new(Settings::default(), Default::default()));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let mut locals: Vec<_> = (0..workers).map(|_| sink.local(&query)).collect();
+    for (i, rows) in rows.chunks(chunk_rows).enumerate() {
+        let mut columns: Vec<_> =
+            (0..9).map(|c| vector(&types[c], &rows.iter().map(|row| row[c].clone()).collect::<Vec<_>>())).collect();
+        let numbers: Vec<V> = (0..rows.len()).map(|row| V::Int((i * chunk_rows + row) as i128)).collect();
+        columns.push(vector(&types[9], &numbers));
+        let mut chunk = Chunk::from_vectors(columns);
+        chunk.sequence = i as u64;
+        locals[(i * 7 / 3) % workers].consume(chunk).unwrap();
+    }
+    let SinkOutput::Rows(sorted) = sink.finish(locals, &query, &pool).unwrap() else { unreachable!() };
+    let sorted = table(&sorted);
+    for row in &sorted {
+        let V::Int(number) = row[9] else { unreachable!() };
+        assert_eq!(format!("{:?}", &row[..9]), format!("{:?}", held(&rows[number as usize])));
+    }
+    sorted.into_iter().map(|mut row| row.pop().unwrap()).collect()
+}
+
+/// The row as its columns hold it: floats of single precision.
+fn held(row: &[V]) -> Vec<V> {
+    let types = types();
+    let columns: Vec<_> = row.iter().zip(&types).map(|(v, ty)| vector(ty, std::slice::from_ref(v))).collect();
+    columns.iter().map(|column| crate::aggregate::tests::value(column, 0)).collect()
+}
+
+fn expected(rows: &[Vec<V>], keys: &[SortKey], skip: u64, fetch: Option<u64>) -> Vec<V> {
+    let mut numbers: Vec<usize> = (0..rows.len()).collect();
+    numbers.sort_by(|&i, &j| {
+        let orders = keys.iter().map(|key| {
+            let warpmill_plan::ExprKind::Column(c) = key.expr.kind else { unreachable!() };
+            match (&rows[i][c], &rows[j][c]) {
+                (V::Null, V::Null) => Ordering::Equal,
+                (V::Null, _) if key.nulls_first => Ordering::Less,
+                (_, V::Null) if !key.nulls_first => Ordering::Less,
+                (V::Null, _) | (_, V::Null) => Ordering::Greater,
+                (a, b) if key.descending => order(b, a),
+                (a, b) => order(a, b),
+            }
+        });
+        orders.fold(Ordering::Equal, Ordering::then)
+    });
+    let kept = numbers.into_iter().skip(skip as usize).take(fetch.map_or(usize::MAX, |fetch| fetch as usize));
+    kept.map(|number| V::Int(number as i128)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn agrees_with_a_stable_sort(
+        rows in prop::collection::vec(row(), 0..80),
+        keys in prop::collection::vec((0usize..9, any::<bool>(), any::<bool>()), 0..5),
+        skip in 0u64..10,
+        fetch in prop::option::of(0u64..20),
+        chunk_rows in 1usize..20,
+        workers in 1usize..4,
+    ) {
+        let keys: Vec<SortKey> = keys.into_iter().map(|(c, descending, first)| key(c, descending, first)).collect();
+        prop_assert_eq!(
+            run(&rows, &keys, skip, fetch, chunk_rows, workers),
+            expected(&rows, &keys, skip, fetch)
+        );
+    }
+}
+
+#[test]
+fn top_rows_are_cut_and_filtered_by_threshold() {
+    let number = |i: usize, m: usize| V::Int((i * 7919 % m) as i128 % 5);
+    let rows: Vec<Vec<V>> = (0..40_000)
+        .map(|i| {
+            let text = V::Text(["", "a", "abcd", "abcdefghijklmnopqrstuvwxyz"][i % 4]);
+            vec![
+                number(i, 31),
+                number(i, 40_009),
+                number(i, 7),
+                V::Float(1.0),
+                V::Null,
+                V::Int(1),
+                text,
+                V::Int(0),
+                V::Null,
+            ]
+        })
+        .collect();
+    for keys in
+        [vec![key(1, true, true), key(0, false, false)], vec![key(6, true, false), key(1, false, false)], vec![]]
+    {
+        for (skip, fetch) in [(0, 10), (3, 100), (39_990, 100), (0, 0)] {
+            let expected = expected(&rows, &keys, skip, Some(fetch));
+            assert_eq!(run(&rows, &keys, skip, Some(fetch), 512, 3), expected);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The rows of a hash build, selected by whether they matched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use warpmill_plan::{BuildRows, Field, Phys};
+
+use super::{ChunkSource, LocalSource};
+use crate::context::{QueryContext, Result};
+use crate::join::HashTable;
+use crate::operator::Emit;
+
+/// Build rows of a morsel.
+const MORSEL_ROWS: usize = 32 * crate::CHUNK_ROWS;
+
+/// A finished hash build as a source, after all its probes.
+pub struct BuildSource {
+    table: Arc<HashTable>,
+    which: BuildRows,
+    nulls: Vec<Phys>,
+    next: AtomicUsize,
+}
+
+impl BuildSource {
+    /// The rows `which` of `table`; `fields` are its payload, the all-NULL columns that follow, and the mark.
+    pub fn new(table: Arc<HashTable>, which: BuildRows, fields: &[Field]) -> Self {
+        let mark = usize::from(which == BuildRows::Marked);
+        let nulls = fields[table.payload().len()..fields.len() - mark].iter().map(|field| field.ty.phys).collect();
+        Self { table, which, nulls, next: AtomicUsize::new(0) }
+    }
+}
+
+impl ChunkSource for BuildSource {
+    fn name(&self) -> String {
+        format!("{:?} rows of a build", self.which)
+    }
+
+    fn parallelism(&self) -> usize {
+        self.table.rows().div_ceil(MORSEL_ROWS)
+    }
+
+    fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
+        Box::new(LocalBuild { source: self, chunk_rows: query.settings.chunk_rows })
+    }
+}
+
+struct LocalBuild<'a> {
+    source: &'a BuildSource,
+    chunk_rows: usize,
+}
+
+impl LocalSource for LocalBuild<'_> {
+    fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool> {
+        let BuildSource { table, which, nulls, next } = self.source;
+        let start = next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
+        if start >= table.rows() {
+            return Ok(false);
+        }
+        table.build_rows(*which, nulls, start..start + MORSEL_ROWS, self.chunk_rows).into_iter().try_for_each(emit)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,34 @@
+//! Where a pipeline's chunks come from, other than tables (see [`crate::scan`]).
+
+mod build;
+mod input;
+mod rows;
+
+use std::sync::Arc;
+
+use crate::context::{QueryContext, Result};
+use crate::operator::Emit;
+
+pub use build::BuildSource;
+pub use input::{InputSource, InputStream};
+pub use rows::{RowsSource, values};
+
+/// A source, shared by all workers of a pipeline.
+pub trait ChunkSource: Send + Sync {
+    /// As EXPLAIN ANALYZE shows it.
+    fn name(&self) -> String;
+    /// How many workers can be of use.
+    fn parallelism(&self) -> usize;
+    /// The state of one worker.
+    fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a>;
+    /// What EXPLAIN ANALYZE shows beside rows and time: name and count.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![]
+    }
+}
+
+/// One worker's instance of a source.
+pub trait LocalSource {
+    /// Claims the next unit of work (a morsel) and emits its chunks; `false` when none is left.
+    fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool>;
+}

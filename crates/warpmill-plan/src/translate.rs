@@ -1,1 +1,0 @@
-//! DataFusion physical plans into programs.

@@ -1,0 +1,168 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import warpmill
+from warpmill.cli import app
+from warpmill.cli.statements import complete, split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+
+def run(*arguments: object, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": [3, 1, 2], "s": ["x", "y", None]}), path)
+    return path
+
+
+def test_sql_prints_a_table() -> None:
+    done = run("sql", "SELECT 1 AS one")
+    assert done.exit_code == 0, done.output
+    assert "one" in done.output
+    assert "1 row" in done.output
+
+
+def test_sql_formats(source: Path, tmp_path: Path) -> None:
+    query = f"SELECT a, s FROM '{source}' ORDER BY a"
+    assert run("sql", query, "--format", "csv").output == "a,s\n1,y\n2,\n3,x\n"
+    lines = run("sql", query, "--format", "json").output.splitlines()
+    assert [json.loads(line) for line in lines] == [{"a": 1, "s": "y"}, {"a": 2}, {"a": 3, "s": "x"}]
+    out = tmp_path / "out.parquet"
+    assert run("sql", query, "--format", "parquet", "--output", out).exit_code == 0
+    assert pq.read_table(out)["a"].to_pylist() == [1, 2, 3]
+
+
+def test_sql_takes_named_files_and_several_statements(source: Path) -> None:
+    done = run("sql", "CREATE TABLE u AS SELECT a FROM t; SELECT sum(a) FROM u;", "--table", f"t={source}", "-f", "csv")
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == "6"
+
+
+def test_sql_reads_stdin() -> None:
+    assert run("sql", "-", "--format", "csv", stdin="SELECT 5 AS five;\n").output == "five\n5\n"
+
+
+def test_errors_go_to_stderr_without_a_traceback(tmp_path: Path) -> None:
+    for arguments in (
+        ["sql", "SELEC"],
+        ["sql", "SELECT * FROM nowhere"],
+        ["import", str(tmp_path / "missing.parquet"), str(tmp_path / "db" / "t")],
+        ["inspect", "t", "--database", str(tmp_path / "none")],
+        ["generate", "tpcds", "--sf", "1", "--out", str(tmp_path / "db")],
+        ["generate", "ssb", "--sf", "-1", "--out", str(tmp_path / "db")],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "warpmill", *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1, (arguments, done)
+        assert done.stderr.strip().splitlines()[-1].startswith("error: "), done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_usage_errors_exit_with_2() -> None:
+    assert run("sql", "SELECT 1", "--format", "xml").exit_code == 2
+    assert run("sql", "SELECT 1", "--table", "noequals").exit_code == 2
+    assert run("bench", "tpch", "--queries", "99").exit_code == 2
+    assert run("bench", "tpch", "--against", "oracle").exit_code == 2
+
+
+def test_import_and_inspect(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "db" / "t"
+    done = run("import", source, target, "--sort-by", "a", "--json")
+    assert done.exit_code == 0, done.output
+    (table,) = json.loads(done.output)["tables"]
+    assert (table["name"], table["rows"]) == ("t", 3)
+    assert run("sql", "SELECT a FROM t", "--database", target.parent, "-f", "csv").output == "a\n1\n2\n3\n"
+    again = run("import", source, target)
+    assert again.exit_code == 1
+    assert run("import", source, target, "--replace").exit_code == 0
+    columns = json.loads(run("inspect", target, "--json").output)["columns"]
+    assert [column["name"] for column in columns] == ["a", "s"]
+    assert "encodings" in run("inspect", "t", "--database", target.parent).output
+
+
+def test_generate(tmp_path: Path) -> None:
+    done = run("generate", "ssb", "--sf", "0.001", "--out", tmp_path / "ssb", "--json")
+    assert done.exit_code == 0, done.output
+    rows = {table["name"]: table["rows"] for table in json.loads(done.output)["tables"]}
+    assert rows["date"] == 2556
+    assert set(rows) == {"date", "supplier", "customer", "part", "lineorder"}
+    assert run("generate", "tpch", "--sf", "0.001", "--out", tmp_path / "tpch", "--parquet").exit_code == 0
+    assert pq.read_metadata(tmp_path / "tpch" / "nation.parquet").num_rows == 25
+
+
+def test_doctor() -> None:
+    done = run("doctor", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["machine"]["cores"] >= 1
+    assert found["software"]["warpmill"] == warpmill.__version__
+    assert "cores" in run("doctor").output
+
+
+def test_shell_reads_a_pipe(source: Path) -> None:
+    text = ".timer on\nSELECT sum(a)\nFROM t;\n.tables\n.schema t\n.mode csv\nSELECT 'a;b' AS x;\n"
+    text += ".nonsense\n.help\n.quit\n"
+    done = run("shell", "--table", f"t={source}", stdin=text)
+    assert done.exit_code == 0, done.output
+    for part in ("6", " ms", "t  [", "    a Int64", "x\na;b", "'.nonsense' is no command", ".schema"):
+        assert part in done.output, (part, done.output)
+
+
+def test_shell_goes_on_after_an_error() -> None:
+    done = run("shell", stdin="SELEC;\nSELECT 42 AS answer;\n")
+    assert "42" in done.output
+    assert done.exit_code == 1
+
+
+def test_statements_are_split_outside_strings_and_comments() -> None:
+    assert split("a; b 'x;y' ; -- c;\n d \"e;f\" /* ; */;; ;") == ["a", "b 'x;y'", '-- c;\n d "e;f" /* ; */']
+    assert split(" -- nothing;\n") == []
+    assert complete("select 1;")
+    assert complete("select 1; -- done")
+    assert not complete("select 1")
+    assert not complete("select 'a;")
+    assert not complete("select 1; select 2")
+
+
+def test_every_command_explains_itself() -> None:
+    for command in ("sql", "shell", "import", "generate", "inspect", "doctor", "bench"):
+        done = run(command, "--help")
+        assert done.exit_code == 0
+        assert "Usage" in done.output
+
+
+@pytest.mark.parametrize("suite", ["tpch", "ssb"])
+def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    program = [sys.executable, "-m", "warpmill", "bench", suite, "--sf", "0.01", "--runs", "2", "--threads", "2"]
+    options = ["--verify", "--against", "duckdb", "--json", str(report), "--data", str(tmp_path / "data")]
+    done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(report.read_text())
+    assert {"suite", "sf", "threads", "device", "machine", "totals_ms", "results"} == set(found)
+    ours = [row for row in found["results"] if row["engine"] == "warpmill"]
+    assert len(ours) == (22 if suite == "tpch" else 13)
+    for row in ours:
+        assert row["verified"] is True
+        assert len(row["runs_ms"]) == 2
+    assert sum(row["fallbacks"] for row in ours) == 0
+    assert set(found["totals_ms"]) == {"warpmill", "duckdb"}
