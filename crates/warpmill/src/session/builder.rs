@@ -4,12 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::common::Result as DataFusionResult;
+use datafusion::common::tree_node::Transformed;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::{Inner, Session};
 use crate::catalog::Catalog;
-use crate::join_order::JoinOrder;
+use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
 
@@ -102,11 +106,35 @@ fn config() -> SessionConfig {
     config
 }
 
-/// DataFusion's rules, and the order of joins once filters are where they belong: while regions of inner joins are still
-/// whole, not yet cut by the projections that remove unused columns.
-fn optimizer_rules() -> Vec<Arc<dyn datafusion::optimizer::OptimizerRule + Send + Sync>> {
-    let mut rules = datafusion::optimizer::Optimizer::new().rules;
-    let after = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |i| i + 1);
-    rules.insert(after, Arc::new(JoinOrder));
-    rules
+/// DataFusion's rules, and the order of joins, which the setting `warpmill.join_order` turns off.
+fn optimizer_rules() -> Vec<SharedRule> {
+    let rules = with_join_order(Optimizer::new().rules, Arc::new(ProviderStatistics));
+    let switched = |rule: SharedRule| match rule.name() {
+        "join_order" => Arc::new(IfJoinOrder(rule)) as SharedRule,
+        _ => rule,
+    };
+    rules.into_iter().map(switched).collect()
+}
+
+type SharedRule = Arc<dyn OptimizerRule + Send + Sync>;
+
+/// A rule that is skipped while `warpmill.join_order` is off.
+#[derive(Debug)]
+struct IfJoinOrder(SharedRule);
+
+impl OptimizerRule for IfJoinOrder {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> DataFusionResult<Transformed<LogicalPlan>> {
+        match WarpmillOptions::of(&config.options()).join_order {
+            true => self.0.rewrite(plan, config),
+            false => Ok(Transformed::no(plan)),
+        }
+    }
 }

@@ -12,7 +12,6 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use super::query::logical_plan;
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::join_order;
 use crate::offload::WarpmillExec;
 use crate::plan_cache::Prepared;
 use crate::Result;
@@ -64,10 +63,6 @@ impl Session {
         if verbose {
             let optimized = state.optimize(plan)?;
             parts.push(("logical plan".to_string(), optimized.display_indent().to_string()));
-            let estimates = join_order::explain(&optimized);
-            if !estimates.is_empty() {
-                parts.push(("join order".to_string(), estimates));
-            }
         }
         let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
         parts.extend(plan_parts(&prepared, verbose));
