@@ -1,15 +1,80 @@
-//! Statistics.
-use datafusion::common::TableReference;
+//! What the rule needs to know about base tables, and where it comes from.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics, TableReference};
+use datafusion::datasource::DefaultTableSource;
 use datafusion::logical_expr::TableSource;
-/// Column.
-pub struct ColumnStats;
-/// Rows.
-pub struct TableStats {
-    /// Rows.
-    pub rows: f64,
+
+/// What is known about one column of a base table; `None` is unknown.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ColumnStats {
+    /// Number of distinct values, NULL not counted.
+    pub distinct: Option<f64>,
+    /// Smallest value.
+    pub min: Option<ScalarValue>,
+    /// Largest value.
+    pub max: Option<ScalarValue>,
+    /// Number of NULLs.
+    pub nulls: Option<f64>,
 }
-/// Statistics of tables.
-pub trait TableStatistics: std::fmt::Debug + Send + Sync {
-    /// The statistics of a table.
+
+/// What is known about a base table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableStats {
+    /// Number of rows.
+    pub rows: f64,
+    /// One entry per column of the table's schema, in its order; missing entries are unknown columns.
+    pub columns: Vec<ColumnStats>,
+}
+
+impl TableStats {
+    /// Takes over DataFusion's statistics; `None` when they do not say how many rows there are.
+    pub fn from_statistics(statistics: &Statistics) -> Option<Self> {
+        let rows = *statistics.num_rows.get_value()? as f64;
+        Some(Self { rows, columns: statistics.column_statistics.iter().map(ColumnStats::from).collect() })
+    }
+}
+
+impl From<&ColumnStatistics> for ColumnStats {
+    fn from(column: &ColumnStatistics) -> Self {
+        let value =
+            |v: &Precision<ScalarValue>| v.get_value().filter(|v| !v.is_null()).cloned();
+        Self {
+            distinct: column.distinct_count.get_value().map(|n| *n as f64),
+            min: value(&column.min_value),
+            max: value(&column.max_value),
+            nulls: column.null_count.get_value().map(|n| *n as f64),
+        }
+    }
+}
+
+/// Where the rule reads table statistics. Called during planning, several times a query: it must be cheap.
+pub trait TableStatistics: Debug + Send + Sync {
+    /// The statistics of the table `name` scanned from `source`; `None` when nothing is known.
     fn table(&self, name: &TableReference, source: &dyn TableSource) -> Option<TableStats>;
+}
+
+/// Reads [`TableProvider::statistics`](datafusion::catalog::TableProvider::statistics) of any provider.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProviderStatistics;
+
+impl TableStatistics for ProviderStatistics {
+    fn table(&self, _name: &TableReference, source: &dyn TableSource) -> Option<TableStats> {
+        let source = source.downcast_ref::<DefaultTableSource>()?;
+        TableStats::from_statistics(&source.table_provider.statistics()?)
+    }
+}
+
+/// Statistics given by table name (without catalog and schema): for providers that only know them once they are
+/// scanned, and for tests. Other tables are answered by [`ProviderStatistics`].
+#[derive(Debug, Clone, Default)]
+pub struct NamedStatistics(pub HashMap<String, TableStats>);
+
+impl TableStatistics for NamedStatistics {
+    fn table(&self, name: &TableReference, source: &dyn TableSource) -> Option<TableStats> {
+        self.0.get(name.table()).cloned().or_else(|| ProviderStatistics.table(name, source))
+    }
 }
