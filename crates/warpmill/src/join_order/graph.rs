@@ -1,7 +1,7 @@
 //! The join graph of a region: relations, predicates as (hyper)edges, and the estimated size of every join.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{ExprSchema, Column, Result};
+use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::logical_expr::utils::can_hash;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator};
 use std::collections::HashMap;
