@@ -133,7 +133,8 @@ fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
         // The dictionary may hold more than the column (after a replacement), never less.
         Some(dictionary) if !dictionary.is_empty() => {
             let code = if last { dictionary.len() as u32 - 1 } else { 0 };
-            scalar(&StatValue::Str(dictionary.get(code).to_owned()), logical).map_or(Precision::Absent, Precision::Inexact)
+            scalar(&StatValue::Str(dictionary.get(code).to_owned()), logical)
+                .map_or(Precision::Absent, Precision::Inexact)
         }
         _ => match value.as_ref().and_then(|v| scalar(v, logical)) {
             Some(value) if matches!(logical, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {

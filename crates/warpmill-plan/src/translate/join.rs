@@ -16,7 +16,8 @@ use super::expr::{Scope, comparable};
 use super::stream::{Branch, Rows, Stream};
 use super::{Translator, scope, subquery_scope};
 use crate::{
-    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Phys, Probe, PruneKey, Sink, SinkId, Source, Unsupported,
+    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Phys, Probe, PruneKey, Sink, SinkId, Source,
+    Unsupported,
 };
 
 /// A join in DataFusion's terms.
@@ -66,7 +67,10 @@ impl Translator<'_> {
             null_aware: false,
             projection: None,
             // The side whose rows or matches are asked for streams.
-            build_left: matches!(node.join_type(), JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark),
+            build_left: matches!(
+                node.join_type(),
+                JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+            ),
         })
     }
 
@@ -258,7 +262,8 @@ fn keys<'a>(scope: &Scope<'_>, on: impl Iterator<Item = &'a PhysicalExprRef>) ->
 
 /// The kind of the probe, and which build rows follow it.
 fn kind_of(join_type: JoinType, build_left: bool) -> (JoinKind, AfterProbes) {
-    let seen_from_probe = if build_left || matches!(join_type, JoinType::Inner | JoinType::Full) { join_type } else { join_type.swap() };
+    let seen_from_probe =
+        if build_left || matches!(join_type, JoinType::Inner | JoinType::Full) { join_type } else { join_type.swap() };
     match seen_from_probe {
         JoinType::Inner => (JoinKind::Inner, None),
         JoinType::Left => (JoinKind::BuildOuter, Some(BuildRows::Unmatched)),
@@ -294,8 +299,7 @@ fn residual(join: &Join<'_>, filter: &JoinFilter, probe: &Stream, build: &Stream
 
 /// Orders the columns of a joined stream as DataFusion's join gives them.
 fn project_join(join: &Join<'_>, (stream, sides): &mut (Stream, Sides)) {
-    let (left, right) =
-        if join.build_left { (&sides.build, &sides.probe) } else { (&sides.probe, &sides.build) };
+    let (left, right) = if join.build_left { (&sides.build, &sides.probe) } else { (&sides.probe, &sides.build) };
     let mut columns = match join.join_type {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left.clone(),
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.clone(),

@@ -259,7 +259,11 @@ impl Translator<'_> {
         Ok(stream)
     }
 
-    fn union(&mut self, plan: &Arc<dyn ExecutionPlan>, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Stream, Unsupported> {
+    fn union(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Stream, Unsupported> {
         let schema = plan.schema();
         let streams = inputs.iter().map(|input| self.stream(input)).collect::<Result<Vec<_>, _>>()?;
         let mut fields = Vec::with_capacity(schema.fields().len());
@@ -314,7 +318,10 @@ impl Translator<'_> {
         let (distinct, mut rows) = (stream.distinct.clone(), stream.rows);
         let sink = self.finish(stream, Sink::Sort { keys, skip: 0, fetch, fields: fields.clone() });
         if let Some(fetch) = fetch {
-            rows = Rows { bound: Some(rows.bound.unwrap_or(u128::MAX).min(fetch.into())), likely: rows.likely.min(fetch as f64) };
+            rows = Rows {
+                bound: Some(rows.bound.unwrap_or(u128::MAX).min(fetch.into())),
+                likely: rows.likely.min(fetch as f64),
+            };
         }
         let stream = Stream::of_source(Source::Rows { sink, fields }, rows);
         Ok(Stream { distinct, ..stream })

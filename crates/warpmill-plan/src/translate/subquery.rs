@@ -74,8 +74,9 @@ impl Translator<'_> {
                 continue;
             }
             let found = self.subqueries.iter().find(|subquery| subquery.key == key);
-            let subquery = found
-                .ok_or_else(|| Unsupported::new("ScalarSubqueryExpr", "the subquery is planned outside of this part"))?;
+            let subquery = found.ok_or_else(|| {
+                Unsupported::new("ScalarSubqueryExpr", "the subquery is planned outside of this part")
+            })?;
             attach(stream, subquery);
         }
         Ok(())

@@ -29,12 +29,15 @@ impl Scope<'_> {
             | Function::Exp
             | Function::Ln
             | Function::Log10 => {
-                if !matches!(args[0].ty.phys, Phys::F32 | Phys::F64) || !matches!(result, DataType::Float32 | DataType::Float64)
+                if !matches!(args[0].ty.phys, Phys::F32 | Phys::F64)
+                    || !matches!(result, DataType::Float32 | DataType::Float64)
                 {
                     return Err(unsupported("this function of exact numbers"));
                 }
             }
-            Function::DatePart | Function::DateTrunc => return date_function(function, args, result).ok_or_else(|| unsupported("this part of this type")),
+            Function::DatePart | Function::DateTrunc => {
+                return date_function(function, args, result).ok_or_else(|| unsupported("this part of this type"));
+            }
             Function::RegexpLike | Function::RegexpReplace => {
                 if !args[1..].iter().all(|arg| matches!(arg.kind, ExprKind::Literal(Scalar::Str(_)))) {
                     return Err(unsupported("a regular expression that is not constant"));

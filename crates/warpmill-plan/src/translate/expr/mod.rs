@@ -5,8 +5,6 @@ mod cast;
 mod compare;
 mod function;
 mod literal;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
@@ -182,7 +180,8 @@ impl Scope<'_> {
             Op::Minus => -1,
             _ => return Ok(None),
         };
-        let constant = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().and_then(|l| literal::interval(l.value()));
+        let constant =
+            |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().and_then(|l| literal::interval(l.value()));
         let (input, (months, days, nanos)) = match (constant(binary.left()), constant(binary.right())) {
             (None, Some(interval)) => (binary.left(), interval),
             (Some(interval), None) if sign == 1 => (binary.right(), interval),
@@ -229,8 +228,7 @@ impl Scope<'_> {
     fn in_list(&self, list: &InListExpr) -> Result<Expr, Unsupported> {
         let input = self.expr(list.expr())?;
         let items: Vec<Expr> = list.list().iter().map(|item| self.expr(item)).collect::<Result<_, _>>()?;
-        compare::in_list(input, items, list.negated())
-            .ok_or_else(|| Unsupported::new(list, "IN on these types"))
+        compare::in_list(input, items, list.negated()).ok_or_else(|| Unsupported::new(list, "IN on these types"))
     }
 
     fn like(
