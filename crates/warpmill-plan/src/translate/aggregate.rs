@@ -151,10 +151,9 @@ impl Context<'_> {
                 ColType { logical: logical.clone(), ..argument?.ty.with_nullable(nullable) }
             }
             AggregateFunction::Sum if ty.phys.is_int() => self.sum(ty, argument?)?,
-            AggregateFunction::Sum => ty,
+            AggregateFunction::Sum => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
             AggregateFunction::Avg if ty.phys.is_int() => average(ty, argument?)?,
-            AggregateFunction::Avg if argument?.ty.phys.is_int() => return None,
-            AggregateFunction::Avg => ty,
+            AggregateFunction::Avg => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
             AggregateFunction::StddevSamp
             | AggregateFunction::StddevPop
             | AggregateFunction::VarSamp

@@ -194,7 +194,9 @@ impl Translator<'_> {
             input.distinct.iter().copied().chain(build_distinct.iter().copied()).chain([Some(2)]).collect();
         input.distinct = probe.output.iter().map(|&i| distinct[i]).collect();
         input.subqueries.retain_mut(|(_, i)| probe.output.iter().position(|o| o == i).map(|at| *i = at).is_some());
-        input.branches.iter_mut().for_each(|branch| append(branch, &probe, payloads));
+        let prunes = matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi)
+            && matches!(self.sinks[probe.build], Sink::HashBuild { null_equals_null: false, .. });
+        input.branches.iter_mut().for_each(|branch| append(branch, &probe, payloads, prunes));
         if probe.kind == JoinKind::BuildOnly {
             input.columns.clear();
             input.fields.clear();
@@ -228,10 +230,10 @@ struct Sides {
     mark: Option<usize>,
 }
 
-/// Appends a probe to a branch; an inner or semi join also prunes the branch's scan.
-fn append(branch: &mut Branch, probe: &Probe, payloads: usize) {
+/// Appends a probe to a branch, and prunes the branch's scan where rows without a match are dropped.
+fn append(branch: &mut Branch, probe: &Probe, payloads: usize, prunes: bool) {
     let Branch { source, operators, origin } = branch;
-    if let (Source::Scan(scan), JoinKind::Inner | JoinKind::ProbeSemi) = (source, probe.kind) {
+    if let (Source::Scan(scan), true) = (source, prunes) {
         for (key, expr) in probe.keys.iter().enumerate() {
             if let Some(column) = pruning_column(expr).and_then(|i| origin[i]) {
                 scan.prune.push(PruneKey { column, build: probe.build, key });

@@ -29,7 +29,9 @@ impl Scope<'_> {
             | Function::Exp
             | Function::Ln
             | Function::Log10 => {
-                if !matches!(args[0].ty.phys, Phys::F32 | Phys::F64)
+                let digits = matches!(function, Function::Round | Function::Trunc);
+                let floats = if digits { &args[..1] } else { &args[..] };
+                if !floats.iter().all(|arg| arg.ty.logical == *result)
                     || !matches!(result, DataType::Float32 | DataType::Float64)
                 {
                     return Err(unsupported("this function of exact numbers"));
@@ -44,7 +46,7 @@ impl Scope<'_> {
                 }
             }
             Function::Concat => {
-                let args = args.into_iter().map(|arg| to_string(arg)).collect::<Result<Vec<_>, _>>()?;
+                let args = args.into_iter().map(to_string).collect::<Result<Vec<_>, _>>()?;
                 let ty = ColType::of(result, false).ok_or_else(|| unsupported("this result type"))?;
                 return Ok(Expr { kind: ExprKind::Call { function, args }, ty });
             }

@@ -61,6 +61,13 @@ pub(crate) fn visit_subqueries(expr: &Arc<dyn PhysicalExpr>, f: &mut impl FnMut(
     expr.children().into_iter().for_each(|child| visit_subqueries(child, f));
 }
 
+/// Whether `expr` reads a scalar subquery.
+pub(crate) fn reads_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let mut reads = false;
+    visit_subqueries(expr, &mut |_| reads = true);
+    reads
+}
+
 /// What the names of an expression mean.
 pub(crate) struct Scope<'a> {
     /// Index and type of the operator's input column that holds each column of `schema`.
@@ -190,7 +197,7 @@ impl Scope<'_> {
         let input = self.expr(input)?;
         let phys = match input.ty.logical {
             DataType::Date32 => Phys::I32,
-            DataType::Timestamp(..) | DataType::Date64 => Phys::I64,
+            DataType::Timestamp(_, None) => Phys::I64,
             _ => return Ok(None),
         };
         let (months, days, nanos) = (sign * months, sign * days, i64::from(sign) * nanos);
