@@ -17,6 +17,10 @@ pub trait Operator: Send + Sync {
     fn name(&self) -> String;
     /// The state of one worker.
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator>;
+    /// What EXPLAIN ANALYZE shows beside rows and time: name and count.
+    fn counters(&self) -> Vec<(String, u64)> {
+        vec![]
+    }
 }
 
 /// One worker's instance of a streaming operator.

@@ -220,11 +220,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strategies_agree_in_all_experiments() {
-        let rows = compaction(&CompactionOptions { rows: 20_000, runs: 1, ..Default::default() }).unwrap();
+    fn strategies_agree() {
+        let experiments = Experiment::ALL[1..].to_vec();
+        let rows = compaction(&CompactionOptions { rows: 20_000, runs: 1, experiments }).unwrap();
         for row in rows.iter().filter(|row| row.selectivity.is_none()) {
-            // Each join gives about as many rows as it takes in.
-            assert!((10_000..40_000).contains(&row.output_rows), "{row:?}");
+            // Each join gives as many rows as it takes in, but for rounding.
+            assert!((15_000..25_000).contains(&row.output_rows), "{row:?}");
         }
     }
 
