@@ -50,7 +50,7 @@ pub struct CompactionOptions {
 
 impl Default for CompactionOptions {
     fn default() -> Self {
-        Self { rows: 2_000_000, runs: 3, experiments: Experiment::ALL.to_vec() }
+        Self { rows: 1_000_000, runs: 3, experiments: Experiment::ALL.to_vec() }
     }
 }
 
@@ -166,11 +166,11 @@ fn measure(setup: &Setup, runs: usize, rows: &mut Vec<CompactionRow>) -> Result<
     for &strategy in &setup.strategies {
         let once = |verify| run(&workload, strategy, setup.chunk_rows, below, verify);
         let checked = once(true)?;
-        if let Some(other) = rows[first..].first() {
-            if (other.checksum, other.output_rows) != (checked.checksum, checked.rows) {
-                let message = format!("{strategy:?} and {} compaction give different results", other.strategy);
-                return Err(ExecError::Value(message));
-            }
+        if let Some(other) = rows[first..].first()
+            && (other.checksum, other.output_rows) != (checked.checksum, checked.rows)
+        {
+            let message = format!("{strategy:?} and {} compaction give different results", other.strategy);
+            return Err(ExecError::Value(message));
         }
         let start = Instant::now();
         let mut timed = vec![once(false)?];
