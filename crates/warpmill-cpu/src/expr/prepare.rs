@@ -37,10 +37,10 @@ struct Prepare<'a> {
 
 impl Prepare<'_> {
     fn node(&mut self, expr: &Expr) -> Result<Node> {
-        if self.lookups {
-            if let Some(lookup) = Lookup::of(expr, self.worker) {
-                return Ok(Node { kind: Kind::Lookup(lookup), ty: expr.ty.clone(), fallible: false, heavy: false });
-            }
+        if self.lookups
+            && let Some(lookup) = Lookup::of(expr, self.worker)
+        {
+            return Ok(Node { kind: Kind::Lookup(lookup), ty: expr.ty.clone(), fallible: false, heavy: false });
         }
         let kind = self.kind(expr)?;
         let children = kind.children();
