@@ -46,6 +46,14 @@ impl<P> SortBatch<P> {
         }
     }
 
+    /// The place of a chunk's rows in the source's order.
+    pub fn place(&self) -> Option<(u64, usize, u64)> {
+        match self.origins {
+            Origins::Chunk((sequence, position)) => Some((sequence, self.worker, position)),
+            Origins::Rows(_) => None,
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         let vectors: usize = self.columns.iter().chain(&self.open_keys).map(|column| column.bytes()).sum();
         vectors + self.rows() * (size_of::<P>() + size_of::<Origin>())
@@ -65,7 +73,12 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
     for (batch, rows) in batches.iter().enumerate() {
         entries.extend(rows.prefixes.iter().enumerate().map(|(row, &p)| (p, (batch as u64) << 32 | row as u64)));
     }
-    let order = |a: &Entry<P>, b: &Entry<P>| {
+    // Batches of whole chunks in the source's order: an entry's place is its rank among equals.
+    let in_order = batches.iter().all(|b| b.place().is_some()) && batches.is_sorted_by_key(SortBatch::place);
+    if in_order && open.is_empty() {
+        return first(entries, limit, Entry::<P>::cmp);
+    }
+    first(entries, limit, |a, b| {
         a.0.cmp(&b.0).then_with(|| {
             let ((i, row_i), (j, row_j)) = (at(a.1), at(b.1));
             let (x, y) = (&batches[i], &batches[j]);
@@ -74,16 +87,27 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
                 Some(key.compare(a, row_i, b, row_j)).filter(|order| *order != Ordering::Equal)
             });
             open.unwrap_or_else(|| {
+                if in_order {
+                    return a.1.cmp(&b.1);
+                }
                 let ((sequence, position), (other, other_position)) = (x.origin(row_i), y.origin(row_j));
                 (sequence, x.worker, position).cmp(&(other, y.worker, other_position))
             })
         })
-    };
+    })
+}
+
+/// The first `limit` entries, in order.
+fn first<P: Prefix>(
+    mut entries: Vec<Entry<P>>,
+    limit: usize,
+    order: impl Fn(&Entry<P>, &Entry<P>) -> Ordering + Sync,
+) -> Vec<Entry<P>> {
     if limit == 0 {
         return vec![];
     }
     if limit < entries.len() {
-        entries.select_nth_unstable_by(limit - 1, order);
+        entries.select_nth_unstable_by(limit - 1, &order);
         entries.truncate(limit);
     }
     if entries.len() <= SERIAL_ROWS {
