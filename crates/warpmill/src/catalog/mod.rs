@@ -102,8 +102,7 @@ impl Catalog {
     }
 
     pub(crate) fn exists(&self, name: &str) -> bool {
-        self.session_tables.read().contains_key(name)
-            || self.directory(name).is_some_and(|path| Table::exists(&path))
+        self.session_tables.read().contains_key(name) || self.directory(name).is_some_and(|path| Table::exists(&path))
     }
 
     /// Adds or replaces a table of the session.
@@ -150,13 +149,18 @@ impl Catalog {
     pub(crate) fn commit(&self, name: &str, writer: TableWriter) -> Result<()> {
         let table = Arc::clone(writer.table());
         writer.commit()?;
+        self.committed(name, table);
+        Ok(())
+    }
+
+    /// Shows a table whose writer from [`Catalog::build`] has committed.
+    pub(crate) fn committed(&self, name: &str, table: Arc<Table>) {
         match table.path() {
             // A foreign table of that name would hide the stored one.
             Some(_) => drop(self.session_tables.write().remove(name)),
             None => drop(self.session_tables.write().insert(name.to_string(), Entry::Warpmill(table))),
         }
         self.changed();
-        Ok(())
     }
 
     /// Removes table `name`, files included. The directory is renamed first: a reader or a crash never sees half a table.

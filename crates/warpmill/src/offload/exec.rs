@@ -62,8 +62,7 @@ impl WarpmillExec {
             equivalences.add_ordering(order.clone());
         }
         let partitioning = Partitioning::UnknownPartitioning(1);
-        let properties =
-            PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
+        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
         let metrics = ExecutionPlanMetricsSet::new();
         Self { source, program, inputs, properties: Arc::new(properties), metrics }
     }
@@ -155,8 +154,8 @@ impl ExecutionPlan for WarpmillExec {
         let (metrics, schema) = (self.metrics.clone(), self.schema());
         let result_schema = Arc::clone(&schema);
         let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, &execution));
-        let batches = running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(
-            async move |done| {
+        let batches =
+            running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
                 let output = match (done, first_error.lock().take()) {
                     (Ok(output), _) => output,
                     // A cancelled query cancels its inputs too: their errors say nothing.
@@ -170,8 +169,7 @@ impl ExecutionPlan for WarpmillExec {
                 handle.profiles.lock().push(output.profile);
                 let batches = output.batches.into_iter().map(move |batch| conform(batch, &result_schema));
                 Ok(futures::stream::iter(batches))
-            },
-        );
+            });
         let stream = futures::stream::once(batches).try_flatten().boxed();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
     }

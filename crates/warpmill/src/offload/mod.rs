@@ -71,8 +71,11 @@ fn place_node(plan: Arc<dyn ExecutionPlan>, fallbacks: &mut Vec<Fallback>) -> Re
     if plan.is::<WarpmillExec>() {
         return Ok(plan);
     }
-    match translate(&plan, &Options { fallback: true, ..Options::default() }) {
-        Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => place_children(plan, fallbacks, &inputs),
+    // Execution does not count the rows behind a narrow sum, so sums are narrow only where the row count is proven.
+    match translate(&plan, &Options { fallback: true, wide_sums: true, ..Options::default() }) {
+        Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => {
+            place_children(plan, fallbacks, &inputs)
+        }
         Ok(Translated { program, inputs, .. }) => {
             let inputs = inputs.into_iter().map(|input| place_node(input, fallbacks)).collect::<Result<Vec<_>>>()?;
             Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), inputs)))

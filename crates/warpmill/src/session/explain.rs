@@ -12,9 +12,9 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use super::query::logical_plan;
 use super::running::Query;
 use super::{QueryResult, Session};
+use crate::Result;
 use crate::offload::WarpmillExec;
 use crate::plan_cache::Prepared;
-use crate::Result;
 
 impl Session {
     pub(super) async fn explain_text(&self, sql: &str, analyze: bool, query: &Query) -> Result<String> {

@@ -3,6 +3,7 @@
 mod builder;
 mod ddl;
 mod explain;
+mod import;
 mod query;
 mod running;
 mod tables;

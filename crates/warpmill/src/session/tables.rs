@@ -7,7 +7,6 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{CsvReadOptions, DataFrame, JsonReadOptions, ParquetReadOptions};
-use futures::StreamExt;
 use warpmill_format::Table;
 
 use super::Session;
@@ -104,38 +103,8 @@ impl Session {
         self.inner.catalog.commit(name, writer)
     }
 
-    /// Reads files (a path, a directory or a glob of Parquet, CSV or JSON) into table `table`, which is replaced if it
-    /// exists.
-    ///
-    /// # Errors
-    /// Name the file and where in it the trouble is; the table is then as it was before.
-    pub fn import(
-        &self,
-        source: &str,
-        table: &str,
-        options: WriteOptions,
-        progress: Option<ProgressFn>,
-    ) -> Result<()> {
-        let name_source = |error: Error| match error {
-            Error::Cancelled => Error::Cancelled,
-            Error::Catalog(_) => Error::Catalog(format!("{source}: no such file, or not Parquet, CSV or JSON")),
-            error => Error::Execution(format!("{source}: {error}")),
-        };
-        let read = || async {
-            let frame = self.inner.context.table(quoted(source)).await?;
-            frame.execute_stream().await
-        };
-        let mut stream = self.block_on(read()).map_err(|error| name_source(error.into()))?;
-        let schema = stream.schema();
-        let batches = std::iter::from_fn(|| {
-            let next = self.block_on(stream.next());
-            next.map(|batch| batch.map_err(|error| name_source(error.into())))
-        });
-        self.create_table(table, schema, batches, options, true, progress)
-    }
-
     /// The session's settings where `options` has the defaults.
-    fn defaults(&self, options: WriteOptions) -> WriteOptions {
+    pub(super) fn defaults(&self, options: WriteOptions) -> WriteOptions {
         let settings = self.options();
         let default = WriteOptions::default();
         WriteOptions {
@@ -147,11 +116,6 @@ impl Session {
             ..options
         }
     }
-}
-
-/// A path as the name of a table.
-fn quoted(path: &str) -> datafusion::common::TableReference {
-    datafusion::common::TableReference::bare(path)
 }
 
 /// The extension that files of `path` must have: its own where it names one.

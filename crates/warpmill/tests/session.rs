@@ -1,0 +1,131 @@
+//! Sessions as Rust users see them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, Int64Array};
+use warpmill::{Error, ScalarValue, Session, WriteOptions};
+
+fn session() -> Session {
+    Session::builder().threads(2).set("fallback", "error").build().unwrap()
+}
+
+fn number(session: &Session, sql: &str, params: &[ScalarValue]) -> i64 {
+    let result = session.execute(sql, params).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let column = arrow::compute::cast(result.batches[0].column(0), &arrow::datatypes::DataType::Int64).unwrap();
+    column.as_any().downcast_ref::<Int64Array>().filter(|c| c.len() == 1).expect("one number").value(0)
+}
+
+#[test]
+fn a_database_keeps_its_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let first = Session::builder().database(&path).build().unwrap();
+    first.execute("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (1), (2)) AS v", &[]).unwrap();
+    let second = Session::builder().database(&path).set("fallback", "error").build().unwrap();
+    assert_eq!(number(&second, "SELECT sum(a) FROM t", &[]), 3);
+    first.execute("INSERT INTO t VALUES (40)", &[]).unwrap();
+    assert_eq!(number(&second, "SELECT sum(a) FROM t", &[]), 43, "a new version of another session is seen");
+    let info = &second.tables().unwrap()[0];
+    assert_eq!((info.name.as_str(), info.kind.as_str(), info.rows), ("t", "stored", Some(3)));
+    assert!(matches!(second.deregister("t"), Err(Error::Catalog(_))));
+    second.execute("DROP TABLE t", &[]).unwrap();
+    assert!(matches!(first.execute("SELECT * FROM t", &[]), Err(Error::Catalog(_))));
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+}
+
+#[test]
+fn repeated_queries_use_the_plan_cache_until_something_changes() {
+    let session = session();
+    session.execute("CREATE TABLE t AS SELECT 5 AS a", &[]).unwrap();
+    let cached = |sql: &str| session.execute(sql, &[]).unwrap().profile.unwrap().plan_cached;
+    assert!(!cached("SELECT sum(a) FROM t"));
+    assert!(cached("SELECT  sum(a)\nFROM t; -- again"));
+    session.execute("INSERT INTO t VALUES (6)", &[]).unwrap();
+    assert!(!cached("SELECT sum(a) FROM t"));
+    assert_eq!(number(&session, "SELECT sum(a) FROM t", &[]), 11);
+    session.set("compaction", "none").unwrap();
+    assert!(!cached("SELECT sum(a) FROM t"));
+    session.execute("SET warpmill.plan_cache = off", &[]).unwrap();
+    assert!(!cached("SELECT sum(a) FROM t") && !cached("SELECT sum(a) FROM t"));
+}
+
+#[test]
+fn parameters_are_values() {
+    let session = session();
+    session.execute("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (1), (2), (3)) AS v", &[]).unwrap();
+    for (bound, expected) in [(1, 2), (2, 1), (1, 2)] {
+        assert_eq!(
+            number(&session, "SELECT count(*) FROM t WHERE a > $1", &[ScalarValue::from(bound as i64)]),
+            expected
+        );
+    }
+}
+
+#[test]
+fn errors_have_types() {
+    let session = session();
+    let error = |sql: &str| session.execute(sql, &[]).unwrap_err();
+    assert!(matches!(error("SELEC 1"), Error::Parse(_)));
+    assert!(matches!(error("SELECT * FROM missing"), Error::Catalog(_)));
+    assert!(matches!(error("SELECT nope FROM (SELECT 1 AS a) AS t"), Error::Plan(_)));
+    assert!(matches!(session.set("threads", "many"), Err(Error::Setting(_))));
+    session.execute("CREATE TABLE t AS SELECT 1 AS a", &[]).unwrap();
+    match error("SELECT row_number() OVER (ORDER BY a) FROM t") {
+        Error::Fallback(fallback) => assert!(fallback.node.contains("Window"), "{fallback}"),
+        other => panic!("{other:?}"),
+    }
+    session.set("memory_limit", "1").unwrap();
+    assert!(matches!(error("SELECT a, count(*) FROM t GROUP BY a"), Error::OutOfMemory(_)));
+}
+
+#[test]
+fn files_are_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("a.csv");
+    std::fs::write(&csv, "k,v\n1,x\n2,y\n").unwrap();
+    let session = session();
+    let path = csv.to_str().unwrap();
+    assert_eq!(number(&session, &format!("SELECT sum(k) FROM '{path}' WHERE v = 'y'"), &[]), 2);
+    session.import(path, "t", WriteOptions::default(), None).unwrap();
+    assert_eq!(number(&session, "SELECT count(*) FROM t", &[]), 2);
+    std::fs::write(&csv, "k,v\n1,x\n2,y\nthree\n").unwrap();
+    let message = session.import(path, "t", WriteOptions::default(), None).unwrap_err().to_string();
+    assert!(message.contains("a.csv") && message.contains('4'), "{message}");
+    assert_eq!(number(&session, "SELECT count(*) FROM t", &[]), 2);
+    session.register_csv("f", path).unwrap();
+    assert!(session.tables().unwrap().iter().any(|table| table.name == "f"));
+    session.deregister("f").unwrap();
+}
+
+#[test]
+fn a_running_query_is_cancelled() {
+    let session = session();
+    session
+        .execute("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (1), (2), (3), (4), (5), (6), (7)) AS v", &[])
+        .unwrap();
+    let handle = session.cancel_handle();
+    let other = std::thread::spawn(move || {
+        for _ in 0..600 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            handle.cancel();
+        }
+    });
+    let sides: Vec<String> = (0..14).map(|i| format!("t AS t{i}")).collect();
+    let sql = format!("SELECT count(*) FROM {}", sides.join(", "));
+    assert!(matches!(session.execute(&sql, &[]), Err(Error::Cancelled)));
+    drop(other);
+}
+
+#[test]
+fn explain_says_what_runs_where() {
+    let session = Session::builder().build().unwrap();
+    session.execute("CREATE TABLE t AS SELECT 1 AS a", &[]).unwrap();
+    let text = session.explain("SELECT a, row_number() OVER (ORDER BY a) FROM t WHERE a > 0", true).unwrap();
+    for part in ["WarpmillExec", "== program 0 ==", "== run by DataFusion ==", "== profile =="] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let rows = session.execute("EXPLAIN SELECT sum(a) FROM t", &[]).unwrap();
+    assert_eq!(rows.schema.field(1).name(), "plan");
+    let stream = session.query_stream("SELECT a FROM t", &[]).unwrap();
+    assert_eq!(stream.map(|batch| Arc::new(batch.unwrap()).num_rows()).sum::<usize>(), 1);
+}
