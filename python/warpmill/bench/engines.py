@@ -57,8 +57,8 @@ class Warpmill:
 
     name = "warpmill"
 
-    def __init__(self, data: Data, threads: int, memory_limit: str | None = None) -> None:
-        self._con = warpmill.connect(data.database, threads=threads, memory_limit=memory_limit, fallback="error")
+    def __init__(self, data: Data, threads: int, settings: dict[str, str]) -> None:
+        self._con = warpmill.connect(data.database, threads=threads, **settings)
         #: Why a query was run with fallbacks allowed.
         self.reasons: dict[str, str] = {}
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from warpmill import _warpmill
 from warpmill.cli.doctor import cores
+from warpmill.cli.options import pair
 from warpmill.cli.progress import bars
 
 app = typer.Typer(
@@ -29,6 +30,9 @@ Against = Annotated[
     str | None, typer.Option("--against", metavar="ENGINE,...", help="Peers: duckdb, datafusion, polars.")
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of every engine (default: all).")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of Warpmill. Repeatable.")
+]
 Verify = Annotated[bool, typer.Option("--verify", help="Compare every result with DuckDB's.")]
 JsonFile = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write the report here as well.")]
 DataDir = Annotated[
@@ -46,9 +50,10 @@ def tpch(
     verify: Verify = False,
     json_file: JsonFile = None,
     data: DataDir = None,
+    set_: Settings = None,
 ) -> None:
     """TPC-H: 22 queries over 8 tables."""
-    _run("tpch", sf, queries, runs, against, threads, verify, json_file, data)
+    _run("tpch", sf, queries, runs, against, threads, verify, json_file, data, set_)
 
 
 @app.command("ssb", epilog=EXAMPLES.format(suite="ssb", queries="1.1,4.3"))
@@ -61,9 +66,10 @@ def ssb(
     verify: Verify = False,
     json_file: JsonFile = None,
     data: DataDir = None,
+    set_: Settings = None,
 ) -> None:
     """Star Schema Benchmark: 13 queries over 5 tables."""
-    _run("ssb", sf, queries, runs, against, threads, verify, json_file, data)
+    _run("ssb", sf, queries, runs, against, threads, verify, json_file, data, set_)
 
 
 def _chosen(suite: str, names: str | None) -> list[tuple[str, str]]:
@@ -88,12 +94,14 @@ def _run(
     verify: bool,
     json_file: str | None,
     directory: str | None,
+    settings: list[str] | None,
 ) -> None:
     from warpmill.bench import engines, report
     from warpmill.bench.data import prepare
     from warpmill.bench.runner import measure
 
     queries = _chosen(suite, names)
+    chosen = dict(pair(text, "--set") for text in settings or [])
     peers = [name.strip() for name in against.split(",")] if against else []
     for name in peers:
         if name not in engines.PEERS:
@@ -104,7 +112,7 @@ def _run(
     engines.use_cores(count)
     console = Console(stderr=True)
     with console.status("") as status:
-        ours = engines.Warpmill(data, count)
+        ours = engines.Warpmill(data, count, chosen)
         everyone: list[engines.Engine] = [ours]
         for name in peers:
             status.update(f"loading {name}")

@@ -67,7 +67,7 @@ def report() -> dict[str, Any]:
     flags = _cpu.flags() or frozenset()
     disk = os.statvfs(".")
     with warpmill.connect() as con:
-        settings = con.settings()
+        settings = {name: value for name, value in con.settings().items() if name.startswith("warpmill.")}
         answer = con.sql("SELECT 6 * 7").fetchone()
     return {
         "machine": {
