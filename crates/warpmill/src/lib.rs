@@ -1,1 +1,2 @@
 //! warpmill
+pub mod join_order;

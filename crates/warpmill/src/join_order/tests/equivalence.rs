@@ -20,7 +20,7 @@ impl Random {
 fn database(random: &mut Random, tables: usize) -> Database {
     let mut db = Database::default();
     for t in 0..tables {
-        let rows = random.below(if tables > 6 { 6 } else { 12 });
+        let rows = random.below(if tables > 4 { 6 } else { 12 });
         let mut column = || -> Vec<Option<i64>> {
             (0..rows).map(|_| (random.below(8) > 0).then(|| random.below(5) as i64)).collect()
         };
