@@ -1,2 +1,1 @@
 //! warpmill
-pub mod join_order;
