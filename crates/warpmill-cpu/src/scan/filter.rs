@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use warpmill_format::{ColumnStats, Segment};
+use warpmill_format::{Bitmap, ColumnStats, Segment};
 use warpmill_plan::Expr;
 
 use crate::context::Result;
@@ -35,24 +35,105 @@ impl ScanFilter {
         false
     }
 
-    /// The scan column whose encoded values decide this predicate, if they do.
-    pub fn encoded_column(&self) -> Option<usize> {
-        match (self.expr.as_int_range(), self.expr.as_code_set()) {
-            (Some((column, ..)), _) | (None, Some((column, _))) => Some(column),
-            _ => None,
+    /// What decides this predicate on encoded values, if something does.
+    fn encoded(&self) -> Option<EncodedFilter> {
+        if let Some((column, lo, hi)) = self.expr.as_int_range() {
+            return Some(EncodedFilter { column, test: Test::Range(lo, hi), nulls: true });
+        }
+        let (column, set) = self.expr.as_code_set()?;
+        let mut codes = (0..set.len()).filter(|&code| set.get(code));
+        let (first, count) = (codes.next(), set.count_ones());
+        let test = match first {
+            None => Test::Range(1, 0),
+            // Codes in a row are a range, which compares packed values.
+            Some(first) if (first..first + count).all(|code| code < set.len() && set.get(code)) => {
+                Test::Range(first as i128, (first + count) as i128 - 1)
+            }
+            Some(_) => Test::Codes(set.clone()),
+        };
+        Some(EncodedFilter { column, test, nulls: true })
+    }
+}
+
+/// A test of one column that encoded values decide.
+#[derive(Debug)]
+pub struct EncodedFilter {
+    /// The scan's column.
+    pub column: usize,
+    test: Test,
+    /// Whether rows that are NULL have to be dropped (a join's key bounds need not: its probe does).
+    nulls: bool,
+}
+
+#[derive(Debug)]
+enum Test {
+    /// Unscaled integers or codes within bounds.
+    Range(i128, i128),
+    /// Codes in a set.
+    Codes(Bitmap),
+}
+
+/// Splits a scan's filters into tests on encoded values, those of one column merged and the most selective first, and
+/// the rest. Bounds of join keys are tests too where they cut off at least half of the column's range.
+pub fn split(
+    filters: Vec<ScanFilter>,
+    prune: &[KeyPrune],
+    stats: impl Fn(usize) -> ColumnStats,
+) -> (Vec<EncodedFilter>, Vec<ScanFilter>) {
+    let (mut encoded, mut rest): (Vec<EncodedFilter>, Vec<ScanFilter>) = (vec![], vec![]);
+    for filter in filters {
+        match filter.encoded() {
+            Some(test) => merge(&mut encoded, test),
+            None => rest.push(filter),
+        }
+    }
+    for key in prune {
+        if let (Some((lo, hi)), Some((min, max))) = (key.range, stats(key.column).int_range()) {
+            let (lo, hi) = (lo.max(min), hi.min(max));
+            if lo > hi || (hi - lo) < (max - min) / 2 {
+                merge(&mut encoded, EncodedFilter { column: key.column, test: Test::Range(lo, hi), nulls: false });
+            }
+        }
+    }
+    encoded.sort_by(|a, b| a.fraction(&stats).total_cmp(&b.fraction(&stats)));
+    (encoded, rest)
+}
+
+fn merge(list: &mut Vec<EncodedFilter>, new: EncodedFilter) {
+    for old in list.iter_mut().filter(|old| old.column == new.column) {
+        if let (Test::Range(a, b), Test::Range(lo, hi)) = (&mut old.test, &new.test) {
+            (*a, *b) = ((*a).max(*lo), (*b).min(*hi));
+            old.nulls |= new.nulls;
+            return;
+        }
+    }
+    list.push(new);
+}
+
+impl EncodedFilter {
+    /// The fraction of rows that pass if values are spread evenly.
+    fn fraction(&self, stats: impl Fn(usize) -> ColumnStats) -> f64 {
+        let stats = stats(self.column);
+        match &self.test {
+            Test::Range(lo, hi) => {
+                let (min, max) = stats.int_range().unwrap_or((0, stats.distinct.unwrap_or(1000) as i128));
+                let passed = (*hi.min(&max) - *lo.max(&min) + 1).max(0);
+                passed as f64 / (max - min + 1) as f64
+            }
+            Test::Codes(set) => set.count_ones() as f64 / set.len().max(1) as f64,
         }
     }
 
-    /// Appends the qualifying rows of `start .. start + len`, relative to `start`, reading `segment` of
-    /// [`ScanFilter::encoded_column`].
-    pub fn select_encoded(&self, segment: &Segment, start: usize, len: usize, out: &mut Vec<u32>) {
-        if let Some((_, lo, hi)) = self.expr.as_int_range() {
-            segment.select_range(start, len, lo, hi, out);
-        } else if let Some((_, set)) = self.expr.as_code_set() {
-            segment.select_codes(start, len, set, out);
+    /// Clears in `mask` the rows of `start .. start + len` that fail.
+    pub fn apply(&self, segment: &Segment, start: usize, len: usize, mask: &mut [u64]) {
+        match &self.test {
+            Test::Range(lo, hi) => segment.and_range(start, len, *lo, *hi, mask),
+            Test::Codes(set) => segment.and_codes(start, len, set, mask),
         }
-        if let Some(validity) = segment.validity(start, len) {
-            out.retain(|&row| validity.get(row as usize));
+        if self.nulls {
+            if let Some(validity) = segment.validity(start, len) {
+                mask.iter_mut().zip(validity.words()).for_each(|(word, valid)| *word &= valid);
+            }
         }
     }
 }

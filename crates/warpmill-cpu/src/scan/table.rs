@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS};
+use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
 use warpmill_plan::{Field, Scan};
 
-use super::filter::{KeyPrune, ScanFilter};
+use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
 use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
 use crate::context::{QueryContext, Result, Worker};
 use crate::operator::Emit;
@@ -21,6 +21,7 @@ pub struct TableSource {
     name: String,
     columns: Vec<usize>,
     fields: Vec<Field>,
+    encoded: Vec<EncodedFilter>,
     filters: Vec<ScanFilter>,
     prune: Vec<KeyPrune>,
     /// Segment and row range of each morsel.
@@ -49,11 +50,14 @@ impl TableSource {
                 (0..rows).step_by(MORSEL_ROWS).map(move |start| (segment, start, MORSEL_ROWS.min(rows - start)))
             })
             .collect();
+        let (encoded, filters) =
+            filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());
         Ok(Self {
             table: table.clone(),
             name: scan.name.clone(),
             columns: scan.columns.clone(),
             fields: scan.fields.clone(),
+            encoded,
             filters,
             prune,
             morsels,
@@ -153,7 +157,7 @@ impl LocalScan<'_> {
         if !all {
             chunk.select(&self.rows);
         }
-        for filter in scan.filters.iter().filter(|filter| filter.encoded_column().is_none()) {
+        for filter in &scan.filters {
             if let Some(rows) = filter.expr.select(&chunk, &mut self.worker)? {
                 if rows.is_empty() {
                     return Ok(None);
@@ -164,26 +168,25 @@ impl LocalScan<'_> {
         self.prune_keys(chunk)
     }
 
-    /// Evaluates the filters that run on encoded values into `self.rows`; false when there are none (all rows qualify).
+    /// Evaluates the tests on encoded values into `self.rows`; false when there are none (all rows qualify).
     fn select_encoded(&mut self, segments: &[Arc<Segment>], start: usize, len: usize) -> bool {
-        let mut any = false;
-        for filter in &self.scan.filters {
-            let Some(column) = filter.encoded_column() else { continue };
-            if any && self.rows.is_empty() {
-                break;
-            }
-            let segment = &segments[column];
-            let target = if any { &mut self.spare } else { &mut self.rows };
-            target.clear();
-            filter.select_encoded(segment, start, len, target);
+        if self.scan.encoded.is_empty() {
+            return false;
+        }
+        let mut mask = [u64::MAX; crate::CHUNK_ROWS / 64];
+        let mask = &mut mask[..len.div_ceil(64)];
+        for filter in &self.scan.encoded {
+            let segment = &segments[filter.column];
+            filter.apply(segment, start, len, mask);
             let stats = segment.stats();
             self.scan.bytes_read.fetch_add(stats.stored_bytes * len as u64 / stats.rows.max(1), Ordering::Relaxed);
-            if any {
-                intersect(&mut self.rows, &self.spare);
+            if mask.iter().all(|&word| word == 0) {
+                break;
             }
-            any = true;
         }
-        any
+        self.rows.clear();
+        mask_rows(mask, len, &mut self.rows);
+        true
     }
 
     fn prune_keys(&mut self, mut chunk: Chunk) -> Result<Option<Chunk>> {
@@ -201,20 +204,4 @@ impl LocalScan<'_> {
         }
         Ok(Some(chunk))
     }
-}
-
-/// Keeps the elements of ascending `rows` that are in ascending `other`: rows are below 2^16 and both lists are dense
-/// enough that a bitmap beats a merge.
-fn intersect(rows: &mut Vec<u32>, other: &[u32]) {
-    let mut bits = [0u64; crate::CHUNK_ROWS / 64];
-    for &row in other {
-        bits[row as usize / 64] |= 1 << (row % 64);
-    }
-    let mut kept = 0;
-    for i in 0..rows.len() {
-        let row = rows[i];
-        rows[kept] = row;
-        kept += (bits[row as usize / 64] >> (row % 64) & 1) as usize;
-    }
-    rows.truncate(kept);
 }

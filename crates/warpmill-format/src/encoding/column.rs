@@ -81,12 +81,14 @@ impl Integers {
         }
     }
 
-    /// Appends the rows of `start .. start + len`, relative to `start`, whose value is in `lo ..= hi`.
-    pub(crate) fn select_range(&self, start: usize, len: usize, lo: i128, hi: i128, out: &mut Vec<u32>) {
-        let mut mask: RowMask = [0; VECTOR_ROWS / 64];
-        for from in (0..len).step_by(VECTOR_ROWS) {
-            self.select_vector((start + from) / VECTOR_ROWS, lo, hi, &mut mask);
-            select::append(&mask, (len - from).min(VECTOR_ROWS), from as u32, out);
+    /// Clears in `mask` the rows of `start .. start + len` that are not in `lo ..= hi`.
+    pub(crate) fn and_range(&self, start: usize, len: usize, lo: i128, hi: i128, mask: &mut [u64]) {
+        let mut qualifies: RowMask = [0; VECTOR_ROWS / 64];
+        for (from, words) in (0..len).step_by(VECTOR_ROWS).zip(mask.chunks_mut(VECTOR_ROWS / 64)) {
+            if words.iter().any(|&word| word != 0) {
+                self.select_vector((start + from) / VECTOR_ROWS, lo, hi, &mut qualifies);
+                words.iter_mut().zip(&qualifies).for_each(|(word, bits)| *word &= bits);
+            }
         }
     }
 

@@ -21,23 +21,30 @@ pub(crate) fn compare<T: Word>(values: &[T; VECTOR_ROWS], low: T, high: T, mask:
     }
 }
 
-/// Appends `base + row` for every one of the first `len` rows whose code is set in `set` (codes past its end are not).
-pub(crate) fn append_members(codes: &[u32; VECTOR_ROWS], len: usize, set: &Bitmap, base: u32, out: &mut Vec<u32>) {
-    let mut mask: RowMask = [0; VECTOR_ROWS / 64];
+/// Clears in `mask` the rows whose code is not set in `set` (codes past its end are not).
+pub(crate) fn and_members(codes: &[u32; VECTOR_ROWS], set: &Bitmap, mask: &mut [u64]) {
     let (words, bits) = (set.words(), set.len());
+    if bits == 0 {
+        return mask.fill(0);
+    }
+    if bits <= 64 {
+        // One register holds the set: a shift per code, which vectorizes.
+        let set = words[0];
+        let member = |code: u32| set >> (code & 63) & u64::from(code < 64);
+        for (word, chunk) in mask.iter_mut().zip(codes.chunks_exact(64)) {
+            *word &= chunk.iter().enumerate().fold(0, |w, (i, &code)| w | member(code) << i);
+        }
+        return;
+    }
     let member = |code: u32| {
         let at = code as usize;
         // A code past the set reads its first word and is masked out: no branch per row.
         let inside = at < bits;
-        (words[if inside { at / 64 } else { 0 }] >> (at % 64) & u64::from(inside)) != 0
+        words[if inside { at / 64 } else { 0 }] >> (at % 64) & u64::from(inside)
     };
-    if bits == 0 {
-        return;
-    }
     for (word, chunk) in mask.iter_mut().zip(codes.chunks_exact(64)) {
-        *word = chunk.iter().enumerate().fold(0, |w, (i, &code)| w | u64::from(member(code)) << i);
+        *word &= chunk.iter().enumerate().fold(0, |w, (i, &code)| w | member(code) << i);
     }
-    append(&mask, len, base, out);
 }
 
 /// Sets the bits of rows `from .. to`, clearing none.
@@ -51,8 +58,8 @@ pub(crate) fn set_range(mask: &mut RowMask, from: usize, to: usize) {
 }
 
 /// Appends `base + row` for every set bit of the first `len` rows.
-pub(crate) fn append(mask: &RowMask, len: usize, base: u32, out: &mut Vec<u32>) {
-    out.reserve(VECTOR_ROWS + 8);
+pub(crate) fn append(mask: &[u64], len: usize, base: u32, out: &mut Vec<u32>) {
+    out.reserve(len + 8);
     for (w, &word) in mask.iter().enumerate().take(len.div_ceil(64)) {
         let word = if len >= w * 64 + 64 { word } else { word & ((1 << (len - w * 64)) - 1) };
         append_word(word, base + 64 * w as u32, out);

@@ -312,6 +312,21 @@ impl Segment {
     /// integers or codes), comparing packed values without adding the reference. Nulls are NOT excluded: the caller
     /// intersects with [`Segment::validity`].
     pub fn select_range(&self, start: usize, len: usize, lo: i128, hi: i128, out: &mut Vec<u32>) {
+        let mut mask = vec![u64::MAX; len.div_ceil(64)];
+        self.and_range(start, len, lo, hi, &mut mask);
+        mask_rows(&mask, len, out);
+    }
+
+    /// As [`Segment::select_range`], for rows whose dictionary code is set in `set` (codes past its end are not).
+    pub fn select_codes(&self, start: usize, len: usize, set: &Bitmap, out: &mut Vec<u32>) {
+        let mut mask = vec![u64::MAX; len.div_ceil(64)];
+        self.and_codes(start, len, set, &mut mask);
+        mask_rows(&mask, len, out);
+    }
+
+    /// Clears in `mask` (bit `i` is row `start + i`, least significant first) the rows of `start .. start + len` whose value
+    /// is not in `lo ..= hi`; vectors without a set bit are not read. Nulls are compared as whatever is stored.
+    pub fn and_range(&self, start: usize, len: usize, lo: i128, hi: i128, mask: &mut [u64]) {
         self.check(start, len);
         let (values, lo, hi) = match &self.values {
             Values::Integers(values) => (values, lo, hi),
@@ -327,26 +342,33 @@ impl Segment {
         };
         let bounds = if self.is_dictionary() { None } else { self.stats.int_range() };
         match bounds {
-            _ if lo > hi => {}
-            Some((min, max)) if lo <= min && max <= hi => out.extend(0..len as u32),
-            Some((min, max)) if hi < min || max < lo => {}
-            _ => values.select_range(start, len, lo, hi, out),
+            _ if lo > hi => mask.fill(0),
+            Some((min, max)) if lo <= min && max <= hi => {}
+            Some((min, max)) if hi < min || max < lo => mask.fill(0),
+            _ => values.and_range(start, len, lo, hi, mask),
         }
     }
 
-    /// Appends to `out` every row `r` of `start .. start + len`, as `r - start`, whose dictionary code is set in `set`
-    /// (codes past its end are not). Nulls are NOT excluded, as in [`Segment::select_range`].
-    pub fn select_codes(&self, start: usize, len: usize, set: &Bitmap, out: &mut Vec<u32>) {
+    /// As [`Segment::and_range`], for rows whose dictionary code is not set in `set` (codes past its end are not).
+    pub fn and_codes(&self, start: usize, len: usize, set: &Bitmap, mask: &mut [u64]) {
         self.check(start, len);
         let codes = self.codes();
         let mut scratch: Scratch<u32> = [0; crate::VECTOR_ROWS];
-        for from in (0..len).step_by(crate::VECTOR_ROWS) {
+        for (from, words) in (0..len).step_by(crate::VECTOR_ROWS).zip(mask.chunks_mut(crate::VECTOR_ROWS / 64)) {
+            if words.iter().all(|&word| word == 0) {
+                continue;
+            }
             let n = (len - from).min(crate::VECTOR_ROWS);
             codes.decode(start + from, &mut scratch[..n]);
             self.translate(&mut scratch[..n]);
-            crate::encoding::select::append_members(&scratch, n, set, from as u32, out);
+            crate::encoding::select::and_members(&scratch, set, words);
         }
     }
+}
+
+/// Appends the set bits of `mask` among the first `len`, ascending.
+pub fn mask_rows(mask: &[u64], len: usize, out: &mut Vec<u32>) {
+    crate::encoding::select::append(mask, len, 0, out);
 }
 
 /// A slice of signed integers as the unsigned ones of the same size.
