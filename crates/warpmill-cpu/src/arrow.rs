@@ -5,5 +5,16 @@ mod output;
 #[cfg(test)]
 mod tests;
 
+use std::any::{Any, TypeId};
+
 pub use input::from_arrow;
 pub use output::to_batches;
+
+/// The same vector where `T` is `U`.
+fn same<T: 'static, U: 'static>(values: Vec<T>) -> Result<Vec<U>, Vec<T>> {
+    if TypeId::of::<T>() != TypeId::of::<U>() {
+        return Err(values);
+    }
+    let values: Box<dyn Any> = Box::new(values);
+    Ok(*values.downcast().expect("types are equal"))
+}

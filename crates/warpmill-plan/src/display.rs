@@ -10,8 +10,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::{
-    AggregateExpr, AggregateFunction, ArithOp, BuildRows, CompareOp, Expr, ExprKind, Field, JoinKind, Operator, Pipeline,
-    Probe, Program, Scalar, Scan, Sink, SortKey, Source,
+    AggregateExpr, AggregateFunction, ArithOp, BuildRows, CompareOp, Expr, ExprKind, Field, JoinKind, Operator,
+    Pipeline, Probe, Program, Scalar, Scan, Sink, SortKey, Source,
 };
 
 impl Display for Program {
@@ -32,7 +32,12 @@ impl Display for Program {
 
 impl Program {
     /// Writes `operator`, whose input is `fields`, and gives its output.
-    fn show_operator(&self, f: &mut Formatter<'_>, operator: &Operator, fields: Vec<Field>) -> Result<Vec<Field>, fmt::Error> {
+    fn show_operator(
+        &self,
+        f: &mut Formatter<'_>,
+        operator: &Operator,
+        fields: Vec<Field>,
+    ) -> Result<Vec<Field>, fmt::Error> {
         match operator {
             Operator::Filter(predicate) => writeln!(f, "  filter {}", predicate.over(&fields))?,
             Operator::Limit { skip, fetch } => writeln!(f, "  limit{}", bounds(*skip, *fetch))?,
@@ -210,7 +215,11 @@ impl<'a> Named<'a> {
     fn operand(&self, expr: &'a Expr) -> String {
         let shown = self.of(expr).to_string();
         match expr.kind {
-            ExprKind::Arith { .. } | ExprKind::Compare { .. } | ExprKind::And(_) | ExprKind::Or(_) | ExprKind::Not(_) => {
+            ExprKind::Arith { .. }
+            | ExprKind::Compare { .. }
+            | ExprKind::And(_)
+            | ExprKind::Or(_)
+            | ExprKind::Not(_) => {
                 format!("({shown})")
             }
             _ => shown,

@@ -186,7 +186,8 @@ impl Expr {
 
     /// The truth value `value`.
     pub fn bool(value: bool) -> Self {
-        let ty = ColType { logical: DataType::Boolean, phys: Phys::Bool, nullable: false, range: None, dictionary: None };
+        let ty =
+            ColType { logical: DataType::Boolean, phys: Phys::Bool, nullable: false, range: None, dictionary: None };
         Self::literal(Scalar::Bool(value), ty)
     }
 

@@ -16,6 +16,8 @@ use datafusion::physical_plan::{
 };
 use warpmill_format::{StatValue, TableSnapshot};
 
+use crate::ColType;
+
 /// The scan of some columns of one version of a table.
 ///
 /// It never runs by itself: the translator turns it into a [`Scan`](crate::Scan), and its statistics (exact row count, null
@@ -133,13 +135,13 @@ fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
         // The dictionary may hold more than the column (after a replacement), never less.
         Some(dictionary) if !dictionary.is_empty() => {
             let code = if last { dictionary.len() as u32 - 1 } else { 0 };
-            scalar(&StatValue::Str(dictionary.get(code).to_owned()), logical).map_or(Precision::Absent, Precision::Inexact)
+            scalar(&StatValue::Str(dictionary.get(code).to_owned()), logical)
+                .map_or(Precision::Absent, Precision::Inexact)
         }
         _ => match value.as_ref().and_then(|v| scalar(v, logical)) {
-            Some(value) if matches!(logical, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
-                Precision::Inexact(value)
-            }
-            Some(value) => Precision::Exact(value),
+            // Writers take the bounds of integers from the values themselves; strings may be cut, and floats have two zeros.
+            Some(value) if ColType::range_of(logical).is_some() => Precision::Exact(value),
+            Some(value) => Precision::Inexact(value),
             None => Precision::Absent,
         },
     };

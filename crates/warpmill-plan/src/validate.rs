@@ -99,7 +99,9 @@ impl Program {
         for (&column, field) in probe.output.iter().zip(&probe.fields) {
             match both.get(column) {
                 Some(from) => holds(&from.ty.with_nullable(false), &field.ty)?,
-                None => ensure(column == both.len() && field.ty.phys == Phys::Bool, || format!("probe output {column}"))?,
+                None => {
+                    ensure(column == both.len() && field.ty.phys == Phys::Bool, || format!("probe output {column}"))?
+                }
             }
         }
         Ok(())
@@ -139,7 +141,9 @@ fn ensure(holds: bool, error: impl FnOnce() -> String) -> Checked {
 
 fn same_fields(from: &[Field], to: &[Field]) -> Checked {
     ensure(from.len() == to.len(), || format!("{} columns where {} are expected", from.len(), to.len()))?;
-    from.iter().zip(to).try_for_each(|(a, b)| holds(&a.ty, &b.ty).map_err(|error| format!("column {}: {error}", b.name)))
+    from.iter()
+        .zip(to)
+        .try_for_each(|(a, b)| holds(&a.ty, &b.ty).map_err(|error| format!("column {}: {error}", b.name)))
 }
 
 /// Equal representation, scale and dictionary.
@@ -152,7 +156,9 @@ fn alike(a: &ColType, b: &ColType) -> Checked {
         arrow::datatypes::DataType::Decimal128(_, scale) => scale,
         _ => 0,
     };
-    ensure(a.phys == b.phys && dictionaries && (!a.phys.is_int() || scale(a) == scale(b)), || format!("{a:?} is not held as {b:?}"))
+    ensure(a.phys == b.phys && dictionaries && (!a.phys.is_int() || scale(a) == scale(b)), || {
+        format!("{a:?} is not held as {b:?}")
+    })
 }
 
 /// Whether values of type `from` are values of type `to`.
@@ -183,10 +189,13 @@ fn node(expr: &Expr, fields: &[Field]) -> Checked {
     if let (Some(range), Phys::I32 | Phys::I64) = (ty.range, ty.phys) {
         ensure(Phys::for_range(range) <= ty.phys, || format!("{range:?} does not fit {:?}", ty.phys))?;
     }
-    let held_as = |child: &Expr, phys: Phys| ensure(child.ty.phys == phys, || format!("{child} is not held as {phys:?}"));
+    let held_as =
+        |child: &Expr, phys: Phys| ensure(child.ty.phys == phys, || format!("{child} is not held as {phys:?}"));
     match &expr.kind {
         ExprKind::Column(index) => match fields.get(*index) {
-            Some(field) => ensure(field.ty.phys == ty.phys, || format!("held as {:?}, not {:?}", field.ty.phys, ty.phys)),
+            Some(field) => {
+                ensure(field.ty.phys == ty.phys, || format!("held as {:?}, not {:?}", field.ty.phys, ty.phys))
+            }
             None => Err(format!("there are {} columns only", fields.len())),
         },
         ExprKind::Literal(value) => literal(value, ty),

@@ -59,6 +59,14 @@ pub(super) struct Part {
     pub rows: usize,
 }
 
+impl Part {
+    /// Bytes held, which [`merge`] has accounted for.
+    pub fn bytes(&self) -> usize {
+        let slots: usize = self.slots.iter().map(Accumulator::bytes).sum();
+        slots + self.keys.iter().map(Vector::bytes).sum::<usize>()
+    }
+}
+
 /// The groups of one worker.
 pub(super) struct Groups {
     layout: Arc<Layout>,
@@ -198,9 +206,7 @@ pub(super) fn merge(
         }
     };
     drop(workers);
-    let bytes: usize = parts.iter().map(|p| p.slots.iter().map(Accumulator::bytes).sum::<usize>()).sum();
-    let keys: usize = parts.iter().flat_map(|p| &p.keys).map(Vector::bytes).sum();
-    query.reserve("Aggregate", bytes + keys)?;
+    query.reserve("Aggregate", parts.iter().map(Part::bytes).sum())?;
     Ok(parts)
 }
 

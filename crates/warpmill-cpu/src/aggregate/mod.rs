@@ -97,7 +97,8 @@ impl Sink for AggregateSink {
         }
         for (index, set) in sets.into_iter().enumerate() {
             let parts = merge(&shared.distinct[index], set, query, pool)?;
-            workers.extend(pool.install(|| feed_distinct(shared, index, parts, query))?);
+            workers.extend(pool.install(|| feed_distinct(shared, index, &parts, query))?);
+            query.release(parts.iter().map(Part::bytes).sum());
         }
         let parts = merge(&shared.layout, workers, query, pool)?;
         let batches = pool.install(|| {
@@ -108,7 +109,7 @@ impl Sink for AggregateSink {
 }
 
 /// Feeds the groups of a distinct set to the accumulators over it.
-fn feed_distinct(shared: &Shared, index: usize, parts: Vec<Part>, query: &Arc<QueryContext>) -> Result<Vec<Groups>> {
+fn feed_distinct(shared: &Shared, index: usize, parts: &[Part], query: &Arc<QueryContext>) -> Result<Vec<Groups>> {
     let slots = shared.plan.slots.iter().enumerate().filter(|(_, slot)| slot.input.distinct == Some(index));
     let slots: Vec<usize> = slots.map(|(slot, _)| slot).collect();
     let per_task = parts.len().div_ceil(rayon::current_num_threads()).max(1);

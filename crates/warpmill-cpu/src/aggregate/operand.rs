@@ -15,7 +15,7 @@ pub(crate) enum Operand {
     /// Column of the input.
     Column(usize),
     /// Anything else.
-    Expr(PreparedExpr),
+    Expr(Box<PreparedExpr>),
 }
 
 impl Operand {
@@ -23,7 +23,7 @@ impl Operand {
     pub fn new(expr: &Expr) -> Result<Self> {
         Ok(match expr.kind {
             ExprKind::Column(index) => Self::Column(index),
-            _ => Self::Expr(PreparedExpr::new(expr)?),
+            _ => Self::Expr(Box::new(PreparedExpr::new(expr)?)),
         })
     }
 

@@ -202,11 +202,12 @@ impl Table {
         self.slots = slots;
     }
 
-    /// Forgets all groups, keeping the slots' memory.
+    /// Forgets all groups, keeping their memory.
     pub fn clear(&mut self) {
         self.slots.fill(0);
         self.hashes.clear();
-        self.keys = KeyRows::new(self.keys.width, self.keys.strings.len());
+        self.keys.words.clear();
+        self.keys.strings.iter_mut().for_each(Vec::clear);
     }
 
     /// The groups ordered by hash partition, and where each partition starts.

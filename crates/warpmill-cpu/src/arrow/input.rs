@@ -1,11 +1,14 @@
 //! Arrow arrays to vectors.
 
+use std::any::TypeId;
+
 use arrow::array::{Array, AsArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::*;
 use warpmill_format::{Bitmap, StrView};
 use warpmill_plan::{ColType, Phys};
 
+use super::same;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, NULL_ROW, Vector};
 
@@ -107,20 +110,21 @@ fn values(array: &dyn Array, ty: &ColType, nulls: Option<&NullBuffer>) -> Result
     })
 }
 
-fn integers<T: Copy + Into<Wide>>(values: &[T], ty: &ColType, nulls: Option<&NullBuffer>) -> Result<Data> {
+fn integers<T: Copy + Into<Wide> + 'static>(values: &[T], ty: &ColType, nulls: Option<&NullBuffer>) -> Result<Data> {
     let lost = || ExecError::Input(format!("a value of {} does not fit {:?}", ty.logical, ty.phys));
     let is_null = |row: usize| nulls.is_some_and(|nulls| nulls.is_null(row));
     macro_rules! fitting {
         ($t:ty) => {
-            values
-                .iter()
-                .enumerate()
-                .map(|(row, &value)| {
+            if TypeId::of::<T>() == TypeId::of::<$t>() {
+                same(values.to_vec()).unwrap_or_else(|_| unreachable!("types are equal"))
+            } else {
+                let fitting = values.iter().enumerate().map(|(row, &value)| {
                     let Wide(value) = value.into();
                     // What is under a NULL is unspecified.
                     <$t>::try_from(value).or_else(|_| if is_null(row) { Ok(0) } else { Err(lost()) })
-                })
-                .collect::<Result<_>>()?
+                });
+                fitting.collect::<Result<_>>()?
+            }
         };
     }
     Ok(match ty.phys {

@@ -1,6 +1,5 @@
 //! Rows to Arrow record batches.
 
-use std::any::{Any, TypeId};
 use std::sync::Arc;
 
 use arrow::array::*;
@@ -9,6 +8,7 @@ use arrow::datatypes::*;
 use warpmill_format::{Bitmap, StrView};
 use warpmill_plan::{ColType, Field};
 
+use super::same;
 use crate::context::{ExecError, Result};
 use crate::operator::RowSet;
 use crate::vector::{Data, Vector};
@@ -174,13 +174,6 @@ fn narrow<N>(data: Data, validity: Option<&Bitmap>, target: &DataType) -> Result
 where
     N: ArrowNativeType + TryFrom<i128> + Default,
 {
-    fn moved<N: ArrowNativeType, T: ArrowNativeType>(values: Vec<T>) -> Result<ScalarBuffer<N>, Vec<T>> {
-        if TypeId::of::<N>() != TypeId::of::<T>() {
-            return Err(values);
-        }
-        let same: Box<dyn Any> = Box::new(values);
-        Ok(ScalarBuffer::from(*same.downcast::<Vec<N>>().expect("types are equal")))
-    }
     let convert = |(row, value): (usize, i128)| {
         N::try_from(value).or_else(|_| match validity {
             // What is under a NULL is unspecified.
@@ -189,16 +182,16 @@ where
         })
     };
     let converted: Vec<N> = match data {
-        Data::I32(values) => match moved(values) {
-            Ok(buffer) => return Ok(buffer),
+        Data::I32(values) => match same(values) {
+            Ok(values) => return Ok(values.into()),
             Err(values) => values.into_iter().map(i128::from).enumerate().map(convert).collect::<Result<_>>()?,
         },
-        Data::I64(values) => match moved(values) {
-            Ok(buffer) => return Ok(buffer),
+        Data::I64(values) => match same(values) {
+            Ok(values) => return Ok(values.into()),
             Err(values) => values.into_iter().map(i128::from).enumerate().map(convert).collect::<Result<_>>()?,
         },
-        Data::I128(values) => match moved(values) {
-            Ok(buffer) => return Ok(buffer),
+        Data::I128(values) => match same(values) {
+            Ok(values) => return Ok(values.into()),
             Err(values) => values.into_iter().enumerate().map(convert).collect::<Result<_>>()?,
         },
         data => return Err(mismatch(&data, target)),

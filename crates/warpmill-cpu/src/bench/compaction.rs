@@ -50,7 +50,7 @@ pub struct CompactionOptions {
 
 impl Default for CompactionOptions {
     fn default() -> Self {
-        Self { rows: 2_000_000, runs: 3, experiments: Experiment::ALL.to_vec() }
+        Self { rows: 1_000_000, runs: 3, experiments: Experiment::ALL.to_vec() }
     }
 }
 
@@ -166,11 +166,11 @@ fn measure(setup: &Setup, runs: usize, rows: &mut Vec<CompactionRow>) -> Result<
     for &strategy in &setup.strategies {
         let once = |verify| run(&workload, strategy, setup.chunk_rows, below, verify);
         let checked = once(true)?;
-        if let Some(other) = rows[first..].first() {
-            if (other.checksum, other.output_rows) != (checked.checksum, checked.rows) {
-                let message = format!("{strategy:?} and {} compaction give different results", other.strategy);
-                return Err(ExecError::Value(message));
-            }
+        if let Some(other) = rows[first..].first()
+            && (other.checksum, other.output_rows) != (checked.checksum, checked.rows)
+        {
+            let message = format!("{strategy:?} and {} compaction give different results", other.strategy);
+            return Err(ExecError::Value(message));
         }
         let start = Instant::now();
         let mut timed = vec![once(false)?];
@@ -220,11 +220,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strategies_agree_in_all_experiments() {
-        let rows = compaction(&CompactionOptions { rows: 20_000, runs: 1, ..Default::default() }).unwrap();
+    fn strategies_agree() {
+        let experiments = Experiment::ALL[1..].to_vec();
+        let rows = compaction(&CompactionOptions { rows: 20_000, runs: 1, experiments }).unwrap();
         for row in rows.iter().filter(|row| row.selectivity.is_none()) {
-            // Each join gives about as many rows as it takes in.
-            assert!((10_000..40_000).contains(&row.output_rows), "{row:?}");
+            // Each join gives as many rows as it takes in, but for rounding.
+            assert!((15_000..25_000).contains(&row.output_rows), "{row:?}");
         }
     }
 

@@ -52,7 +52,14 @@ pub fn scatter(key: u64) -> i64 {
 /// Pseudo-random numbers below `bound`, the same in every run.
 fn random(seed: u64, bound: u64, rows: usize) -> impl Iterator<Item = u64> {
     let word = move |row: u64| scatter(scatter(seed) as u64 ^ row) as u64;
-    (0..rows as u64).map(move |row| (u128::from(word(row)) * u128::from(bound) >> 64) as u64)
+    (0..rows as u64).map(move |row| ((u128::from(word(row)) * u128::from(bound)) >> 64) as u64)
+}
+
+/// A random order of `0 .. rows`.
+fn shuffled(rows: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..rows as u32).collect();
+    random(u64::MAX, rows as u64, rows).enumerate().for_each(|(row, other)| order.swap(row, other as usize));
+    order
 }
 
 /// The types of `bytes` bytes of payload.
@@ -83,9 +90,16 @@ impl Workload {
         let joins = shape.build_bytes.len();
         let build_rows = (shape.probe_rows / 10).max(shape.factor);
         let keys = build_rows / shape.factor;
+        let order = shuffled(shape.probe_rows);
         let id = |i: usize| {
-            let ids = random(i as u64, (keys * shape.factor) as u64, shape.probe_rows);
-            Arc::new(Vector::new(Data::I64(ids.map(scatter).collect())))
+            let period = (shape.factor as u64).pow(i as u32);
+            let hits = random(2 * i as u64, keys as u64, shape.probe_rows);
+            let misses = random(2 * i as u64 + 1, (keys * (shape.factor - 1)) as u64, shape.probe_rows);
+            let key = |((&place, hit), miss): ((&u32, u64), u64)| {
+                let matches = (u64::from(place) / period).is_multiple_of(shape.factor as u64);
+                scatter(if matches { hit } else { keys as u64 + miss })
+            };
+            Arc::new(Vector::new(Data::I64(order.iter().zip(hits).zip(misses).map(key).collect())))
         };
         let tables = shape.build_bytes.iter().enumerate().map(|(i, &bytes)| build(i, keys, shape.factor, bytes));
         Ok(Self {

@@ -123,7 +123,7 @@ mod tests {
         let mut learner = Learner::default();
         run(&mut learner, 1000, |arm| if arm == 3 { 100_000 } else { 150_000 });
         assert_eq!(learner.resets, 0);
-        let chosen = run(&mut learner, 2000, |arm| if arm == 7 { 300_000 } else { 600_000 });
+        let chosen = run(&mut learner, 2000, |arm| if arm == 7 { 1_000_000 } else { 2_000_000 });
         assert!(learner.resets > 0);
         assert!(chosen[7] > 1000, "{chosen:?}");
     }

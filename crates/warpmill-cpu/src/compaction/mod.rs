@@ -146,6 +146,18 @@ impl Operator for CompactionOperator {
             stats: CompactionStats::default(),
         })
     }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let stats = self.stats();
+        let mut counters = vec![
+            ("chunks in".into(), stats.chunks_in),
+            ("chunks out".into(), stats.chunks_out),
+            ("rows copied".into(), stats.rows_copied),
+        ];
+        let chosen = THRESHOLDS.into_iter().zip(stats.chosen).filter(|(_, chosen)| *chosen > 0);
+        counters.extend(chosen.map(|(threshold, chosen)| (format!("threshold {threshold}"), chosen)));
+        counters
+    }
 }
 
 struct LocalCompaction {

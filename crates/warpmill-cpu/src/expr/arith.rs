@@ -14,7 +14,6 @@ pub(super) trait Int: Native + Ord + TryFrom<i128> + Into<i128> + std::fmt::Disp
     fn wrapping(op: ArithOp, a: Self, b: Self) -> Self;
     fn clamped(value: i128) -> Self;
     fn truncated(value: i128) -> Self;
-    fn float(self) -> f64;
     const ZERO: Self;
 }
 
@@ -49,10 +48,6 @@ macro_rules! int {
             #[inline(always)]
             fn truncated(value: i128) -> Self {
                 value as $type
-            }
-            #[inline(always)]
-            fn float(self) -> f64 {
-                self as f64
             }
         }
     )*};

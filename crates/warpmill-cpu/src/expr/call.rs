@@ -38,7 +38,12 @@ pub(super) fn rows<T: Native>(
     valid: Option<&Bitmap>,
     mut f: impl FnMut(usize) -> Result<T>,
 ) -> Result<Vec<T>> {
-    (0..len).map(|i| if is_set(valid, i) { f(i) } else { Ok(T::default()) }).collect()
+    // Not `collect` into a result: that cannot reserve room.
+    let mut out = Vec::with_capacity(len);
+    for i in 0..len {
+        out.push(if is_set(valid, i) { f(i)? } else { T::default() });
+    }
+    Ok(out)
 }
 
 /// GREATEST and LEAST: NULLs are ignored.

@@ -67,6 +67,10 @@ fn is_decimal(logical: &DataType) -> bool {
     matches!(logical, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..))
 }
 
+fn is_plain(logical: &DataType) -> bool {
+    logical.is_numeric() || *logical == DataType::Boolean
+}
+
 fn is_string(logical: &DataType) -> bool {
     matches!(logical, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
@@ -124,7 +128,11 @@ impl Cast {
         match &self.how {
             How::Same | How::ToFloat(_) => false,
             How::Rescale(rescale) => !rescale.proven && !self.try_cast,
-            How::Arrow => !self.try_cast && !is_string(&self.to.logical) && self.to.phys != Phys::Bool,
+            // Of texts and times not every value converts; numbers and truth values can be shown or tested for zero.
+            How::Arrow => {
+                !self.try_cast
+                    && !(is_plain(&self.from.logical) && (is_string(&self.to.logical) || self.to.phys == Phys::Bool))
+            }
         }
     }
 
@@ -148,9 +156,12 @@ impl Cast {
         macro_rules! to {
             ($float:ty) => {
                 match self.from.phys {
-                    Phys::I32 => map::<i32, $float>(input, |v| (v.float() / divisor) as $float),
-                    Phys::I64 => map::<i64, $float>(input, |v| (v.float() / divisor) as $float),
-                    _ => map::<i128, $float>(input, |v| (v.float() / divisor) as $float),
+                    Phys::I32 if divisor == 1.0 => map::<i32, $float>(input, |v| v as $float),
+                    Phys::I32 => map::<i32, $float>(input, |v| (f64::from(v) / divisor) as $float),
+                    Phys::I64 if divisor == 1.0 => map::<i64, $float>(input, |v| v as $float),
+                    Phys::I64 => map::<i64, $float>(input, |v| (v as f64 / divisor) as $float),
+                    _ if divisor == 1.0 => map::<i128, $float>(input, |v| v as $float),
+                    _ => map::<i128, $float>(input, |v| (v as f64 / divisor) as $float),
                 }
             };
         }

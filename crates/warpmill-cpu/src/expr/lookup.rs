@@ -23,6 +23,8 @@ pub(super) struct Lookup {
     pub column: usize,
     /// One row for each code, and one more: the value for NULL. A code past the end (of a NULL row) reads that one.
     table: Vector,
+    /// Keeps the bytes of entries alive.
+    _dictionary: Arc<Dictionary>,
 }
 
 impl Lookup {
@@ -42,7 +44,7 @@ impl Lookup {
         expr.remap_columns(&|_| 0);
         let node = prepare::without_lookups(&expr, worker).ok()?;
         let table = table(&node, dictionary.len(), worker)?;
-        Some(Self { column, table })
+        Some(Self { column, table, _dictionary: dictionary })
     }
 
     fn null_row(&self) -> usize {

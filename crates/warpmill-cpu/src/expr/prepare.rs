@@ -37,10 +37,10 @@ struct Prepare<'a> {
 
 impl Prepare<'_> {
     fn node(&mut self, expr: &Expr) -> Result<Node> {
-        if self.lookups {
-            if let Some(lookup) = Lookup::of(expr, self.worker) {
-                return Ok(Node { kind: Kind::Lookup(lookup), ty: expr.ty.clone(), fallible: false, heavy: false });
-            }
+        if self.lookups
+            && let Some(lookup) = Lookup::of(expr, self.worker)
+        {
+            return Ok(Node { kind: Kind::Lookup(lookup), ty: expr.ty.clone(), fallible: false, heavy: false });
         }
         let kind = self.kind(expr)?;
         let children = kind.children();
@@ -76,8 +76,8 @@ impl Prepare<'_> {
             }
             ExprKind::Negate { input, checked } => Kind::Negate(*checked, self.boxed(input)?),
             ExprKind::Compare { op, left, right } => Kind::Compare(*op, self.boxed(left)?, self.boxed(right)?),
-            ExprKind::And(list) => Kind::And(self.list(list)?),
-            ExprKind::Or(list) => Kind::Or(self.list(list)?),
+            ExprKind::And(list) => Kind::And(flat(self.list(list)?, true)),
+            ExprKind::Or(list) => Kind::Or(flat(self.list(list)?, false)),
             ExprKind::Not(input) => Kind::Not(self.boxed(input)?),
             ExprKind::IsNull(input) => Kind::IsNull(self.boxed(input)?),
             ExprKind::IsNotNull(input) => Kind::IsNotNull(self.boxed(input)?),
@@ -203,6 +203,16 @@ impl Prepare<'_> {
         };
         Ok(Vector::new(data))
     }
+}
+
+/// The members of nested conjunctions (or disjunctions) as one list.
+fn flat(list: Vec<Node>, conjunction: bool) -> Vec<Node> {
+    let members = list.into_iter().flat_map(|node| match node.kind {
+        Kind::And(inner) if conjunction => inner,
+        Kind::Or(inner) if !conjunction => inner,
+        _ => vec![node],
+    });
+    members.collect()
 }
 
 impl Kind {

@@ -3,9 +3,9 @@
 //! A build collects key and payload columns densely ([`HashBuildSink`]), then picks the cheapest table that its data
 //! allows ([`HashTable`]):
 //!
-//! - all key columns pack into one integer ([`keys`]): a **direct-address** array where the range is dense enough
-//!   ([`direct`]), open addressing on the integer otherwise;
-//! - else (strings, wide ranges): open addressing on 64-bit hashes, keys compared column by column ([`slots`]).
+//! - all key columns pack into one integer (`keys`): a **direct-address** array where the range is dense enough
+//!   (`direct`), open addressing on the integer otherwise;
+//! - else (strings, wide ranges): open addressing on 64-bit hashes, keys compared column by column (`slots`).
 //!
 //! Repeated keys never form chains: rows of one key are moved next to each other, so that a lookup gives a *range* of
 //! build rows whatever the table. Rows whose key is NULL, and so matches nothing, come last and are in no table; outer

@@ -112,10 +112,8 @@ impl Slots {
         }));
         let far = self.slots.len() * size_of::<Slot>() > PREFETCH_BYTES;
         for (i, &tag) in tags.iter().enumerate() {
-            if far {
-                if let Some(&ahead) = positions.get(i + AHEAD) {
-                    prefetch(&self.slots[ahead]);
-                }
+            if far && let Some(&ahead) = positions.get(i + AHEAD) {
+                prefetch(&self.slots[ahead]);
             }
             let slot = if tag == MISS { Slot::default() } else { self.find(positions[i], tag, hash(tag), i, &equal) };
             if unique {

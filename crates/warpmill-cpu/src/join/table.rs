@@ -253,5 +253,5 @@ pub(super) fn null_keys(keys: &[Arc<Vector>]) -> Option<Bitmap> {
 
 /// Whether `rows` has an entry that stands for "no row".
 pub(super) fn has_null_row(rows: &[u32]) -> bool {
-    rows.iter().any(|&row| row == NULL_ROW)
+    rows.contains(&NULL_ROW)
 }

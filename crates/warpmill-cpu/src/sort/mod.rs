@@ -77,6 +77,7 @@ impl SortSink {
         for (worker, local) in locals.iter_mut().enumerate() {
             batches.extend(std::mem::take(&mut local.batches).into_iter().map(|batch| SortBatch { worker, ..batch }));
         }
+        batches.sort_by_key(SortBatch::place);
         let rows: usize = batches.iter().map(SortBatch::rows).sum();
         let shared = &self.shared;
         let entry = size_of::<run::Entry<P>>();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use warpmill_format::Bitmap;
+use warpmill_format::{Bitmap, StrView};
 
 use super::normalize::{Direction, Prefix};
 use crate::vector::{Data, Vector};
@@ -46,6 +46,14 @@ impl<P> SortBatch<P> {
         }
     }
 
+    /// The place of a chunk's rows in the source's order.
+    pub fn place(&self) -> Option<(u64, usize, u64)> {
+        match self.origins {
+            Origins::Chunk((sequence, position)) => Some((sequence, self.worker, position)),
+            Origins::Rows(_) => None,
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         let vectors: usize = self.columns.iter().chain(&self.open_keys).map(|column| column.bytes()).sum();
         vectors + self.rows() * (size_of::<P>() + size_of::<Origin>())
@@ -65,25 +73,69 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
     for (batch, rows) in batches.iter().enumerate() {
         entries.extend(rows.prefixes.iter().enumerate().map(|(row, &p)| (p, (batch as u64) << 32 | row as u64)));
     }
-    let order = |a: &Entry<P>, b: &Entry<P>| {
-        a.0.cmp(&b.0).then_with(|| {
-            let ((i, row_i), (j, row_j)) = (at(a.1), at(b.1));
-            let (x, y) = (&batches[i], &batches[j]);
-            let mut keys = open.iter().zip(x.open_keys.iter().zip(&y.open_keys));
-            let open = keys.find_map(|(key, (a, b))| {
-                Some(key.compare(a, row_i, b, row_j)).filter(|order| *order != Ordering::Equal)
-            });
-            open.unwrap_or_else(|| {
-                let ((sequence, position), (other, other_position)) = (x.origin(row_i), y.origin(row_j));
-                (sequence, x.worker, position).cmp(&(other, y.worker, other_position))
-            })
+    // Batches of whole chunks in the source's order: an entry's place is its rank among equals.
+    let in_order = batches.iter().all(|b| b.place().is_some()) && batches.is_sorted_by_key(SortBatch::place);
+    if in_order && open.is_empty() {
+        return first(entries, limit, Entry::<P>::cmp);
+    }
+    // The order of two rows by the open keys from `key` on, then by origin.
+    let by_value = |key: usize, a: u64, b: u64| {
+        let ((i, row_i), (j, row_j)) = (at(a), at(b));
+        let (x, y) = (&batches[i], &batches[j]);
+        let mut keys = open.iter().zip(x.open_keys.iter().zip(&y.open_keys)).skip(key);
+        let open = keys
+            .find_map(|(key, (a, b))| Some(key.compare(a, row_i, b, row_j)).filter(|order| *order != Ordering::Equal));
+        open.unwrap_or_else(|| {
+            if in_order {
+                return a.cmp(&b);
+            }
+            let ((sequence, position), (other, other_position)) = (x.origin(row_i), y.origin(row_j));
+            (sequence, x.worker, position).cmp(&(other, y.worker, other_position))
         })
     };
+    if limit < entries.len() {
+        return first(entries, limit, |a, b| a.0.cmp(&b.0).then_with(|| by_value(0, a.1, b.1)));
+    }
+    // Prefixes alone first: they are at hand. Rows with equal prefixes are then sorted with their first open key at hand.
+    let mut entries = first(entries, limit, Entry::<P>::cmp);
+    entries.par_chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run.len() > 1).for_each(|run| {
+        let Some(mut strings) = open_strings(batches, run) else {
+            return run.sort_unstable_by(|a, b| by_value(0, a.1, b.1));
+        };
+        let order = |a: &(StrView, u64), b: &(StrView, u64)| {
+            let strings = if open[0].descending { b.0.cmp(&a.0) } else { a.0.cmp(&b.0) };
+            strings.then_with(|| by_value(1, a.1, b.1))
+        };
+        strings.par_sort_unstable_by(order);
+        run.iter_mut().zip(strings).for_each(|(entry, (_, place))| entry.1 = place);
+    });
+    entries
+}
+
+/// The first open key of entries and their places, where it is a string and never NULL.
+fn open_strings<P>(batches: &[SortBatch<P>], entries: &[Entry<P>]) -> Option<Vec<(StrView, u64)>> {
+    let string = |place: u64| {
+        let (batch, row) = at(place);
+        let key = &batches[batch].open_keys[0];
+        match &key.data {
+            Data::Str(strings) if key.is_valid(row) => Some((strings[row], place)),
+            _ => None,
+        }
+    };
+    entries.iter().map(|entry| string(entry.1)).collect()
+}
+
+/// The first `limit` entries, in order.
+fn first<P: Prefix>(
+    mut entries: Vec<Entry<P>>,
+    limit: usize,
+    order: impl Fn(&Entry<P>, &Entry<P>) -> Ordering + Sync,
+) -> Vec<Entry<P>> {
     if limit == 0 {
         return vec![];
     }
     if limit < entries.len() {
-        entries.select_nth_unstable_by(limit - 1, order);
+        entries.select_nth_unstable_by(limit - 1, &order);
         entries.truncate(limit);
     }
     if entries.len() <= SERIAL_ROWS {

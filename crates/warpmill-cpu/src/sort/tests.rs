@@ -2,6 +2,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use warpmill_format::StrView;
 use warpmill_plan::{Expr, Field, SortKey};
 
 use super::SortSink;
@@ -9,6 +10,7 @@ use crate::aggregate::tests::{V, order, row, table, types, vector};
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Settings};
 use crate::operator::{Sink, SinkOutput};
+use crate::vector::{Data, Vector};
 
 fn key(column: usize, descending: bool, nulls_first: bool) -> SortKey {
     SortKey { expr: Expr::column(column, types()[column].clone()), descending, nulls_first }
@@ -113,5 +115,39 @@ fn top_rows_are_cut_and_filtered_by_threshold() {
             let expected = expected(&rows, &keys, skip, Some(fetch));
             assert_eq!(run(&rows, &keys, skip, Some(fetch), 512, 3), expected);
         }
+    }
+}
+
+#[test]
+#[ignore = "prints timings"]
+fn timings() {
+    const ROWS: usize = 5_000_000;
+    let fields: Vec<Field> = [1, 6].map(|c: usize| Field { name: String::new(), ty: types()[c].clone() }).to_vec();
+    let sort_key =
+        |c: usize| SortKey { expr: Expr::column(c, fields[c].ty.clone()), descending: false, nulls_first: false };
+    for (c, fetch) in [(0, None), (1, None), (0, Some(10)), (1, Some(1000))] {
+        let sink = SortSink::new(&[sort_key(c)], 0, fetch, &fields).unwrap();
+        let query = Arc::new(QueryContext::default());
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let mut random = 1u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random >> 16
+        };
+        let names: Vec<String> = (0..1000).map(|i| format!("name {i} with a common prefix")).collect();
+        let mut chunk = |sequence: usize| {
+            let numbers = Data::I64((0..2048).map(|_| next() as i64).collect());
+            let strings = Data::Str((0..2048).map(|_| StrView::new(&names[next() as usize % 1000])).collect());
+            let mut chunk = Chunk::from_vectors([numbers, strings].map(|data| Arc::new(Vector::new(data))).to_vec());
+            chunk.sequence = sequence as u64;
+            chunk
+        };
+        let chunks: Vec<Chunk> = (0..ROWS / 2048).map(&mut chunk).collect();
+        let mut local = sink.local(&query);
+        let start = std::time::Instant::now();
+        chunks.into_iter().for_each(|chunk| local.consume(chunk).unwrap());
+        let consumed = start.elapsed();
+        sink.finish(vec![local], &query, &pool).map(|_| ()).unwrap();
+        println!("by column {c}, {fetch:?}: consume {consumed:?}, finish {:?}", start.elapsed() - consumed);
     }
 }

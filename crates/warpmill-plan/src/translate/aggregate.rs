@@ -11,9 +11,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use super::expr::Scope;
 use super::stream::{Rows, Stream};
 use super::{Translator, moved, scope};
-use crate::{
-    AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys, Sink, Source, Unsupported,
-};
+use crate::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys, Sink, Source, Unsupported};
 
 /// How much larger than its estimate a row count may be before a 64-bit sum could overflow.
 const ESTIMATE_MARGIN: f64 = 16.0;
@@ -120,7 +118,10 @@ impl Context<'_> {
             AggregateFunction::Count if !distinct && argument.as_ref().is_none_or(|a| !a.ty.nullable) => {
                 (function, argument) = (AggregateFunction::CountStar, None);
             }
-            AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::BoolAnd | AggregateFunction::BoolOr => {
+            AggregateFunction::Min
+            | AggregateFunction::Max
+            | AggregateFunction::BoolAnd
+            | AggregateFunction::BoolOr => {
                 distinct = false;
             }
             _ => {}
@@ -150,14 +151,15 @@ impl Context<'_> {
                 ColType { logical: logical.clone(), ..argument?.ty.with_nullable(nullable) }
             }
             AggregateFunction::Sum if ty.phys.is_int() => self.sum(ty, argument?)?,
-            AggregateFunction::Sum => ty,
+            AggregateFunction::Sum => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
             AggregateFunction::Avg if ty.phys.is_int() => average(ty, argument?)?,
-            AggregateFunction::Avg if argument?.ty.phys.is_int() => return None,
-            AggregateFunction::Avg => ty,
+            AggregateFunction::Avg => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
             AggregateFunction::StddevSamp
             | AggregateFunction::StddevPop
             | AggregateFunction::VarSamp
-            | AggregateFunction::VarPop => Some(ty).filter(|ty| ty.phys == Phys::F64 && argument.is_some_and(|a| a.ty.phys == Phys::F64))?,
+            | AggregateFunction::VarPop => {
+                Some(ty).filter(|ty| ty.phys == Phys::F64 && argument.is_some_and(|a| a.ty.phys == Phys::F64))?
+            }
             AggregateFunction::BoolAnd | AggregateFunction::BoolOr => ty,
         })
     }
@@ -177,7 +179,8 @@ impl Context<'_> {
                 let max = lo.unsigned_abs().max(hi.unsigned_abs()) as f64;
                 let likely = self.rows.likely * max * ESTIMATE_MARGIN;
                 let phys = if !self.wide && likely < i64::MAX as f64 { Phys::I64 } else { Phys::I128 };
-                let widest = if phys == Phys::I64 { (i64::MIN.into(), i64::MAX.into()) } else { (i128::MIN, i128::MAX) };
+                let widest =
+                    if phys == Phys::I64 { (i64::MIN.into(), i64::MAX.into()) } else { (i128::MIN, i128::MAX) };
                 let range = clipped(proven.unwrap_or(widest));
                 ((range.0.max(widest.0), range.1.min(widest.1)), phys)
             }

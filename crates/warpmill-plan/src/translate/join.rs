@@ -16,7 +16,8 @@ use super::expr::{Scope, comparable};
 use super::stream::{Branch, Rows, Stream};
 use super::{Translator, scope, subquery_scope};
 use crate::{
-    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Phys, Probe, PruneKey, Sink, SinkId, Source, Unsupported,
+    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Phys, Probe, PruneKey, Sink, SinkId, Source,
+    Unsupported,
 };
 
 /// A join in DataFusion's terms.
@@ -66,7 +67,10 @@ impl Translator<'_> {
             null_aware: false,
             projection: None,
             // The side whose rows or matches are asked for streams.
-            build_left: matches!(node.join_type(), JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark),
+            build_left: matches!(
+                node.join_type(),
+                JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+            ),
         })
     }
 
@@ -190,7 +194,9 @@ impl Translator<'_> {
             input.distinct.iter().copied().chain(build_distinct.iter().copied()).chain([Some(2)]).collect();
         input.distinct = probe.output.iter().map(|&i| distinct[i]).collect();
         input.subqueries.retain_mut(|(_, i)| probe.output.iter().position(|o| o == i).map(|at| *i = at).is_some());
-        input.branches.iter_mut().for_each(|branch| append(branch, &probe, payloads));
+        let prunes = matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi)
+            && matches!(self.sinks[probe.build], Sink::HashBuild { null_equals_null: false, .. });
+        input.branches.iter_mut().for_each(|branch| append(branch, &probe, payloads, prunes));
         if probe.kind == JoinKind::BuildOnly {
             input.columns.clear();
             input.fields.clear();
@@ -224,10 +230,10 @@ struct Sides {
     mark: Option<usize>,
 }
 
-/// Appends a probe to a branch; an inner or semi join also prunes the branch's scan.
-fn append(branch: &mut Branch, probe: &Probe, payloads: usize) {
+/// Appends a probe to a branch, and prunes the branch's scan where rows without a match are dropped.
+fn append(branch: &mut Branch, probe: &Probe, payloads: usize, prunes: bool) {
     let Branch { source, operators, origin } = branch;
-    if let (Source::Scan(scan), JoinKind::Inner | JoinKind::ProbeSemi) = (source, probe.kind) {
+    if let (Source::Scan(scan), true) = (source, prunes) {
         for (key, expr) in probe.keys.iter().enumerate() {
             if let Some(column) = pruning_column(expr).and_then(|i| origin[i]) {
                 scan.prune.push(PruneKey { column, build: probe.build, key });
@@ -258,7 +264,8 @@ fn keys<'a>(scope: &Scope<'_>, on: impl Iterator<Item = &'a PhysicalExprRef>) ->
 
 /// The kind of the probe, and which build rows follow it.
 fn kind_of(join_type: JoinType, build_left: bool) -> (JoinKind, AfterProbes) {
-    let seen_from_probe = if build_left || matches!(join_type, JoinType::Inner | JoinType::Full) { join_type } else { join_type.swap() };
+    let seen_from_probe =
+        if build_left || matches!(join_type, JoinType::Inner | JoinType::Full) { join_type } else { join_type.swap() };
     match seen_from_probe {
         JoinType::Inner => (JoinKind::Inner, None),
         JoinType::Left => (JoinKind::BuildOuter, Some(BuildRows::Unmatched)),
@@ -294,8 +301,7 @@ fn residual(join: &Join<'_>, filter: &JoinFilter, probe: &Stream, build: &Stream
 
 /// Orders the columns of a joined stream as DataFusion's join gives them.
 fn project_join(join: &Join<'_>, (stream, sides): &mut (Stream, Sides)) {
-    let (left, right) =
-        if join.build_left { (&sides.build, &sides.probe) } else { (&sides.probe, &sides.build) };
+    let (left, right) = if join.build_left { (&sides.build, &sides.probe) } else { (&sides.probe, &sides.build) };
     let mut columns = match join.join_type {
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => left.clone(),
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => right.clone(),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::aggregates::AggregateExec;
 #[allow(deprecated, reason = "plans of other engines may hold it still")]
 use datafusion::physical_plan::coalesce_batches::CoalesceBatchesExec;
@@ -38,11 +38,12 @@ use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::scan_exec::WarpmillScanExec;
 use crate::{ColType, Expr, Field, Pipeline, Program, Scalar, Scan, Sink, SinkId, SortKey, Source, Unsupported};
 
-use expr::{Scope, SubqueryKey, convert};
+use expr::{Scope, SubqueryKey, convert, reads_subquery};
 use stream::{Branch, Rows, Stream, column_type};
 
 /// How a plan is translated.
@@ -81,6 +82,7 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     let mut translator =
         Translator { options, pipelines: vec![], sinks: vec![], inputs: vec![], fallbacks: vec![], subqueries: vec![] };
     let stream = translator.operator(plan)?;
+    let stream = translator.ordered(stream, plan)?;
     translator.result(stream);
     let mut program = Program { pipelines: translator.pipelines, sinks: translator.sinks, schema: plan.schema() };
     prune::prune(&mut program);
@@ -185,6 +187,7 @@ impl Translator<'_> {
         }
         if let Some(node) = plan.downcast_ref::<GlobalLimitExec>() {
             let stream = self.stream(node.input())?;
+            let stream = self.ordered(stream, node.input())?;
             return Ok(self.limit(stream, node.skip() as u64, node.fetch().map(|n| n as u64)));
         }
         if let Some(node) = plan.downcast_ref::<LocalLimitExec>() {
@@ -193,7 +196,7 @@ impl Translator<'_> {
         }
         if let Some(node) = plan.downcast_ref::<SortPreservingMergeExec>() {
             let stream = self.stream(node.input())?;
-            if !self.is_sorted(&stream) && plan.properties().output_partitioning().partition_count() == 1 {
+            if !self.is_sorted(&stream) {
                 // The input is sorted within each partition only, and a program knows no partitions.
                 return self.sort_stream(stream, &node.schema(), node.expr(), node.fetch());
             }
@@ -230,10 +233,18 @@ impl Translator<'_> {
 
     fn filter(&mut self, node: &FilterExec) -> Result<Stream, Unsupported> {
         let mut stream = self.stream(node.input())?;
-        self.attach_subqueries(&mut stream, [node.predicate()])?;
-        let conjuncts = scope(&stream, &node.input().schema()).conjuncts(node.predicate())?;
-        if !conjuncts.is_empty() {
-            stream.filter(conjuncts);
+        let schema = node.input().schema();
+        // What needs no subquery's value goes first: it may reach the scan.
+        let (later, first): (Vec<_>, Vec<_>) =
+            split_conjunction(node.predicate()).into_iter().partition(|conjunct| reads_subquery(conjunct));
+        for conjuncts in [first, later] {
+            self.attach_subqueries(&mut stream, conjuncts.iter().copied())?;
+            let scope = scope(&stream, &schema);
+            let translated = conjuncts.into_iter().map(|conjunct| scope.conjuncts(conjunct));
+            let translated = translated.collect::<Result<Vec<_>, _>>()?.concat();
+            if !translated.is_empty() {
+                stream.filter(translated);
+            }
         }
         if let Some(projection) = node.projection() {
             stream.columns = projection.iter().map(|&i| stream.columns[i]).collect();
@@ -259,7 +270,11 @@ impl Translator<'_> {
         Ok(stream)
     }
 
-    fn union(&mut self, plan: &Arc<dyn ExecutionPlan>, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Stream, Unsupported> {
+    fn union(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Stream, Unsupported> {
         let schema = plan.schema();
         let streams = inputs.iter().map(|input| self.stream(input)).collect::<Result<Vec<_>, _>>()?;
         let mut fields = Vec::with_capacity(schema.fields().len());
@@ -314,10 +329,22 @@ impl Translator<'_> {
         let (distinct, mut rows) = (stream.distinct.clone(), stream.rows);
         let sink = self.finish(stream, Sink::Sort { keys, skip: 0, fetch, fields: fields.clone() });
         if let Some(fetch) = fetch {
-            rows = Rows { bound: Some(rows.bound.unwrap_or(u128::MAX).min(fetch.into())), likely: rows.likely.min(fetch as f64) };
+            rows = Rows {
+                bound: Some(rows.bound.unwrap_or(u128::MAX).min(fetch.into())),
+                likely: rows.likely.min(fetch as f64),
+            };
         }
         let stream = Stream::of_source(Source::Rows { sink, fields }, rows);
         Ok(Stream { distinct, ..stream })
+    }
+
+    /// `stream` in the order that `plan` promises: not every operator here keeps an order that DataFusion's keeps (sort
+    /// merge joins, aggregations of sorted rows, sorted files).
+    fn ordered(&mut self, stream: Stream, plan: &Arc<dyn ExecutionPlan>) -> Result<Stream, Unsupported> {
+        match plan.output_ordering() {
+            Some(order) if !self.is_sorted(&stream) => self.sort_stream(stream, &plan.schema(), order, None),
+            _ => Ok(stream),
+        }
     }
 
     /// The sort that `stream` gives the rows of, as they are.

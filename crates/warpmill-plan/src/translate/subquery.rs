@@ -7,6 +7,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -74,8 +75,9 @@ impl Translator<'_> {
                 continue;
             }
             let found = self.subqueries.iter().find(|subquery| subquery.key == key);
-            let subquery = found
-                .ok_or_else(|| Unsupported::new("ScalarSubqueryExpr", "the subquery is planned outside of this part"))?;
+            let subquery = found.ok_or_else(|| {
+                Unsupported::new("ScalarSubqueryExpr", "the subquery is planned outside of this part")
+            })?;
             attach(stream, subquery);
         }
         Ok(())
@@ -116,6 +118,9 @@ fn row_count(plan: &Arc<dyn ExecutionPlan>) -> Option<RowCount> {
     if let Some(node) = plan.downcast_ref::<AggregateExec>() {
         let whole = !matches!(node.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);
         return (whole && node.group_expr().is_empty()).then_some(RowCount::One);
+    }
+    if plan.is::<PlaceholderRowExec>() && plan.properties().partitioning.partition_count() == 1 {
+        return Some(RowCount::One);
     }
     if let Some(node) = plan.downcast_ref::<ProjectionExec>() {
         return row_count(node.input());

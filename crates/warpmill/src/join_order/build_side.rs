@@ -44,7 +44,11 @@ fn turned_type(join: &Join) -> Option<JoinType> {
         return None;
     }
     match join.join_type {
-        JoinType::Left | JoinType::Right | JoinType::LeftSemi | JoinType::RightSemi | JoinType::LeftAnti
+        JoinType::Left
+        | JoinType::Right
+        | JoinType::LeftSemi
+        | JoinType::RightSemi
+        | JoinType::LeftAnti
         | JoinType::RightAnti => Some(join.join_type.swap()),
         _ => None,
     }

@@ -190,11 +190,9 @@ impl<'a> DpHyp<'a> {
         let (Some(plan_a), Some(plan_b)) = (self.plans.get(&a).copied(), self.plans.get(&b).copied()) else { return };
         let known = self.plans.get(&(a | b)).copied();
         let rows = known.map_or_else(|| self.graph.cardinality(a | b), |plan| plan.rows);
-        let (left, build, probe) =
-            if plan_b.rows < plan_a.rows { (b, plan_b, plan_a) } else { (a, plan_a, plan_b) };
-        let cost = plan_a.cost
-            + plan_b.cost
-            + JoinGraph::join_cost(rows, build.rows, probe.rows, self.graph.has_key(a, b));
+        let (left, build, probe) = if plan_b.rows < plan_a.rows { (b, plan_b, plan_a) } else { (a, plan_a, plan_b) };
+        let cost =
+            plan_a.cost + plan_b.cost + JoinGraph::join_cost(rows, build.rows, probe.rows, self.graph.has_key(a, b));
         if known.is_none_or(|plan| cost < plan.cost) {
             self.plans.insert(a | b, Plan { cost, rows, left });
         }

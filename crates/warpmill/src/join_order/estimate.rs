@@ -4,9 +4,7 @@ use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Distinct, Expr, Join, Limit, LogicalPlan, Operator, TableScan};
 
-use super::selectivity::{
-    ColumnEstimate, conjunction_selectivity, distinct, intervals, position, selectivity, strip,
-};
+use super::selectivity::{ColumnEstimate, conjunction_selectivity, distinct, intervals, position, selectivity, strip};
 use super::statistics::{ColumnStats, TableStatistics};
 
 /// Rows of a table that nothing is known about.

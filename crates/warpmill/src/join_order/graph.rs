@@ -1,7 +1,7 @@
 //! The join graph of a region: relations, predicates as (hyper)edges, and the estimated size of every join.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, ExprSchema, Result};
 use datafusion::logical_expr::utils::can_hash;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator};
 use std::collections::HashMap;
@@ -74,11 +74,7 @@ pub(super) struct JoinGraph {
 
 impl JoinGraph {
     /// Builds the graph; `None` when a predicate names a column that no leaf has.
-    pub fn new(
-        region: &Region,
-        owners: &HashMap<Column, usize>,
-        tables: &dyn TableStatistics,
-    ) -> Result<Option<Self>> {
+    pub fn new(region: &Region, owners: &HashMap<Column, usize>, tables: &dyn TableStatistics) -> Result<Option<Self>> {
         let count = region.leaves.len();
         let all = if count == 64 { u64::MAX } else { (1 << count) - 1 };
         let mut graph = Self {
@@ -110,13 +106,9 @@ impl JoinGraph {
                 (Expr::Column(a), Expr::Column(b)) if is_transitive(&a, &b, region, owners)? => {
                     equal_columns.push((a, b));
                 }
-                (left, right) => graph.equalities.push(Equality {
-                    left,
-                    right,
-                    left_leaves: l,
-                    right_leaves: r,
-                    selectivity: 1.0,
-                }),
+                (left, right) => {
+                    graph.equalities.push(Equality { left, right, left_leaves: l, right_leaves: r, selectivity: 1.0 })
+                }
             }
         }
         graph.add_classes(&equal_columns, owners);
@@ -157,8 +149,9 @@ impl JoinGraph {
             for column in group {
                 let leaf = owners[&column];
                 match class.members.iter().find(|(other, _)| *other == leaf) {
-                    Some((_, first)) => self.leaf_filters[leaf]
-                        .push(Expr::Column(first.clone()).eq(Expr::Column(column))),
+                    Some((_, first)) => {
+                        self.leaf_filters[leaf].push(Expr::Column(first.clone()).eq(Expr::Column(column)))
+                    }
                     None => {
                         class.leaves |= 1 << leaf;
                         class.members.push((leaf, column));
@@ -216,7 +209,8 @@ impl JoinGraph {
                 }
             }
         }
-        for e in self.equalities.iter().filter(|e| (e.left_leaves.count_ones(), e.right_leaves.count_ones()) == (1, 1)) {
+        for e in self.equalities.iter().filter(|e| (e.left_leaves.count_ones(), e.right_leaves.count_ones()) == (1, 1))
+        {
             let (i, j) = (e.left_leaves.trailing_zeros() as usize, e.right_leaves.trailing_zeros() as usize);
             share(i, j, values(&e.left), values(&e.right));
         }
@@ -241,7 +235,9 @@ impl JoinGraph {
             self.equalities.iter().map(|e| HyperEdge { left: e.left_leaves, right: e.right_leaves }).collect();
         for residual in &self.residuals {
             // Any one leaf against the others: which of them comes last is the enumeration's choice.
-            edges.extend(members(residual.leaves).map(|i| HyperEdge { left: 1 << i, right: residual.leaves & !(1 << i) }));
+            edges.extend(
+                members(residual.leaves).map(|i| HyperEdge { left: 1 << i, right: residual.leaves & !(1 << i) }),
+            );
         }
         for edge in edges {
             if edge.left.count_ones() == 1 && edge.right.count_ones() == 1 {
@@ -297,7 +293,12 @@ impl JoinGraph {
             rows *= least;
         }
         let inside = |leaves: u64| leaves & !set == 0;
-        rows *= self.equalities.iter().filter(|e| inside(e.left_leaves | e.right_leaves)).map(|e| e.selectivity).product::<f64>();
+        rows *= self
+            .equalities
+            .iter()
+            .filter(|e| inside(e.left_leaves | e.right_leaves))
+            .map(|e| e.selectivity)
+            .product::<f64>();
         rows *= self.residuals.iter().filter(|r| inside(r.leaves)).map(|r| r.selectivity).product::<f64>();
         (rows * self.correlation(set)).max(1.0)
     }

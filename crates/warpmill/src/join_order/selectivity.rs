@@ -177,9 +177,7 @@ fn single(expr: &Expr, resolve: Resolve) -> f64 {
         Expr::IsTrue(inner) => selectivity(inner, resolve),
         Expr::IsNull(inner) => nulls(inner, resolve),
         Expr::IsNotNull(inner) => 1.0 - nulls(inner, resolve),
-        Expr::InList(list) => {
-            negate((equality(&list.expr, resolve) * list.list.len() as f64).min(1.0), list.negated)
-        }
+        Expr::InList(list) => negate((equality(&list.expr, resolve) * list.list.len() as f64).min(1.0), list.negated),
         Expr::Between(between) => negate(BETWEEN, between.negated),
         Expr::Like(like) => {
             let kept = match strip(&like.pattern) {
@@ -203,9 +201,7 @@ fn binary_selectivity(binary: &BinaryExpr, resolve: Resolve) -> f64 {
     let BinaryExpr { left, op, right } = binary;
     match op {
         Operator::And => selectivity(left, resolve).min(selectivity(right, resolve)),
-        Operator::Or => {
-            1.0 - (1.0 - selectivity(left, resolve)) * (1.0 - selectivity(right, resolve))
-        }
+        Operator::Or => 1.0 - (1.0 - selectivity(left, resolve)) * (1.0 - selectivity(right, resolve)),
         Operator::Eq | Operator::IsNotDistinctFrom => equal(left, right, resolve),
         Operator::NotEq | Operator::IsDistinctFrom => 1.0 - equal(left, right, resolve),
         Operator::LikeMatch | Operator::ILikeMatch => LIKE_INFIX,

@@ -40,8 +40,7 @@ impl TableStats {
 
 impl From<&ColumnStatistics> for ColumnStats {
     fn from(column: &ColumnStatistics) -> Self {
-        let value =
-            |v: &Precision<ScalarValue>| v.get_value().filter(|v| !v.is_null()).cloned();
+        let value = |v: &Precision<ScalarValue>| v.get_value().filter(|v| !v.is_null()).cloned();
         Self {
             distinct: column.distinct_count.get_value().map(|n| *n as f64),
             min: value(&column.min_value),

@@ -38,10 +38,22 @@ enum Token {
     AnyString,
 }
 
+impl Token {
+    fn lower(self) -> Vec<Token> {
+        match self {
+            Token::Char(c) => c.to_lowercase().map(Token::Char).collect(),
+            other => vec![other],
+        }
+    }
+}
+
 impl Like {
     pub fn new(pattern: &str, escape: Option<char>, case_insensitive: bool, negated: bool) -> Self {
-        let pattern = if case_insensitive { pattern.to_lowercase() } else { pattern.to_owned() };
-        Self { pattern: Pattern::new(&tokens(&pattern, escape.unwrap_or('\\'))), case_insensitive, negated }
+        let mut tokens = tokens(pattern, escape.unwrap_or('\\'));
+        if case_insensitive {
+            tokens = tokens.into_iter().flat_map(Token::lower).collect();
+        }
+        Self { pattern: Pattern::new(&tokens), case_insensitive, negated }
     }
 
     fn matches(&self, s: &str) -> bool {

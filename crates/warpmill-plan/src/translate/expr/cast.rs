@@ -23,6 +23,9 @@ pub(crate) fn convert(expr: Expr, logical: &DataType, try_cast: bool) -> Result<
         return Ok(relabel(expr, logical));
     }
     let unsupported = || Unsupported::new(format!("CAST to {logical}"), "a type that the engine does not execute");
+    if has_zone(&expr.ty.logical) || has_zone(logical) {
+        return Err(Unsupported::new(format!("CAST to {logical}"), "a timestamp with a time zone"));
+    }
     let bounds = ColType::range_of(logical);
     let ty = ColType::of(logical, expr.ty.nullable || try_cast).ok_or_else(unsupported)?;
     if let ExprKind::Literal(Scalar::Null) = expr.kind {
@@ -54,6 +57,10 @@ pub(crate) fn convert(expr: Expr, logical: &DataType, try_cast: bool) -> Result<
     }
     let input = if expr.ty.phys == Phys::Code { expr.widen(Phys::Str) } else { expr };
     Ok(cast(input, ty, try_cast))
+}
+
+fn has_zone(logical: &DataType) -> bool {
+    matches!(logical, DataType::Timestamp(_, Some(_)))
 }
 
 /// The same value under another name of its type.

@@ -29,19 +29,24 @@ impl Scope<'_> {
             | Function::Exp
             | Function::Ln
             | Function::Log10 => {
-                if !matches!(args[0].ty.phys, Phys::F32 | Phys::F64) || !matches!(result, DataType::Float32 | DataType::Float64)
+                let digits = matches!(function, Function::Round | Function::Trunc);
+                let floats = if digits { &args[..1] } else { &args[..] };
+                if !floats.iter().all(|arg| arg.ty.logical == *result)
+                    || !matches!(result, DataType::Float32 | DataType::Float64)
                 {
                     return Err(unsupported("this function of exact numbers"));
                 }
             }
-            Function::DatePart | Function::DateTrunc => return date_function(function, args, result).ok_or_else(|| unsupported("this part of this type")),
+            Function::DatePart | Function::DateTrunc => {
+                return date_function(function, args, result).ok_or_else(|| unsupported("this part of this type"));
+            }
             Function::RegexpLike | Function::RegexpReplace => {
                 if !args[1..].iter().all(|arg| matches!(arg.kind, ExprKind::Literal(Scalar::Str(_)))) {
                     return Err(unsupported("a regular expression that is not constant"));
                 }
             }
             Function::Concat => {
-                let args = args.into_iter().map(|arg| to_string(arg)).collect::<Result<Vec<_>, _>>()?;
+                let args = args.into_iter().map(to_string).collect::<Result<Vec<_>, _>>()?;
                 let ty = ColType::of(result, false).ok_or_else(|| unsupported("this result type"))?;
                 return Ok(Expr { kind: ExprKind::Call { function, args }, ty });
             }

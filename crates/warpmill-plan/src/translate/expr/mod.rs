@@ -5,8 +5,6 @@ mod cast;
 mod compare;
 mod function;
 mod literal;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 
@@ -61,6 +59,13 @@ impl PartialEq for SubqueryKey {
 pub(crate) fn visit_subqueries(expr: &Arc<dyn PhysicalExpr>, f: &mut impl FnMut(SubqueryKey)) {
     SubqueryKey::of(expr).into_iter().for_each(&mut *f);
     expr.children().into_iter().for_each(|child| visit_subqueries(child, f));
+}
+
+/// Whether `expr` reads a scalar subquery.
+pub(crate) fn reads_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let mut reads = false;
+    visit_subqueries(expr, &mut |_| reads = true);
+    reads
 }
 
 /// What the names of an expression mean.
@@ -182,7 +187,8 @@ impl Scope<'_> {
             Op::Minus => -1,
             _ => return Ok(None),
         };
-        let constant = |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().and_then(|l| literal::interval(l.value()));
+        let constant =
+            |e: &Arc<dyn PhysicalExpr>| e.downcast_ref::<Literal>().and_then(|l| literal::interval(l.value()));
         let (input, (months, days, nanos)) = match (constant(binary.left()), constant(binary.right())) {
             (None, Some(interval)) => (binary.left(), interval),
             (Some(interval), None) if sign == 1 => (binary.right(), interval),
@@ -191,7 +197,7 @@ impl Scope<'_> {
         let input = self.expr(input)?;
         let phys = match input.ty.logical {
             DataType::Date32 => Phys::I32,
-            DataType::Timestamp(..) | DataType::Date64 => Phys::I64,
+            DataType::Timestamp(_, None) => Phys::I64,
             _ => return Ok(None),
         };
         let (months, days, nanos) = (sign * months, sign * days, i64::from(sign) * nanos);
@@ -229,8 +235,7 @@ impl Scope<'_> {
     fn in_list(&self, list: &InListExpr) -> Result<Expr, Unsupported> {
         let input = self.expr(list.expr())?;
         let items: Vec<Expr> = list.list().iter().map(|item| self.expr(item)).collect::<Result<_, _>>()?;
-        compare::in_list(input, items, list.negated())
-            .ok_or_else(|| Unsupported::new(list, "IN on these types"))
+        compare::in_list(input, items, list.negated()).ok_or_else(|| Unsupported::new(list, "IN on these types"))
     }
 
     fn like(
