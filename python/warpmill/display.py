@@ -44,7 +44,8 @@ def table(result: QueryResult, max_rows: int) -> Group:
         for row in result.rows(count - (max_rows - head), max_rows - head):
             out.add_row(*(Text(cell(value)) for value in row))
     shown = "" if head == count else f" ({max_rows} shown)"
-    footer = f"{count:,} {'row' if count == 1 else 'rows'}{shown}, {len(result.columns)} columns"
+    columns = len(result.columns)
+    footer = f"{count:,} {'row' if count == 1 else 'rows'}{shown}, {columns} {'column' if columns == 1 else 'columns'}"
     return Group(out, Text(footer, style="dim"))
 
 

@@ -15,7 +15,7 @@ import warpmill
 from warpmill import _warpmill
 from warpmill.bench.data import folder
 from warpmill.cli.progress import bars
-from warpmill.cli.units import milliseconds, size
+from warpmill.cli.units import milliseconds, ratio, size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +40,15 @@ def compression(con: warpmill.Connection) -> Table:
     out = Table(title="Compression", title_justify="left", box=box.SIMPLE_HEAD)
     for title in ("table", "rows", "columns", "plain (4 bytes a value)", "stored", "ratio"):
         out.add_column(title, justify="left" if title == "table" else "right")
+    all_plain = all_stored = 0
     for table in con.tables():
         columns = len(con.sql(f'SELECT * FROM "{table.name}" LIMIT 0').columns)
         plain = (table.rows or 0) * columns * PLAIN_BYTES
         stored = table.stored_bytes or 0
-        ratio = f"{plain / stored:.2f}x" if stored else ""
-        out.add_row(table.name, f"{table.rows:,}", str(columns), size(plain), size(stored), ratio)
+        all_plain, all_stored = all_plain + plain, all_stored + stored
+        out.add_row(table.name, f"{table.rows:,}", str(columns), size(plain), size(stored), ratio(plain, stored))
+    out.add_section()
+    out.add_row("all", "", "", size(all_plain), size(all_stored), ratio(all_plain, all_stored))
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from warpmill.bench.engines import UnsupportedError
 from warpmill.bench.verify import difference
@@ -50,8 +50,9 @@ def measure(
     """
     outcomes: list[Outcome] = []
     for name, sql in queries:
-        expected = reference.rows(reference.run(sql)) if reference else None
-        columns = output_columns(reference, sql) if reference else []
+        answer: Any = reference.run(sql) if reference else None
+        expected = reference.rows(answer) if reference else None
+        columns: list[str] = answer.column_names if reference else []
         row = {engine.name: Outcome(engine.name, name) for engine in engines}
         ready = []
         for engine in engines:
@@ -83,12 +84,6 @@ def measure(
                 row[engine.name].runs_ms.append(round((time.perf_counter() - start) * 1000, 3))
         outcomes.extend(row.values())
     return outcomes
-
-
-def output_columns(reference: Engine, sql: str) -> list[str]:
-    """Names of a query's output columns, by the reference engine."""
-    names: list[str] = reference.run(sql).column_names
-    return names
 
 
 def _reason(error: Exception) -> str:

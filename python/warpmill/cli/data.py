@@ -16,7 +16,7 @@ import warpmill
 from warpmill import _warpmill
 from warpmill.cli import options
 from warpmill.cli.progress import bars
-from warpmill.cli.units import size
+from warpmill.cli.units import ratio, size
 
 IMPORT_EXAMPLES = (
     "Examples:\n\n"
@@ -102,11 +102,6 @@ def _report(tables: list[warpmill.TableInfo], seconds: float, as_json: bool) -> 
     console = Console()
     console.print(out)
     console.print(f"{seconds:.1f} s", style="dim")
-
-
-def ratio(plain: int | None, stored: int | None) -> str:
-    """How many times smaller stored bytes are."""
-    return f"{plain / stored:.2f}x" if plain and stored else ""
 
 
 def inspect(

@@ -32,7 +32,13 @@ def bars(quiet: bool = False) -> Iterator[Reporter]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _Rows(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
 
+        def finish() -> None:
+            """Fill the bars so far: the work of one ends where the next begins."""
+            for task in progress.tasks:
+                progress.update(task.id, total=task.completed or 1, completed=task.completed or 1)
+
         def add(title: str) -> Callable[[int, int], None]:
+            finish()
             task = progress.add_task(title, total=None)
 
             def update(done: int, total: int) -> None:
@@ -42,3 +48,4 @@ def bars(quiet: bool = False) -> Iterator[Reporter]:
             return update
 
         yield add
+        finish()

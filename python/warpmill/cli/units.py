@@ -19,3 +19,8 @@ def milliseconds(ms: float | None) -> str:
     if ms is None:
         return "-"
     return f"{ms / 1000:.2f} s" if ms >= 10_000 else f"{ms:.0f} ms" if ms >= 100 else f"{ms:.1f} ms"
+
+
+def ratio(plain: int | None, stored: int | None) -> str:
+    """How many times smaller stored bytes are."""
+    return f"{plain / stored:.2f}x" if plain and stored else ""

@@ -12,7 +12,7 @@ use super::dimension::retail_price;
 use super::random::Random;
 use super::{DATE_ROWS, Sizes};
 
-const LINEORDER: u64 = 4;
+const LINEORDER: u64 = 5;
 
 /// The last order date, 1998-08-02, in days after 1992-01-01.
 const LAST_ORDER_DAY: u64 = 2405;
