@@ -61,7 +61,8 @@ fn stored(name: &str, batches: &[RecordBatch]) -> Arc<Stored> {
 
 /// The tables of a suite at a small scale, made once.
 fn suite(suite: Suite) -> SessionContext {
-    static TABLES: [OnceLock<Vec<(&'static str, Arc<Stored>)>>; 2] = [const { OnceLock::new() }; 2];
+    type Tables = Vec<(&'static str, Arc<Stored>)>;
+    static TABLES: [OnceLock<Tables>; 2] = [const { OnceLock::new() }; 2];
     let tables = TABLES[usize::from(suite == Suite::Ssb)].get_or_init(|| {
         let sf = 0.01;
         let make = |&name: &&'static str| {

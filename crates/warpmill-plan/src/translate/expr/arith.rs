@@ -55,7 +55,7 @@ pub(crate) fn negate(input: Expr) -> Option<Expr> {
 fn integers(op: ArithOp, left: Expr, right: Expr, logical: &DataType, nullable: bool) -> Option<Expr> {
     let (left, right) = match op {
         ArithOp::Add | ArithOp::Sub | ArithOp::Mod if !is_temporal(&left.ty.logical) => {
-            let scale = i32::from(scale(logical)?);
+            let scale = scale(logical)?;
             (rescale(left, scale)?, rescale(right, scale)?)
         }
         _ => (left, right),
