@@ -31,7 +31,10 @@ struct Stage {
     nanos: u64,
 }
 
-type Outcome = Result<(Box<dyn LocalSink>, Vec<Stage>)>;
+/// What one worker leaves behind.
+type Done = (Box<dyn LocalSink>, Vec<Stage>);
+
+type Outcome = Result<Done>;
 
 /// Runs all morsels of `source` through `chain` into `sink`; gives the workers' sink states.
 pub fn run(
@@ -63,7 +66,7 @@ pub fn run(
     };
     let mut locals = Vec::with_capacity(workers);
     let mut stages = vec![Stage::default(); chain.operators.len() + 2];
-    for outcome in first_error_last(outcomes)? {
+    for outcome in all_or_error(outcomes)? {
         locals.push(outcome.0);
         for (sum, stage) in stages.iter_mut().zip(outcome.1) {
             sum.rows += stage.rows;
@@ -75,7 +78,7 @@ pub fn run(
 }
 
 /// All outcomes, or the error to report: a cancellation only if there is no other cause.
-fn first_error_last(outcomes: Vec<Outcome>) -> Result<Vec<(Box<dyn LocalSink>, Vec<Stage>)>> {
+fn all_or_error(outcomes: Vec<Outcome>) -> Result<Vec<Done>> {
     let (good, bad): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     let mut errors: Vec<ExecError> = bad.into_iter().filter_map(Result::err).collect();
     errors.sort_by_key(|error| matches!(error, ExecError::Cancelled));

@@ -130,10 +130,10 @@ impl EncodedFilter {
             Test::Range(lo, hi) => segment.and_range(start, len, *lo, *hi, mask),
             Test::Codes(set) => segment.and_codes(start, len, set, mask),
         }
-        if self.nulls {
-            if let Some(validity) = segment.validity(start, len) {
-                mask.iter_mut().zip(validity.words()).for_each(|(word, valid)| *word &= valid);
-            }
+        if self.nulls
+            && let Some(validity) = segment.validity(start, len)
+        {
+            mask.iter_mut().zip(validity.words()).for_each(|(word, valid)| *word &= valid);
         }
     }
 }

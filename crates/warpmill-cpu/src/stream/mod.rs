@@ -58,7 +58,7 @@ pub struct ProjectOperator {
 
 enum Output {
     Column(usize),
-    Computed(PreparedExpr),
+    Computed(Box<PreparedExpr>),
 }
 
 impl ProjectOperator {
@@ -68,7 +68,7 @@ impl ProjectOperator {
             .iter()
             .map(|(_, expr)| match expr.kind {
                 warpmill_plan::ExprKind::Column(index) => Ok(Output::Column(index)),
-                _ => PreparedExpr::new(expr).map(Output::Computed),
+                _ => PreparedExpr::new(expr).map(|expr| Output::Computed(Box::new(expr))),
             })
             .collect::<Result<_>>()?;
         let text = list.iter().map(|(_, expr)| expr.to_string()).collect::<Vec<_>>().join(", ");
