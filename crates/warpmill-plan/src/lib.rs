@@ -5,7 +5,7 @@
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`scan_exec`]: the leaf of DataFusion plans that stands for a table;
-//! - [`translate`]: DataFusion physical plan -> [`Program`];
+//! - [`mod@translate`]: DataFusion physical plan -> [`Program`];
 //! - [`validate`]: checks of a program's invariants.
 //!
 //! An operator has one meaning, defined here, and one implementation per back end.

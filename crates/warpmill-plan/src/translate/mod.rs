@@ -1,8 +1,8 @@
 //! DataFusion physical plans into programs.
 //!
-//! A plan node becomes a [`stream::Stream`]: pipelines that have no sink yet. Operators are appended to all of its
+//! A plan node becomes a `stream::Stream`: pipelines that have no sink yet. Operators are appended to all of its
 //! pipelines, breakers end them in a sink and begin a new one. Columns that nobody reads are removed at the end
-//! ([`prune`]).
+//! (`prune`).
 //!
 //! DataFusion's nodes that only move rows between partitions (repartitioning, coalescing) say nothing: a program has no
 //! partitions.
