@@ -10,7 +10,7 @@
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
 //! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
 //! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did;
-//! - [`mod@arrow`]: rows to and from Arrow; [`bench`]: the compaction benchmark of the paper.
+//! - [`mod@arrow`]: rows to and from Arrow; [`mod@bench`]: the compaction benchmark of the paper.
 
 pub mod aggregate;
 pub mod arrow;

@@ -1,6 +1,6 @@
 //! Expressions over chunks.
 //!
-//! An [`Expr`](warpmill_plan::Expr) is prepared once ([`PreparedExpr::new`]) and evaluated by all workers:
+//! An [`Expr`] is prepared once ([`PreparedExpr::new`]) and evaluated by all workers:
 //! - `node`: the prepared tree and its evaluation; `prepare`: how it is made;
 //! - `value`: operands as columns or broadcast constants, truth values as bits;
 //! - `arith`, `compare`, `cast`: loops over slices, one per representation and operation;

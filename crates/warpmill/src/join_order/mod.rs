@@ -1,9 +1,9 @@
 //! Join ordering: a logical optimizer rule that replaces DataFusion's syntactic order.
 //!
-//! The rule finds maximal regions of inner joins ([`region`]), builds their join graph ([`graph`]) with sizes
-//! estimated from table statistics ([`estimate`], [`selectivity`]), searches the cheapest tree ([`enumerate`]) and
-//! rebuilds the plan ([`rebuild`]); joins of other kinds are leaves of a region and only get their build side
-//! chosen ([`build_side`]). Costs count the rows that each join writes, builds on and probes. A region is rewritten
+//! The rule finds maximal regions of inner joins (`region`), builds their join graph (`graph`) with sizes
+//! estimated from table statistics (`estimate`, `selectivity`), searches the cheapest tree (`enumerate`) and
+//! rebuilds the plan (`rebuild`); joins of other kinds are leaves of a region and only get their build side
+//! chosen (`build_side`). Costs count the rows that each join writes, builds on and probes. A region is rewritten
 //! only for a strictly cheaper tree, so that the rule is idempotent.
 
 mod build_side;
