@@ -87,11 +87,12 @@ impl LazyColumn {
     }
 
     fn gather(&self, rows: &[u32]) -> Vector {
-        if self.decoded.get().is_none() && rows.len() * SPARSE < self.rows {
-            if let Some(vector) = decode::rows(&self.segment, self.start, rows, self.phys) {
-                self.count(rows.len());
-                return vector;
-            }
+        if self.decoded.get().is_none()
+            && rows.len() * SPARSE < self.rows
+            && let Some(vector) = decode::rows(&self.segment, self.start, rows, self.phys)
+        {
+            self.count(rows.len());
+            return vector;
         }
         self.vector().gather(rows)
     }
