@@ -1,11 +1,10 @@
 //! Ordered string dictionaries, shared by all segments of a table column.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
-use hashbrown::HashSet;
-use xxhash_rust::xxh3::{Xxh3Builder, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::encoding::plain::validate_strings;
 use crate::segment::bytes::{bytes_of, corrupt};
@@ -33,17 +32,6 @@ impl std::fmt::Debug for Dictionary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Dictionary({} strings, {} bytes)", self.len(), self.bytes.len())
     }
-}
-
-/// Two dictionaries made one, and where their codes went.
-#[derive(Debug)]
-pub struct Merged {
-    /// The strings of both.
-    pub dictionary: Dictionary,
-    /// New code of each code of the first dictionary (ascending), for [`crate::Segment::with_remap`].
-    pub first: Arc<[u32]>,
-    /// New code of each code of the second dictionary (ascending).
-    pub second: Arc<[u32]>,
 }
 
 impl Dictionary {
@@ -118,24 +106,6 @@ impl Dictionary {
         low
     }
 
-    /// A dictionary of the strings of both; the order of codes is kept.
-    pub fn merge(&self, other: &Dictionary) -> Merged {
-        let mut all: Vec<&str> = self.iter().chain(other.iter()).collect();
-        all.sort_unstable();
-        all.dedup();
-        let dictionary = Dictionary::from_sorted(all.iter().copied());
-        let remap = |old: &Dictionary| {
-            let mut at = 0;
-            let next = |value: &str| {
-                at += all[at..].iter().take_while(|entry| **entry != value).count();
-                at as u32
-            };
-            old.iter().map(next).collect()
-        };
-        let (first, second) = (remap(self), remap(other));
-        Merged { dictionary, first, second }
-    }
-
     /// The bytes of the dictionary: number of entries (u64), offsets (u32, entries + 1), string bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = (self.len() as u64).to_le_bytes().to_vec();
@@ -165,82 +135,8 @@ impl Dictionary {
     }
 }
 
-/// Collects the distinct strings of a column, and says when there are too many for a dictionary to be worth it.
-///
-/// A column keeps a dictionary of up to [`DictionaryBuilder::MAX_ENTRIES`] strings: codes of at most 16 bits, predicates
-/// evaluated once per entry. Past [`DictionaryBuilder::FREE_ENTRIES`] it must also repeat: at most one entry per
-/// [`DictionaryBuilder::MIN_REPEAT`] rows over the whole column.
-#[derive(Debug, Default)]
-pub struct DictionaryBuilder {
-    distinct: HashSet<Box<str>, Xxh3Builder>,
-    rows: u64,
-    full: bool,
-}
-
-impl DictionaryBuilder {
-    /// Most entries of a dictionary.
-    pub const MAX_ENTRIES: usize = 1 << 16;
-    /// Entries that need no repetition.
-    pub const FREE_ENTRIES: usize = 1 << 10;
-    /// Rows per entry that a larger dictionary needs.
-    pub const MIN_REPEAT: u64 = 16;
-
-    /// An empty builder.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds the strings of an array (`Utf8`, `LargeUtf8` or `Utf8View`). Returns whether a dictionary is still possible: once
-    /// it says no, it says no for good and stops collecting. Arrays of other types are not worth a dictionary.
-    pub fn add(&mut self, array: &dyn Array) -> bool {
-        self.full |= strings(array).is_none();
-        if self.full {
-            return false;
-        }
-        self.rows += array.len() as u64;
-        let mut last = "";
-        for value in strings(array).into_iter().flatten().flatten() {
-            if value == last && !self.distinct.is_empty() {
-                continue;
-            }
-            last = value;
-            if !self.distinct.contains(value) {
-                self.distinct.insert(value.into());
-                if self.distinct.len() > Self::MAX_ENTRIES {
-                    self.full = true;
-                    self.distinct = HashSet::default();
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    /// Joins what another builder has seen of the same column. Returns whether a dictionary is still possible.
-    pub fn join(&mut self, other: DictionaryBuilder) -> bool {
-        self.full |= other.full;
-        self.rows += other.rows;
-        self.distinct.extend(other.distinct);
-        self.full |= self.distinct.len() > Self::MAX_ENTRIES;
-        !self.full
-    }
-
-    /// The dictionary, or `None` when the column is not worth one.
-    pub fn finish(self) -> Option<Dictionary> {
-        let entries = self.distinct.len();
-        if self.full || (entries > Self::FREE_ENTRIES && entries as u64 * Self::MIN_REPEAT > self.rows) {
-            return None;
-        }
-        let mut values: Vec<&str> = self.distinct.iter().map(|s| &**s).collect();
-        values.sort_unstable();
-        Some(Dictionary::from_sorted(values))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int32Array, StringArray, StringViewArray};
-
     use super::*;
 
     #[test]
@@ -257,31 +153,6 @@ mod tests {
         assert_eq!((again.code("c"), again.lower_bound("c"), again.lower_bound("zzz")), (None, 4, 6));
         let empty = Dictionary::from_bytes(&Dictionary::from_sorted([]).to_bytes()).unwrap();
         assert_eq!((empty.len(), empty.code("")), (0, None));
-    }
-
-    #[test]
-    fn merging_keeps_order_and_maps_both() {
-        let (a, b) = (Dictionary::from_sorted(["b", "d", "f"]), Dictionary::from_sorted(["a", "d", "g"]));
-        let merged = a.merge(&b);
-        assert_eq!(merged.dictionary.iter().collect::<Vec<_>>(), ["a", "b", "d", "f", "g"]);
-        assert_eq!((&merged.first[..], &merged.second[..]), (&[1, 2, 3][..], &[0, 2, 4][..]));
-        let same = a.merge(&Dictionary::from_sorted([]));
-        assert_eq!((&same.first[..], same.dictionary.len()), (&[0, 1, 2][..], 3));
-    }
-
-    #[test]
-    fn the_builder_gives_up_when_strings_do_not_repeat() {
-        let mut builder = DictionaryBuilder::new();
-        assert!(builder.add(&StringArray::from(vec![Some("b"), None, Some("a"), Some("b"), Some("")])));
-        let mut other = DictionaryBuilder::new();
-        assert!(other.add(&StringViewArray::from(vec!["c"])) && builder.join(other));
-        assert_eq!(builder.finish().unwrap().iter().collect::<Vec<_>>(), ["", "a", "b", "c"]);
-        let unique: StringArray = (0..70_000).map(|i| Some(i.to_string())).collect();
-        let mut builder = DictionaryBuilder::new();
-        assert!(!builder.add(&unique) && !builder.add(&StringArray::from(vec!["a"])) && builder.finish().is_none());
-        let mut builder = DictionaryBuilder::new();
-        assert!(builder.add(&unique.slice(0, 5000)) && builder.finish().is_none());
-        assert!(!DictionaryBuilder::new().add(&Int32Array::from(vec![1])));
     }
 
     #[test]

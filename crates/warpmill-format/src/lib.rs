@@ -23,7 +23,7 @@ pub mod strview;
 pub mod table;
 
 pub use bitmap::Bitmap;
-pub use dictionary::{Dictionary, DictionaryBuilder};
+pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
 pub use segment::{Encoding, Segment, SegmentBytes, mask_rows};
 pub use stats::{ColumnStats, StatValue};

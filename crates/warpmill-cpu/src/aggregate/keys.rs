@@ -11,8 +11,8 @@ use super::table::KeyRows;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
-/// Perfect hashing is used up to this many ids: a worker's accumulators stay within its cache.
-const MAX_CELLS: u128 = 1 << 16;
+/// Perfect hashing is used up to this many ids: accumulators that outgrow the cache still beat a hash table, which does too.
+const MAX_CELLS: u128 = 1 << 18;
 
 /// An integer-like key as codes: `value - lo`, plus 1 where the key is nullable, NULL being 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -48,12 +48,10 @@ impl Prepare<'_> {
         let fallible = kind.fallible(&expr.ty) || children.iter().any(|child| child.fallible);
         let heavy = kind.heavy() || children.iter().any(|child| child.heavy);
         let node = Node { kind, ty: expr.ty.clone(), fallible, heavy };
-        if constant {
-            // An error is left for the rows that need the value, if there are any.
-            if let Ok(value) = node.eval(&Chunk::without_columns(1), self.worker) {
-                let kind = Kind::Const(value.into_vector(1));
-                return Ok(Node { kind, ty: expr.ty.clone(), fallible: false, heavy: false });
-            }
+        // An error is left for the rows that need the value, if there are any.
+        if constant && let Ok(value) = node.eval(&Chunk::without_columns(1), self.worker) {
+            let kind = Kind::Const(value.into_vector(1));
+            return Ok(Node { kind, ty: expr.ty.clone(), fallible: false, heavy: false });
         }
         Ok(node)
     }

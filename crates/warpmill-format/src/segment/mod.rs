@@ -122,7 +122,7 @@ impl Segment {
     }
 
     /// This segment with its codes translated (`remap[old] = new`) on every read, after the dictionary has grown. The
-    /// map must be strictly ascending, as [`Dictionary::merge`] gives it; panics otherwise.
+    /// map must be strictly ascending; panics otherwise.
     pub fn with_remap(&self, remap: Arc<[u32]>) -> Segment {
         assert!(remap.is_sorted_by(|a, b| a < b), "a dictionary remap keeps the order of codes");
         let remap = match &self.remap {

@@ -10,11 +10,16 @@ use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::buffer::NullBuffer;
 
 use super::interner::Interner;
-use crate::dictionary::DictionaryBuilder;
 use crate::{Bitmap, Dictionary, FormatError, Result, Segment, VECTOR_ROWS};
 
-/// A dictionary never has more bytes than this.
-const MOST_BYTES: usize = 64 << 20;
+/// Most strings of a dictionary: codes of at most 16 bits, predicates evaluated once per entry.
+const MAX_ENTRIES: usize = 1 << 16;
+/// Most bytes of its strings.
+const MAX_BYTES: usize = 64 << 20;
+/// Entries that need no repetition.
+const FREE_ENTRIES: usize = 1 << 10;
+/// Rows per entry, over the whole column, that a larger dictionary needs.
+const MIN_REPEAT: u64 = 16;
 
 /// A string column that may become a dictionary column.
 pub(crate) struct Candidate {
@@ -107,13 +112,13 @@ impl Candidate {
 
     /// Whether the dictionary has grown too large, whatever rows follow.
     pub fn too_large(&self) -> bool {
-        self.builder.len() > DictionaryBuilder::MAX_ENTRIES || self.builder.byte_len() > MOST_BYTES
+        self.builder.len() > MAX_ENTRIES || self.builder.byte_len() > MAX_BYTES
     }
 
     /// Whether the dictionary is not worth having for the rows there are, if no more follow.
     pub fn repeats_too_little(&self) -> bool {
         let entries = self.builder.len();
-        entries > DictionaryBuilder::FREE_ENTRIES && entries as u64 * DictionaryBuilder::MIN_REPEAT > self.rows
+        entries > FREE_ENTRIES && entries as u64 * MIN_REPEAT > self.rows
     }
 
     /// The strings of `held` again.
