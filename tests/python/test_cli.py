@@ -166,3 +166,13 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
         assert len(row["runs_ms"]) == 2
     assert sum(row["fallbacks"] for row in ours) == 0
     assert set(found["totals_ms"]) == {"warpmill", "duckdb"}
+
+
+def test_bench_compaction_draws_what_it_measured(tmp_path: Path) -> None:
+    done = run("bench", "compaction", "--rows", "20000", "--runs", "1", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    rows = json.loads((tmp_path / "compaction.json").read_text())["results"]
+    assert {row["strategy"] for row in rows} == {"none", "full", "binary", "logical", "learning", "smart"}
+    for name in ("reducing_factor", "tuple_length", "learned_thresholds", "chunk_rows", "filter_and_joins"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 5000, name
+    assert run("bench", "compaction", "--experiments", "none").exit_code == 2

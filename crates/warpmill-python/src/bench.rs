@@ -1,4 +1,4 @@
-//! Benchmark suites: queries, and data for the peers.
+//! Benchmark suites: queries, data for the peers, and the back end's own measurements.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parquet::arrow::ArrowWriter;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use warpmill_cpu::bench::{CompactionOptions, Experiment};
 use warpmill_datagen::{DatagenError, Suite, expected_rows, schema, stream};
 
-use crate::errors::{Error, IOError, InterruptError};
+use crate::errors::{Error, ExecutionError, IOError, InterruptError};
 use crate::run::{Reporter, run};
 use crate::write::{parquet_properties, partial_name};
 
@@ -74,4 +76,34 @@ pub(crate) fn generate_parquet(
             fs::rename(&partial, &path).map_err(|error| failed(&error))
         },
     )
+}
+
+/// The experiments of the chunk compaction micro-benchmark.
+#[pyfunction]
+pub(crate) fn compaction_experiments() -> Vec<String> {
+    Experiment::ALL.iter().map(experiment_name).collect()
+}
+
+/// Measures one experiment of the chunk compaction micro-benchmark; its rows as JSON.
+#[pyfunction]
+pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: usize) -> PyResult<String> {
+    let found = Experiment::ALL.into_iter().find(|known| experiment_name(known) == experiment);
+    let unknown = || PyValueError::new_err(format!("unknown experiment '{experiment}'"));
+    let options = CompactionOptions { rows, runs, experiments: vec![found.ok_or_else(unknown)?] };
+    // An experiment takes seconds and cannot be stopped: Ctrl-C is heard when it ends.
+    run(
+        py,
+        &Reporter::new(None),
+        || (),
+        move || -> PyResult<String> {
+            let rows = warpmill_cpu::bench::compaction(&options)
+                .map_err(|error| ExecutionError::new_err(error.to_string()))?;
+            serde_json::to_string(&rows).map_err(|error| Error::new_err(error.to_string()))
+        },
+    )
+}
+
+fn experiment_name(experiment: &Experiment) -> String {
+    let name = serde_json::to_value(experiment).expect("a unit variant serializes");
+    name.as_str().expect("as a string").to_owned()
 }

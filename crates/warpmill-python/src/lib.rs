@@ -24,6 +24,8 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bench::queries, module)?)?;
     module.add_function(wrap_pyfunction!(bench::tables, module)?)?;
     module.add_function(wrap_pyfunction!(bench::generate_parquet, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::compaction, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::compaction_experiments, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     errors::register(module)
 }
