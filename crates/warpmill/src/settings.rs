@@ -177,6 +177,7 @@ fn parse_switch(text: &str) -> Option<bool> {
 
 /// A size: a number of bytes, or with a unit (KB = KiB = 1024 bytes and so on).
 fn parse_bytes(text: &str) -> Option<usize> {
+    let text = text.trim().to_ascii_lowercase();
     if text == "unlimited" {
         return Some(usize::MAX);
     }
