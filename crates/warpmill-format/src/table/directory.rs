@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::time::SystemTime;
 
 use super::fs::FileSystem;
@@ -51,6 +52,10 @@ pub(crate) fn stamp(directory: &Path, version: u64) -> Result<Option<Stamp>> {
     }
 }
 
+/// How often, and how long apart, a lock is tried.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// The right to write a table, until dropped (or the process ends, however it ends).
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
@@ -62,11 +67,17 @@ pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock> {
     let path = directory.join(LOCK_NAME);
     let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = open.map_err(FormatError::io("cannot open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(DirectoryLock { _file: file }),
-        Err(TryLockError::WouldBlock) => Err(FormatError::Locked { table: directory.display().to_string() }),
-        Err(TryLockError::Error(e)) => Err(FormatError::io("cannot lock", &path)(e)),
+    // A child process that is being spawned holds copies of this process's descriptors, and so a lock just released, until
+    // it executes its program: a few milliseconds at most. Wait that out before calling the table locked.
+    for attempt in (0..LOCK_ATTEMPTS).rev() {
+        match file.try_lock() {
+            Ok(()) => return Ok(DirectoryLock { _file: file }),
+            Err(TryLockError::WouldBlock) if attempt > 0 => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::Error(e)) => return Err(FormatError::io("cannot lock", &path)(e)),
+        }
     }
+    Err(FormatError::Locked { table: directory.display().to_string() })
 }
 
 /// Removes every file that `manifest`, the newest one, does not name: older manifests, data of older versions and of
