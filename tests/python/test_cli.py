@@ -153,7 +153,7 @@ def test_every_command_explains_itself() -> None:
 @pytest.mark.parametrize("suite", ["tpch", "ssb"])
 def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    program = [sys.executable, "-m", "warpmill", "bench", suite, "--sf", "0.01", "--runs", "2", "--threads", "2"]
+    program = [sys.executable, "-m", "warpmill", "bench", suite, "--sf", "0.1", "--runs", "2", "--threads", "2"]
     options = ["--verify", "--against", "duckdb", "--json", str(report), "--data", str(tmp_path / "data")]
     done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
