@@ -1,0 +1,1 @@
+//! NVIDIA GPUs through the CUDA driver and NVRTC, both loaded at run time.

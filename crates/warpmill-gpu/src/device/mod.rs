@@ -1,0 +1,266 @@
+//! Devices: memory, copies, kernels and streams behind one trait with two implementations.
+//!
+//! [`CudaDevice`](cuda::CudaDevice) drives a real GPU; [`SimDevice`](sim::SimDevice) compiles the same kernel source with the
+//! host's C++ compiler and runs thread blocks as cooperative fibers, so that every kernel is tested on machines without a
+//! GPU. Nothing above this module knows which one it runs on.
+
+pub mod cuda;
+mod error;
+mod kernel_cache;
+pub mod sim;
+
+use std::sync::Arc;
+
+pub use error::{DeviceError, Result};
+
+/// An address in device memory (on the simulated device, of the host process).
+pub type DevicePtr = u64;
+
+/// Which implementation a device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// An NVIDIA GPU.
+    Cuda,
+    /// The simulated device: for correctness, never for timing.
+    Sim,
+}
+
+/// What a device is and has.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct DeviceProperties {
+    /// Which implementation.
+    pub kind: DeviceKind,
+    /// Number among the devices of its kind.
+    pub ordinal: usize,
+    /// As the vendor names it.
+    pub name: String,
+    /// Compilation target: `sm_90`, or `sim`.
+    pub arch: String,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+    /// Bytes of the L2 cache.
+    pub l2_bytes: u64,
+    /// Bytes of shared memory that one block may ask for.
+    pub shared_per_block: u32,
+    /// Version of the driver (`13.0`); empty on the simulated device.
+    pub driver: String,
+}
+
+/// CUDA C++ with `extern "C" __global__` entry points.
+///
+/// Every entry point takes exactly one parameter, a plain struct by value, so that a launch passes bytes. The text is
+/// complete but for the prelude that a device puts in front: fixed-width integer names (`u8`, `u16`, `u32`, `u64`, `i8` to
+/// `i64`, `i128`, `u128`), see `kernels/prelude.cuh` and, for the simulated device, `kernels/sim/prelude.h`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KernelSource {
+    /// The text.
+    pub text: String,
+    /// Names of the entry points.
+    pub entries: Vec<String>,
+}
+
+/// A compiled and loaded [`KernelSource`].
+pub trait Module: Send + Sync + std::fmt::Debug {
+    /// The entry point called `name`. Fails when the source did not name it.
+    fn function(&self, name: &str) -> Result<Function>;
+
+    /// How it was made.
+    fn build(&self) -> &BuildInfo;
+}
+
+/// How a module came to be.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub struct BuildInfo {
+    /// Where it was found.
+    pub origin: BuildOrigin,
+    /// Nanoseconds from source to loaded module.
+    pub nanos: u64,
+    /// Bytes of machine code.
+    pub code_bytes: u64,
+}
+
+/// Where a compiled module was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BuildOrigin {
+    /// Compiled now.
+    #[default]
+    Compiled,
+    /// Loaded from the cache on disk.
+    Disk,
+    /// Already loaded by this process.
+    Memory,
+}
+
+/// An entry point of a module, ready to launch. Keeps its module loaded.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// The module, kept alive.
+    pub module: Arc<dyn Module>,
+    /// Handle that means something to the device that made it only.
+    pub handle: u64,
+    /// For messages and profiles.
+    pub name: Arc<str>,
+    /// Registers per thread (0 on the simulated device).
+    pub registers: u32,
+    /// Static shared memory of a block, in bytes.
+    pub static_shared: u32,
+    /// Local memory (spills, indexed arrays) per thread, in bytes.
+    pub local: u32,
+}
+
+/// Shape of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Thread blocks (one dimension).
+    pub blocks: u32,
+    /// Threads per block: a multiple of 32.
+    pub threads: u32,
+    /// Dynamic shared memory per block, in bytes.
+    pub shared: u32,
+}
+
+/// A queue of device work, executed in order. Handles are cheap copies and die with their device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stream(pub u64);
+
+/// A point in a stream's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Event(pub u64);
+
+/// Page-locked host memory: what asynchronous copies need. Freed when dropped.
+pub struct PinnedBuffer {
+    ptr: *mut u8,
+    len: usize,
+    free: Option<Box<dyn FnOnce(*mut u8) + Send>>,
+}
+
+// SAFETY: plain memory, owned by the buffer.
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: `&self` gives shared reads only.
+unsafe impl Sync for PinnedBuffer {}
+
+impl PinnedBuffer {
+    /// Takes over `len` bytes at `ptr`, given back by `free`.
+    ///
+    /// # Safety
+    /// `ptr` points to `len` initialized bytes that nobody else uses until `free` was called with it.
+    pub unsafe fn from_raw(ptr: *mut u8, len: usize, free: Box<dyn FnOnce(*mut u8) + Send>) -> Self {
+        Self { ptr, len, free: Some(free) }
+    }
+}
+
+impl std::ops::Deref for PinnedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `from_raw`'s contract.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+}
+
+impl std::ops::DerefMut for PinnedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `from_raw`'s contract, and `&mut self`.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+    }
+}
+
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        if let Some(free) = self.free.take() {
+            free(self.ptr);
+        }
+    }
+}
+
+impl std::fmt::Debug for PinnedBuffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PinnedBuffer({} bytes)", self.len)
+    }
+}
+
+/// A device.
+///
+/// Work is asynchronous: copies, fills and launches are queued on a [`Stream`] and errors of earlier work may surface in
+/// any later call. All methods may be called from any thread.
+pub trait Device: Send + Sync + std::fmt::Debug {
+    /// What it is and has.
+    fn properties(&self) -> &DeviceProperties;
+
+    /// Bytes of device memory that can be allocated now.
+    fn free_memory(&self) -> Result<u64>;
+
+    /// Allocates `bytes` (at least 256-byte aligned). Slow: callers take large regions and divide them.
+    fn allocate(&self, bytes: u64) -> Result<DevicePtr>;
+
+    /// Gives an allocation back.
+    ///
+    /// # Safety
+    /// `ptr` came from [`Device::allocate`] of this device and no queued work uses it.
+    unsafe fn free(&self, ptr: DevicePtr);
+
+    /// Allocates page-locked host memory (zeroed).
+    fn pinned(&self, bytes: usize) -> Result<PinnedBuffer>;
+
+    /// Compiles (or finds in the caches) and loads `source`.
+    fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>>;
+
+    /// A new stream.
+    fn stream(&self) -> Result<Stream>;
+
+    /// Gives a stream back once its work is done.
+    fn destroy_stream(&self, stream: Stream);
+
+    /// Copies host bytes to device memory. The copy has read `src` when this returns unless `src` is pinned memory, which
+    /// must then live, unchanged, until the stream is synchronized.
+    ///
+    /// # Safety
+    /// `dst .. dst + src.len()` is allocated.
+    unsafe fn copy_to_device(&self, dst: DevicePtr, src: &[u8], stream: Stream) -> Result<()>;
+
+    /// Copies device memory to the host. With pinned `dst` the copy is complete only when the stream is synchronized.
+    ///
+    /// # Safety
+    /// `src .. src + dst.len()` is allocated; `dst` lives until the stream is synchronized.
+    unsafe fn copy_to_host(&self, dst: &mut [u8], src: DevicePtr, stream: Stream) -> Result<()>;
+
+    /// Copies within device memory; the ranges do not overlap.
+    ///
+    /// # Safety
+    /// Both ranges are allocated.
+    unsafe fn copy_on_device(&self, dst: DevicePtr, src: DevicePtr, bytes: u64, stream: Stream) -> Result<()>;
+
+    /// Sets `bytes` bytes to `value`.
+    ///
+    /// # Safety
+    /// The range is allocated.
+    unsafe fn fill(&self, dst: DevicePtr, value: u8, bytes: u64, stream: Stream) -> Result<()>;
+
+    /// Launches `function` with `params`, the bytes of its one parameter (its size is the C++ struct's; at most 4096 bytes).
+    ///
+    /// # Safety
+    /// `params` is what the kernel expects, and every address in it is valid for what the kernel does with it.
+    unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()>;
+
+    /// How many blocks of `threads` threads and `shared` dynamic bytes fit on one multiprocessor at once (at least 1).
+    fn occupancy(&self, function: &Function, threads: u32, shared: u32) -> Result<u32>;
+
+    /// Waits until all work of `stream` is done.
+    fn synchronize(&self, stream: Stream) -> Result<()>;
+
+    /// Marks a point in a stream's work.
+    fn record(&self, stream: Stream) -> Result<Event>;
+
+    /// Makes later work of `stream` wait for `event`.
+    fn wait(&self, stream: Stream, event: Event) -> Result<()>;
+
+    /// Milliseconds between two recorded events whose work is done.
+    fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32>;
+
+    /// Gives an event back.
+    fn destroy_event(&self, event: Event);
+}
