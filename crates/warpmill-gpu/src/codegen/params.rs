@@ -1,0 +1,121 @@
+//! The parameter of a kernel: a struct of literals, addresses and tables, filled in before each launch.
+
+use std::sync::Arc;
+
+use warpmill_format::Dictionary;
+
+use super::cpp::CType;
+
+/// Where the value of a parameter comes from when the kernel is launched.
+#[derive(Debug, Clone)]
+pub enum Binding {
+    /// These bytes (a literal of the query, a bound): the C++ type's little-endian image.
+    Bytes(Vec<u8>),
+    /// The address of these bytes in device memory, uploaded once per query (a lookup table, an IN list, literal text).
+    Data(Arc<[u8]>),
+    /// The address of an array of `Str`, uploaded once per query: the strings' bytes lie in device memory.
+    Strings(Arc<Vec<String>>),
+    /// The address of an array of `Str`, one per code: the strings of a dictionary.
+    Dictionary(Arc<Dictionary>),
+    /// A `Str` by value: the text lies in device memory.
+    Text(Arc<str>),
+    /// The address of the query's `QueryState` (errors, string arena; kernels/value.cuh).
+    State,
+    /// What the executor calls by this name: segments, sinks, tables.
+    Named(String),
+}
+
+/// A member of the struct.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// Its C++ type.
+    pub ty: String,
+    /// Bytes of it.
+    pub size: usize,
+    /// Its alignment.
+    pub align: usize,
+    /// Its value.
+    pub binding: Binding,
+}
+
+/// The members of a kernel's parameter, in order.
+#[derive(Debug, Default)]
+pub struct Params {
+    members: Vec<Member>,
+}
+
+impl Params {
+    /// Adds a member of a plain type; gives the operand that reads it (`p.name`).
+    pub fn value(&mut self, ty: CType, prefix: &str, bytes: Vec<u8>) -> String {
+        debug_assert_eq!(bytes.len(), ty.size());
+        self.add(ty.name().to_string(), ty.size(), prefix, Binding::Bytes(bytes))
+    }
+
+    /// Adds a `Str` literal.
+    pub fn text(&mut self, prefix: &str, text: Arc<str>) -> String {
+        self.add("Str".into(), 16, prefix, Binding::Text(text))
+    }
+
+    /// Adds a pointer to `const element`s; gives the operand.
+    pub fn pointer(&mut self, element: &str, prefix: &str, binding: Binding) -> String {
+        self.add(format!("const {element}*"), 8, prefix, binding)
+    }
+
+    /// Adds a pointer to `element`s that the kernel writes.
+    pub fn output(&mut self, element: &str, prefix: &str, binding: Binding) -> String {
+        self.add(format!("{element}*"), 8, prefix, binding)
+    }
+
+    /// The query's state, one member however often it is asked for.
+    pub fn state(&mut self) -> String {
+        if !self.members.iter().any(|member| matches!(member.binding, Binding::State)) {
+            let member =
+                Member { name: "state".into(), ty: "QueryState*".into(), size: 8, align: 8, binding: Binding::State };
+            self.members.push(member);
+        }
+        "p.state".into()
+    }
+
+    /// Adds a member whose type and alignment are those of its size (at most 16).
+    pub fn add(&mut self, ty: String, size: usize, prefix: &str, binding: Binding) -> String {
+        let name = format!("{prefix}_{}", self.members.len());
+        let operand = format!("p.{name}");
+        let align = if ty == "Str" { 8 } else { size.min(16) };
+        self.members.push(Member { name, ty, size, align, binding });
+        operand
+    }
+
+    /// The members.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The definition of the struct, named `name`.
+    pub fn definition(&self, name: &str) -> String {
+        let mut text = format!("struct {name} {{\n");
+        for member in &self.members {
+            text.push_str(&format!("    {} {};\n", member.ty, member.name));
+        }
+        if self.members.is_empty() {
+            text.push_str("    u32 unused;\n");
+        }
+        text.push_str("};\n");
+        text
+    }
+
+    /// The struct's bytes, given the bytes of each member.
+    pub fn image(&self, mut value: impl FnMut(&Member) -> Vec<u8>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for member in &self.members {
+            bytes.resize(bytes.len().next_multiple_of(member.align), 0);
+            let image = value(member);
+            assert_eq!(image.len(), member.size, "parameter {}", member.name);
+            bytes.extend(image);
+        }
+        let align = self.members.iter().map(|member| member.align).max().unwrap_or(4);
+        bytes.resize(bytes.len().max(4).next_multiple_of(align), 0);
+        bytes
+    }
+}
