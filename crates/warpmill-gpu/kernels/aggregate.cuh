@@ -1,0 +1,90 @@
+// Accumulators in global or shared memory, updated by many threads at once.
+
+__device__ __forceinline__ void add_i64(u64* cell, i64 value) { atomicAdd(cell, (u64)value); }
+
+// 128 bits as two words, low first: the carry of the low word is added to the high one.
+__device__ __forceinline__ void add_i128(u64* cell, i128 value) {
+    const u64 low = (u64)value;
+    const u64 before = atomicAdd(cell, low);
+    const u64 high = (u64)((u128)value >> 64) + (before + low < before ? 1 : 0);
+    if (high) atomicAdd(cell + 1, high);
+}
+
+__device__ __forceinline__ i128 load_i128(const u64* cell) { return (i128)((u128)cell[1] << 64 | cell[0]); }
+
+// Order-preserving images of values as unsigned words: NaN is greatest, -0 equals 0.
+__device__ __forceinline__ u64 order_bits(i64 x) { return (u64)x ^ 0x8000000000000000ull; }
+__device__ __forceinline__ u64 order_bits(i32 x) { return order_bits((i64)x); }
+__device__ __forceinline__ u64 order_bits(u32 x) { return x; }
+__device__ __forceinline__ u64 order_bits(bool x) { return x; }
+__device__ __forceinline__ u64 order_bits(double x) {
+    union { double value; u64 bits; } u;
+    u.value = x == 0 ? 0 : x;
+    if (x != x) return 0xFFFFFFFFFFFFFFFEull;
+    return u.bits >> 63 ? ~u.bits : u.bits | 0x8000000000000000ull;
+}
+__device__ __forceinline__ u64 order_bits(float x) { return order_bits((double)x); }
+
+// The inverse of order_bits.
+__device__ __forceinline__ i64 order_i64(u64 bits) { return (i64)(bits ^ 0x8000000000000000ull); }
+__device__ __forceinline__ double order_f64(u64 bits) {
+    union { double value; u64 bits; } u;
+    u.bits = bits == 0xFFFFFFFFFFFFFFFEull ? 0x7ff8000000000000ull
+             : bits >> 63                  ? bits & 0x7FFFFFFFFFFFFFFFull
+                                           : ~bits;
+    return u.value;
+}
+
+__device__ __forceinline__ void min_bits(u64* cell, u64 bits) { atomicMin(cell, bits); }
+__device__ __forceinline__ void max_bits(u64* cell, u64 bits) { atomicMax(cell, bits); }
+
+// Least or greatest 128-bit values: three words, the last a lock.
+__device__ inline void extreme_i128(u64* cell, i128 value, bool greatest) {
+    bool done = false;
+    while (!done) {
+        if (atomicCAS(cell + 2, 0ull, 1ull) == 0) {
+            __threadfence();
+            const volatile u64* words = cell;
+            const i128 held = (i128)((u128)words[1] << 64 | words[0]);
+            if (greatest ? value > held : value < held) {
+                atomicExch(cell, (u64)value);
+                atomicExch(cell + 1, (u64)((u128)value >> 64));
+            }
+            __threadfence();
+            atomicExch(cell + 2, 0ull);
+            done = true;
+        }
+    }
+}
+
+// Sums over a warp; every lane gets the sum.
+__device__ __forceinline__ u64 warp_sum(u64 x) {
+    for (u32 d = 16; d > 0; d /= 2) x += __shfl_xor_sync(FULL_WARP, x, d);
+    return x;
+}
+__device__ __forceinline__ double warp_sum(double x) {
+    for (u32 d = 16; d > 0; d /= 2) x += __shfl_xor_sync(FULL_WARP, x, d);
+    return x;
+}
+__device__ __forceinline__ i128 warp_sum(i128 x) {
+    for (u32 d = 16; d > 0; d /= 2) {
+        const u64 low = __shfl_xor_sync(FULL_WARP, (u64)x, d);
+        const u64 high = __shfl_xor_sync(FULL_WARP, (u64)((u128)x >> 64), d);
+        x = (i128)((u128)x + ((u128)high << 64 | low));
+    }
+    return x;
+}
+__device__ __forceinline__ u64 warp_min(u64 x) {
+    for (u32 d = 16; d > 0; d /= 2) {
+        const u64 other = __shfl_xor_sync(FULL_WARP, x, d);
+        x = other < x ? other : x;
+    }
+    return x;
+}
+__device__ __forceinline__ u64 warp_max(u64 x) {
+    for (u32 d = 16; d > 0; d /= 2) {
+        const u64 other = __shfl_xor_sync(FULL_WARP, x, d);
+        x = other > x ? other : x;
+    }
+    return x;
+}
