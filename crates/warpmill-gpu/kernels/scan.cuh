@@ -18,7 +18,6 @@ struct SegmentColumn {
 
 enum SegmentKind : u32 { SEGMENT_CONSTANT = 0, SEGMENT_SIGNED = 1, SEGMENT_UNSIGNED = 2, SEGMENT_LANE = 3 };
 
-#define FULL_WARP 0xFFFFFFFFu
 
 __device__ __forceinline__ i128 segment_reference(const SegmentColumn& c, u32 vector) {
     if (c.references) return c.references[vector];
@@ -109,20 +108,6 @@ __device__ __forceinline__ bool segment_valid(const SegmentColumn& c, u32 vector
     return !c.valid || (c.valid[(u64)vector * 16 + (row >> 6)] >> (row & 63) & 1);
 }
 
-// The rows of a vector that a lane owns, as a mask: bit j is row 128 * (j / 4) + 4 * lane + j % 4.
-__device__ __forceinline__ u32 lane_row(u32 lane, u32 j) { return (j >> 2) * 128 + 4 * lane + (j & 3); }
-
-// The mask of a lane's rows below `rows`.
-__device__ __forceinline__ u32 rows_mask(u32 rows, u32 lane) {
-    if (rows >= 1024) return FULL_WARP;
-    u32 mask = 0;
-    for (u32 g = 0; g < 8; g++) {
-        const i32 left = (i32)rows - (i32)(128 * g + 4 * lane);
-        const u32 nibble = left >= 4 ? 15u : left <= 0 ? 0u : (1u << left) - 1;
-        mask |= nibble << (4 * g);
-    }
-    return mask;
-}
 
 // The mask of a lane's valid rows.
 __device__ __forceinline__ u32 valid_mask(const SegmentColumn& c, u32 vector, u32 lane) {
