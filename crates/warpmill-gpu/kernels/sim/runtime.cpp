@@ -24,8 +24,6 @@ constexpr unsigned MAX_THREADS = 1024;
 constexpr uint8_t SHARED_POISON = 0xa5;
 // What a shuffle reads from a lane that takes no part.
 constexpr uint64_t SHUFFLE_POISON = 0xa5a5a5a5a5a5a5a5ull;
-// A block whose lanes do nothing but spin for this long is taken for hung.
-constexpr time_t SPIN_SECONDS = 60;
 
 // One launch, shared by the host threads that run its blocks. Mirrored in Rust (`runtime::RawLaunch`).
 struct Launch {
@@ -35,6 +33,8 @@ struct Launch {
     // The module's thread-local memory: its bytes before what `bind` answers, and in all.
     uint64_t shared_before, shared_bytes;
     uint32_t blocks, threads, dynamic_shared, reverse;
+    // A block whose lanes do nothing but spin for this long is taken for hung.
+    uint32_t spin_seconds;
     std::atomic<uint32_t> next_block, stop;
 };
 
@@ -43,7 +43,6 @@ struct Lane {
     uint64_t value, result;
     uint32_t kind, mask, argument;
     int32_t line;
-    void* fake_stack;
 };
 
 struct Warp {
@@ -336,9 +335,15 @@ static void spin(Context* context) {
     if ((++block->spins & 255) == 0) {
         time_t now = time(nullptr);
         if (block->spins == 256) block->spins_since = now;
-        if (now - block->spins_since > SPIN_SECONDS)
-            fail(block, "hang: nothing but spinning for %d seconds, last in thread %u", static_cast<int>(SPIN_SECONDS),
+        if (now - block->spins_since > block->launch->spin_seconds)
+            fail(block, "hang: nothing but spinning for %u seconds, last in thread %u", block->launch->spin_seconds,
                 current);
+        if (block->launch->stop.load(std::memory_order_relaxed)) {
+            // Another block has failed, perhaps the one that this one waits for.
+            block->message[0] = 0;
+            block->defect = true;
+            switch_to(block, HOST);
+        }
         sched_yield();
     }
     uint32_t later = after(block, block->warp[current / 32].runnable, current & 31);
@@ -453,7 +458,7 @@ static void prepare(Block* block, const Launch* launch, char* message, size_t me
 using namespace warpmill_sim;
 
 // Runs blocks of `launch` until none is left or one has a defect. Several host threads may call it at once with the same
-// launch. Answers 0, 1 with a defect in `message`, or 2 when there is no memory for stacks.
+// launch. Answers 0, 1 with a defect in `message` (only where it was found), or 2 when there is no memory for stacks.
 extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
     Launch* launch, char* message, size_t message_bytes) {
     Block* block = take_block(launch->threads);
@@ -478,6 +483,7 @@ extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
         memset(dynamic, SHARED_POISON, launch->dynamic_shared);
         if (!run_block(block, index)) {
             launch->stop.store(1, std::memory_order_relaxed);
+            if (!message[0]) break;
             status = 1;
         }
     }

@@ -141,7 +141,7 @@ impl SimDevice {
 fn check_launch(entry: &Entry, shape: LaunchShape, params: &[u8]) -> Result<()> {
     let refuse = |detail| Err(DeviceError::Call { call: "launch", detail });
     let LaunchShape { blocks, threads, shared } = shape;
-    if blocks == 0 || threads == 0 || threads > MAX_THREADS || threads % 32 != 0 {
+    if blocks == 0 || threads == 0 || threads > MAX_THREADS || !threads.is_multiple_of(32) {
         return refuse(format!("kernel {} with {blocks} blocks of {threads} threads", entry.name));
     }
     let wanted = u64::from(shared) + entry.static_shared();
