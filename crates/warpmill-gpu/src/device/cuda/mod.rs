@@ -1,7 +1,8 @@
 //! NVIDIA GPUs through the CUDA driver and NVRTC, both loaded at run time.
 //!
-//! The same build runs where neither is installed: [`CudaDevice::open`] then says what is missing. A driver for CUDA 12.0 or later is
-//! needed, and one of NVRTC's major version: drivers take machine code of every release of their major version, of none later.
+//! The same build runs where neither is installed: [`CudaDevice::open`] then says what is missing. A driver for CUDA
+//! 12.0 or later is needed, and one of NVRTC's major version: drivers take machine code of every release of their major
+//! version, of none later.
 
 mod context;
 mod module;
@@ -28,8 +29,8 @@ const MAX_PARAMETER: usize = 4096;
 
 /// A GPU.
 ///
-/// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current context
-/// as it was. An error that ends the context makes every later call fail with [`DeviceError::Lost`].
+/// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current
+/// context as it was. An error that ends the context makes every later call fail with [`DeviceError::Lost`].
 #[derive(Debug)]
 pub struct CudaDevice {
     properties: DeviceProperties,

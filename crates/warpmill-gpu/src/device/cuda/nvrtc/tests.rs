@@ -25,11 +25,13 @@ const SUM: &str = r#"
 struct Params { const i32* values; u64 count; i64* sum; i128* wide; };
 extern "C" __global__ void sum(Params p) {
     DYNAMIC_SHARED(i64, partial);
-    static_assert(sizeof(u8) == 1 && sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8 && sizeof(u128) == 16, "");
-    static_assert(sizeof(i8) == 1 && sizeof(i16) == 2 && sizeof(i32) == 4 && sizeof(i64) == 8 && sizeof(i128) == 16, "");
+    static_assert(sizeof(u8) == 1 && sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "");
+    static_assert(sizeof(i8) == 1 && sizeof(i16) == 2 && sizeof(i32) == 4 && sizeof(i64) == 8, "");
+    static_assert(sizeof(u128) == 16 && sizeof(i128) == 16, "");
     static_assert((i8)-1 < 0 && (u8)-1 > 0, "");
     i64 mine = 0;
-    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < p.count; i += (u64)gridDim.x * blockDim.x) mine += p.values[i];
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < p.count; i += step) mine += p.values[i];
     partial[threadIdx.x] = mine;
     __syncthreads();
     if (lane_mask_lt() == 0) {
