@@ -219,6 +219,7 @@ fn errors(device: &dyn Device, stream: Stream) -> Result<()> {
         [
             ("too large an allocation", device.allocate(1 << 50).map(drop)),
             ("a short parameter", device.launch(&sum, shape, &[0; 8], stream)),
+            ("part of a warp", device.launch(&sum, LaunchShape { threads: 33, ..shape }, &[0; 24], stream)),
             ("too much shared memory", device.launch(&sum, LaunchShape { shared: 1 << 20, ..shape }, &[0; 24], stream)),
             ("too many threads", device.launch(&sum, LaunchShape { threads: 4096, ..shape }, &[0; 24], stream)),
             ("an unknown entry point", function(device, "missing").map(drop)),

@@ -24,9 +24,6 @@ use super::{
     KernelSource, LaunchShape, Module, PinnedBuffer, Result, Stream,
 };
 
-/// What cuLaunchKernel takes as parameters.
-const MAX_PARAMETER: usize = 4096;
-
 /// A GPU.
 ///
 /// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current
@@ -273,11 +270,7 @@ impl Device for CudaDevice {
 
     unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()> {
         let entry = module::find(&self.functions, function.handle)?;
-        entry.check_parameter(params.len())?;
-        if params.len() > MAX_PARAMETER {
-            let detail = format!("the parameter of {} has {} bytes", function.name, params.len());
-            return Err(DeviceError::Call { call: "cuLaunchKernel", detail });
-        }
+        entry.check_launch(shape, params.len())?;
         entry.permit_shared(&self.context, function.handle, shape.shared)?;
         self.context.launched(&function.name);
         let mut parameters = [params.as_ptr().cast_mut().cast::<c_void>()];
