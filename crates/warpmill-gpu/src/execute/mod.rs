@@ -21,7 +21,7 @@ use warpmill_plan::Unsupported;
 use crate::device::DeviceError;
 
 pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
-pub use run::{DeviceOutput, Executor, Options};
+pub use run::{DeviceOutput, Executor, Options, default_memory};
 
 /// Why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]
