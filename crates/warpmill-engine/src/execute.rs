@@ -62,7 +62,7 @@ pub enum EngineError {
     #[error(transparent)]
     Exec(#[from] ExecError),
     /// The chosen device cannot run the program, and nothing else may.
-    #[error("not run on the {device}: {reason} (SET warpmill.fallback = 'allow' lets the CPU run it)")]
+    #[error("not run on the {device}: {reason} (SET warpmill.device_fallback = 'allow' lets the CPU run it)")]
     #[allow(missing_docs, reason = "fields are named in the message")]
     Device { device: &'static str, reason: String },
     /// No worker threads could be started.
@@ -102,14 +102,14 @@ pub fn execute(
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
     let parts = match context.device {
-        DeviceChoice::Cpu => Parts::on_cpu(inputs, None),
+        DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
         choice => on_device(choice, program, inputs, context, &query)?,
     };
     let host = Instant::now();
     let (rows, pipelines) =
-        warpmill_cpu::pipeline::execute_placed(program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
-    let fields = program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
-    let batches = warpmill_cpu::arrow::to_batches(rows, fields, &program.schema)?;
+        warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
+    let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
+    let batches = warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?;
     let mut profile = QueryProfile {
         bytes_read: pipelines.iter().map(|pipeline| pipeline.counter("bytes_read")).sum(),
         pipelines,
@@ -130,6 +130,7 @@ pub fn execute(
 
 /// What is left for the CPU.
 struct Parts {
+    program: Arc<Program>,
     placed: Vec<Placed>,
     inputs: Vec<InputStream>,
     profile: Option<DeviceProfile>,
@@ -138,8 +139,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn on_cpu(inputs: Vec<InputStream>, reason: Option<String>) -> Self {
-        Self { placed: vec![], inputs, profile: None, reason }
+    fn on_cpu(program: &Arc<Program>, inputs: Vec<InputStream>, reason: Option<String>) -> Self {
+        Self { program: program.clone(), placed: vec![], inputs, profile: None, reason }
     }
 }
 
@@ -164,7 +165,7 @@ fn on_device(
     let executor = match device::executor(choice, context.gpu_memory_limit) {
         Ok(executor) => executor,
         Err(reason) if strict => return Err(refuse(reason)),
-        Err(reason) => return Ok(Parts::on_cpu(inputs, Some(reason))),
+        Err(reason) => return Ok(Parts::on_cpu(program, inputs, Some(reason))),
     };
     // Kept, because the CPU may have to run the program after all.
     let batches: Vec<Vec<RecordBatch>> =
@@ -174,13 +175,13 @@ fn on_device(
         Ok(output) => {
             output.owners.into_iter().for_each(|owner| query.keep_alive(owner));
             query.keep_alive(batches);
-            Ok(Parts { placed: output.placed, inputs: vec![], profile: Some(output.profile), reason: None })
+            Ok(Parts { program: output.program, placed: output.placed, inputs: vec![], profile: Some(output.profile), reason: None })
         }
         Err(Failure::Exec(error)) => Err(error.into()),
         Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),
         Err(failure) => {
             let again = batches.into_iter().map(|batches| Box::new(batches.into_iter().map(Ok)) as InputStream);
-            Ok(Parts::on_cpu(again.collect(), Some(failure.to_string())))
+            Ok(Parts::on_cpu(program, again.collect(), Some(failure.to_string())))
         }
     }
 }

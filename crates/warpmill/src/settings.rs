@@ -15,6 +15,8 @@ pub struct WarpmillOptions {
     pub compaction: Compaction,
     /// Where queries run.
     pub device: DeviceChoice,
+    /// What happens to programs that the chosen device cannot run: the CPU runs them, or they are refused.
+    pub device_fallback: FallbackMode,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: usize,
     /// Worker threads; 0: all cores.
@@ -42,12 +44,30 @@ pub enum FallbackMode {
     Error,
 }
 
+impl FallbackMode {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "allow" => Some(Self::Allow),
+            "error" => Some(Self::Error),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl Default for WarpmillOptions {
     fn default() -> Self {
         Self {
             fallback: FallbackMode::Allow,
             compaction: Compaction::default(),
             device: DeviceChoice::default(),
+            device_fallback: FallbackMode::Allow,
             gpu_memory_limit: 0,
             threads: 0,
             memory_limit: usize::MAX,
@@ -122,12 +142,9 @@ impl ExtensionOptions for WarpmillOptions {
             DataFusionError::Configuration(format!("warpmill.{key} expects {what}, not '{}'", value.trim()))
         };
         match key {
-            "fallback" => {
-                self.fallback = match text.as_str() {
-                    "allow" => FallbackMode::Allow,
-                    "error" => FallbackMode::Error,
-                    _ => return Err(expects("'allow' or 'error'")),
-                }
+            "fallback" => self.fallback = FallbackMode::parse(&text).ok_or_else(|| expects("'allow' or 'error'"))?,
+            "device_fallback" => {
+                self.device_fallback = FallbackMode::parse(&text).ok_or_else(|| expects("'allow' or 'error'"))?;
             }
             "compaction" => {
                 let found = COMPACTIONS.iter().find(|(name, _)| *name == text);
@@ -172,15 +189,16 @@ impl ExtensionOptions for WarpmillOptions {
             0 => "unlimited".to_string(),
             bytes => bytes.to_string(),
         };
-        let fallback = match self.fallback {
-            FallbackMode::Allow => "allow",
-            FallbackMode::Error => "error",
-        };
         let entries = [
             ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
             ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
             ("warpmill.device", self.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
-            ("warpmill.fallback", fallback.to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
+            (
+                "warpmill.device_fallback",
+                self.device_fallback.name().to_string(),
+                "allow: the CPU runs what the chosen device cannot; error: refuse",
+            ),
+            ("warpmill.fallback", self.fallback.name().to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
             ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
             ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),

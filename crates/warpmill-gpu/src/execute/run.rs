@@ -44,6 +44,8 @@ pub struct Options {
 
 /// What a program gave.
 pub struct DeviceOutput {
+    /// The program that was run: the one asked for, but for the place of a sort.
+    pub program: Arc<Program>,
     /// Where each pipeline was run, with the rows that the host goes on with.
     pub placed: Vec<Placed>,
     /// What strings in those rows point into.
@@ -123,7 +125,7 @@ impl Executor {
         loop {
             runs += 1;
             let prepared = self.prepared(&mut state, program, &rows)?;
-            let mut run = Run::new(self, &mut state, program, &prepared, options);
+            let mut run = Run::new(self, &mut state, &prepared, options);
             run.profile.runs = runs;
             let outcome = run.run(inputs);
             state.processing.reset();
@@ -201,7 +203,6 @@ impl<'a> Run<'a> {
     fn new(
         executor: &'a Executor,
         state: &'a mut State,
-        program: &'a Arc<Program>,
         prepared: &'a Arc<Prepared>,
         options: &'a Options,
     ) -> Self {
@@ -213,7 +214,7 @@ impl<'a> Run<'a> {
         Self {
             executor,
             state,
-            program,
+            program: &prepared.program,
             prepared,
             options,
             addresses: Addresses::new(),
@@ -245,7 +246,8 @@ impl<'a> Run<'a> {
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
         self.profile.processing_bytes = self.state.processing.used();
         self.profile.cached_bytes = self.state.cache.used();
-        Ok(Outcome::Done(Box::new(DeviceOutput { placed, owners: self.mirrors.owners, profile: self.profile })))
+        let program = self.program.clone();
+        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners: self.mirrors.owners, profile: self.profile })))
     }
 
     /// Makes sure that all segments are in the caching region.

@@ -147,7 +147,7 @@ impl ExecutionPlan for WarpmillExec {
             compaction: options.compaction,
             device: options.device,
             gpu_memory_limit: options.gpu_memory_limit as u64,
-            device_strict: options.fallback == FallbackMode::Error,
+            device_strict: options.device_fallback == FallbackMode::Error,
             profile: options.profile,
             cancel: handle.cancel.clone(),
         };
