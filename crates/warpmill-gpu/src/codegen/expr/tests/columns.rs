@@ -71,8 +71,29 @@ pub fn ints_within(logical: DataType, (low, high): (i128, i128), seed: u64, null
 pub fn floats(logical: DataType, seed: u64, nullable: bool) -> Column {
     let mut random = Random(seed * 0x9e37_79b9 + 5);
     let special = [
-        0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5, -0.5, 1.5, 2.5, -2.5, 1e300, -1e-300, 5e-324, 1e19,
-        -9.3e18, 9_007_199_254_740_993.0, 2_147_483_647.5, -2_147_483_648.9, 1e38, 0.1, 255.9, -0.9, 127.99,
+        0.0,
+        -0.0,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        1e300,
+        -1e-300,
+        5e-324,
+        1e19,
+        -9.3e18,
+        9_007_199_254_740_993.0,
+        2_147_483_647.5,
+        -2_147_483_648.9,
+        1e38,
+        0.1,
+        255.9,
+        -0.9,
+        127.99,
     ];
     let mut value = || match random.below(4) {
         0 => special[random.below(special.len())],
@@ -105,8 +126,30 @@ pub fn texts_of(values: &[&str], seed: u64, nullable: bool) -> Column {
 }
 
 pub const TEXTS: [&str; 24] = [
-    "", "a", "b", "ab", "abc", "abcabc", "ABC", "aXbXc", "héllo wörld", "日本語テキスト", "😀😃a😀", " a b ", "  ", "100%", "a_c",
-    "PROMO BRUSHED", "special requests", "x special y requests z", "aaa", "aab", "ß", "é", "\u{7f}\u{80}", "zz%zz",
+    "",
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "abcabc",
+    "ABC",
+    "aXbXc",
+    "héllo wörld",
+    "日本語テキスト",
+    "😀😃a😀",
+    " a b ",
+    "  ",
+    "100%",
+    "a_c",
+    "PROMO BRUSHED",
+    "special requests",
+    "x special y requests z",
+    "aaa",
+    "aab",
+    "ß",
+    "é",
+    "\u{7f}\u{80}",
+    "zz%zz",
 ];
 
 pub fn texts(seed: u64, nullable: bool) -> Column {
@@ -134,10 +177,6 @@ pub fn int(value: i128, logical: DataType) -> Expr {
     Expr::literal(Scalar::Int(value), ty(logical).with_nullable(false))
 }
 
-pub fn float(value: f64, logical: DataType) -> Expr {
-    Expr::literal(Scalar::Float(value), ty(logical))
-}
-
 pub fn text(value: &str) -> Expr {
     Expr::literal(Scalar::Str(value.into()), ty(DataType::Utf8))
 }
@@ -163,8 +202,7 @@ pub fn cast(input: Expr, logical: DataType, try_cast: bool) -> Expr {
 }
 
 pub fn like(input: Expr, pattern: &str, case_insensitive: bool, negated: bool) -> Expr {
-    let kind =
-        ExprKind::Like { input: input.into(), pattern: pattern.into(), escape: None, case_insensitive, negated };
+    let kind = ExprKind::Like { input: input.into(), pattern: pattern.into(), escape: None, case_insensitive, negated };
     expr(kind, DataType::Boolean)
 }
 

@@ -195,7 +195,8 @@ impl Rig {
                 return Ok(Some(value.to_vec()));
             }
             let (ptr, len) = value.split_at(8);
-            let (ptr, len) = (u64::from_le_bytes(ptr.try_into().unwrap()), u32::from_le_bytes(len[..4].try_into().unwrap()));
+            let (ptr, len) =
+                (u64::from_le_bytes(ptr.try_into().unwrap()), u32::from_le_bytes(len[..4].try_into().unwrap()));
             Ok(Some(if len == 0 { vec![] } else { self.download(ptr, len as usize) }))
         };
         for thread in self.rows..self.threads {

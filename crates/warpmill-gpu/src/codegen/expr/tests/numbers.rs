@@ -22,11 +22,21 @@ fn checked_and_float_arithmetic() {
             // Scales of products add up, and quotients have a rule of their own.
             if op == ArithOp::Mul || op == ArithOp::Div {
                 if let DataType::Decimal128(p, s) = logical {
-                    let result = if op == ArithOp::Mul { DataType::Decimal128(38, 2 * s) } else { DataType::Decimal128(p, s + 4) };
+                    let result = if op == ArithOp::Mul {
+                        DataType::Decimal128(38, 2 * s)
+                    } else {
+                        DataType::Decimal128(p, s + 4)
+                    };
                     let result = ty(result).widened(Phys::I128);
                     let wide = |e: Expr| e.widen(Phys::I128);
                     exprs.push(arith(op, wide(left()), wide(right()), true, result.clone()));
-                    exprs.push(arith(op, left(), right(), true, ty(DataType::Decimal128(p, s)).widened(columns[0].ty.phys)));
+                    exprs.push(arith(
+                        op,
+                        left(),
+                        right(),
+                        true,
+                        ty(DataType::Decimal128(p, s)).widened(columns[0].ty.phys),
+                    ));
                     continue;
                 }
             }
@@ -148,4 +158,61 @@ fn lists_of_constants() {
         }
     }
     check(&columns, &exprs);
+}
+
+#[test]
+fn functions_of_floats() {
+    for logical in [DataType::Float32, DataType::Float64] {
+        let columns = [
+            floats(logical.clone(), 1, true),
+            floats(logical.clone(), 2, true),
+            ints_within(DataType::Int64, (-4, 6), 3, true),
+        ];
+        let [x, y] = [0, 1].map(|i| col(i, &columns));
+        let places = col(2, &columns).widen(Phys::I64);
+        let of = |function, args| call(function, args, ty(logical.clone()));
+        let simple = [
+            Function::Abs,
+            Function::Sign,
+            Function::Round,
+            Function::Floor,
+            Function::Ceil,
+            Function::Trunc,
+            Function::Sqrt,
+            Function::Exp,
+            Function::Ln,
+            Function::Log10,
+        ];
+        let mut exprs: Vec<Expr> = simple.into_iter().map(|function| of(function, vec![x.clone()])).collect();
+        exprs.push(of(Function::Power, vec![x.clone(), y]));
+        exprs.push(of(Function::Round, vec![x.clone(), places.clone()]));
+        exprs.push(of(Function::Trunc, vec![x.clone(), places]));
+        exprs.push(of(Function::Round, vec![x, int(2, DataType::Int64)]));
+        check(&columns, &exprs);
+    }
+}
+
+#[test]
+fn functions_of_exact_numbers() {
+    let types = [
+        DataType::Int32,
+        DataType::Int64,
+        DataType::Decimal128(9, 2),
+        DataType::Decimal128(18, 4),
+        DataType::Decimal128(38, 6),
+    ];
+    for logical in types {
+        let columns = [ints(logical.clone(), 1, true), ints_within(DataType::Int64, (-40, 45), 2, true)];
+        let x = col(0, &columns);
+        let places = col(1, &columns).widen(Phys::I64);
+        let of = |function, args| call(function, args, columns[0].ty.clone());
+        let mut exprs = vec![of(Function::Abs, vec![x.clone()])];
+        for function in [Function::Floor, Function::Ceil, Function::Trunc, Function::Round] {
+            exprs.push(of(function, vec![x.clone()]));
+        }
+        for function in [Function::Trunc, Function::Round] {
+            exprs.push(of(function, vec![x.clone(), places.clone()]));
+        }
+        check(&columns, &exprs);
+    }
 }
