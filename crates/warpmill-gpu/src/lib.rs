@@ -1,7 +1,9 @@
 //! The device back end: pipelines become generated CUDA C++ kernels, run on a GPU or on the simulated device.
 //!
 //! - [`device`]: memory, copies, kernels and streams behind one trait; the real GPU and the simulated device;
-//! - [`codegen`]: from pipelines to kernels.
+//! - [`codegen`]: from pipelines to kernels;
+//! - [`kernels`]: hand-written device functions that kernels are composed of.
 
 pub mod codegen;
 pub mod device;
+pub mod kernels;

@@ -13,6 +13,7 @@ use super::kernels;
 use super::lane::{self, Order, Places};
 use super::select::{self, RowMask};
 use super::word::{Value, Word};
+use crate::segment::LaneLayout;
 use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
 use crate::{Result, VECTOR_ROWS};
 
@@ -207,6 +208,20 @@ impl LaneFor {
             out.push(&patches);
         }
         limbs.iter().for_each(|limb| out.push(limb));
+    }
+
+    /// Where the parts lie, relative to `base`.
+    pub(crate) fn layout(&self, base: *const u8) -> LaneLayout {
+        fn at<T>(view: &View<T>, base: *const u8) -> usize {
+            view.as_ptr() as usize - base as usize
+        }
+        LaneLayout {
+            reference: self.reference,
+            width: self.width,
+            limbs: self.limbs.iter().map(|limb| at(&limb.words, base)).collect(),
+            references: self.references.as_ref().map(|view| at(view, base)),
+            patches: self.patches.as_ref().map(|p| [at(&p.starts, base), at(&p.rows, base), at(&p.values, base)]),
+        }
     }
 
     /// Reads the sections of [`LaneFor::encode`] for `rows` rows, checking every count and position.

@@ -53,7 +53,18 @@ macro_rules! typed {
     };
 }
 
+/// Bytes of each value.
+fn width_of<T>(_: &[T]) -> usize {
+    size_of::<T>()
+}
+
 impl PlainIntegers {
+    /// Bytes per value, whether they are signed, and where they start.
+    pub(crate) fn raw(&self) -> (usize, bool, *const u8) {
+        let signed = matches!(self, Self::I8(_) | Self::I16(_) | Self::I32(_) | Self::I64(_) | Self::I128(_));
+        typed!(self, values => (width_of(values), signed, values.as_ptr().cast()))
+    }
+
     /// Stores `values`, each of which fits `bytes` bytes (signed or not).
     pub(crate) fn encode(values: impl Iterator<Item = i128>, bytes: usize, signed: bool, out: &mut SectionWriter) {
         out.push(&[bytes as u32, u32::from(signed)]);
@@ -96,6 +107,11 @@ pub(crate) struct PlainStrings {
 }
 
 impl PlainStrings {
+    /// Offsets and bytes.
+    pub(crate) fn sections(&self) -> (&View<u32>, &View<u8>) {
+        (&self.offsets, &self.bytes)
+    }
+
     /// Stores `values`; null rows are empty. `None` when they take 4 GiB or more.
     pub(crate) fn encode<'a>(values: impl Iterator<Item = &'a str>, out: &mut SectionWriter) -> Option<()> {
         let (mut offsets, mut bytes) = (vec![0u32], Vec::new());

@@ -102,6 +102,27 @@ fn finish(
     read(sections.finish(header), data_type, rows)
 }
 
+/// The rows of `segment`, whose integers or codes are `values`, in another encoding.
+pub(super) fn recode(segment: &Segment, values: Vec<u128>, codes: bool, encoding: Encoding) -> Result<Segment> {
+    let nulls = segment.validity(0, segment.rows()).map(|valid| {
+        let buffer = arrow::buffer::Buffer::from_vec(valid.words().to_vec());
+        NullBuffer::new(arrow::buffer::BooleanBuffer::new(buffer, 0, segment.rows()))
+    });
+    let (mut stats, mut out) = (segment.stats().clone(), SectionWriter::default());
+    // The type only says how wide a value may be: every integer that is stored fits the widest.
+    let (kind, data_type, plain) = match codes {
+        true => (Kind::Codes, DataType::Utf8, (4, false)),
+        false => (Kind::Integers, DataType::Decimal128(38, 0), (16, true)),
+    };
+    let values: Vec<i128> = values.into_iter().map(|x| x as i128).collect();
+    let narrow: Option<Vec<i64>> = values.iter().map(|&x| i64::try_from(x).ok()).collect();
+    match narrow {
+        Some(values) => encode_integers(&values, nulls.as_ref(), plain, Some(encoding), &mut stats, &mut out)?,
+        None => encode_integers(&values, nulls.as_ref(), plain, Some(encoding), &mut stats, &mut out)?,
+    };
+    finish((kind, encoding), segment.rows(), nulls.as_ref(), segment.stats(), out, &data_type)
+}
+
 /// A segment of `codes`, each an entry of `dictionary` unless its row is null.
 pub(super) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary: &Dictionary) -> Result<Segment> {
     let nulls = nulls.filter(|n| n.null_count() > 0);

@@ -13,10 +13,12 @@ use crate::{Bitmap, ColumnStats, Dictionary, Result, StrView};
 
 pub(crate) mod bytes;
 mod encode;
+mod layout;
 mod read;
 
 use bytes::View;
 pub use bytes::{SEGMENT_ALIGN, SegmentBytes};
+pub use layout::{LaneLayout, SegmentLayout, ValueLayout};
 
 /// How the values of a segment are encoded (see [`crate::encoding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

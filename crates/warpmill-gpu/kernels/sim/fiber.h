@@ -18,8 +18,8 @@
 
 namespace warpmill_sim {
 
-// Saves the callee-saved registers and the stack pointer in `*save`, then loads those saved at `load`. A system call
-// free `swapcontext`; kernels do not change the floating-point control words, so these are not saved.
+// Saves the callee-saved registers and the stack pointer in `*save`, then loads those saved at `load`: what
+// `swapcontext` does, without its system call. Kernels leave the floating-point control words alone: these stay.
 extern "C" void warpmill_sim_switch(void** save, void* load);
 
 #if defined(__x86_64__)
@@ -113,6 +113,11 @@ constexpr size_t STACK_BYTES = 64 << 10;
 // The stacks of one block's fibers, each above a guard page.
 class Stacks {
 public:
+    ~Stacks() {
+        if (base_) munmap(base_, stride_ * LIMIT);
+    }
+
+    // Makes the first `count` stacks usable; false when there is no memory.
     bool reserve(unsigned count) {
         if (!base_) {
             page_ = static_cast<size_t>(sysconf(_SC_PAGESIZE));

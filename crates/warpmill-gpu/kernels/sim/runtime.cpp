@@ -16,16 +16,14 @@
 namespace warpmill_sim {
 
 static const char* const KIND_NAMES[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and",
-    "__syncthreads_or", "__syncwarp", "__activemask", "__ballot_sync", "__any_sync", "__all_sync", "__shfl_sync", "__match_any_sync",
-    "__match_all_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_min_sync", "__reduce_max_sync",
-    "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
+    "__syncthreads_or", "__syncwarp", "__activemask", "__ballot_sync", "__any_sync", "__all_sync", "__shfl_sync",
+    "__match_any_sync", "__match_all_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_min_sync",
+    "__reduce_max_sync", "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
 
 constexpr unsigned MAX_THREADS = 1024;
 constexpr uint8_t SHARED_POISON = 0xa5;
 // What a shuffle reads from a lane that takes no part.
 constexpr uint64_t SHUFFLE_POISON = 0xa5a5a5a5a5a5a5a5ull;
-// A block whose lanes do nothing but spin for this long is taken for hung.
-constexpr time_t SPIN_SECONDS = 60;
 
 // One launch, shared by the host threads that run its blocks. Mirrored in Rust (`runtime::RawLaunch`).
 struct Launch {
@@ -35,6 +33,8 @@ struct Launch {
     // The module's thread-local memory: its bytes before what `bind` answers, and in all.
     uint64_t shared_before, shared_bytes;
     uint32_t blocks, threads, dynamic_shared, reverse;
+    // A block whose lanes do nothing but spin for this long is taken for hung.
+    uint32_t spin_seconds;
     std::atomic<uint32_t> next_block, stop;
 };
 
@@ -43,7 +43,6 @@ struct Lane {
     uint64_t value, result;
     uint32_t kind, mask, argument;
     int32_t line;
-    void* fake_stack;
 };
 
 struct Warp {
@@ -160,15 +159,18 @@ static uint32_t after(const Block* block, uint32_t mask, uint32_t lane) {
 static unsigned next_warp(const Block* block) {
     unsigned warp = block->current / 32;
     for (unsigned i = 0; i < block->warps; i++) {
-        warp = block->launch->reverse ? (warp ? warp - 1 : block->warps - 1) : (warp + 1 == block->warps ? 0 : warp + 1);
+        if (block->launch->reverse)
+            warp = warp ? warp - 1 : block->warps - 1;
+        else
+            warp = warp + 1 == block->warps ? 0 : warp + 1;
         uint32_t runnable = block->warp[warp].runnable;
         if (runnable) return warp * 32 + first_of(block, runnable);
     }
     return HOST;
 }
 
-// Lanes at `__activemask` wait until no lane of their warp can run: those that wait at one line are then as converged as
-// they will ever be. Answers the lanes that can run now.
+// Lanes at `__activemask` wait until no lane of their warp can run: those that wait at one line are then as converged
+// as they will ever be. Answers the lanes that can run now.
 static uint32_t release_converged(Block* block, unsigned warp_index) {
     Warp& warp = block->warp[warp_index];
     Lane* lanes = &block->lane[warp_index * 32];
@@ -279,8 +281,8 @@ static unsigned long long collective(
     Lane& lane = block->lane[current];
     Warp& warp = block->warp[current / 32];
     if (!(mask >> index & 1))
-        fail(block, "thread %u calls %s (line %d) with mask 0x%08x, which leaves it out", current, KIND_NAMES[kind], line,
-            mask);
+        fail(block, "thread %u calls %s (line %d) with mask 0x%08x, which leaves it out", current, KIND_NAMES[kind],
+            line, mask);
     lane.kind = kind;
     lane.mask = mask;
     lane.value = value;
@@ -336,9 +338,15 @@ static void spin(Context* context) {
     if ((++block->spins & 255) == 0) {
         time_t now = time(nullptr);
         if (block->spins == 256) block->spins_since = now;
-        if (now - block->spins_since > SPIN_SECONDS)
-            fail(block, "hang: nothing but spinning for %d seconds, last in thread %u", static_cast<int>(SPIN_SECONDS),
+        if (now - block->spins_since > block->launch->spin_seconds)
+            fail(block, "hang: nothing but spinning for %u seconds, last in thread %u", block->launch->spin_seconds,
                 current);
+        if (block->launch->stop.load(std::memory_order_relaxed)) {
+            // Another block has failed, perhaps the one that this one waits for.
+            block->message[0] = 0;
+            block->defect = true;
+            switch_to(block, HOST);
+        }
         sched_yield();
     }
     uint32_t later = after(block, block->warp[current / 32].runnable, current & 31);
@@ -452,8 +460,9 @@ static void prepare(Block* block, const Launch* launch, char* message, size_t me
 
 using namespace warpmill_sim;
 
-// Runs blocks of `launch` until none is left or one has a defect. Several host threads may call it at once with the same
-// launch. Answers 0, 1 with a defect in `message`, or 2 when there is no memory for stacks.
+// Runs blocks of `launch` until none is left or one has a defect. Several host threads may call it at once with the
+// same launch. Answers 0, 1 with a defect in `message` (only where it was found), or 2 when there is no memory for
+// stacks.
 extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
     Launch* launch, char* message, size_t message_bytes) {
     Block* block = take_block(launch->threads);
@@ -478,6 +487,7 @@ extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
         memset(dynamic, SHARED_POISON, launch->dynamic_shared);
         if (!run_block(block, index)) {
             launch->stop.store(1, std::memory_order_relaxed);
+            if (!message[0]) break;
             status = 1;
         }
     }

@@ -11,7 +11,10 @@
 //! - a loop that waits for another thread calls an atomic or `__nanosleep` each time around: lanes run one at a time and
 //!   change only where they wait. A block may wait for blocks with lower numbers, never for higher ones;
 //! - one-dimensional blocks of a multiple of 32 threads;
-//! - no mutable `__device__` variables: a module is shared by all simulated devices of the process.
+//! - no mutable `__device__` variables: a module is shared by all simulated devices of the process;
+//! - a thread's stack has 64 KiB above a guard page; what crashes in a kernel crashes the process.
+//!
+//! Compiled kernels are kept below `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`, in `sim/`.
 
 mod cache;
 mod compiler;
@@ -141,7 +144,7 @@ impl SimDevice {
 fn check_launch(entry: &Entry, shape: LaunchShape, params: &[u8]) -> Result<()> {
     let refuse = |detail| Err(DeviceError::Call { call: "launch", detail });
     let LaunchShape { blocks, threads, shared } = shape;
-    if blocks == 0 || threads == 0 || threads > MAX_THREADS || threads % 32 != 0 {
+    if blocks == 0 || threads == 0 || threads > MAX_THREADS || !threads.is_multiple_of(32) {
         return refuse(format!("kernel {} with {blocks} blocks of {threads} threads", entry.name));
     }
     let wanted = u64::from(shared) + entry.static_shared();

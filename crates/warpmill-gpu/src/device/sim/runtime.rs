@@ -17,6 +17,9 @@ pub(super) type BindFn = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 /// Bytes of a defect's description.
 const MESSAGE_BYTES: usize = 2048;
 
+/// A block whose threads do nothing but spin for this long is taken for hung.
+const SPIN_SECONDS: u32 = if cfg!(test) { 3 } else { 60 };
+
 /// `Launch` of `runtime.cpp`.
 #[repr(C)]
 struct RawLaunch {
@@ -29,6 +32,7 @@ struct RawLaunch {
     threads: u32,
     dynamic_shared: u32,
     reverse: u32,
+    spin_seconds: u32,
     next_block: AtomicU32,
     stop: AtomicU32,
 }
@@ -95,6 +99,7 @@ impl Runtime {
             threads: shape.threads,
             dynamic_shared: shape.shared,
             reverse: u32::from(reverse),
+            spin_seconds: SPIN_SECONDS,
             next_block: AtomicU32::new(0),
             stop: AtomicU32::new(0),
         };

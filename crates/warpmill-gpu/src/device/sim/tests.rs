@@ -228,11 +228,12 @@ fn collectives_compute_what_cuda_defines() {
         out[8] = __match_all_sync(all, 5ull, &same);
         out[8] += same;
         out[9] = __syncthreads_or(t == 9) + 2 * __syncthreads_and(t < 5);
-        if (t & 1) out[10] = __activemask(); else { out[10] = __activemask(); __syncwarp(out[10]); }
+        if (t & 1) out[10] = __activemask();
+        else __syncwarp(out[10] = __activemask());
         out[11] = __byte_perm(0x33221100u, 0x77665544u, 0x7250u);
         out[12] = __funnelshift_r(0x89abcdefu, 0x01234567u, 8) + ((u64)__brev(1u) << 32);
         out[13] = __clz(1) + __clzll(1) + __ffs(8) + __ffsll(16) + __popcll(255);
-        out[14] = min(3, 4u) + max((i64)-5, 2ll) + (u64)sqrt(49.0f);
+        out[14] = (u64)pow(1.0f, 2.0) - 1 + min(3, 4u) + max((i64)-5, 2ll) + (u64)sqrt(49.0f);
         u16 half = 7; atomicCAS(&half, 7, 9); out[15] = half + make_uint4(1, 2, 3, 4).w + sizeof(ulonglong2);";
     let out = Rig::new().run(body, shape(1, 32), &[], 32 * 16);
     for t in 0..32_u64 {
@@ -312,6 +313,28 @@ fn deadlocks_are_named() {
 
     // The stream works again once the error was seen.
     assert_eq!(rig.run(BLOCK_SUM, shape(2, 64), &[1, 2, 3], 1), [6]);
+}
+
+#[test]
+fn hangs_are_named() {
+    let detail =
+        Rig::new().defect(32, "__shared__ u64 flag; if (threadIdx.x == 3) while (atomicAdd(&flag, 0) != 1) {}");
+    assert!(detail.contains("hang") && detail.contains("thread 3 can run"), "{detail}");
+
+    // A block that waits for one that has failed does not hang.
+    let rig = Rig::new();
+    let function = rig.kernel("faulty", "if (blockIdx.x == 0) __trap(); else while (atomicAdd(p.out, 0) != 1) {}");
+    let flag = rig.upload(&[0]);
+    let error = rig.launch(&function, shape(3, 32), [0, flag, 0]).unwrap_err();
+    assert!(error.to_string().contains("block 0: thread 0 calls __trap"), "{error}");
+}
+
+#[test]
+fn reverse_order_shows_a_missing_barrier() {
+    let body = "__shared__ u64 x; if (threadIdx.x == 0) x = 5; p.out[threadIdx.x] = x;";
+    let run = |reverse| Rig::with(SimOptions { reverse, ..SimOptions::default() }).run(body, shape(1, 32), &[], 32);
+    assert_eq!(run(false), [5; 32]);
+    assert_ne!(run(true), [5; 32]);
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! Where the parts of a segment lie in its bytes: what a device needs to decode it from a copy.
+
+use super::bytes::View;
+use super::{Encoding, Segment, Values};
+use crate::encoding::column::Integers;
+
+/// Byte offsets into [`Segment::as_bytes`] of everything a kernel reads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SegmentLayout {
+    /// A bit per row (u64 words); `None`: no NULLs.
+    pub validity: Option<usize>,
+    /// The values.
+    pub values: ValueLayout,
+}
+
+/// Where values lie, by encoding; what is stored is specified in docs/format.md.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ValueLayout {
+    /// Every valid row holds this.
+    Constant(i128),
+    /// Integers, codes or floats of `bytes` bytes each.
+    #[allow(missing_docs, reason = "fields are named after their role")]
+    Plain { bytes: usize, signed: bool, offset: usize },
+    /// Offsets (u32, rows + 1) and bytes of strings.
+    #[allow(missing_docs, reason = "fields are named after their role")]
+    Strings { offsets: usize, bytes: usize },
+    /// Lane-packed frame of reference.
+    LaneFor(LaneLayout),
+}
+
+/// Where the parts of a lane-packed frame of reference lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaneLayout {
+    /// Added to every offset, unless there is one reference per vector.
+    pub reference: i128,
+    /// Bits of an offset.
+    pub width: u32,
+    /// Packed vectors of each 32 bits of the offset, least significant first.
+    pub limbs: Vec<usize>,
+    /// A reference per vector (i128).
+    pub references: Option<usize>,
+    /// Patch starts (u32 per vector + 1), rows (u16), values (i128).
+    pub patches: Option<[usize; 3]>,
+}
+
+impl Segment {
+    /// Where the values lie in [`Segment::as_bytes`]; `None` for encodings that only decode a vector as a whole
+    /// ([`Segment::to_lane_for`] turns them into one that has a layout).
+    pub fn layout(&self) -> Option<SegmentLayout> {
+        let validity = self.validity.as_ref().map(|view| self.offset(view));
+        let values = match &self.values {
+            Values::Integers(integers) | Values::Codes(integers) => self.integer_layout(integers)?,
+            Values::F32(values) => ValueLayout::Plain { bytes: 4, signed: true, offset: self.offset(values) },
+            Values::F64(values) => ValueLayout::Plain { bytes: 8, signed: true, offset: self.offset(values) },
+            Values::Strings(strings) => {
+                let (offsets, bytes) = strings.sections();
+                ValueLayout::Strings { offsets: self.offset(offsets), bytes: self.offset(bytes) }
+            }
+        };
+        Some(SegmentLayout { validity, values })
+    }
+
+    fn integer_layout(&self, integers: &Integers) -> Option<ValueLayout> {
+        Some(match integers {
+            Integers::Constant(value) => ValueLayout::Constant(*value),
+            Integers::Plain(values) => {
+                let (bytes, signed, start) = values.raw();
+                ValueLayout::Plain { bytes, signed, offset: start as usize - self.bytes.as_ptr() as usize }
+            }
+            Integers::LaneFor(values) => ValueLayout::LaneFor(values.layout(self.bytes.as_ptr())),
+            Integers::LaneDelta(_) | Integers::LaneRle(_) | Integers::Gpu(_) => return None,
+        })
+    }
+
+    fn offset<T>(&self, view: &View<T>) -> usize {
+        view.as_ptr() as usize - self.bytes.as_ptr() as usize
+    }
+
+    /// New code by old code, where the column's dictionary has grown since the segment was written.
+    pub fn remap(&self) -> Option<&std::sync::Arc<[u32]>> {
+        self.remap.as_ref()
+    }
+
+    /// The same rows encoded as [`Encoding::LaneFor`]. Codes stay those of the segment: the result has the same remap.
+    ///
+    /// # Errors
+    /// Values that are not integers or codes.
+    pub fn to_lane_for(&self) -> crate::Result<Segment> {
+        let integers = match &self.values {
+            Values::Integers(integers) | Values::Codes(integers) => integers,
+            _ => return Err(crate::FormatError::Schema { column: String::new(), detail: "not integers".into() }),
+        };
+        let mut values = vec![0u128; self.rows];
+        integers.decode(0, &mut values);
+        let codes = matches!(self.values, Values::Codes(_));
+        let recoded = super::encode::recode(self, values, codes, Encoding::LaneFor)?;
+        Ok(Segment { remap: self.remap.clone(), stats: self.stats.clone(), ..recoded })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn column() -> ArrayRef {
+        Arc::new(Int64Array::from_iter((0..5000).map(|i| (i % 7 != 3).then_some(i / 4 * 4 - 999))))
+    }
+
+    #[test]
+    fn a_segment_in_lane_for_holds_the_same_rows() {
+        for encoding in [Encoding::LaneDelta, Encoding::LaneRle, Encoding::GpuFor, Encoding::GpuDfor, Encoding::GpuRfor] {
+            let segment = Segment::encode(&column(), None, Some(encoding)).unwrap();
+            assert_eq!(segment.layout(), None, "{encoding:?}");
+            let lane = segment.to_lane_for().unwrap();
+            assert_eq!(lane.encoding(), Encoding::LaneFor);
+            let (mut a, mut b) = (vec![0i64; 5000], vec![0i64; 5000]);
+            segment.decode_i64(0, &mut a);
+            lane.decode_i64(0, &mut b);
+            let valid = segment.validity(0, 5000).unwrap();
+            assert_eq!(lane.validity(0, 5000).unwrap().words(), valid.words());
+            assert!((0..5000).all(|i| !valid.get(i) || a[i] == b[i]), "{encoding:?}");
+        }
+    }
+
+    #[test]
+    fn the_layout_finds_the_parameters() {
+        let segment = Segment::encode(&column(), None, Some(Encoding::LaneFor)).unwrap();
+        let layout = segment.layout().unwrap();
+        let ValueLayout::LaneFor(lane) = layout.values else { panic!("{layout:?}") };
+        assert!(lane.limbs.iter().all(|offset| offset % 64 == 0));
+        assert!(layout.validity.is_some_and(|offset| offset % 64 == 0));
+        let words = &segment.as_bytes()[lane.limbs[0]..];
+        // Row 0 is valid and the smallest value: its offset from the reference is in the lowest bits of the first word.
+        let field = u32::from_le_bytes(words[..4].try_into().unwrap()) & ((1 << lane.width) - 1);
+        assert_eq!(lane.reference + i128::from(field), -999);
+    }
+}
