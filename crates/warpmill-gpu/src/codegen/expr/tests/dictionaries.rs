@@ -63,7 +63,7 @@ fn expressions_of_one_dictionary_column_are_tables() {
 fn a_kernel_does_not_depend_on_the_entries_of_a_dictionary() {
     let text = |words: &[&str], pattern: &str| {
         let columns = [codes(words, 1, true)];
-        kernel(&columns, &[like(col(0, &columns).widen(Phys::Str), pattern, false, false)]).0.text
+        kernel(&columns, &[like(col(0, &columns).widen(Phys::Str), pattern, false, false)], Ask::Value).0.text
     };
     assert_eq!(text(&["a", "b"], "a%"), text(&["ab", "bc", "cd"], "%d"));
 }

@@ -54,6 +54,7 @@ fn three_valued_logic() {
         exprs.push(bool(kind(unknown().into())));
     }
     check(&columns, &exprs);
+    check_predicates(&columns, &exprs);
 }
 
 #[test]

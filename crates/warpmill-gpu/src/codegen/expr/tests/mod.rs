@@ -1,5 +1,6 @@
 //! Generated expressions on the simulated device against the CPU back end's evaluator, row by row. NULL rows and threads
-//! without a row hold garbage.
+//! without a row hold garbage. The environment may name another device: `WARPMILL_TEST_DEVICE=cuda`
+//! is the first GPU, `sanitized` the simulated device with sanitizers (with AddressSanitizer's runtime preloaded).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use warpmill_cpu::{Chunk, Data, QueryContext, Vector};
 use warpmill_format::Bitmap;
 use warpmill_plan::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar};
 
-use super::{Context, emit};
+use super::{Context, emit, emit_predicate};
 use crate::codegen::cpp::{CType, Code, Value};
 use crate::codegen::params::{Binding, Member, Params};
+use crate::device::cuda::CudaDevice;
 use crate::device::sim::{SimDevice, SimOptions};
-use crate::device::{Device, DevicePtr, KernelSource, LaunchShape, Stream};
+use crate::device::{Device, DeviceKind, DevicePtr, KernelSource, LaunchShape, Stream};
 
 mod columns;
 mod conversions;
@@ -41,9 +43,17 @@ const ARENA: usize = 512;
 /// `QueryState` and, behind it, its arena.
 const STATE: usize = 32 + ARENA;
 
-/// Runs expressions over columns on the simulated device.
+/// What is asked of an expression.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Ask {
+    Value,
+    /// Whether it is true, as filters ask.
+    Truth,
+}
+
+/// Runs expressions over columns on a device.
 struct Rig {
-    device: SimDevice,
+    device: Arc<dyn Device>,
     stream: Stream,
     rows: usize,
     /// Threads, some of them without a row.
@@ -55,8 +65,13 @@ type Outcome = Result<Option<Vec<u8>>, u32>;
 
 impl Rig {
     fn new(rows: usize) -> Self {
-        let options = SimOptions { memory_bytes: 2 << 30, ..SimOptions::default() };
-        let device = SimDevice::new(options).expect("the host has a C++ compiler");
+        let on = std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_default();
+        let device: Arc<dyn Device> = if on == "cuda" {
+            CudaDevice::open(0).expect("there is a GPU")
+        } else {
+            let options = SimOptions { memory_bytes: 2 << 30, sanitize: on == "sanitized", ..SimOptions::default() };
+            Arc::new(SimDevice::new(options).expect("the host has a C++ compiler"))
+        };
         let stream = device.stream().unwrap();
         Self { device, stream, rows, threads: (rows + 1).next_multiple_of(THREADS) }
     }
@@ -72,6 +87,7 @@ impl Rig {
         let mut bytes = vec![0; len];
         // SAFETY: callers ask for what they allocated or what the kernel points to, which copies check.
         unsafe { self.device.copy_to_host(&mut bytes, ptr, self.stream) }.unwrap();
+        self.device.synchronize(self.stream).unwrap();
         bytes
     }
 
@@ -123,15 +139,13 @@ impl Rig {
             Binding::Dictionary(dictionary) => self.texts(dictionary.iter()),
             Binding::State => 0,
             Binding::Named(name) => named[name],
-            #[allow(unreachable_patterns, reason = "bindings that expressions do not make")]
-            other => unreachable!("{other:?}"),
         };
         ptr.to_le_bytes().to_vec()
     }
 
     /// The value of each expression for each row.
-    fn run(&self, columns: &[Column], exprs: &[Expr]) -> Vec<Vec<Outcome>> {
-        let (source, params) = kernel(columns, exprs);
+    fn run(&self, columns: &[Column], exprs: &[Expr], ask: Ask) -> Vec<Vec<Outcome>> {
+        let (source, params) = kernel(columns, exprs, ask);
         let module = self.device.compile(&source).unwrap_or_else(|error| panic!("{error}\n{}", source.text));
         let function = module.function("evaluate").unwrap();
         let mut named = HashMap::new();
@@ -207,7 +221,7 @@ impl Rig {
 }
 
 /// A kernel that evaluates `exprs` for a row per thread, and its parameter.
-fn kernel(columns: &[Column], exprs: &[Expr]) -> (KernelSource, Params) {
+fn kernel(columns: &[Column], exprs: &[Expr], ask: Ask) -> (KernelSource, Params) {
     let mut params = Params::default();
     let mut code = Code::at_depth(1);
     for name in ["rows", "threads"] {
@@ -235,7 +249,11 @@ fn kernel(columns: &[Column], exprs: &[Expr]) -> (KernelSource, Params) {
         code.block("", |code| {
             code.line(format!("{state} = (QueryState*)({states} + ({i}ull * p.threads_1 + row) * {STATE});"));
             let mut context = Context::new(code, &mut params, &values, "active");
-            let value = emit(expr, &mut context).unwrap_or_else(|error| panic!("{expr}: {error:?}"));
+            let value = match ask {
+                Ask::Value => emit(expr, &mut context),
+                Ask::Truth => emit_predicate(expr, &mut context).map(|truth| Value::new(truth, CType::Bool)),
+            };
+            let value = value.unwrap_or_else(|error| panic!("{expr}: {error:?}"));
             assert_eq!(value.ty, ty, "{expr}");
             code.line(format!("if (active) {result}[row] = {};", value.text));
             code.line(format!("if (active) {validity}[row] = {};", value.valid_text()));
@@ -265,45 +283,57 @@ fn plain(vector: &Vector, row: usize) -> Vec<u8> {
 }
 
 /// The CPU's value for each row, evaluated by itself so that an error is that row's.
-fn oracle(columns: &[Column], expr: &Expr, rows: usize) -> Vec<Result<Option<Vec<u8>>, String>> {
+fn oracle(columns: &[Column], expr: &Expr, rows: usize, ask: Ask) -> Vec<Result<Option<Vec<u8>>, String>> {
     let prepared = PreparedExpr::new(expr).unwrap_or_else(|error| panic!("{expr}: {error}"));
     let mut worker = Worker::new(&Arc::new(QueryContext::default()));
     let mut row = |row: usize| {
         let columns = columns.iter().map(|column| Arc::new(column.vector.gather(&[row as u32]))).collect();
-        let value = prepared.eval(&Chunk::from_vectors(columns), &mut worker).map_err(|error| error.to_string())?;
+        let chunk = Chunk::from_vectors(columns);
+        if ask == Ask::Truth {
+            let selected = prepared.select(&chunk, &mut worker).map_err(|error| error.to_string())?;
+            return Ok(Some(vec![selected.is_none_or(|rows| !rows.is_empty()).into()]));
+        }
+        let value = prepared.eval(&chunk, &mut worker).map_err(|error| error.to_string())?;
         Ok(value.is_valid(0).then(|| plain(&value, 0)))
     };
     (0..rows).map(&mut row).collect()
 }
 
-/// Whether two values are the same; any NaN is any other.
-fn alike(phys: Phys, a: &[u8], b: &[u8]) -> bool {
-    let f32 = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().unwrap());
-    let f64 = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().unwrap());
-    match phys {
-        Phys::F32 => a == b || f32(a).is_nan() && f32(b).is_nan(),
-        Phys::F64 => a == b || f64(a).is_nan() && f64(b).is_nan(),
-        _ => a == b,
+/// Whether two values are the same; any NaN is any other. What a GPU computes by its own approximations may be off by a
+/// little.
+fn alike(expr: &Expr, device: DeviceKind, a: &[u8], b: &[u8]) -> bool {
+    let double = |bytes: &[u8]| match expr.ty.phys {
+        Phys::F32 => f64::from(f32::from_le_bytes(bytes.try_into().unwrap())),
+        _ => f64::from_le_bytes(bytes.try_into().unwrap()),
+    };
+    if a == b || !matches!(expr.ty.phys, Phys::F32 | Phys::F64) {
+        return a == b;
     }
+    let approximate = [Function::Exp, Function::Ln, Function::Log10, Function::Power];
+    let approximate = device == DeviceKind::Cuda
+        && matches!(&expr.kind, ExprKind::Call { function, .. } if approximate.contains(function));
+    let tolerance = if expr.ty.phys == Phys::F32 { 1e-6 } else { 1e-14 };
+    let (a, b) = (double(a), double(b));
+    a.is_nan() && b.is_nan() || approximate && (a - b).abs() <= tolerance * a.abs()
 }
 
-/// Compares every expression on every row. Rows left to the CPU (`ERROR_HOST`) must be few: at most one in `host`.
-pub fn check_with_host(columns: &[Column], exprs: &[Expr], host: usize) {
+/// Compares every expression on every row. Of `host` rows at most one may be left to the CPU (none where `host` is 0).
+fn compare_rows(columns: &[Column], exprs: &[Expr], ask: Ask, host: usize) {
     const ERROR_HOST: u32 = 5;
     let rows = columns[0].vector.len();
     let rig = Rig::new(rows);
     for exprs in exprs.chunks(60) {
-        let found = rig.run(columns, exprs);
+        let found = rig.run(columns, exprs, ask);
         for (expr, found) in exprs.iter().zip(found) {
             let mut left = 0;
-            for (row, (cpu, device)) in oracle(columns, expr, rows).into_iter().zip(found).enumerate() {
+            for (row, (cpu, device)) in oracle(columns, expr, rows, ask).into_iter().zip(found).enumerate() {
                 let same = match (&cpu, &device) {
                     (_, Err(ERROR_HOST)) => {
                         left += 1;
                         true
                     }
                     (Ok(None), Ok(None)) | (Err(_), Err(_)) => true,
-                    (Ok(Some(a)), Ok(Some(b))) => alike(expr.ty.phys, a, b),
+                    (Ok(Some(a)), Ok(Some(b))) => alike(expr, rig.device.properties().kind, a, b),
                     _ => false,
                 };
                 let values: Vec<_> = columns.iter().map(|c| show(&c.vector, row)).collect();
@@ -314,9 +344,19 @@ pub fn check_with_host(columns: &[Column], exprs: &[Expr], host: usize) {
     }
 }
 
-/// Compares every expression on every row.
+/// Compares values, of which one in `host` may be left to the CPU.
+pub fn check_with_host(columns: &[Column], exprs: &[Expr], host: usize) {
+    compare_rows(columns, exprs, Ask::Value, host);
+}
+
+/// Compares values.
 pub fn check(columns: &[Column], exprs: &[Expr]) {
-    check_with_host(columns, exprs, 0);
+    compare_rows(columns, exprs, Ask::Value, 0);
+}
+
+/// Compares which rows predicates keep.
+pub fn check_predicates(columns: &[Column], exprs: &[Expr]) {
+    compare_rows(columns, exprs, Ask::Truth, 0);
 }
 
 fn show(vector: &Vector, row: usize) -> String {
