@@ -27,6 +27,13 @@ pub enum ExecError {
     /// A segment could not be read.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// More rows reached an aggregation than its 64-bit sums are proven for. The program has to be translated again with
+    /// 128-bit sums (`warpmill_plan::translate::Options::wide_sums`); nothing overflowed.
+    #[error("more than the expected {safe} rows reached sums of 64 bits")]
+    NeedsWideSums {
+        /// Rows up to which the sums cannot overflow.
+        safe: u64,
+    },
     /// An input from outside failed.
     #[error("{0}")]
     Input(String),

@@ -9,6 +9,8 @@ pub struct QueryProfile {
     pub programs: Vec<warpmill_engine::QueryProfile>,
     /// Operators that DataFusion ran, with the reason.
     pub fallbacks: Vec<String>,
+    /// Programs that were given up, and run again with wider sums, because more rows than estimated reached their sums.
+    pub widened: u64,
     /// Encoded bytes that scans of Warpmill's tables read.
     pub bytes_read: u64,
     /// From text to physical plan, in nanoseconds.
@@ -25,6 +27,9 @@ impl std::fmt::Display for QueryProfile {
         let source = if self.plan_cached { " (cached)" } else { "" };
         let (planning, execution) = (ms(self.planning_nanos), ms(self.execution_nanos));
         writeln!(f, "planning {planning:.3} ms{source}, execution {execution:.3} ms, {} bytes read", self.bytes_read)?;
+        if self.widened > 0 {
+            writeln!(f, "{} program(s) run again with wider sums", self.widened)?;
+        }
         for (i, program) in self.programs.iter().enumerate() {
             write!(f, "program {i}: {program}")?;
         }

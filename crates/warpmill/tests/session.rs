@@ -61,6 +61,72 @@ fn parameters_are_values() {
     }
 }
 
+/// Tables in which `JOINED` gives 40 200 rows where 800 are expected.
+fn skewed() -> Session {
+    let session = session();
+    let digits = "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))";
+    let numbers = format!(
+        "SELECT a.column1 * 100 + b.column1 * 10 + c.column1 AS n FROM {digits} AS a, {digits} AS b, {digits} AS c"
+    );
+    let sql = format!(
+        "CREATE TABLE skew AS SELECT CASE WHEN n < 200 THEN 0 ELSE n END AS k, CAST(5e14 AS DECIMAL(18, 0)) AS v \
+         FROM ({numbers}) AS numbers WHERE n < 400"
+    );
+    session.execute(&sql, &[]).unwrap();
+    session
+}
+
+const JOINED: &str = "SELECT sum(a.v) AS total FROM skew AS a JOIN skew AS b ON a.k = b.k";
+
+#[test]
+fn plans_whose_sums_were_too_narrow_are_kept_with_wide_ones() {
+    let session = skewed();
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        let result = session.execute(JOINED, &[]).unwrap();
+        let total = arrow::util::display::array_value_to_string(result.batches[0].column(0), 0).unwrap();
+        assert_eq!(total, "20100000000000000000");
+        let profile = result.profile.unwrap();
+        assert_eq!(profile.programs.len(), 1, "the first run leaves no trace");
+        runs.push((profile.plan_cached, profile.widened));
+    }
+    assert_eq!(runs, [(false, 1), (true, 0), (true, 0)]);
+    let text = session.explain(JOINED, true).unwrap();
+    assert!(text.contains("128-bit sums") && text.contains("run again with wider sums"), "{text}");
+    let small =
+        session.execute("SELECT sum(a.v) FROM skew AS a JOIN skew AS b ON a.k = b.k WHERE a.k > 0", &[]).unwrap();
+    assert_eq!(small.profile.unwrap().widened, 0);
+}
+
+#[test]
+fn streams_see_nothing_of_a_run_with_narrow_sums() {
+    let session = skewed();
+    session.set("fallback", "allow").unwrap();
+    // The window function is DataFusion's, above and below the program.
+    let sql = format!(
+        "SELECT total, row_number() OVER () FROM (SELECT sum(a.v) AS total FROM \
+         (SELECT *, row_number() OVER () AS r FROM skew) AS a JOIN skew AS b ON a.k = b.k WHERE r > 0) AS sums \
+         UNION ALL SELECT total, 2 FROM ({JOINED}) AS sums"
+    );
+    for _ in 0..2 {
+        let rows: usize = session.query_stream(&sql, &[]).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(rows, 2);
+    }
+}
+
+#[test]
+fn programs_below_the_input_of_a_program_do_not_wait_for_its_threads() {
+    let session = skewed();
+    session.set("fallback", "allow").unwrap();
+    let mut sql = "SELECT k, count(*) AS n FROM skew GROUP BY k".to_string();
+    for _ in 0..4 {
+        sql = format!(
+            "SELECT k, sum(r) AS n FROM (SELECT k, row_number() OVER (ORDER BY k) AS r FROM ({sql})) GROUP BY k"
+        );
+    }
+    assert_eq!(number(&session, &format!("SELECT sum(n) FROM ({sql})"), &[]), 201 * 202 / 2);
+}
+
 #[test]
 fn errors_have_types() {
     let session = session();

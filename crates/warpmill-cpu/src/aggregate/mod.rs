@@ -42,6 +42,16 @@ struct Shared {
     layout: Arc<Layout>,
     /// Of each distinct set.
     distinct: Vec<Arc<Layout>>,
+    /// Rows up to which no accumulator can overflow.
+    safe_rows: u64,
+}
+
+impl Shared {
+    /// Fails before an accumulator that has taken in `rows` rows could overflow.
+    fn check_rows(&self, rows: u64) -> Result<()> {
+        let safe = self.safe_rows;
+        if rows > safe { Err(ExecError::NeedsWideSums { safe }) } else { Ok(()) }
+    }
 }
 
 impl AggregateSink {
@@ -51,7 +61,8 @@ impl AggregateSink {
         let plan = Plan::new(groups, aggregates, fields, max_rows)?;
         let layout = Arc::new(plan.layout());
         let distinct = plan.distinct.iter().map(|set| Arc::new(plan.distinct_layout(set))).collect();
-        Ok(Self { shared: Arc::new(Shared { plan, layout, distinct }) })
+        let safe_rows = aggregates.iter().filter_map(AggregateExpr::safe_rows).min().unwrap_or(u64::MAX);
+        Ok(Self { shared: Arc::new(Shared { plan, layout, distinct, safe_rows }) })
     }
 }
 
@@ -60,6 +71,8 @@ struct LocalAggregate {
     worker: Worker,
     groups: Groups,
     distinct: Vec<Groups>,
+    /// Rows taken in.
+    rows: u64,
 }
 
 impl Sink for AggregateSink {
@@ -69,7 +82,8 @@ impl Sink for AggregateSink {
             plan::Grouping::Perfect(_) => "perfect hash",
             plan::Grouping::Hash(_) => "hash",
         };
-        format!("Aggregate ({how})")
+        let wide = self.shared.layout.slots.iter().any(|slot| slot.kind == accumulate::Kind::SumI128);
+        format!("Aggregate ({how}{})", if wide { ", 128-bit sums" } else { "" })
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
@@ -78,6 +92,7 @@ impl Sink for AggregateSink {
             worker: Worker::new(query),
             groups: Groups::new(&self.shared.layout, query),
             distinct: self.shared.distinct.iter().map(|layout| Groups::new(layout, query)).collect(),
+            rows: 0,
         })
     }
 
@@ -90,11 +105,15 @@ impl Sink for AggregateSink {
         let shared = &self.shared;
         let mut workers = vec![];
         let mut sets: Vec<Vec<Groups>> = shared.distinct.iter().map(|_| vec![]).collect();
+        let mut rows = 0;
         for local in locals {
-            let LocalAggregate { groups, distinct, .. } = downcast::<LocalAggregate>(local);
+            let LocalAggregate { groups, distinct, rows: arrived, .. } = downcast::<LocalAggregate>(local);
+            rows += arrived;
             workers.push(groups);
             sets.iter_mut().zip(distinct).for_each(|(set, groups)| set.push(groups));
         }
+        // Each worker's own sums are safe; the workers' sums together have to be too.
+        shared.check_rows(rows)?;
         for (index, set) in sets.into_iter().enumerate() {
             let parts = merge(&shared.distinct[index], set, query, pool)?;
             workers.extend(pool.install(|| feed_distinct(shared, index, &parts, query))?);
@@ -128,7 +147,9 @@ fn feed_distinct(shared: &Shared, index: usize, parts: &[Part], query: &Arc<Quer
 
 impl LocalSink for LocalAggregate {
     fn consume(&mut self, chunk: Chunk) -> Result<()> {
-        let Self { shared, worker, groups, distinct } = self;
+        self.rows += chunk.len() as u64;
+        self.shared.check_rows(self.rows)?;
+        let Self { shared, worker, groups, distinct, .. } = self;
         let plan = &shared.plan;
         let rows = chunk.len();
         let mut eval = |list: &[operand::Operand]| -> Result<Vec<Arc<Vector>>> {

@@ -319,6 +319,22 @@ fn overflow_is_an_error() {
 }
 
 #[test]
+fn rows_beyond_the_proof_of_narrow_sums_are_refused() {
+    let value = int(DataType::Int64, Phys::I64, (0, i64::MAX as i128 / 100));
+    let aggregates = [aggregate(F::Sum, Some((0, &value)), of(DataType::Int64))];
+    let run = |rows: usize, chunk_rows: usize, workers: usize| {
+        let sink = AggregateSink::new(&[], &aggregates, &fields(&[], &aggregates), None).unwrap();
+        let rows = vec![vec![V::Int(i64::MAX as i128 / 100)]; rows];
+        run(&sink, std::slice::from_ref(&value), &rows, chunk_rows, workers)
+    };
+    for (chunk_rows, workers) in [(1, 1), (100, 1), (7, 3)] {
+        assert!(run(100, chunk_rows, workers).is_ok());
+        let error = run(101, chunk_rows, workers).unwrap_err();
+        assert!(matches!(error, ExecError::NeedsWideSums { safe: 100 }), "{error}");
+    }
+}
+
+#[test]
 fn memory_is_accounted() {
     let types = [int(DataType::Int64, Phys::I64, (i64::MIN.into(), i64::MAX.into()))];
     let groups = [Expr::column(0, types[0].clone())];

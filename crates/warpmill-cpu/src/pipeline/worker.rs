@@ -53,16 +53,10 @@ pub fn run(
         }
         outcome
     };
-    let outcomes: Vec<Outcome> = if workers == 1 {
-        vec![work()]
-    } else {
-        let slots: Vec<Mutex<Option<Outcome>>> = (0..workers).map(|_| Mutex::new(None)).collect();
-        pool.scope(|scope| {
-            for slot in &slots {
-                scope.spawn(|_| *slot.lock() = Some(work()));
-            }
-        });
-        slots.into_iter().map(|slot| slot.into_inner().expect("every worker leaves an outcome")).collect()
+    let outcomes = match workers {
+        1 => vec![work()],
+        _ if source.waits() => on_threads(workers, &work),
+        _ => on_pool(workers, pool, &work),
     };
     let mut locals = Vec::with_capacity(workers);
     let mut stages = vec![Stage::default(); chain.operators.len() + 2];
@@ -75,6 +69,33 @@ pub fn run(
         }
     }
     Ok((locals, profile(source, chain, sink, &stages, workers)))
+}
+
+/// Runs `work` as often as there are workers, on `pool`.
+fn on_pool(workers: usize, pool: &rayon::ThreadPool, work: &(impl Fn() -> Outcome + Sync)) -> Vec<Outcome> {
+    let slots: Vec<Mutex<Option<Outcome>>> = (0..workers).map(|_| Mutex::new(None)).collect();
+    pool.scope(|scope| {
+        for slot in &slots {
+            scope.spawn(|_| *slot.lock() = Some(work()));
+        }
+    });
+    slots.into_iter().map(|slot| slot.into_inner().expect("every worker leaves an outcome")).collect()
+}
+
+/// Runs `work` as often as there are workers, on threads of their own: what the workers wait for may be another program,
+/// which needs the pool.
+fn on_threads(workers: usize, work: &(impl Fn() -> Outcome + Sync)) -> Vec<Outcome> {
+    std::thread::scope(|scope| {
+        let start = |i| std::thread::Builder::new().name(format!("warpmill-in-{i}")).spawn_scoped(scope, work);
+        // Fewer threads than asked for do the same work; this thread does it if there are none.
+        let started: Vec<_> = (1..workers).map_while(|i| start(i).ok()).collect();
+        let own = work();
+        let joined = started.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        std::iter::once(own).chain(joined).collect()
+    })
 }
 
 /// All outcomes, or the error to report: a cancellation only if there is no other cause.

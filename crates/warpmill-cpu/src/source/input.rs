@@ -38,6 +38,10 @@ impl ChunkSource for InputSource {
         usize::MAX
     }
 
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
         Box::new(LocalInput { source: self, query: query.clone() })
     }

@@ -19,6 +19,11 @@ pub trait ChunkSource: Send + Sync {
     fn name(&self) -> String;
     /// How many workers can be of use.
     fn parallelism(&self) -> usize;
+    /// Whether claiming a morsel may wait for something outside of this program. Its workers then keep off the pool's
+    /// threads.
+    fn waits(&self) -> bool {
+        false
+    }
     /// The state of one worker.
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a>;
     /// What EXPLAIN ANALYZE shows beside rows and time: name and count.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
-use warpmill_cpu::context::CancelToken;
+use warpmill_cpu::context::{CancelToken, ExecError};
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::{AggregateExpr, Program, Sink, Source};
@@ -507,9 +507,10 @@ impl<'a> Run<'a> {
                     if state.overflow {
                         hints.capacity.insert(id, groups.rows.capacity.max(groups.cells) * 2);
                     } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]
-                        && aggregates.iter().filter_map(AggregateExpr::safe_rows).any(|rows| state.input > rows)
+                        && let Some(safe) = aggregates.iter().filter_map(AggregateExpr::safe_rows).min()
+                        && state.input > safe
                     {
-                        return Err(Failure::Value(0));
+                        return Err(ExecError::NeedsWideSums { safe }.into());
                     }
                 }
                 SinkLayout::Rows(rows) => {

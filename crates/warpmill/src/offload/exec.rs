@@ -1,7 +1,12 @@
 //! The operator that runs a program inside a DataFusion plan.
+//!
+//! Where more rows than estimated reach 64-bit sums, the program ends without a result, and the same part of the plan is
+//! placed and run again with wide sums. The operator gives its first row at its end only, so nobody sees the first run. The
+//! wide version is kept: later runs of the same plan (the plan cache) begin with it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arrow::array::RecordBatchOptions;
@@ -12,7 +17,7 @@ use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -22,10 +27,10 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
-use warpmill_engine::{CancelToken, ExecutionContext};
+use warpmill_engine::{CancelToken, EngineError, ExecError, ExecutionContext, QueryOutput};
 use warpmill_plan::Program;
 
-use super::input;
+use super::{UnprovenSums, input, place};
 use crate::Error;
 use crate::settings::{FallbackMode, WarpmillOptions};
 
@@ -36,6 +41,8 @@ pub struct QueryHandle {
     pub cancel: CancelToken,
     /// The profiles of the programs that have ended.
     pub profiles: Mutex<Vec<warpmill_engine::QueryProfile>>,
+    /// Programs that were given up for one with wide sums.
+    pub widened: AtomicU64,
 }
 
 /// Runs a program; its children are the program's inputs.
@@ -46,6 +53,8 @@ pub struct WarpmillExec {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// What runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
+    wide: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 }
 
 impl WarpmillExec {
@@ -64,12 +73,17 @@ impl WarpmillExec {
         let partitioning = Partitioning::UnknownPartitioning(1);
         let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
         let metrics = ExecutionPlanMetricsSet::new();
-        Self { source, program, inputs, properties: Arc::new(properties), metrics }
+        Self { source, program, inputs, properties: Arc::new(properties), metrics, wide: Arc::default() }
     }
 
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    /// What runs instead of the program since more rows than estimated reached its sums.
+    pub fn widened(&self) -> Option<&Arc<dyn ExecutionPlan>> {
+        self.wide.get()
     }
 
     /// The part of DataFusion's plan that the program stands for.
@@ -95,7 +109,8 @@ impl DisplayAs for WarpmillExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schema = self.schema();
         let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "WarpmillExec: pipelines={}, columns=[{}]", self.program.pipelines.len(), names.join(", "))
+        write!(f, "WarpmillExec: pipelines={}, columns=[{}]", self.program.pipelines.len(), names.join(", "))?;
+        if self.wide.get().is_some() { write!(f, ", widened") } else { Ok(()) }
     }
 }
 
@@ -120,7 +135,8 @@ impl ExecutionPlan for WarpmillExec {
         if children.len() != self.inputs.len() {
             return internal_err!("a program of {} inputs got {}", self.inputs.len(), children.len());
         }
-        Ok(Arc::new(Self::new(Arc::clone(&self.source), Arc::clone(&self.program), children)))
+        let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), children);
+        Ok(Arc::new(Self { wide: Arc::clone(&self.wide), ..copy }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -138,42 +154,31 @@ impl ExecutionPlan for WarpmillExec {
         if partition != 0 {
             return internal_err!("WarpmillExec has one partition, not {partition}");
         }
+        let schema = self.schema();
+        if let Some(wide) = self.wide.get() {
+            let rows = run_plan(wide, &context)?;
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
         let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
-        let options = WarpmillOptions::of(context.session_config().options());
-        let execution = ExecutionContext {
-            threads: options.threads,
-            memory_limit: options.memory_limit,
-            chunk_rows: options.chunk_rows,
-            compaction: options.compaction,
-            device: options.device,
-            gpu_memory_limit: options.gpu_memory_limit as u64,
-            device_strict: options.device_fallback == FallbackMode::Error,
-            profile: options.profile,
-            cancel: handle.cancel.clone(),
+        let running = run_program(Arc::clone(&self.program), &self.inputs, &context, &handle)?;
+        let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
+        let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
+        let batches = async move {
+            let output = match running.await? {
+                Ran::Done(output) => output,
+                Ran::NeedsWideSums => {
+                    handle.widened.fetch_add(1, Ordering::Relaxed);
+                    let options = WarpmillOptions::of(context.session_config().options());
+                    let placement = place(source, &options, UnprovenSums::Wide)?;
+                    return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
+                }
+            };
+            let rows = output.batches.iter().map(RecordBatch::num_rows).sum();
+            record(&metrics, &output.profile, rows);
+            handle.profiles.lock().push(output.profile);
+            let batches = output.batches.into_iter().map(move |batch| conform(batch, &result_schema));
+            Ok::<_, DataFusionError>(futures::stream::iter(batches).boxed())
         };
-        let first_error = input::FirstError::default();
-        let inputs = self.inputs.iter().map(|plan| input::input(plan, &context, &first_error));
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let program = Arc::clone(&self.program);
-        let (metrics, schema) = (self.metrics.clone(), self.schema());
-        let result_schema = Arc::clone(&schema);
-        let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, &execution));
-        let batches =
-            running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
-                let output = match (done, first_error.lock().take()) {
-                    (Ok(output), _) => output,
-                    // A cancelled query cancels its inputs too: their errors say nothing.
-                    (Err(error), cause) => match (Error::from(error), cause) {
-                        (Error::Execution(_), Some(cause)) => return Err(cause),
-                        (error, _) => return Err(error.into()),
-                    },
-                };
-                let rows = output.batches.iter().map(RecordBatch::num_rows).sum();
-                record(&metrics, &output.profile, rows);
-                handle.profiles.lock().push(output.profile);
-                let batches = output.batches.into_iter().map(move |batch| conform(batch, &result_schema));
-                Ok(futures::stream::iter(batches))
-            });
         let stream = futures::stream::once(batches).try_flatten().boxed();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
     }
@@ -181,6 +186,53 @@ impl ExecutionPlan for WarpmillExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
+}
+
+/// How a program ended.
+enum Ran {
+    Done(QueryOutput),
+    NeedsWideSums,
+}
+
+/// Starts `program` on a thread of its own.
+fn run_program(
+    program: Arc<Program>,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    context: &Arc<TaskContext>,
+    handle: &QueryHandle,
+) -> Result<impl Future<Output = Result<Ran>> + use<>> {
+    let options = WarpmillOptions::of(context.session_config().options());
+    let execution = ExecutionContext {
+        threads: options.threads,
+        memory_limit: options.memory_limit,
+        chunk_rows: options.chunk_rows,
+        compaction: options.compaction,
+        device: options.device,
+        gpu_memory_limit: options.gpu_memory_limit as u64,
+        device_strict: options.device_fallback == FallbackMode::Error,
+        profile: options.profile,
+        cancel: handle.cancel.clone(),
+    };
+    let first_error = input::FirstError::default();
+    let inputs = inputs.iter().map(|plan| input::input(plan, context, &first_error));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, &execution));
+    Ok(running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
+        match (done, first_error.lock().take()) {
+            (Ok(output), _) => Ok(Ran::Done(output)),
+            (Err(EngineError::Exec(ExecError::NeedsWideSums { .. })), _) => Ok(Ran::NeedsWideSums),
+            // A cancelled query cancels its inputs too: their errors say nothing.
+            (Err(error), cause) => match (Error::from(error), cause) {
+                (Error::Execution(_), Some(cause)) => Err(cause),
+                (error, _) => Err(error.into()),
+            },
+        }
+    }))
+}
+
+/// The rows of all partitions of `plan`, from the start.
+fn run_plan(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    input::merged(&reset_plan_states(Arc::clone(plan))?).execute(0, Arc::clone(context))
 }
 
 /// `batch` under the plan's schema, which may know less of nullability.

@@ -46,7 +46,8 @@ pub(super) fn input(
     Ok(Box::new(Received(receiver)))
 }
 
-fn merged(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// `plan` with one partition.
+pub(super) fn merged(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if plan.output_partitioning().partition_count() <= 1 {
         return Arc::clone(plan);
     }

@@ -54,30 +54,44 @@ pub struct Placement {
     pub fallbacks: Vec<Fallback>,
 }
 
+/// How sums are held whose row count is not proven, but estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnprovenSums {
+    /// In 64 bits. Execution counts the rows, and starts again with wide sums when there are too many.
+    Narrow,
+    /// In 128 bits.
+    Wide,
+}
+
 /// Replaces all that Warpmill runs.
 ///
 /// # Errors
 /// [`Error::Fallback`] for the first operator that stays, if the settings refuse fallbacks.
-pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions) -> Result<Placement> {
+pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
     let mut fallbacks = Vec::new();
-    let plan = place_node(plan, &mut fallbacks)?;
+    let plan = place_node(plan, sums, &mut fallbacks)?;
     match fallbacks.first() {
         Some(first) if options.fallback == FallbackMode::Error => Err(Error::Fallback(first.clone()).into()),
         _ => Ok(Placement { plan, fallbacks }),
     }
 }
 
-fn place_node(plan: Arc<dyn ExecutionPlan>, fallbacks: &mut Vec<Fallback>) -> Result<Arc<dyn ExecutionPlan>> {
+fn place_node(
+    plan: Arc<dyn ExecutionPlan>,
+    sums: UnprovenSums,
+    fallbacks: &mut Vec<Fallback>,
+) -> Result<Arc<dyn ExecutionPlan>> {
     if plan.is::<WarpmillExec>() {
         return Ok(plan);
     }
-    // Execution does not count the rows behind a narrow sum, so sums are narrow only where the row count is proven.
-    match translate(&plan, &Options { fallback: true, wide_sums: true, ..Options::default() }) {
+    let wide_sums = sums == UnprovenSums::Wide;
+    match translate(&plan, &Options { fallback: true, wide_sums, ..Options::default() }) {
         Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => {
-            place_children(plan, fallbacks, &inputs)
+            place_children(plan, sums, fallbacks, &inputs)
         }
         Ok(Translated { program, inputs, .. }) => {
-            let inputs = inputs.into_iter().map(|input| place_node(input, fallbacks)).collect::<Result<Vec<_>>>()?;
+            let inputs = inputs.into_iter().map(|input| place_node(input, sums, fallbacks));
+            let inputs = inputs.collect::<Result<Vec<_>>>()?;
             Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), inputs)))
         }
         Err(_) if plan.children().is_empty() => Ok(plan),
@@ -85,7 +99,7 @@ fn place_node(plan: Arc<dyn ExecutionPlan>, fallbacks: &mut Vec<Fallback>) -> Re
             if !plan.is::<DataSinkExec>() {
                 fallbacks.push(Fallback::new(&plan, reason));
             }
-            place_children(plan, fallbacks, &[])
+            place_children(plan, sums, fallbacks, &[])
         }
     }
 }
@@ -93,6 +107,7 @@ fn place_node(plan: Arc<dyn ExecutionPlan>, fallbacks: &mut Vec<Fallback>) -> Re
 /// Places what is below `plan`, which stays; `inputs` are leaves or subtrees known not to translate.
 fn place_children(
     plan: Arc<dyn ExecutionPlan>,
+    sums: UnprovenSums,
     fallbacks: &mut Vec<Fallback>,
     inputs: &[Arc<dyn ExecutionPlan>],
 ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -100,7 +115,7 @@ fn place_children(
         return Ok(plan);
     }
     let children = plan.children().into_iter().cloned();
-    let placed = children.map(|child| place_node(child, fallbacks)).collect::<Result<Vec<_>>>()?;
+    let placed = children.map(|child| place_node(child, sums, fallbacks)).collect::<Result<Vec<_>>>()?;
     if plan.children().iter().zip(&placed).all(|(before, after)| Arc::ptr_eq(before, after)) {
         return Ok(plan);
     }
@@ -127,7 +142,7 @@ pub struct OffloadRule;
 
 impl PhysicalOptimizerRule for OffloadRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(place(plan, &WarpmillOptions::of(config))?.plan)
+        Ok(place(plan, &WarpmillOptions::of(config), UnprovenSums::Narrow)?.plan)
     }
 
     fn name(&self) -> &str {

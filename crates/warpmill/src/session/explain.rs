@@ -65,10 +65,10 @@ impl Session {
             parts.push(("logical plan".to_string(), optimized.display_indent().to_string()));
         }
         let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
+        // The programs are shown as they ran in the end.
+        let profile = if analyze { self.run_prepared(&prepared, query).await?.profile } else { None };
         parts.extend(plan_parts(&prepared, verbose));
-        if analyze && let Some(profile) = self.run_prepared(&prepared, query).await?.profile {
-            parts.push(("profile".to_string(), profile.to_string()));
-        }
+        parts.extend(profile.map(|profile| ("profile".to_string(), profile.to_string())));
         Ok(parts)
     }
 }
@@ -89,6 +89,9 @@ fn plan_parts(prepared: &Prepared, verbose: bool) -> Vec<(String, String)> {
 
 fn collect_programs(plan: &Arc<dyn ExecutionPlan>, programs: &mut Vec<String>) {
     if let Some(node) = plan.downcast_ref::<WarpmillExec>() {
+        if let Some(wide) = node.widened() {
+            return collect_programs(wide, programs);
+        }
         programs.push(node.program().to_string());
     }
     plan.children().into_iter().for_each(|child| collect_programs(child, programs));

@@ -16,7 +16,7 @@ use datafusion::physical_plan::{collect, execute_stream};
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
-use crate::offload::{self, WarpmillExec};
+use crate::offload::{self, UnprovenSums, WarpmillExec};
 use crate::plan_cache::{Basis, Prepared, normalized};
 use crate::settings::WarpmillOptions;
 use crate::{QueryProfile, Result, ScalarValue};
@@ -81,6 +81,7 @@ impl Session {
             Arc::new(QueryProfile {
                 bytes_read: programs.iter().map(|program| program.bytes_read).sum(),
                 programs,
+                widened: query.handle.widened.load(Ordering::Relaxed),
                 fallbacks: prepared.fallbacks.iter().map(ToString::to_string).collect(),
                 execution_nanos: start.elapsed().as_nanos() as u64,
                 ..QueryProfile::default()
@@ -166,7 +167,7 @@ impl Session {
         let optimized = state.optimize(plan)?;
         let tables = table_versions(&optimized)?;
         let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
-        let placement = offload::place(physical, options)?;
+        let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
         Ok((Arc::new(Prepared { plan: placement.plan, fallbacks: placement.fallbacks }), tables))
     }
 }
