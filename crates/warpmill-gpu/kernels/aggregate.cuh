@@ -1,4 +1,5 @@
-// Accumulators in global or shared memory, updated by many threads at once.
+// Accumulators in global or shared memory, updated by many threads at once. Zeros are the initial state of all of them: least
+// values are kept as the greatest complement.
 
 __device__ __forceinline__ void add_i64(u64* cell, i64 value) { atomicAdd(cell, (u64)value); }
 
@@ -35,20 +36,16 @@ __device__ __forceinline__ double order_f64(u64 bits) {
     return u.value;
 }
 
-__device__ __forceinline__ void min_bits(u64* cell, u64 bits) { atomicMin(cell, bits); }
-__device__ __forceinline__ void max_bits(u64* cell, u64 bits) { atomicMax(cell, bits); }
-
-// Least or greatest 128-bit values: three words, the last a lock.
-__device__ inline void extreme_i128(u64* cell, i128 value, bool greatest) {
+// Greatest 128-bit words: three words, the last a lock.
+__device__ inline void max_u128(u64* cell, u128 value) {
     bool done = false;
     while (!done) {
         if (atomicCAS(cell + 2, 0ull, 1ull) == 0) {
             __threadfence();
             const volatile u64* words = cell;
-            const i128 held = (i128)((u128)words[1] << 64 | words[0]);
-            if (greatest ? value > held : value < held) {
+            if (value > ((u128)words[1] << 64 | words[0])) {
                 atomicExch(cell, (u64)value);
-                atomicExch(cell + 1, (u64)((u128)value >> 64));
+                atomicExch(cell + 1, (u64)(value >> 64));
             }
             __threadfence();
             atomicExch(cell + 2, 0ull);
@@ -56,6 +53,10 @@ __device__ inline void extreme_i128(u64* cell, i128 value, bool greatest) {
         }
     }
 }
+
+__device__ __forceinline__ u128 order_bits_wide(i128 x) { return (u128)x ^ ((u128)1 << 127); }
+__device__ __forceinline__ i128 order_i128(u128 bits) { return (i128)(bits ^ ((u128)1 << 127)); }
+__device__ __forceinline__ u128 load_u128(const u64* cell) { return (u128)cell[1] << 64 | cell[0]; }
 
 // Sums over a warp; every lane gets the sum.
 __device__ __forceinline__ u64 warp_sum(u64 x) {
@@ -74,17 +75,43 @@ __device__ __forceinline__ i128 warp_sum(i128 x) {
     }
     return x;
 }
-__device__ __forceinline__ u64 warp_min(u64 x) {
-    for (u32 d = 16; d > 0; d /= 2) {
-        const u64 other = __shfl_xor_sync(FULL_WARP, x, d);
-        x = other < x ? other : x;
-    }
-    return x;
-}
 __device__ __forceinline__ u64 warp_max(u64 x) {
     for (u32 d = 16; d > 0; d /= 2) {
         const u64 other = __shfl_xor_sync(FULL_WARP, x, d);
         x = other > x ? other : x;
     }
     return x;
+}
+__device__ __forceinline__ u128 warp_max(u128 x) {
+    for (u32 d = 16; d > 0; d /= 2) {
+        const u64 low = __shfl_xor_sync(FULL_WARP, (u64)x, d);
+        const u64 high = __shfl_xor_sync(FULL_WARP, (u64)(x >> 64), d);
+        const u128 other = (u128)high << 64 | low;
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+__device__ __forceinline__ double bits_double(u64 bits) {
+    union { double value; u64 bits; } u;
+    u.bits = bits;
+    return u.value;
+}
+__device__ __forceinline__ u64 double_bits(double value) {
+    union { double value; u64 bits; } u;
+    u.value = value;
+    return u.bits;
+}
+
+// Loads past the first-level cache, which does not see what other multiprocessors write while a kernel runs.
+template <typename T>
+__device__ __forceinline__ T fresh(const T* from) {
+    T value;
+    if constexpr (sizeof(T) == 1) *(u8*)&value = *(const volatile u8*)from;
+    else if constexpr (sizeof(T) == 2) *(u16*)&value = *(const volatile u16*)from;
+    else if constexpr (sizeof(T) == 4) *(u32*)&value = *(const volatile u32*)from;
+    else {
+        for (u32 i = 0; i < sizeof(T) / 8; i++) ((u64*)&value)[i] = ((const volatile u64*)from)[i];
+    }
+    return value;
 }

@@ -108,7 +108,6 @@ __device__ __forceinline__ bool segment_valid(const SegmentColumn& c, u32 vector
     return !c.valid || (c.valid[(u64)vector * 16 + (row >> 6)] >> (row & 63) & 1);
 }
 
-
 // The mask of a lane's valid rows.
 __device__ __forceinline__ u32 valid_mask(const SegmentColumn& c, u32 vector, u32 lane) {
     if (!c.valid) return FULL_WARP;
@@ -120,24 +119,15 @@ __device__ __forceinline__ u32 valid_mask(const SegmentColumn& c, u32 vector, u3
     return mask;
 }
 
-// Bounds lo ..= hi of values as bounds of W-bit offsets from `reference`: {first, count}, count 0 where nothing qualifies.
-struct OffsetRange {
-    u32 first;
-    u32 last;
-    bool none;
-};
-__device__ __forceinline__ OffsetRange offset_range(i64 lo, i64 hi, i64 reference, u32 width) {
-    const u32 most = width >= 32 ? 0xFFFFFFFFu : (1u << width) - 1;
-    // Differences of 64-bit values, clamped to what an offset can be.
-    const bool below = hi < reference;
-    const bool above = lo > reference && (u64)lo - (u64)reference > most;
+// The rows of a lane whose value is in lo ..= hi, W-bit offsets from `reference` at `vector`.
+template <int W>
+__device__ __forceinline__ u32 lane_values_mask(const u32* vector, u32 lane, i64 lo, i64 hi, i64 reference) {
+    const u64 most = lane_field_mask(W);
+    if (lo > hi || hi < reference || (lo > reference && (u64)lo - (u64)reference > most)) return 0;
     const u64 first = lo <= reference ? 0 : (u64)lo - (u64)reference;
-    const u64 last = below ? 0 : (u64)hi - (u64)reference;
-    OffsetRange range;
-    range.none = below || above || lo > hi;
-    range.first = range.none ? 0 : (u32)first;
-    range.last = last > most ? most : (u32)last;
-    return range;
+    const u64 last = (u64)hi - (u64)reference > most ? most : (u64)hi - (u64)reference;
+    if (first == 0 && last == most) return FULL_WARP;
+    return lane_range_mask<W>(vector, lane, (u32)first, (u32)(last - first + 1));
 }
 
 // Survivors of a vector in a warp's queue (1024 entries of shared memory): the rows of all lanes' masks, and how many.
@@ -150,10 +140,11 @@ __device__ inline u32 queue_rows(u32 mask, u32 lane, u16* queue) {
     }
     const u32 total = __shfl_sync(FULL_WARP, before, 31);
     before -= mine;
+    __syncwarp(FULL_WARP);
     while (mask) {
         const u32 j = __ffs(mask) - 1;
         mask &= mask - 1;
-        queue[before++] = (u16)lane_row(lane, j);
+        queue[before++] = (u16)striped_row(lane, j);
     }
     __syncwarp(FULL_WARP);
     return total;

@@ -7,6 +7,7 @@ struct SinkState {
     u32 duplicate;    // two rows had the same key
     u32 overflow;     // a table was too small
     u32 unused;
+    u64 input;        // rows that an aggregation took in
 };
 
 __device__ __forceinline__ bool bit_test(const u32* bits, u64 i) { return bits[i >> 5] >> (i & 31) & 1; }
@@ -25,9 +26,6 @@ __device__ __forceinline__ u64 append(SinkState* sink, bool active, u32 lane) {
     base = __shfl_sync(FULL_WARP, base, 0);
     return base + __popc(rows & lane_mask_lt());
 }
-
-// Counts rows without keeping them.
-__device__ __forceinline__ void count_rows(SinkState* sink, bool active, u32 lane) { append(sink, active, lane); }
 
 __device__ __forceinline__ u64 hash_u64(u64 x) {
     x ^= x >> 32;

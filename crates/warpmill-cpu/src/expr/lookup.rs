@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use warpmill_format::{Bitmap, Dictionary, StrView};
-use warpmill_plan::{Expr, ExprKind, Phys};
+use warpmill_plan::{Expr, ExprKind, Phys, Scalar};
 
 use super::node::Node;
 use super::prepare;
 use super::value::{Bits, Native, Value, both, map, with_native};
 use crate::chunk::Chunk;
-use crate::context::Worker;
+use crate::context::{QueryContext, StringArena, Worker};
 use crate::vector::{Data, Vector};
 
 /// Larger dictionaries are not worth evaluating whole before the first row is seen.
@@ -101,6 +101,50 @@ impl Lookup {
         let holds = |row: usize| truth[row] && self.table.is_valid(row);
         (!holds(null)).then(|| Bitmap::from_fn(null, holds))
     }
+}
+
+/// The values of an expression that reads one dictionary column, by code: for back ends that look them up.
+#[derive(Debug)]
+pub struct Table {
+    /// The column of codes.
+    pub column: usize,
+    /// One row for each code, and one more: the value for NULL.
+    pub values: Vector,
+    /// Keep the bytes of strings alive.
+    _owners: (StringArena, Arc<Dictionary>),
+}
+
+/// The values of `expr` by code, if it reads exactly one column, of codes, does more with it than comparing codes, and has
+/// a value for every entry.
+pub fn tabulate(expr: &Expr) -> Option<Table> {
+    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let Lookup { column, table, _dictionary } = Lookup::of(expr, &mut worker)?;
+    Some(Table { column, values: table, _owners: (std::mem::take(&mut worker.strings), _dictionary) })
+}
+
+/// The value of `expr`, if it reads no column and is no error.
+pub fn fold(expr: &Expr) -> Option<Scalar> {
+    let mut constant = true;
+    expr.visit_columns(&mut |_| constant = false);
+    if !constant {
+        return None;
+    }
+    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let node = prepare::without_lookups(expr, &mut worker).ok()?;
+    let value = node.eval(&Chunk::without_columns(1), &mut worker).ok()?.into_vector(1);
+    if !value.is_valid(0) {
+        return Some(Scalar::Null);
+    }
+    Some(match &value.data {
+        Data::Bool(v) => Scalar::Bool(v[0]),
+        Data::I32(v) => Scalar::Int(v[0].into()),
+        Data::I64(v) => Scalar::Int(v[0].into()),
+        Data::I128(v) => Scalar::Int(v[0]),
+        Data::F32(v) => Scalar::Float(v[0].into()),
+        Data::F64(v) => Scalar::Float(v[0]),
+        Data::Str(v) => Scalar::Str(v[0].as_str().into()),
+        Data::Code(v) => Scalar::Int(v[0].into()),
+    })
 }
 
 /// The value of `node`, whose only column is 0, for every code and for NULL; `None` if one of them is an error.

@@ -34,6 +34,8 @@ mod range;
 mod text;
 mod value;
 
+pub use lookup::{Table, fold, tabulate};
+
 #[cfg(test)]
 mod tests;
 

@@ -11,7 +11,19 @@ use warpmill_plan::{Program, Sink, Source};
 use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalSink, RowSet, SinkOutput};
 use crate::profile::PipelineProfile;
-use crate::source::InputStream;
+use crate::source::{ChunkSource, InputStream, RowsSource};
+
+/// Where a pipeline of a program is run.
+#[derive(Debug, Clone, Default)]
+pub enum Placed {
+    /// Here.
+    #[default]
+    Here,
+    /// By another back end, which keeps what its sink holds.
+    Elsewhere,
+    /// By another back end up to its sink, at which these rows arrive.
+    Arrived(Arc<RowSet>),
+}
 
 /// Runs `program` to its end and gives the rows of its last sink, with a profile per pipeline.
 ///
@@ -23,10 +35,26 @@ pub fn execute(
     query: &Arc<QueryContext>,
     pool: &rayon::ThreadPool,
 ) -> Result<(Arc<RowSet>, Vec<PipelineProfile>)> {
+    execute_placed(program, &[], inputs, query, pool)
+}
+
+/// As [`execute`], of a program that another back end runs parts of: `placed` says where each pipeline is run (here, where
+/// it is shorter than the pipelines). Profiles of pipelines elsewhere are empty.
+pub fn execute_placed(
+    program: &Program,
+    placed: &[Placed],
+    inputs: Vec<InputStream>,
+    query: &Arc<QueryContext>,
+    pool: &rayon::ThreadPool,
+) -> Result<(Arc<RowSet>, Vec<PipelineProfile>)> {
     let mut run = Run::new(program, inputs, query.clone())?;
     let mut profiles = Vec::with_capacity(program.pipelines.len());
     for index in 0..program.pipelines.len() {
-        profiles.push(run.pipeline(index, pool)?);
+        profiles.push(match placed.get(index) {
+            Some(Placed::Elsewhere) => PipelineProfile::default(),
+            Some(Placed::Arrived(rows)) => run.arrived(index, rows, pool)?,
+            Some(Placed::Here) | None => run.pipeline(index, pool)?,
+        });
     }
     let output = run.outputs.pop().flatten();
     query.keep_alive(run.sinks);
@@ -59,9 +87,27 @@ impl<'a> Run<'a> {
         let pipeline = &self.program.pipelines[index];
         let source = build::source(self, &pipeline.source)?;
         let chain = build::chain(self, pipeline)?;
+        self.run(index, source.as_ref(), chain, pool)
+    }
+
+    /// The end of a pipeline: `rows` go into its sink.
+    fn arrived(&mut self, index: usize, rows: &Arc<RowSet>, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
+        let source = RowsSource::new("Rows from another back end".into(), rows.clone());
+        let chain = worker::Chain { operators: vec![], serial: false, done: Arc::default() };
+        self.run(index, &source, chain, pool)
+    }
+
+    fn run(
+        &mut self,
+        index: usize,
+        source: &dyn ChunkSource,
+        chain: worker::Chain,
+        pool: &rayon::ThreadPool,
+    ) -> Result<PipelineProfile> {
+        let pipeline = &self.program.pipelines[index];
         let sink = self.sinks[pipeline.sink].as_ref();
         let started = Instant::now();
-        let (locals, mut profile) = worker::run(source.as_ref(), &chain, sink, &self.query, pool)?;
+        let (locals, mut profile) = worker::run(source, &chain, sink, &self.query, pool)?;
         self.locals[pipeline.sink].extend(locals);
         // Strings that expressions own are seen by rows in sinks.
         self.query.keep_alive(chain.operators);

@@ -174,6 +174,25 @@ impl Code {
         result
     }
 
+    /// `header {`, closed by [`Code::close_to`].
+    pub fn open(&mut self, header: impl AsRef<str>) {
+        self.line(format!("{} {{", header.as_ref()));
+        self.depth += 1;
+    }
+
+    /// How many blocks are open.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Closes blocks until `depth` are open.
+    pub fn close_to(&mut self, depth: usize) {
+        while self.depth > depth {
+            self.depth -= 1;
+            self.line("}");
+        }
+    }
+
     /// `if (condition) {` ... `}`.
     pub fn when<T>(&mut self, condition: &str, body: impl FnOnce(&mut Code) -> T) -> T {
         self.block(format!("if ({condition})"), body)

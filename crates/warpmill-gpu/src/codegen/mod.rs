@@ -3,6 +3,7 @@
 //! - [`cpp`]: a typed builder of C++ statements and values;
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
 //!   text depends on the shape of a query only;
+//! - [`library`]: the hand-written device functions that generated code composes;
 //! - [`expr`]: expressions.
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
@@ -10,7 +11,9 @@
 
 pub mod cpp;
 pub mod expr;
+pub mod library;
 pub mod params;
 
 pub use cpp::{CType, Code, Value};
+pub use library::Library;
 pub use params::{Binding, Params};

@@ -1,17 +1,19 @@
 //! The parameter of a kernel: a struct of literals, addresses and tables, filled in before each launch.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warpmill_format::Dictionary;
 
 use super::cpp::CType;
+use super::library::Library;
 
 /// Where the value of a parameter comes from when the kernel is launched.
 #[derive(Debug, Clone)]
 pub enum Binding {
     /// These bytes (a literal of the query, a bound): the C++ type's little-endian image.
     Bytes(Vec<u8>),
-    /// The address of these bytes in device memory, uploaded once per query (a lookup table, an IN list, literal text).
+    /// The address of these bytes in device memory, aligned to 16, uploaded once per query (a lookup table, an IN list).
     Data(Arc<[u8]>),
     /// The address of an array of `Str`, uploaded once per query: the strings' bytes lie in device memory.
     Strings(Arc<Vec<String>>),
@@ -40,10 +42,11 @@ pub struct Member {
     pub binding: Binding,
 }
 
-/// The members of a kernel's parameter, in order.
+/// The members of a kernel's parameter, in order, and the parts of the device library that the kernel asks for.
 #[derive(Debug, Default)]
 pub struct Params {
     members: Vec<Member>,
+    libraries: BTreeSet<Library>,
 }
 
 impl Params {
@@ -76,6 +79,20 @@ impl Params {
             self.members.push(member);
         }
         "p.state".into()
+    }
+
+    /// Makes `library`, and what it uses, part of the kernel's text.
+    pub fn require(&mut self, library: Library) {
+        if self.libraries.insert(library) {
+            library.uses().iter().for_each(|&used| self.require(used));
+        }
+    }
+
+    /// The text of the library that the kernel asks for; goes before [`Params::definition`].
+    pub fn library_text(&self) -> String {
+        let wanted = |part: &&Library| **part == Library::Value || self.libraries.contains(part);
+        let parts: Vec<&str> = Library::ALL.iter().filter(wanted).map(|part| part.text()).collect();
+        parts.join("\n")
     }
 
     /// Adds a member whose type and alignment are those of its size (at most 16).

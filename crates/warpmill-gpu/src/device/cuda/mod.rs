@@ -1,1 +1,346 @@
 //! NVIDIA GPUs through the CUDA driver and NVRTC, both loaded at run time.
+//!
+//! The same build runs where neither is installed: [`CudaDevice::open`] then says what is missing. A driver for CUDA 12.0 or later is
+//! needed, and one of NVRTC's major version: drivers take machine code of every release of their major version, of none later.
+
+mod context;
+mod module;
+pub mod nvrtc;
+mod staging;
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
+
+use self::context::Context;
+use self::module::{CudaModule, Functions, Loaded, Modules};
+use self::staging::Staging;
+use super::kernel_cache::KernelCache;
+use super::{
+    BuildInfo, BuildOrigin, Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function,
+    KernelSource, LaunchShape, Module, PinnedBuffer, Result, Stream,
+};
+
+/// What cuLaunchKernel takes as parameters.
+const MAX_PARAMETER: usize = 4096;
+
+/// A GPU.
+///
+/// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current context
+/// as it was. An error that ends the context makes every later call fail with [`DeviceError::Lost`].
+#[derive(Debug)]
+pub struct CudaDevice {
+    properties: DeviceProperties,
+    /// Compute capability: 90 is 9.0.
+    capability: u32,
+    modules: Modules,
+    functions: Arc<Functions>,
+    staging: Staging,
+    /// Compiled kernels on disk; the architecture they are for is known once NVRTC is.
+    disk: OnceLock<Option<KernelCache>>,
+    context: Arc<Context>,
+}
+
+impl CudaDevice {
+    /// GPUs of this machine, at least one. Fails with [`DeviceError::Absent`] where there is none, or
+    /// [`DeviceError::DriverTooOld`].
+    pub fn count() -> Result<usize> {
+        context::device_count()
+    }
+
+    /// The GPU with number `ordinal`.
+    pub fn open(ordinal: usize) -> Result<Arc<Self>> {
+        let context = Context::open(ordinal)?;
+        let (properties, capability) = properties(&context, ordinal)?;
+        let staging = Staging::new(&context);
+        let (modules, functions) = (Modules::default(), Arc::default());
+        Ok(Arc::new(Self { properties, capability, modules, functions, staging, disk: OnceLock::new(), context }))
+    }
+
+    /// The machine code of `source`, and where it came from.
+    fn cubin(&self, source: &KernelSource) -> Result<(Vec<u8>, BuildOrigin)> {
+        let nvrtc = nvrtc::available()?;
+        if nvrtc.major > self.context.driver.major() {
+            let (found, needed) = (self.context.driver.to_string(), format!("{}.0", nvrtc.major));
+            return Err(DeviceError::DriverTooOld { found, needed });
+        }
+        let arch = nvrtc::arch_for(self.capability)?;
+        let disk = self.disk.get_or_init(|| KernelCache::open(&format!("cubin/{arch}-nvrtc{nvrtc}")));
+        let kept = disk.as_ref().zip(nvrtc::cache_key(source, &arch)?);
+        if let Some(cubin) = kept.and_then(|(disk, key)| disk.get(key)) {
+            return Ok((cubin, BuildOrigin::Disk));
+        }
+        let cubin = nvrtc::compile_cubin(source, &arch)?;
+        if let Some((disk, key)) = kept {
+            disk.put(key, &cubin);
+        }
+        Ok((cubin, BuildOrigin::Compiled))
+    }
+
+    fn create_event(&self) -> Result<sys::CUevent> {
+        let mut event = std::ptr::null_mut();
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT as u32;
+        // SAFETY: valid pointer.
+        self.context.call("cuEventCreate", || unsafe { sys::cuEventCreate(&mut event, flags) })?;
+        Ok(event)
+    }
+}
+
+fn properties(context: &Context, ordinal: usize) -> Result<(DeviceProperties, u32)> {
+    let device = context.device();
+    let attribute = |attribute: CUdevice_attribute| -> Result<u32> {
+        let mut value: c_int = 0;
+        // SAFETY: valid pointer.
+        let get = || unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) };
+        context.call("cuDeviceGetAttribute", get)?;
+        Ok(value.max(0) as u32)
+    };
+    let mut name = [0u8; 256];
+    // SAFETY: the buffer has the length that is given; the driver ends the text with a zero byte.
+    let get = || unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast::<c_char>(), name.len() as c_int, device) };
+    context.call("cuDeviceGetName", get)?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let mut memory = 0;
+    // SAFETY: valid pointer.
+    context.call("cuDeviceTotalMem", || unsafe { sys::cuDeviceTotalMem_v2(&mut memory, device) })?;
+    let capability = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10
+        + attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let properties = DeviceProperties {
+        kind: DeviceKind::Cuda,
+        ordinal,
+        name: String::from_utf8_lossy(name).into_owned(),
+        arch: format!("sm_{capability}"),
+        multiprocessors: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        memory_bytes: memory as u64,
+        l2_bytes: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?.into(),
+        shared_per_block: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        driver: context.driver.to_string(),
+    };
+    Ok((properties, capability))
+}
+
+/// Page-locked memory that every device of the process may copy from and to.
+fn pinned(context: &Arc<Context>, bytes: usize) -> Result<PinnedBuffer> {
+    if bytes == 0 {
+        // SAFETY: no bytes at a well-aligned address.
+        return Ok(unsafe { PinnedBuffer::from_raw(std::ptr::dangling_mut(), 0, Box::new(|_| ())) });
+    }
+    let mut ptr: *mut c_void = std::ptr::null_mut();
+    let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
+    // SAFETY: valid pointer.
+    let result = context.try_call("cuMemHostAlloc", || unsafe { sys::cuMemHostAlloc(&mut ptr, bytes, flags) })?;
+    if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+        let available = available_host_memory().unwrap_or(0);
+        return Err(DeviceError::OutOfMemory { what: "pinned host", requested: bytes as u64, available });
+    }
+    context.call("cuMemHostAlloc", || result)?;
+    // SAFETY: `bytes` bytes were allocated.
+    unsafe { ptr.cast::<u8>().write_bytes(0, bytes) };
+    let context = Arc::clone(context);
+    let free = move |ptr: *mut u8| {
+        // SAFETY: allocated above, freed once.
+        if let Err(error) = context.call("cuMemFreeHost", || unsafe { sys::cuMemFreeHost(ptr.cast()) }) {
+            tracing::debug!(%error, "pinned memory cannot be freed");
+        }
+    };
+    // SAFETY: allocated and zeroed above.
+    Ok(unsafe { PinnedBuffer::from_raw(ptr.cast(), bytes, Box::new(free)) })
+}
+
+/// Bytes that the operating system could give.
+fn available_host_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+fn cuda_stream(stream: Stream) -> sys::CUstream {
+    stream.0 as sys::CUstream
+}
+
+impl Device for CudaDevice {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn free_memory(&self) -> Result<u64> {
+        self.context.free_memory()
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
+        let mut ptr = 0;
+        // CUDA refuses to allocate nothing.
+        let size = bytes.max(1) as usize;
+        // SAFETY: valid pointer.
+        let allocate = || unsafe { sys::cuMemAlloc_v2(&mut ptr, size) };
+        match self.context.try_call("cuMemAlloc", allocate)? {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => Err(self.context.out_of_memory("device", bytes)),
+            result => self.context.call("cuMemAlloc", || result).map(|()| ptr),
+        }
+    }
+
+    unsafe fn free(&self, ptr: DevicePtr) {
+        // SAFETY: the caller's contract.
+        if let Err(error) = self.context.call("cuMemFree", || unsafe { sys::cuMemFree_v2(ptr) }) {
+            tracing::warn!(%error, "device memory cannot be freed");
+        }
+    }
+
+    fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
+        pinned(&self.context, bytes)
+    }
+
+    fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>> {
+        let start = Instant::now();
+        let slot = self.modules.slot(source);
+        let mut slot = slot.lock();
+        let (loaded, origin) = match &*slot {
+            Some(loaded) => (Arc::clone(loaded), BuildOrigin::Memory),
+            None => {
+                let (cubin, origin) = self.cubin(source)?;
+                let loaded = Arc::new(Loaded::new(&self.context, &self.functions, &cubin, &source.entries)?);
+                *slot = Some(Arc::clone(&loaded));
+                (loaded, origin)
+            }
+        };
+        let build = BuildInfo { origin, nanos: start.elapsed().as_nanos() as u64, code_bytes: loaded.code_bytes };
+        Ok(Arc::new(CudaModule { loaded, build }))
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        let mut stream = std::ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: valid pointer.
+        self.context.call("cuStreamCreate", || unsafe { sys::cuStreamCreate(&mut stream, flags) })?;
+        Ok(Stream(stream as u64))
+    }
+
+    fn destroy_stream(&self, stream: Stream) {
+        // SAFETY: a stream of this context; the driver keeps it until its work is done.
+        let destroy = || unsafe { sys::cuStreamDestroy_v2(cuda_stream(stream)) };
+        if let Err(error) = self.context.call("cuStreamDestroy", destroy) {
+            tracing::debug!(%error, "a stream cannot be destroyed");
+        }
+    }
+
+    unsafe fn copy_to_device(&self, dst: DevicePtr, src: &[u8], stream: Stream) -> Result<()> {
+        if src.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.staging.copy(dst, src, stream) }
+    }
+
+    unsafe fn copy_to_host(&self, dst: &mut [u8], src: DevicePtr, stream: Stream) -> Result<()> {
+        if dst.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller's contract. The driver returns from a copy to pageable memory when it is complete.
+        self.context.call("cuMemcpyDtoHAsync", || unsafe {
+            sys::cuMemcpyDtoHAsync_v2(dst.as_mut_ptr().cast(), src, dst.len(), cuda_stream(stream))
+        })
+    }
+
+    unsafe fn copy_on_device(&self, dst: DevicePtr, src: DevicePtr, bytes: u64, stream: Stream) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's contract.
+        let copy = || unsafe { sys::cuMemcpyDtoDAsync_v2(dst, src, bytes as usize, cuda_stream(stream)) };
+        self.context.call("cuMemcpyDtoDAsync", copy)
+    }
+
+    unsafe fn fill(&self, dst: DevicePtr, value: u8, bytes: u64, stream: Stream) -> Result<()> {
+        // Whole words where the start is aligned, single bytes for the rest.
+        let words = if dst.is_multiple_of(4) { bytes / 4 } else { 0 };
+        if words > 0 {
+            let word = u32::from_ne_bytes([value; 4]);
+            // SAFETY: the caller's contract.
+            let fill = || unsafe { sys::cuMemsetD32Async(dst, word, words as usize, cuda_stream(stream)) };
+            self.context.call("cuMemsetD32Async", fill)?;
+        }
+        let (dst, rest) = (dst + words * 4, bytes - words * 4);
+        if rest > 0 {
+            // SAFETY: the caller's contract.
+            let fill = || unsafe { sys::cuMemsetD8Async(dst, value, rest as usize, cuda_stream(stream)) };
+            self.context.call("cuMemsetD8Async", fill)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()> {
+        let entry = module::find(&self.functions, function.handle)?;
+        entry.check_parameter(params.len())?;
+        if params.len() > MAX_PARAMETER {
+            let detail = format!("the parameter of {} has {} bytes", function.name, params.len());
+            return Err(DeviceError::Call { call: "cuLaunchKernel", detail });
+        }
+        entry.permit_shared(&self.context, function.handle, shape.shared)?;
+        self.context.launched(&function.name);
+        let mut parameters = [params.as_ptr().cast_mut().cast::<c_void>()];
+        // SAFETY: the caller's contract; the driver copies the parameter before it returns.
+        self.context.call("cuLaunchKernel", || unsafe {
+            sys::cuLaunchKernel(
+                function.handle as sys::CUfunction,
+                shape.blocks,
+                1,
+                1,
+                shape.threads,
+                1,
+                1,
+                shape.shared,
+                cuda_stream(stream),
+                parameters.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        })
+    }
+
+    fn occupancy(&self, function: &Function, threads: u32, shared: u32) -> Result<u32> {
+        let entry = module::find(&self.functions, function.handle)?;
+        entry.occupancy(&self.context, function.handle, threads, shared)
+    }
+
+    fn synchronize(&self, stream: Stream) -> Result<()> {
+        // SAFETY: a stream of this context.
+        self.context.call("cuStreamSynchronize", || unsafe { sys::cuStreamSynchronize(cuda_stream(stream)) })
+    }
+
+    fn record(&self, stream: Stream) -> Result<Event> {
+        let event = self.create_event()?;
+        // SAFETY: an event and a stream of this context.
+        let record = || unsafe { sys::cuEventRecord(event, cuda_stream(stream)) };
+        let event = Event(event as u64);
+        self.context.call("cuEventRecord", record).inspect_err(|_| self.destroy_event(event))?;
+        Ok(event)
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<()> {
+        // SAFETY: an event and a stream of this context.
+        self.context.call("cuStreamWaitEvent", || unsafe {
+            sys::cuStreamWaitEvent(cuda_stream(stream), event.0 as sys::CUevent, 0)
+        })
+    }
+
+    fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32> {
+        let mut milliseconds = 0.0;
+        let (start, end) = (start.0 as sys::CUevent, end.0 as sys::CUevent);
+        // SAFETY: events of this context.
+        let elapsed = || unsafe { context::event_elapsed_time(&mut milliseconds, start, end) };
+        self.context.call("cuEventElapsedTime", elapsed)?;
+        Ok(milliseconds)
+    }
+
+    fn destroy_event(&self, event: Event) {
+        // SAFETY: an event of this context; the driver keeps it until it is reached.
+        let destroy = || unsafe { sys::cuEventDestroy_v2(event.0 as sys::CUevent) };
+        if let Err(error) = self.context.call("cuEventDestroy", destroy) {
+            tracing::debug!(%error, "an event cannot be destroyed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,292 @@
-//! The simulated device.
+//! The simulated device: kernels run on the host, for correctness and never for timing.
+//!
+//! A kernel's CUDA C++ is compiled unchanged by the host's C++ compiler behind a prelude (`kernels/sim/`) and loaded as a
+//! shared object. Every thread of a block is a fiber, blocks run in parallel over host threads, and what a GPU leaves
+//! undefined is made visible: fresh device and shared memory is poisoned, a barrier that not all threads reach is an error
+//! that names the threads, copies outside allocations fail.
+//!
+//! Restrictions on kernels beyond CUDA C++ without headers:
+//! - dynamic shared memory is declared by `DYNAMIC_SHARED(type, name)`, the lanes before this one are `lane_mask_lt()`;
+//! - no inline PTX, no textures, no cooperative groups; a helper that needs PTX has a twin under `#ifdef WARPMILL_SIM`;
+//! - a loop that waits for another thread calls an atomic or `__nanosleep` each time around: lanes run one at a time and
+//!   change only where they wait. A block may wait for blocks with lower numbers, never for higher ones;
+//! - one-dimensional blocks of a multiple of 32 threads;
+//! - no mutable `__device__` variables: a module is shared by all simulated devices of the process.
+
+mod cache;
+mod compiler;
+mod memory;
+mod module;
+mod runtime;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use self::compiler::Toolchain;
+use self::memory::Memory;
+use self::module::Entry;
+use super::{
+    Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function, KernelSource, LaunchShape, Module,
+    PinnedBuffer, Result, Stream,
+};
+
+/// Dynamic and static shared memory that one block may have: an H100's.
+const SHARED_PER_BLOCK: u32 = 227 << 10;
+
+/// Threads that one block may have.
+const MAX_THREADS: u32 = 1024;
+
+/// How a simulated device is made.
+#[derive(Debug, Clone)]
+pub struct SimOptions {
+    /// Number among the simulated devices of the process.
+    pub ordinal: usize,
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+    /// Multiprocessors that it claims to have.
+    pub multiprocessors: u32,
+    /// Host threads that run the blocks of a launch.
+    pub threads: usize,
+    /// Compiles kernels with AddressSanitizer and UndefinedBehaviorSanitizer. Needs the former's runtime in the process.
+    pub sanitize: bool,
+    /// Runs lanes, and warps, from the last to the first: another order shows a barrier that is missing.
+    pub reverse: bool,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        Self {
+            ordinal: 0,
+            memory_bytes: 1 << 30,
+            multiprocessors: 4,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            sanitize: false,
+            reverse: false,
+        }
+    }
+}
+
+/// A device that runs kernels on the host. Work runs at once, in the calling thread and its helpers.
+#[derive(Debug)]
+pub struct SimDevice {
+    options: SimOptions,
+    properties: DeviceProperties,
+    toolchain: Arc<Toolchain>,
+    memory: Mutex<Memory>,
+    /// The first error of each stream's work since it was synchronized.
+    streams: Mutex<HashMap<Stream, Option<DeviceError>>>,
+    events: Mutex<HashMap<Event, Instant>>,
+    next_handle: AtomicU64,
+}
+
+impl SimDevice {
+    /// A device with its own memory. Fails when the host has no C++ compiler (or, to sanitize, no sanitizer is loaded).
+    pub fn new(options: SimOptions) -> Result<Self> {
+        let toolchain = Toolchain::shared(options.sanitize)?;
+        Ok(Self::with_toolchain(options, toolchain))
+    }
+
+    fn with_toolchain(options: SimOptions, toolchain: Arc<Toolchain>) -> Self {
+        let properties = DeviceProperties {
+            kind: DeviceKind::Sim,
+            ordinal: options.ordinal,
+            name: "Warpmill simulated device".into(),
+            arch: "sim".into(),
+            multiprocessors: options.multiprocessors,
+            memory_bytes: options.memory_bytes,
+            l2_bytes: 8 << 20,
+            shared_per_block: SHARED_PER_BLOCK,
+            driver: String::new(),
+        };
+        Self {
+            memory: Mutex::new(Memory::new(options.memory_bytes)),
+            options,
+            properties,
+            toolchain,
+            streams: Mutex::default(),
+            events: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+        }
+    }
+
+    fn handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Fails when `stream` does not exist; answers whether its work so far went well.
+    fn is_healthy(&self, stream: Stream, call: &'static str) -> Result<bool> {
+        match self.streams.lock().get(&stream) {
+            Some(error) => Ok(error.is_none()),
+            None => Err(DeviceError::Call { call, detail: format!("there is no stream {}", stream.0) }),
+        }
+    }
+
+    fn check_range(&self, ptr: DevicePtr, bytes: u64, call: &'static str) -> Result<()> {
+        self.memory.lock().check(ptr, bytes).map_err(|detail| DeviceError::Call { call, detail })
+    }
+
+    fn instant(&self, event: Event, call: &'static str) -> Result<Instant> {
+        let found = self.events.lock().get(&event).copied();
+        found.ok_or_else(|| DeviceError::Call { call, detail: format!("there is no event {}", event.0) })
+    }
+}
+
+/// Refuses what a GPU would refuse, and a parameter of the wrong size.
+fn check_launch(entry: &Entry, shape: LaunchShape, params: &[u8]) -> Result<()> {
+    let refuse = |detail| Err(DeviceError::Call { call: "launch", detail });
+    let LaunchShape { blocks, threads, shared } = shape;
+    if blocks == 0 || threads == 0 || threads > MAX_THREADS || !threads.is_multiple_of(32) {
+        return refuse(format!("kernel {} with {blocks} blocks of {threads} threads", entry.name));
+    }
+    let wanted = u64::from(shared) + entry.static_shared();
+    if wanted > u64::from(SHARED_PER_BLOCK) {
+        return refuse(format!(
+            "kernel {} wants {wanted} bytes of shared memory, a block has {SHARED_PER_BLOCK}",
+            entry.name
+        ));
+    }
+    if params.len() != entry.parameter_bytes as usize {
+        return refuse(format!(
+            "the parameter of kernel {} has {} bytes, {} were given",
+            entry.name,
+            entry.parameter_bytes,
+            params.len()
+        ));
+    }
+    Ok(())
+}
+
+impl Device for SimDevice {
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn free_memory(&self) -> Result<u64> {
+        Ok(self.memory.lock().free_bytes())
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
+        self.memory.lock().allocate(bytes)
+    }
+
+    unsafe fn free(&self, ptr: DevicePtr) {
+        self.memory.lock().free(ptr);
+    }
+
+    fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
+        memory::pinned(bytes)
+    }
+
+    fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>> {
+        Ok(Arc::new(self.toolchain.module(source)?))
+    }
+
+    fn stream(&self) -> Result<Stream> {
+        let stream = Stream(self.handle());
+        self.streams.lock().insert(stream, None);
+        Ok(stream)
+    }
+
+    fn destroy_stream(&self, stream: Stream) {
+        if let Some(Some(error)) = self.streams.lock().remove(&stream) {
+            tracing::error!(%error, "a stream was destroyed with an error that nobody asked for");
+        }
+    }
+
+    unsafe fn copy_to_device(&self, dst: DevicePtr, src: &[u8], stream: Stream) -> Result<()> {
+        const CALL: &str = "copy to device";
+        self.check_range(dst, src.len() as u64, CALL)?;
+        if self.is_healthy(stream, CALL)? {
+            // SAFETY: `dst` was checked to be allocated, and host slices do not overlap device memory.
+            unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), dst as *mut u8, src.len()) };
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_to_host(&self, dst: &mut [u8], src: DevicePtr, stream: Stream) -> Result<()> {
+        const CALL: &str = "copy to host";
+        self.check_range(src, dst.len() as u64, CALL)?;
+        if self.is_healthy(stream, CALL)? {
+            // SAFETY: as in `copy_to_device`.
+            unsafe { std::ptr::copy_nonoverlapping(src as *const u8, dst.as_mut_ptr(), dst.len()) };
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_on_device(&self, dst: DevicePtr, src: DevicePtr, bytes: u64, stream: Stream) -> Result<()> {
+        const CALL: &str = "copy on device";
+        self.check_range(dst, bytes, CALL)?;
+        self.check_range(src, bytes, CALL)?;
+        if dst < src + bytes && src < dst + bytes && bytes > 0 {
+            return Err(DeviceError::Call { call: CALL, detail: "the ranges overlap".into() });
+        }
+        if self.is_healthy(stream, CALL)? {
+            // SAFETY: both ranges were checked to be allocated and not to overlap.
+            unsafe { std::ptr::copy_nonoverlapping(src as *const u8, dst as *mut u8, bytes as usize) };
+        }
+        Ok(())
+    }
+
+    unsafe fn fill(&self, dst: DevicePtr, value: u8, bytes: u64, stream: Stream) -> Result<()> {
+        const CALL: &str = "fill";
+        self.check_range(dst, bytes, CALL)?;
+        if self.is_healthy(stream, CALL)? {
+            // SAFETY: the range was checked to be allocated.
+            unsafe { std::ptr::write_bytes(dst as *mut u8, value, bytes as usize) };
+        }
+        Ok(())
+    }
+
+    unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()> {
+        // SAFETY: handles of this device's functions are addresses of entries of the module that the function keeps alive.
+        let entry = unsafe { &*(function.handle as *const Entry) };
+        check_launch(entry, shape, params)?;
+        if !self.is_healthy(stream, "launch")? {
+            return Ok(());
+        }
+        // SAFETY: the parameter has the size that the kernel takes; its addresses are the caller's promise.
+        let outcome = unsafe { entry.launch(shape, params, self.options.threads, self.options.reverse) };
+        if let Err(error) = outcome {
+            self.streams.lock().insert(stream, Some(error));
+        }
+        Ok(())
+    }
+
+    fn occupancy(&self, _function: &Function, _threads: u32, _shared: u32) -> Result<u32> {
+        Ok(2)
+    }
+
+    fn synchronize(&self, stream: Stream) -> Result<()> {
+        match self.streams.lock().get_mut(&stream) {
+            Some(error) => error.take().map_or(Ok(()), Err),
+            None => Err(DeviceError::Call { call: "synchronize", detail: format!("there is no stream {}", stream.0) }),
+        }
+    }
+
+    fn record(&self, stream: Stream) -> Result<Event> {
+        self.is_healthy(stream, "record")?;
+        let event = Event(self.handle());
+        self.events.lock().insert(event, Instant::now());
+        Ok(event)
+    }
+
+    fn wait(&self, stream: Stream, event: Event) -> Result<()> {
+        self.is_healthy(stream, "wait")?;
+        self.instant(event, "wait").map(drop)
+    }
+
+    fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32> {
+        let (start, end) = (self.instant(start, "elapsed")?, self.instant(end, "elapsed")?);
+        Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3)
+    }
+
+    fn destroy_event(&self, event: Event) {
+        self.events.lock().remove(&event);
+    }
+}

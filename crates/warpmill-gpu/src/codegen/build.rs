@@ -1,0 +1,142 @@
+//! Sinks that keep rows: hash builds, collected and sorted rows.
+
+use warpmill_plan::{Expr, Field, SinkId};
+
+use super::cpp::{CType, Value};
+use super::generator::{Generator, Result};
+use super::layout::{BuildLayout, RowsLayout, Table};
+use super::params::Binding;
+use super::probe::{same_keys, slot_mask, wide_hash};
+
+/// Appends the rows that arrive to `rows` of sink `id`.
+pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[Field]) -> Result<()> {
+    let values = g.all_columns(fields)?;
+    let at = append(g, id);
+    append_at(g, rows, &values, &at);
+    Ok(())
+}
+
+/// Takes a position for each active row; gives the `u64` variable.
+fn append(g: &mut Generator, id: SinkId) -> String {
+    let state = g.sink_state(id);
+    let active = g.active.clone();
+    g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"))
+}
+
+/// Stores `values` at position `at` where there is room.
+pub fn append_at(g: &mut Generator, rows: &RowsLayout, values: &[Value], at: &str) {
+    let capacity = g.params.value(CType::U64, "capacity", rows.capacity.to_le_bytes().to_vec());
+    let depth = g.code.depth();
+    g.code.open(format!("if ({} && {at} < {capacity})", g.active));
+    g.store(&rows.columns, values, at);
+    g.code.close_to(depth);
+}
+
+/// Adds the rows that arrive to the hash build `id`. `payload` are input columns.
+pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr], payload: &[usize]) -> Result<()> {
+    let key_values = g.eval_all(keys)?;
+    let scope = g.scope();
+    let values = payload.iter().map(|&column| g.column(scope, column)).collect::<Result<Vec<_>>>()?;
+    let state = g.sink_state(id);
+    let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
+    let active = g.active.clone();
+    let mut keyed = active.clone();
+    if !layout.null_equals_null {
+        let valid: Vec<String> = key_values.iter().filter_map(|value| value.valid.clone()).collect();
+        if !valid.is_empty() {
+            keyed = g.code.define(CType::Bool, "keyed", format!("{active} && {}", valid.join(" && ")));
+            g.code.line(format!("if ({active} && !{keyed}) {state}->has_null = 1;"));
+        }
+    }
+    match layout.table {
+        Table::Bitmap => {
+            let (key, _) = g.packed_key(&layout.keys, &key_values, false);
+            let bits = g.params.output("u32", "bits", named("bits"));
+            let depth = g.code.depth();
+            g.code.open(format!("if ({keyed})"));
+            g.code.line(format!("if (bit_set({bits}, {key})) {state}->duplicate = 1;"));
+            g.code.line(format!("if ({state}->count == 0) {state}->count = 1;"));
+            g.store(&layout.payload, &values, &key);
+            g.code.close_to(depth);
+        }
+        Table::All | Table::Direct | Table::Hash | Table::Wide => {
+            let at = append(g, id);
+            let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
+            let depth = g.code.depth();
+            g.code.open(format!("if ({active} && {at} < {capacity})"));
+            g.store(&layout.payload, &values, &at);
+            match layout.table {
+                Table::Direct | Table::Hash => link(g, id, layout, &key_values, &keyed, &at),
+                Table::Wide => {
+                    g.store(&layout.key_columns, &key_values, &at);
+                    let linked = g.params.output("u8", "keyed", named("keyed"));
+                    g.code.line(format!("{linked}[{at}] = {keyed};"));
+                }
+                _ => {}
+            }
+            g.code.close_to(depth);
+        }
+    }
+    Ok(())
+}
+
+/// Puts row `at` in front of the rows of its key.
+fn link(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], keyed: &str, at: &str) {
+    let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
+    let state = g.sink_state(id);
+    let heads = g.params.output("u32", "heads", named("heads"));
+    let next = g.params.output("u32", "next", named("next"));
+    g.code.line(format!("{next}[{at}] = 0;"));
+    let (key, _) = g.packed_key(&layout.keys, keys, false);
+    let depth = g.code.depth();
+    g.code.open(format!("if ({keyed})"));
+    let slot = match layout.table {
+        Table::Hash => {
+            let mask = slot_mask(g, layout);
+            let table = g.params.output("u64", "keys", named("keys"));
+            g.code.line("bool fresh = false;");
+            let slot = g.code.define(CType::U64, "slot", format!("claim_slot({table}, {mask}, {key}, &fresh)"));
+            g.code.line(format!("if ({slot} > {mask}) {state}->overflow = 1;"));
+            g.code.open(format!("if ({slot} <= {mask})"));
+            slot
+        }
+        _ => key,
+    };
+    g.code.line(format!("const u32 before = atomicExch({heads} + {slot}, (u32){at} + 1);"));
+    g.code.line(format!("{next}[{at}] = before;"));
+    g.code.line(format!("if (before) {state}->duplicate = 1;"));
+    g.code.close_to(depth);
+}
+
+/// Links the rows of a [`Table::Wide`] build after all of them have been appended: a loop over its rows has been opened.
+pub fn link_wide(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
+    let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
+    let state = g.sink_state(id);
+    let heads = g.params.output("u32", "heads", named("heads"));
+    let next = g.params.output("u32", "next", named("next"));
+    let linked = g.params.pointer("u8", "keyed", named("keyed"));
+    let mask = slot_mask(g, layout);
+    g.code.line(format!("const bool keyed = present && {linked}[row];"));
+    g.active = "keyed".into();
+    let loads = g.flat_loads(&layout.key_columns, "row", None);
+    g.push_loads(loads);
+    let scope = g.scope();
+    let values: Vec<Value> = (0..layout.key_columns.len())
+        .map(|i| g.column(scope, i).expect("stored columns load"))
+        .collect();
+    let arrays = g.arrays(&layout.key_columns, false);
+    g.code.line(format!("if (present) {next}[row] = 0;"));
+    let depth = g.code.depth();
+    g.code.open("if (keyed)");
+    let hash = wide_hash(g, &values);
+    g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+    g.code.line(format!("const u32 head = atomicCAS({heads} + slot, 0u, (u32)row + 1);"));
+    g.code.line("if (head == 0) break;");
+    let same = same_keys(&arrays, &values, |array| format!("{array}[head - 1]"));
+    g.code.open(format!("if ({same})"));
+    g.code.comment("Behind the first row of the key: its link is only ever exchanged.");
+    g.code.line(format!("atomicExch({next} + row, atomicExch({next} + (head - 1), (u32)row + 1));"));
+    g.code.line(format!("{state}->duplicate = 1;"));
+    g.code.line("break;");
+    g.code.close_to(depth);
+}

@@ -1,0 +1,334 @@
+//! The state of generating one kernel: statements, parameters, and the columns of each operator's input, loaded when an
+//! expression first asks for them.
+
+use warpmill_plan::{Expr, Field, Phys, Unsupported};
+
+use super::cpp::{CType, Code, Value};
+use super::expr::{self, Context};
+use super::keys::KeyShape;
+use super::params::{Binding, Params};
+use super::storage::FlatColumn;
+
+/// How a column's value is loaded.
+#[derive(Debug, Clone)]
+pub enum Load {
+    /// A column of a scan's segments; see [`super::source`].
+    Segment {
+        /// Index among the scan's columns.
+        column: usize,
+        /// How it is encoded.
+        shape: super::source::ColumnShape,
+    },
+    /// `data[row]`, if `present` (a `bool` operand): otherwise NULL.
+    Flat {
+        /// The column.
+        column: FlatColumn,
+        /// The array.
+        data: String,
+        /// The validity array.
+        valid: Option<String>,
+        /// The row's number.
+        row: String,
+        /// Whether there is a row; `None`: wherever the thread has one.
+        present: Option<String>,
+    },
+}
+
+/// A column of an operator's input.
+#[derive(Debug, Clone)]
+enum Slot {
+    /// Loaded or computed.
+    Ready(Value),
+    /// Not loaded yet.
+    Load(Load),
+    /// Not computed yet: over the columns of an earlier scope.
+    Expr(Expr, usize),
+    /// A column of an earlier scope.
+    Same(usize, usize),
+}
+
+/// Generates one kernel.
+pub struct Generator {
+    /// Its statements.
+    pub code: Code,
+    /// Its parameter.
+    pub params: Params,
+    /// The columns of each operator's input, in order.
+    scopes: Vec<Vec<Slot>>,
+    /// A `bool` operand: whether this thread has a row here.
+    pub active: String,
+    /// Dynamic shared memory, in bytes.
+    pub shared: usize,
+}
+
+/// The result of generating.
+pub type Result<T, E = Unsupported> = std::result::Result<T, E>;
+
+impl Generator {
+    /// Nothing generated yet.
+    pub fn new() -> Self {
+        Self {
+            code: Code::at_depth(1),
+            params: Params::default(),
+            scopes: vec![],
+            active: "false".into(),
+            shared: 0,
+        }
+    }
+
+    /// The innermost scope.
+    pub fn scope(&self) -> usize {
+        self.scopes.len() - 1
+    }
+
+    /// Begins a scope of columns that are loaded on demand.
+    pub fn push_loads(&mut self, loads: impl IntoIterator<Item = Load>) {
+        self.scopes.push(loads.into_iter().map(Slot::Load).collect());
+    }
+
+    /// Begins the scope of a projection.
+    pub fn push_exprs<'a>(&mut self, exprs: impl IntoIterator<Item = &'a Expr>) {
+        let from = self.scope();
+        let slot = |expr: &Expr| match expr.kind {
+            warpmill_plan::ExprKind::Column(index) => Slot::Same(from, index),
+            _ => Slot::Expr(expr.clone(), from),
+        };
+        self.scopes.push(exprs.into_iter().map(slot).collect());
+    }
+
+    /// Begins the scope of a probe's pairs: the columns of the scope before, then `payload`.
+    pub fn push_pairs(&mut self, payload: impl IntoIterator<Item = Load>) {
+        let from = self.scope();
+        let mut slots: Vec<Slot> = (0..self.scopes[from].len()).map(|i| Slot::Same(from, i)).collect();
+        slots.extend(payload.into_iter().map(Slot::Load));
+        self.scopes.push(slots);
+    }
+
+    /// Columns of the innermost scope.
+    pub fn width(&self) -> usize {
+        self.scopes.last().map_or(0, Vec::len)
+    }
+
+    /// Ends the scopes after `scope`.
+    pub fn pop_to(&mut self, scope: usize) {
+        self.scopes.truncate(scope + 1);
+    }
+
+    /// Loads the columns of the innermost scope that `expr` reads; columns past its end are somebody else's.
+    pub fn load_columns(&mut self, expr: &Expr) -> Result<()> {
+        let mut read = vec![];
+        expr.visit_columns(&mut |index| read.push(index));
+        self.load_output(&read, None)
+    }
+
+    /// Loads some columns of the innermost scope, and those that `expr` reads.
+    pub fn load_output(&mut self, columns: &[usize], expr: Option<&Expr>) -> Result<()> {
+        let mut read = columns.to_vec();
+        if let Some(expr) = expr {
+            expr.visit_columns(&mut |index| read.push(index));
+        }
+        let (scope, width) = (self.scope(), self.width());
+        for index in read.into_iter().filter(|&index| index < width) {
+            self.column(scope, index)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a computed column to the innermost scope.
+    pub fn push_value(&mut self, value: Value) {
+        self.scopes.last_mut().expect("a scope").push(Slot::Ready(value));
+    }
+
+    /// Begins a scope of some columns of the innermost one.
+    pub fn push_selection(&mut self, columns: &[usize]) {
+        let from = self.scope();
+        self.scopes.push(columns.iter().map(|&column| Slot::Same(from, column)).collect());
+    }
+
+    /// The value of column `index` of `scope`: loaded or computed now if it was not before.
+    pub fn column(&mut self, scope: usize, index: usize) -> Result<Value> {
+        let value = match self.scopes[scope][index].clone() {
+            Slot::Ready(value) => return Ok(value),
+            Slot::Same(scope, index) => self.column(scope, index)?,
+            Slot::Expr(expr, scope) => self.eval_in(&expr, scope)?,
+            Slot::Load(load) => self.load(&load),
+        };
+        self.scopes[scope][index] = Slot::Ready(value.clone());
+        Ok(value)
+    }
+
+    fn load(&mut self, load: &Load) -> Value {
+        match load {
+            Load::Segment { column, shape } => super::source::load_segment(self, *column, shape),
+            Load::Flat { column, data, valid, row, present } => {
+                let guard = match present {
+                    Some(present) => format!("({} && {present})", self.active),
+                    None => self.active.clone(),
+                };
+                let zero = column.ty.zero();
+                let cast = column.ty.name();
+                let text = self.code.define(column.ty, "x", format!("{guard} ? ({cast}){data}[{row}] : {zero}"));
+                let valid = match (valid, present) {
+                    (Some(valid), _) => {
+                        Some(self.code.define(CType::Bool, "ok", format!("{guard} && {valid}[{row}]")))
+                    }
+                    (None, Some(present)) => Some(present.clone()),
+                    (None, None) => None,
+                };
+                Value { text, ty: column.ty, valid }
+            }
+        }
+    }
+
+    /// The value of `expr` over the innermost scope.
+    pub fn eval(&mut self, expr: &Expr) -> Result<Value> {
+        self.eval_in(expr, self.scope())
+    }
+
+    fn eval_in(&mut self, expr: &Expr, scope: usize) -> Result<Value> {
+        let mut read = vec![];
+        expr.visit_columns(&mut |index| read.push(index));
+        let mut columns: Vec<Option<Value>> = vec![None; self.scopes[scope].len()];
+        for index in read {
+            if columns[index].is_none() {
+                columns[index] = Some(self.column(scope, index)?);
+            }
+        }
+        let mut context = Context {
+            code: &mut self.code,
+            params: &mut self.params,
+            columns: &columns,
+            guard: self.active.clone(),
+        };
+        expr::emit(expr, &mut context)
+    }
+
+    /// Narrows `active` to the rows for which `condition` holds, and skips what follows where no lane has one.
+    pub fn filter(&mut self, condition: &str) {
+        let init = format!("{} && {condition}", self.active);
+        self.active = self.code.define(CType::Bool, "row", init);
+        let header = format!("if (__any_sync(FULL_WARP, {}))", self.active);
+        self.code.open(header);
+    }
+
+    /// The packed key of `values`, and a `bool` operand that says whether all of them are in range (and not NULL).
+    /// `checked`: the values may lie outside the shape's ranges.
+    pub fn packed_key(&mut self, shape: &KeyShape, values: &[Value], checked: bool) -> (String, String) {
+        let KeyShape::Packed { parts, .. } = shape else { unreachable!("keys that are packed") };
+        let mut conditions = vec![];
+        let mut terms = vec![];
+        for (part, value) in parts.iter().zip(values) {
+            let min = self.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+            let size = self.params.value(CType::U64, "size", part.size.to_le_bytes().to_vec());
+            let offset = self.code.define(CType::U64, "k", format!("(u64){} - {min}", value.text));
+            let offset = match (&value.valid, part.null_slot) {
+                (Some(valid), true) => {
+                    let slot = format!("{valid} ? {offset} : {size} - 1");
+                    self.code.define(CType::U64, "k", slot)
+                }
+                (Some(valid), false) => {
+                    conditions.push(valid.clone());
+                    offset
+                }
+                (None, _) => offset,
+            };
+            if checked {
+                let limit = if part.null_slot { format!("{size} - 1") } else { size.clone() };
+                let inside = match (value.ty, part.null_slot, &value.valid) {
+                    (CType::I128, ..) => {
+                        let low = self.params.value(CType::I128, "low", part.min.to_le_bytes().to_vec());
+                        format!("{} >= {low} && (u128)({} - {low}) < {limit}", value.text, value.text)
+                    }
+                    _ => format!("{offset} < {limit}"),
+                };
+                conditions.push(match (part.null_slot, &value.valid) {
+                    (true, Some(valid)) => format!("(!{valid} || ({inside}))"),
+                    _ => format!("({inside})"),
+                });
+            }
+            terms.push(if part.stride == 1 && terms.is_empty() {
+                offset
+            } else {
+                let stride = self.params.value(CType::U64, "stride", part.stride.to_le_bytes().to_vec());
+                format!("{offset} * {stride}")
+            });
+        }
+        let key = self.code.define(CType::U64, "key", terms.join(" + "));
+        let inside = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
+        (key, inside)
+    }
+
+    /// Evaluates a list of expressions over the innermost scope.
+    pub fn eval_all(&mut self, exprs: &[Expr]) -> Result<Vec<Value>> {
+        exprs.iter().map(|expr| self.eval(expr)).collect()
+    }
+
+    /// The arrays of `columns` as parameters: data and validity operands.
+    pub fn arrays(&mut self, columns: &[FlatColumn], written: bool) -> Vec<(String, Option<String>)> {
+        let mut add = |element: &str, name: String| match written {
+            true => self.params.output(element, "col", Binding::Named(name)),
+            false => self.params.pointer(element, "col", Binding::Named(name)),
+        };
+        columns
+            .iter()
+            .map(|column| {
+                let data = add(column.storage.name(), column.buffer.clone());
+                let valid = column.nullable.then(|| add("u8", column.valid_buffer()));
+                (data, valid)
+            })
+            .collect()
+    }
+
+    /// `columns` as loads of row `row`.
+    pub fn flat_loads(&mut self, columns: &[FlatColumn], row: &str, present: Option<&str>) -> Vec<Load> {
+        let arrays = self.arrays(columns, false);
+        columns
+            .iter()
+            .zip(arrays)
+            .map(|(column, (data, valid))| Load::Flat {
+                column: column.clone(),
+                data,
+                valid,
+                row: row.to_string(),
+                present: present.map(str::to_string),
+            })
+            .collect()
+    }
+
+    /// Stores `values` as row `row` of `columns`; the caller has made sure that there is one.
+    pub fn store(&mut self, columns: &[FlatColumn], values: &[Value], row: &str) {
+        let arrays = self.arrays(columns, true);
+        for ((column, value), (data, valid)) in columns.iter().zip(values).zip(arrays) {
+            self.code.line(format!("{data}[{row}] = ({}){};", column.storage.name(), value.text));
+            if let Some(valid) = valid {
+                self.code.line(format!("{valid}[{row}] = {};", value.valid_text()));
+            }
+        }
+    }
+
+    /// The columns of the innermost scope, all loaded.
+    pub fn all_columns(&mut self, fields: &[Field]) -> Result<Vec<Value>> {
+        let scope = self.scope();
+        (0..fields.len())
+            .map(|i| {
+                let value = self.column(scope, i)?;
+                Ok(widened(&mut self.code, value, fields[i].ty.phys))
+            })
+            .collect()
+    }
+
+    /// The state of sink `id`, which the kernel writes.
+    pub fn sink_state(&mut self, id: usize) -> String {
+        self.params.output("SinkState", "sink", Binding::Named(format!("sink{id}.state")))
+    }
+}
+
+/// `value` as `phys`, where a sink's field is held wider than the column that feeds it.
+fn widened(code: &mut Code, value: Value, phys: Phys) -> Value {
+    let ty = CType::of(phys);
+    if value.ty == ty || ty == CType::Str {
+        return value;
+    }
+    let text = code.define(ty, "w", format!("({}){}", ty.name(), value.text));
+    Value { text, ty, valid: value.valid }
+}

@@ -1,0 +1,550 @@
+//! Aggregation: accumulators in registers, shared or global memory, and the kernel that turns them into rows.
+
+use arrow::datatypes::DataType;
+use warpmill_plan::{AggregateFunction, ColType, Expr, Field, Phys, SinkId, Unsupported};
+
+use super::build::append_at;
+use super::cpp::{CType, Value};
+use super::generator::{Generator, Result};
+use super::keys::KeyShape;
+use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
+use super::params::Binding;
+use super::probe::{same_keys, wide_hash};
+
+/// Threads of a block that keeps a record per thread: few, so that the records fit.
+pub const PRIVATE_BLOCK: u32 = 128;
+
+/// What stands before the row loop: accumulators in registers or shared memory.
+pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
+    let records = g.params.output("u64", "groups", Binding::Named(format!("sink{id}.groups")));
+    g.code.line(format!("u64* const groups = {records};"));
+    let words = layout.words;
+    let cells = layout.cells;
+    g.code.line("u64 input = 0;");
+    match layout.table {
+        GroupTable::One => {
+            for word in 0..words {
+                g.code.line(format!("u64 acc{word} = 0;"));
+            }
+        }
+        GroupTable::Private => {
+            g.shared = cells as usize * words * 8 * PRIVATE_BLOCK as usize;
+            g.code.comment("records[word][thread]: no two threads share a word, and a warp's words lie side by side.");
+            g.code.line("DYNAMIC_SHARED(u64, records);");
+            g.code.line(format!("for (u32 i = 0; i < {}; i++) records[i * blockDim.x + threadIdx.x] = 0;", cells as usize * words));
+        }
+        GroupTable::Shared => {
+            g.shared = cells as usize * words * 8;
+            g.code.line("DYNAMIC_SHARED(u64, records);");
+            let total = cells as usize * words;
+            g.code.line(format!("for (u32 i = threadIdx.x; i < {total}; i += blockDim.x) records[i] = 0;"));
+            g.code.line("__syncthreads();");
+        }
+        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
+    }
+}
+
+/// Takes in the rows that arrive.
+pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Expr]) -> Result<()> {
+    let active = g.active.clone();
+    g.code.line(format!("input += {active};"));
+    let keys = g.eval_all(groups)?;
+    let arguments = g.eval_all(&layout.arguments)?;
+    let filters = g.eval_all(&layout.filters)?;
+    let depth = g.code.depth();
+    let cell = find_group(g, id, layout, &keys);
+    let fresh = distinct(g, id, layout, &arguments, &filters, &cell);
+    if layout.table != GroupTable::One {
+        g.code.open(format!("if ({})", g.active));
+    }
+    for slot in &layout.slots {
+        let mut guard = vec![];
+        if layout.table == GroupTable::One {
+            guard.push(g.active.clone());
+        }
+        if let Some(filter) = slot.filter {
+            guard.push(filters[filter].is_true());
+        }
+        if let Some(set) = slot.distinct {
+            guard.push(fresh[set].clone());
+        }
+        let argument = slot.argument.map(|argument| &arguments[argument]);
+        guard.extend(argument.and_then(|argument| argument.valid.clone()));
+        let update = update(layout, slot, argument, &cell);
+        match guard.is_empty() {
+            true => g.code.line(update),
+            false => g.code.line(format!("if ({}) {{ {update} }}", guard.join(" && "))),
+        }
+    }
+    g.code.close_to(depth);
+    g.active = active;
+    Ok(())
+}
+
+/// The record of each active row's group (a `u64` variable); rows without room become inactive.
+fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value]) -> String {
+    let active = g.active.clone();
+    match layout.table {
+        GroupTable::One => "0".into(),
+        GroupTable::Private | GroupTable::Shared | GroupTable::Dense => {
+            let (key, _) = g.packed_key(&layout.keys, keys, false);
+            key
+        }
+        GroupTable::Hash => {
+            let (key, _) = g.packed_key(&layout.keys, keys, false);
+            let table = g.params.output("u64", "keys", Binding::Named(format!("sink{id}.keys")));
+            let mask = g.params.value(CType::U64, "mask", (layout.cells - 1).to_le_bytes().to_vec());
+            let state = g.sink_state(id);
+            g.code.line("bool fresh_group = false;");
+            let slot = format!("{active} ? claim_slot({table}, {mask}, {key}, &fresh_group) : 0");
+            let slot = g.code.define(CType::U64, "slot", slot);
+            g.code.line(format!("if ({slot} > {mask}) {state}->overflow = 1;"));
+            g.active = g.code.define(CType::Bool, "room", format!("{active} && {slot} <= {mask}"));
+            slot
+        }
+        GroupTable::Wide => wide_group(g, id, layout, keys),
+    }
+}
+
+/// A group's number is taken and its keys are written before the slot that makes it visible is claimed; a thread that
+/// loses the race leaves its number unused.
+fn wide_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value]) -> String {
+    let active = g.active.clone();
+    let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
+    let state = g.sink_state(id);
+    let heads = g.params.output("u32", "heads", named("heads"));
+    let used = g.params.output("u8", "used", named("used"));
+    let taken = g.params.output("u64", "taken", named("taken"));
+    let slots = (2 * layout.cells).next_power_of_two().max(1024);
+    let mask = g.params.value(CType::U64, "mask", (slots - 1).to_le_bytes().to_vec());
+    let capacity = g.params.value(CType::U64, "capacity", layout.cells.to_le_bytes().to_vec());
+    let arrays: Vec<_> = g.arrays(&layout.key_columns, true);
+    let group = g.code.variable(CType::U64, "group", "EMPTY_KEY");
+    let depth = g.code.depth();
+    g.code.open(format!("if ({active})"));
+    let hash = wide_hash(g, keys);
+    g.code.line("u32 own = 0;");
+    g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+    g.code.line(format!("u32 head = atomicAdd({heads} + slot, 0u);"));
+    g.code.open("if (head == 0)");
+    g.code.open("if (own == 0)");
+    g.code.line(format!("const u64 number = atomicAdd({taken}, 1ull);"));
+    g.code.when(&format!("number >= {capacity}"), |code| {
+        code.line(format!("{state}->overflow = 1;"));
+        code.line("break;");
+    });
+    g.code.line("own = (u32)number + 1;");
+    for ((column, value), (data, valid)) in layout.key_columns.iter().zip(keys).zip(&arrays) {
+        g.code.line(format!("{data}[number] = ({})({});", column.storage.name(), value.text));
+        if let Some(valid) = valid {
+            g.code.line(format!("{valid}[number] = {};", value.valid_text()));
+        }
+    }
+    g.code.line("__threadfence();");
+    g.code.close_to(g.code.depth() - 1);
+    g.code.line(format!("head = atomicCAS({heads} + slot, 0u, own);"));
+    g.code.when("head == 0", |code| {
+        code.line(format!("{used}[own - 1] = 1;"));
+        code.line("head = own;");
+    });
+    g.code.close_to(g.code.depth() - 1);
+    g.code.line("__threadfence();");
+    // Another multiprocessor may have written the keys.
+    let same = same_keys(&arrays, keys, |array| format!("fresh({array} + (head - 1))"));
+    g.code.when(&format!("head == own || ({same})"), |code| {
+        code.line(format!("{group} = head - 1;"));
+        code.line("break;");
+    });
+    g.code.close_to(depth);
+    g.active = g.code.define(CType::Bool, "room", format!("{active} && {group} != EMPTY_KEY"));
+    group
+}
+
+/// For each distinct set: whether the row's value is new to its group (a `bool` variable).
+fn distinct(
+    g: &mut Generator,
+    id: SinkId,
+    layout: &GroupLayout,
+    arguments: &[Value],
+    filters: &[Value],
+    cell: &str,
+) -> Vec<String> {
+    let mut fresh = vec![];
+    for (index, set) in layout.distinct.iter().enumerate() {
+        let value = arguments[set.argument].clone();
+        let ty = layout.arguments[set.argument].ty.clone();
+        let table = g.params.output("u64", "set", Binding::Named(format!("sink{id}.set{index}")));
+        let mask = g.params.value(CType::U64, "mask", (layout.distinct_slots - 1).to_le_bytes().to_vec());
+        let state = g.sink_state(id);
+        let shape = KeyShape::of([&ty.with_nullable(false)], false);
+        let KeyShape::Packed { parts, cells } = shape else { unreachable!("checked with the layout") };
+        let min = g.params.value(CType::U64, "min", (parts[0].min as u64).to_le_bytes().to_vec());
+        let size = g.params.value(CType::U64, "size", cells.to_le_bytes().to_vec());
+        let mut guard = g.active.clone();
+        for condition in value.valid.iter().cloned().chain(set.filter.map(|filter| filters[filter].is_true())) {
+            guard = format!("{guard} && {condition}");
+        }
+        let flag = g.code.variable(CType::Bool, "fresh", "false");
+        g.code.when(&guard, |code| {
+            code.line(format!("const u64 member = (u64){cell} * {size} + ((u64){} - {min});", value.text));
+            code.line(format!("if (claim_slot({table}, {mask}, member, &{flag}) > {mask}) {state}->overflow = 1;"));
+        });
+        fresh.push(flag);
+    }
+    fresh
+}
+
+/// The statement that adds a row to an accumulator.
+fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell: &str) -> String {
+    let x = argument.map_or("1", |argument| argument.text.as_str());
+    let word = slot.word;
+    match layout.table {
+        GroupTable::One => {
+            let own = |i: usize| format!("acc{}", word + i);
+            own_update(slot.accumulator, x, own)
+        }
+        GroupTable::Private => {
+            let own = |i: usize| format!("records[((u32){cell} * {} + {}) * blockDim.x + threadIdx.x]", layout.words, word + i);
+            own_update(slot.accumulator, x, own)
+        }
+        GroupTable::Shared => shared_update(slot.accumulator, x, &format!("records + ((u32){cell} * {} + {word})", layout.words)),
+        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {
+            shared_update(slot.accumulator, x, &format!("groups + ({cell} * {} + {word})", layout.words))
+        }
+    }
+}
+
+/// An update of words that no other thread has.
+fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String) -> String {
+    let w = word(0);
+    match accumulator {
+        Accumulator::Count => format!("{w} += 1;"),
+        Accumulator::SumI64 => format!("{w} += (u64)(i64){x};"),
+        Accumulator::SumI128 => {
+            let high = word(1);
+            format!("{{ const u128 sum = ((u128){high} << 64 | {w}) + (u128)(i128){x}; {w} = (u64)sum; {high} = (u64)(sum >> 64); }}")
+        }
+        Accumulator::SumF64 => format!("{w} = double_bits(bits_double({w}) + (double){x});"),
+        Accumulator::Min => format!("{{ const u64 bits = ~order_bits({x}); if (bits > {w}) {w} = bits; }}"),
+        Accumulator::Max => format!("{{ const u64 bits = order_bits({x}); if (bits > {w}) {w} = bits; }}"),
+        Accumulator::MinWide | Accumulator::MaxWide => {
+            let not = if accumulator == Accumulator::MinWide { "~" } else { "" };
+            let high = word(1);
+            format!("{{ const u128 bits = {not}order_bits_wide({x}); if (bits > ((u128){high} << 64 | {w})) {{ {w} = (u64)bits; {high} = (u64)(bits >> 64); }} }}")
+        }
+    }
+}
+
+/// An update of words that other threads update too.
+fn shared_update(accumulator: Accumulator, x: &str, cell: &str) -> String {
+    match accumulator {
+        Accumulator::Count => format!("atomicAdd({cell}, 1ull);"),
+        Accumulator::SumI64 => format!("add_i64({cell}, (i64){x});"),
+        Accumulator::SumI128 => format!("add_i128({cell}, (i128){x});"),
+        Accumulator::SumF64 => format!("atomicAdd((double*)({cell}), (double){x});"),
+        Accumulator::Min => format!("atomicMax({cell}, ~order_bits({x}));"),
+        Accumulator::Max => format!("atomicMax({cell}, order_bits({x}));"),
+        Accumulator::MinWide => format!("max_u128({cell}, ~order_bits_wide({x}));"),
+        Accumulator::MaxWide => format!("max_u128({cell}, order_bits_wide({x}));"),
+    }
+}
+
+/// What stands after the row loop: registers and shared memory are added to the records in global memory.
+pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
+    let state = g.sink_state(id);
+    g.code.line("input = warp_sum(input);");
+    g.code.line(format!("if (lane == 0 && input) atomicAdd(&{state}->input, input);"));
+    match layout.table {
+        GroupTable::One => {
+            for slot in &layout.slots {
+                let own = |i: usize| format!("acc{}", slot.word + i);
+                merge_warp(g, slot, &format!("groups + {}", slot.word), own);
+            }
+        }
+        GroupTable::Private => {
+            g.code.comment("Each warp adds up some of the records' words over all threads.");
+            g.code.line("__syncthreads();");
+            let depth = g.code.depth();
+            g.code.open(format!("for (u32 cell = threadIdx.x / 32; cell < {}; cell += blockDim.x / 32)", layout.cells));
+            for slot in &layout.slots {
+                let inner = g.code.depth();
+                g.code.open("");
+                for word in 0..slot.accumulator.words().min(2) {
+                    g.code.line(format!("u64 acc{} = 0;", slot.word + word));
+                }
+                g.code.open("for (u32 thread = lane; thread < blockDim.x; thread += 32)");
+                let read = |i: usize| format!("records[(cell * {} + {}) * blockDim.x + thread]", layout.words, slot.word + i);
+                let merge = merge_words(slot, read, |i| format!("acc{}", slot.word + i));
+                g.code.line(merge);
+                g.code.close_to(inner + 1);
+                let target = format!("groups + ((u64)cell * {} + {})", layout.words, slot.word);
+                merge_warp(g, slot, &target, |i| format!("acc{}", slot.word + i));
+                g.code.close_to(inner);
+            }
+            g.code.close_to(depth);
+        }
+        GroupTable::Shared => {
+            g.code.line("__syncthreads();");
+            let depth = g.code.depth();
+            g.code.open(format!("for (u32 cell = threadIdx.x; cell < {}; cell += blockDim.x)", layout.cells));
+            let presence = layout.presence.map_or(0, |slot| layout.slots[slot].word);
+            g.code.line(format!("if (!records[cell * {} + {presence}]) continue;", layout.words));
+            for slot in &layout.slots {
+                let read = |i: usize| format!("records[cell * {} + {}]", layout.words, slot.word + i);
+                let target = format!("groups + ((u64)cell * {} + {})", layout.words, slot.word);
+                g.code.line(merge_global(slot, read, &target));
+            }
+            g.code.close_to(depth);
+        }
+        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
+    }
+}
+
+/// Adds words `from` to words `to`, both of this thread only.
+fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usize) -> String) -> String {
+    let (a, x) = (to(0), from(0));
+    match slot.accumulator {
+        Accumulator::Count | Accumulator::SumI64 => format!("{a} += {x};"),
+        Accumulator::SumF64 => format!("{a} = double_bits(bits_double({a}) + bits_double({x}));"),
+        Accumulator::Min | Accumulator::Max => format!("if ({x} > {a}) {a} = {x};"),
+        Accumulator::SumI128 => format!(
+            "{{ const u128 sum = ((u128){} << 64 | {a}) + ((u128){} << 64 | {x}); {a} = (u64)sum; {} = (u64)(sum >> 64); }}",
+            to(1),
+            from(1),
+            to(1)
+        ),
+        Accumulator::MinWide | Accumulator::MaxWide => format!(
+            "{{ const u128 bits = (u128){} << 64 | {x}; if (bits > ((u128){} << 64 | {a})) {{ {a} = (u64)bits; {} = (u64)(bits >> 64); }} }}",
+            from(1),
+            to(1),
+            to(1)
+        ),
+    }
+}
+
+/// Adds words of this thread to a record in global memory.
+fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str) -> String {
+    let x = from(0);
+    match slot.accumulator {
+        Accumulator::Count | Accumulator::SumI64 => format!("atomicAdd({target}, {x});"),
+        Accumulator::SumF64 => format!("atomicAdd((double*)({target}), bits_double({x}));"),
+        Accumulator::Min | Accumulator::Max => format!("atomicMax({target}, {x});"),
+        Accumulator::SumI128 => format!("add_i128({target}, (i128)((u128){} << 64 | {x}));", from(1)),
+        Accumulator::MinWide | Accumulator::MaxWide => format!("max_u128({target}, (u128){} << 64 | {x});", from(1)),
+    }
+}
+
+/// Adds the words of all lanes to a record in global memory.
+fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usize) -> String) {
+    let a = own(0);
+    let wide = |sum: &str| format!("{{ const u128 all = {sum}; if (lane == 0 && all) {{");
+    let line = match slot.accumulator {
+        Accumulator::Count | Accumulator::SumI64 => {
+            format!("{{ const u64 all = warp_sum({a}); if (lane == 0 && all) atomicAdd({target}, all); }}")
+        }
+        Accumulator::SumF64 => format!(
+            "{{ const double all = warp_sum(bits_double({a})); if (lane == 0 && all != 0) atomicAdd((double*)({target}), all); }}"
+        ),
+        Accumulator::Min | Accumulator::Max => {
+            format!("{{ const u64 all = warp_max({a}); if (lane == 0 && all) atomicMax({target}, all); }}")
+        }
+        Accumulator::SumI128 => format!(
+            "{} add_i128({target}, (i128)all); }} }}",
+            wide(&format!("(u128)warp_sum((i128)((u128){} << 64 | {a}))", own(1)))
+        ),
+        Accumulator::MinWide | Accumulator::MaxWide => {
+            format!("{} max_u128({target}, all); }} }}", wide(&format!("warp_max((u128){} << 64 | {a})", own(1))))
+        }
+    };
+    g.code.line(line);
+}
+
+/// The kernel that turns records into rows: one thread per record.
+pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Expr], fields: &[Field]) -> Result<()> {
+    let words = layout.words;
+    let records = g.params.pointer("u64", "records", Binding::Named(format!("sink{id}.groups")));
+    let exists = match layout.table {
+        GroupTable::One => "present".to_string(),
+        GroupTable::Private | GroupTable::Shared | GroupTable::Dense => {
+            let word = layout.presence.map_or(0, |slot| layout.slots[slot].word);
+            format!("present && {records}[row * {words} + {word}] != 0")
+        }
+        GroupTable::Hash => {
+            let keys = g.params.pointer("u64", "keys", Binding::Named(format!("sink{id}.keys")));
+            g.code.line(format!("const u64 packed = present ? {keys}[row] : EMPTY_KEY;"));
+            "packed != EMPTY_KEY".into()
+        }
+        GroupTable::Wide => {
+            let used = g.params.pointer("u8", "used", Binding::Named(format!("sink{id}.used")));
+            format!("present && {used}[row]")
+        }
+    };
+    g.active = g.code.define(CType::Bool, "group", exists);
+    g.code.line(format!("if (!__any_sync(FULL_WARP, {})) continue;", g.active));
+    let state = g.sink_state(id);
+    let active = g.active.clone();
+    let at = g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"));
+    let mut values = key_values(g, layout, groups, fields);
+    g.code.line(format!("const u64* const record = {records} + (present ? row : 0) * {words};"));
+    for (output, field) in layout.outputs.iter().zip(&fields[groups.len()..]) {
+        let argument = output.argument.map(|argument| layout.arguments[argument].ty.clone());
+        let count = output.count.map(|slot| format!("record[{}]", layout.slots[slot].word));
+        let valid = count.as_ref().map(|count| g.code.define(CType::Bool, "any", format!("{active} && {count} > 0")));
+        let value = result(g, layout.slots[output.slot], output.function, argument.as_ref(), field, valid, count)?;
+        values.push(value);
+    }
+    append_at(g, &layout.rows, &values, &at);
+    Ok(())
+}
+
+/// The group keys of record `row`.
+fn key_values(g: &mut Generator, layout: &GroupLayout, groups: &[Expr], fields: &[Field]) -> Vec<Value> {
+    let KeyShape::Packed { parts, .. } = &layout.keys else {
+        if layout.table != GroupTable::Wide {
+            return vec![];
+        }
+        let loads = g.flat_loads(&layout.key_columns, "row", None);
+        g.push_loads(loads);
+        let scope = g.scope();
+        return (0..groups.len()).map(|i| g.column(scope, i).expect("stored columns load")).collect();
+    };
+    let packed = if layout.table == GroupTable::Hash { "packed" } else { "row" };
+    let mut values = vec![];
+    for ((part, group), field) in parts.iter().zip(groups).zip(fields) {
+        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+        let size = g.params.value(CType::U64, "size", part.size.to_le_bytes().to_vec());
+        let stride = g.params.value(CType::U64, "stride", part.stride.to_le_bytes().to_vec());
+        let offset = g.code.define(CType::U64, "k", format!("{packed} / {stride} % {size}"));
+        let ty = CType::of(field.ty.phys);
+        let from = CType::of(group.ty.phys);
+        let text = match (from, ty) {
+            (CType::Bool, _) => format!("{offset} != 0"),
+            (CType::U32, CType::Str) => {
+                let dictionary = group.ty.dictionary.clone().expect("codes have a dictionary");
+                let strings = g.params.pointer("Str", "strings", Binding::Dictionary(dictionary));
+                let last = if part.null_slot { format!("{offset} == {size} - 1 ? Str{{nullptr, 0}} : ") } else { String::new() };
+                format!("{last}{strings}[{offset}]")
+            }
+            (CType::I128, _) => {
+                let low = g.params.value(CType::I128, "low", part.min.to_le_bytes().to_vec());
+                format!("({})({low} + (i128){offset})", ty.name())
+            }
+            _ => format!("({})(i64)({offset} + {min})", ty.name()),
+        };
+        let text = g.code.define(ty, "key", text);
+        let valid = part.null_slot.then(|| g.code.define(CType::Bool, "ok", format!("{offset} != {size} - 1")));
+        values.push(Value { text, ty, valid });
+    }
+    values
+}
+
+/// An aggregate's value from its accumulator.
+fn result(
+    g: &mut Generator,
+    slot: Slot,
+    function: AggregateFunction,
+    argument: Option<&ColType>,
+    field: &Field,
+    valid: Option<String>,
+    count: Option<String>,
+) -> Result<Value> {
+    let word = format!("record[{}]", slot.word);
+    let wide = format!("load_i128(record + {})", slot.word);
+    let ty = CType::of(field.ty.phys);
+    let name = ty.name();
+    let state = g.params.state();
+    let text = match (slot.accumulator, function) {
+        (_, AggregateFunction::Avg) => {
+            let count = count.unwrap_or("1".into());
+            let guard = valid.clone().unwrap_or("true".into());
+            return average(g, slot, argument, field, &guard, &count).map(|value| value.with_valid(valid));
+        }
+        (Accumulator::Count, _) | (Accumulator::SumI64, _) => format!("({name})(i64){word}"),
+        (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 || !field.ty.phys.is_int() => format!("({name}){wide}"),
+        (Accumulator::SumI128, _) => {
+            let sum = g.code.define(CType::I128, "sum", wide);
+            g.code.line(format!("if ((i128)({name}){sum} != {sum}) raise({state}, ERROR_OVERFLOW);"));
+            format!("({name}){sum}")
+        }
+        (Accumulator::SumF64, _) => format!("({name})bits_double({word})"),
+        (Accumulator::Min | Accumulator::Max, _) => {
+            let not = if slot.accumulator == Accumulator::Min { "~" } else { "" };
+            extreme(g, &format!("{not}{word}"), argument, ty)?
+        }
+        (Accumulator::MinWide | Accumulator::MaxWide, _) => {
+            let not = if slot.accumulator == Accumulator::MinWide { "~" } else { "" };
+            format!("({name})order_i128({not}load_u128(record + {}))", slot.word)
+        }
+    };
+    let text = g.code.define(ty, "r", text);
+    Ok(Value { text, ty, valid })
+}
+
+/// The value whose `order_bits` are `bits`.
+fn extreme(g: &mut Generator, bits: &str, argument: Option<&ColType>, ty: CType) -> Result<String> {
+    let phys = argument.map_or(Phys::I64, |argument| argument.phys);
+    Ok(match (phys, ty) {
+        (Phys::Bool, _) => format!("({bits}) != 0"),
+        (Phys::Code, CType::Str) => {
+            let dictionary = argument.and_then(|argument| argument.dictionary.clone());
+            let dictionary = dictionary.ok_or_else(|| Unsupported::new("min or max", "codes without a dictionary"))?;
+            let len = dictionary.len();
+            let strings = g.params.pointer("Str", "strings", Binding::Dictionary(dictionary));
+            let code = g.code.define(CType::U64, "code", bits);
+            format!("{code} < {len} ? {strings}[{code}] : Str{{nullptr, 0}}")
+        }
+        (Phys::Code, _) => format!("(u32)({bits})"),
+        (Phys::F32 | Phys::F64, _) => format!("({})order_f64({bits})", ty.name()),
+        _ => format!("({})order_i64({bits})", ty.name()),
+    })
+}
+
+/// As the CPU back end: of decimals, the exact sum scaled up, over the count, truncated; of other integers, floats.
+fn average(
+    g: &mut Generator,
+    slot: Slot,
+    argument: Option<&ColType>,
+    field: &Field,
+    guard: &str,
+    count: &str,
+) -> Result<Value> {
+    let ty = CType::of(field.ty.phys);
+    let count = g.code.define(CType::I64, "n", format!("{guard} ? (i64){count} : 1"));
+    let sum = match slot.accumulator {
+        Accumulator::SumF64 => {
+            let text = format!("({})(bits_double(record[{}]) / (double){count})", ty.name(), slot.word);
+            return Ok(Value::new(g.code.define(ty, "avg", text), ty));
+        }
+        Accumulator::SumI64 => format!("(i128)(i64)record[{}]", slot.word),
+        _ => format!("load_i128(record + {})", slot.word),
+    };
+    let sum = g.code.define(CType::I128, "sum", sum);
+    let from = argument.map_or(0, scale);
+    if !field.ty.phys.is_int() {
+        let unit = 10f64.powi(from);
+        let text = format!("({})((double){sum} / (double){count} / {unit:?})", ty.name());
+        return Ok(Value::new(g.code.define(ty, "avg", text), ty));
+    }
+    let digits = u32::try_from(scale(&field.ty) - from)
+        .map_err(|_| Unsupported::new("avg", "of fewer digits than its argument"))?;
+    let up = 10i128.checked_pow(digits).ok_or_else(|| Unsupported::new("avg", "of too many digits"))?;
+    let up = g.params.value(CType::I128, "up", up.to_le_bytes().to_vec());
+    // Quotient and remainder have the sum's sign, so truncation agrees.
+    let text = format!("{sum} / {count} * {up} + {sum} % {count} * {up} / {count}");
+    let average = g.code.define(CType::I128, "avg", text);
+    let (lo, hi) = ColType::range_of(&field.ty.logical).unwrap_or((i128::MIN, i128::MAX));
+    let lo = g.params.value(CType::I128, "low", lo.to_le_bytes().to_vec());
+    let hi = g.params.value(CType::I128, "high", hi.to_le_bytes().to_vec());
+    let state = g.params.state();
+    g.code.line(format!("if ({guard} && ({average} < {lo} || {average} > {hi})) raise({state}, ERROR_OVERFLOW);"));
+    let text = g.code.define(ty, "avg", format!("({}){average}", ty.name()));
+    Ok(Value::new(text, ty))
+}
+
+/// Digits after the point.
+fn scale(ty: &ColType) -> i32 {
+    match ty.logical {
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => scale.into(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,67 @@
+//! Keys of joins and groups: packed into one integer where their proven ranges allow, compared column by column otherwise.
+
+use warpmill_plan::{ColType, Phys};
+
+/// How several key columns become one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyShape {
+    /// There are none.
+    None,
+    /// `sum((key[i] - min[i]) * stride[i])`, below `cells`.
+    Packed {
+        /// One per key.
+        parts: Vec<KeyPart>,
+        /// How many values the packed key can have (at most 2^63).
+        cells: u64,
+    },
+    /// By hash, with the columns compared.
+    Wide,
+}
+
+/// A key in a packed key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyPart {
+    /// The least value.
+    pub min: i128,
+    /// How many values it can have, NULL among them if `null_slot`.
+    pub size: u64,
+    /// Product of the sizes before it.
+    pub stride: u64,
+    /// Whether the last value stands for NULL.
+    pub null_slot: bool,
+}
+
+impl KeyShape {
+    /// The shape of keys of these types; with `nulls`, NULL is a value like any other.
+    pub fn of<'a>(types: impl IntoIterator<Item = &'a ColType>, nulls: bool) -> Self {
+        let mut parts = vec![];
+        let mut cells: u64 = 1;
+        for ty in types {
+            let range = match (ty.phys, &ty.dictionary) {
+                (Phys::Bool, _) => Some((0, 1)),
+                (Phys::Code, Some(dictionary)) => Some((0, (dictionary.len() as i128 - 1).max(0))),
+                (Phys::I32 | Phys::I64 | Phys::I128, _) => ty.range,
+                _ => None,
+            };
+            let null_slot = nulls && ty.nullable;
+            let size = range.and_then(|(lo, hi)| hi.checked_sub(lo)?.checked_add(1 + i128::from(null_slot)));
+            let Some(size) = size.and_then(|size| u64::try_from(size).ok()) else { return KeyShape::Wide };
+            let stride = cells;
+            match cells.checked_mul(size).filter(|&cells| cells <= 1 << 63) {
+                Some(product) => cells = product,
+                None => return KeyShape::Wide,
+            }
+            parts.push(KeyPart { min: range.map_or(0, |(lo, _)| lo), size, stride, null_slot });
+        }
+        if parts.is_empty() { KeyShape::None } else { KeyShape::Packed { parts, cells } }
+    }
+
+    /// How many values a packed key can have.
+    pub fn cells(&self) -> Option<u64> {
+        match self {
+            KeyShape::Packed { cells, .. } => Some(*cells),
+            KeyShape::None => Some(1),
+            KeyShape::Wide => None,
+        }
+    }
+}

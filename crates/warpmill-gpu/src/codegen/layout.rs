@@ -1,0 +1,590 @@
+//! How each sink of a program lies in device memory: decided before code is generated, from types, row bounds and what
+//! earlier runs taught.
+
+use std::collections::HashMap;
+
+use warpmill_plan::{
+    AggregateExpr, AggregateFunction, Expr, ExprKind, JoinKind, Operator, Phys, Pipeline, Program, Sink, SinkId, Source,
+    Unsupported,
+};
+
+use super::keys::KeyShape;
+use super::storage::FlatColumn;
+
+/// What an earlier run of the program taught.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Hints {
+    /// Hash builds whose keys turned out to repeat.
+    pub repeated_keys: Vec<SinkId>,
+    /// Rows or groups that a sink must have room for.
+    pub capacity: HashMap<SinkId, u64>,
+}
+
+/// Limits that follow from the device.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of device memory that one table may take.
+    pub table_bytes: u64,
+    /// Bytes of shared memory that a block may use for groups.
+    pub shared_bytes: u32,
+}
+
+/// Where a sink's rows are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SinkLayout {
+    /// Of a hash build.
+    Build(BuildLayout),
+    /// Of an aggregation.
+    Groups(GroupLayout),
+    /// Of collected or sorted rows: columns in device memory.
+    Rows(RowsLayout),
+}
+
+/// Rows appended to columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowsLayout {
+    /// The columns.
+    pub columns: Vec<FlatColumn>,
+    /// How many rows fit.
+    pub capacity: u64,
+}
+
+/// How probes find a build's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// A bit per possible key; payload at the key's own position. Keys do not repeat (or nobody minds).
+    Bitmap,
+    /// A row per possible key, further rows of the key chained.
+    Direct,
+    /// Open addressing on the packed key, rows chained.
+    Hash,
+    /// Open addressing on a hash of the key columns, rows chained; linked after all rows have been appended.
+    Wide,
+    /// There is no key: all rows.
+    All,
+}
+
+/// A hash build.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BuildLayout {
+    /// The key.
+    pub keys: KeyShape,
+    /// How rows are found.
+    pub table: Table,
+    /// What probes read.
+    pub payload: Vec<FlatColumn>,
+    /// The key columns of [`Table::Wide`].
+    pub key_columns: Vec<FlatColumn>,
+    /// Rows (or, for [`Table::Bitmap`], keys) that fit.
+    pub capacity: u64,
+    /// Slots of an open-addressing table: a power of two.
+    pub slots: u64,
+    /// Whether every build row has a match flag.
+    pub track_matches: bool,
+    /// Whether NULL keys equal each other.
+    pub null_equals_null: bool,
+}
+
+/// How rows find their group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupTable {
+    /// There is one group: accumulators in registers.
+    One,
+    /// A record per possible key and thread, in shared memory.
+    Private,
+    /// A record per possible key and block, in shared memory.
+    Shared,
+    /// A record per possible key, in global memory.
+    Dense,
+    /// Open addressing on the packed key.
+    Hash,
+    /// Open addressing on a hash of the key columns.
+    Wide,
+}
+
+/// An accumulator: 64-bit words of a group's record, zero at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accumulator {
+    /// Rows.
+    Count,
+    /// A sum that is proven to fit 64 bits.
+    SumI64,
+    /// A sum of 128 bits.
+    SumI128,
+    /// A sum of floats.
+    SumF64,
+    /// The greatest complement of `order_bits`.
+    Min,
+    /// The greatest `order_bits`.
+    Max,
+    /// As `Min`, of 128 bits, with a lock.
+    MinWide,
+    /// As `Max`, of 128 bits, with a lock.
+    MaxWide,
+}
+
+impl Accumulator {
+    /// Words of a record.
+    pub fn words(self) -> usize {
+        match self {
+            Accumulator::SumI128 => 2,
+            Accumulator::MinWide | Accumulator::MaxWide => 3,
+            _ => 1,
+        }
+    }
+}
+
+/// Which rows an accumulator takes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// What it computes.
+    pub accumulator: Accumulator,
+    /// Index among the arguments; `None`: rows are counted whatever their values.
+    pub argument: Option<usize>,
+    /// Index among the filters.
+    pub filter: Option<usize>,
+    /// Index among the distinct sets.
+    pub distinct: Option<usize>,
+    /// First word of the record.
+    pub word: usize,
+}
+
+/// How an aggregate's result follows from accumulators.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    /// The function.
+    pub function: AggregateFunction,
+    /// Its accumulator.
+    pub slot: usize,
+    /// The count without which there is no value.
+    pub count: Option<usize>,
+    /// Index of the argument.
+    pub argument: Option<usize>,
+}
+
+/// Different values of an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DistinctSet {
+    /// Index of the argument.
+    pub argument: usize,
+    /// Index of the filter.
+    pub filter: Option<usize>,
+}
+
+/// An aggregation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupLayout {
+    /// The group keys.
+    pub keys: KeyShape,
+    /// How rows find their group.
+    pub table: GroupTable,
+    /// The key columns of [`GroupTable::Wide`].
+    pub key_columns: Vec<FlatColumn>,
+    /// Distinct arguments.
+    pub arguments: Vec<Expr>,
+    /// Distinct filters.
+    pub filters: Vec<Expr>,
+    /// Sets of different values.
+    pub distinct: Vec<DistinctSet>,
+    /// Slots of each distinct set's table: a power of two.
+    pub distinct_slots: u64,
+    /// The accumulators.
+    pub slots: Vec<Slot>,
+    /// One per aggregate.
+    pub outputs: Vec<Output>,
+    /// Index of the slot that counts all rows of a group: groups without rows do not exist.
+    pub presence: Option<usize>,
+    /// Words of a record.
+    pub words: usize,
+    /// Records (slots of an open-addressing table).
+    pub cells: u64,
+    /// The result's columns.
+    pub rows: RowsLayout,
+}
+
+/// Decides for all sinks of `program`. `inputs` are the rows of each external input.
+///
+/// # Errors
+/// What the device cannot do.
+pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -> Result<Vec<SinkLayout>, Unsupported> {
+    let mut bounds: Vec<u64> = vec![0; program.sinks.len()];
+    let mut layouts: Vec<Option<SinkLayout>> = vec![None; program.sinks.len()];
+    for (index, pipeline) in program.pipelines.iter().enumerate() {
+        let rows = source_rows(pipeline, inputs, &bounds);
+        bounds[pipeline.sink] = bounds[pipeline.sink].saturating_add(rows);
+        let last = program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink);
+        if last {
+            let planner = Planner { program, hints, limits, id: pipeline.sink, rows: bounds[pipeline.sink] };
+            let (layout, bound) = planner.layout()?;
+            bounds[pipeline.sink] = bound;
+            layouts[pipeline.sink] = Some(layout);
+        }
+    }
+    layouts.into_iter().collect::<Option<_>>().ok_or_else(|| Unsupported::new("program", "a sink that nothing feeds"))
+}
+
+/// At most (where no join multiplies rows) how many rows a pipeline starts with.
+fn source_rows(pipeline: &Pipeline, inputs: &[u64], bounds: &[u64]) -> u64 {
+    match &pipeline.source {
+        Source::Scan(scan) => scan.table.num_rows(),
+        Source::Rows { sink, .. } | Source::Build { sink, .. } => bounds[*sink],
+        Source::Input { input, .. } => inputs.get(*input).copied().unwrap_or(0),
+        Source::Values { rows, .. } => rows.len() as u64,
+    }
+}
+
+struct Planner<'a> {
+    program: &'a Program,
+    hints: &'a Hints,
+    limits: Limits,
+    id: SinkId,
+    /// Rows that reach the sink, unless a join multiplies them.
+    rows: u64,
+}
+
+impl Planner<'_> {
+    fn layout(&self) -> Result<(SinkLayout, u64), Unsupported> {
+        Ok(match &self.program.sinks[self.id] {
+            Sink::HashBuild { .. } => self.build()?,
+            Sink::Aggregate { groups, aggregates, .. } => {
+                let layout = self.groups(groups, aggregates)?;
+                let bound = layout.rows.capacity;
+                (SinkLayout::Groups(layout), bound)
+            }
+            Sink::Sort { fields, .. } | Sink::Collect { fields } => {
+                let columns = FlatColumn::all(&self.owner(), fields);
+                let capacity = self.capacity();
+                (SinkLayout::Rows(RowsLayout { columns, capacity }), capacity)
+            }
+        })
+    }
+
+    fn owner(&self) -> String {
+        format!("sink{}", self.id)
+    }
+
+    /// Rows to make room for.
+    fn capacity(&self) -> u64 {
+        self.hints.capacity.get(&self.id).copied().unwrap_or(self.rows).max(1)
+    }
+
+    /// Rows that certainly are all that reach the sink: joins may repeat rows.
+    fn most_rows(&self) -> u64 {
+        let multiplies = |operator: &Operator| {
+            matches!(operator, Operator::Probe(probe)
+                if !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark))
+        };
+        let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        let exact = feeding.all(|pipeline| {
+            matches!(pipeline.source, Source::Scan(_) | Source::Values { .. })
+                && !pipeline.operators.iter().any(multiplies)
+        });
+        if exact { self.rows } else { 1 << 40 }
+    }
+
+    fn build(&self) -> Result<(SinkLayout, u64), Unsupported> {
+        let Sink::HashBuild { keys, payload, fields, null_equals_null, track_matches } = &self.program.sinks[self.id]
+        else {
+            unreachable!("called for hash builds")
+        };
+        let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
+        let capacity = self.capacity();
+        let payload_bytes: u64 =
+            FlatColumn::all("", fields).iter().map(|column| column.row_bytes() as u64).sum::<u64>() + 1;
+        let table = match &shape {
+            KeyShape::None => Table::All,
+            KeyShape::Wide => Table::Wide,
+            KeyShape::Packed { cells, .. } => {
+                // NULL keys have no place in a bitmap, but their rows are asked for.
+                let null_rows = *track_matches && keys.iter().any(|key| key.ty.nullable) && !null_equals_null;
+                let few = *cells <= 16 * self.rows + (1 << 16);
+                let bitmap_bytes = cells / 8 + cells.saturating_mul(payload_bytes);
+                let pure = payload.is_empty() && !track_matches && !self.has_residual();
+                if pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20) {
+                    Table::Bitmap
+                } else if few && !null_rows && self.is_unique(keys) && bitmap_bytes <= self.limits.table_bytes {
+                    Table::Bitmap
+                } else if few && 4 * cells <= self.limits.table_bytes && capacity < u64::from(u32::MAX) {
+                    Table::Direct
+                } else {
+                    Table::Hash
+                }
+            }
+        };
+        let rows = match (&table, shape.cells()) {
+            (Table::Bitmap, Some(cells)) => cells,
+            _ => capacity,
+        };
+        if table != Table::Bitmap && rows >= u64::from(u32::MAX) {
+            return Err(Unsupported::new("hash build", format!("{rows} rows are more than 32-bit row numbers hold")));
+        }
+        let owner = self.owner();
+        let key_columns = match table {
+            Table::Wide => keys
+                .iter()
+                .enumerate()
+                .map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty))
+                .collect(),
+            _ => vec![],
+        };
+        let layout = BuildLayout {
+            keys: shape,
+            table,
+            payload: FlatColumn::all(&owner, fields),
+            key_columns,
+            capacity: rows,
+            slots: (2 * rows).next_power_of_two().max(1024),
+            track_matches: *track_matches,
+            null_equals_null: *null_equals_null,
+        };
+        Ok((SinkLayout::Build(layout), rows))
+    }
+
+    fn has_residual(&self) -> bool {
+        self.program.pipelines.iter().flat_map(|pipeline| &pipeline.operators).any(|operator| {
+            matches!(operator, Operator::Probe(probe) if probe.build == self.id
+                && (probe.residual.is_some() || !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)))
+        })
+    }
+
+    /// Whether the keys are expected not to repeat; a wrong guess is found out and the query run again.
+    fn is_unique(&self, keys: &[Expr]) -> bool {
+        if self.hints.repeated_keys.contains(&self.id) {
+            return false;
+        }
+        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
+        let ([pipeline], [key]) = (feeding.as_slice(), keys) else { return false };
+        source_is_unique(self.program, pipeline, key)
+    }
+
+    fn groups(&self, groups: &[Expr], aggregates: &[AggregateExpr]) -> Result<GroupLayout, Unsupported> {
+        let mut plan = Aggregates::default();
+        let rows = self.most_rows();
+        for aggregate in aggregates {
+            plan.add(aggregate, rows)?;
+        }
+        let keys = KeyShape::of(groups.iter().map(|group| &group.ty), true);
+        let bytes = |cells: u64, words: usize| cells.saturating_mul(8 * words as u64);
+        let capacity = self.capacity();
+        let words = plan.words + 1;
+        let table = match (&keys, keys.cells()) {
+            (KeyShape::None, _) => GroupTable::One,
+            (_, Some(cells)) if plan.distinct.is_empty() && cells.saturating_mul(words as u64) <= 64 => {
+                GroupTable::Private
+            }
+            (_, Some(cells)) if plan.distinct.is_empty() && bytes(cells, words) <= self.limits.shared_bytes.into() => {
+                GroupTable::Shared
+            }
+            (_, Some(cells))
+                if cells <= 4 * self.rows + (1 << 18) && bytes(cells, words) <= self.limits.table_bytes =>
+            {
+                GroupTable::Dense
+            }
+            (_, Some(_)) => GroupTable::Hash,
+            (_, None) => GroupTable::Wide,
+        };
+        // Groups without rows do not exist; open addressing knows by its keys.
+        let presence = matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense)
+            .then(|| plan.slot(Accumulator::Count, None, None, None));
+        let most = keys.cells().unwrap_or(u64::MAX).min(capacity);
+        for set in &plan.distinct {
+            let ty = plan.arguments[set.argument].ty.with_nullable(false);
+            let values = KeyShape::of([&ty], false).cells();
+            let members = values.and_then(|values| values.checked_mul(4 * keys.cells().unwrap_or(capacity).max(most)));
+            if members.is_none_or(|members| members > 1 << 63) {
+                return Err(Unsupported::new("DISTINCT", "of values that do not pack into 64 bits with their group"));
+            }
+        }
+        let cells = match table {
+            GroupTable::One => 1,
+            GroupTable::Private | GroupTable::Shared | GroupTable::Dense => keys.cells().unwrap_or(1),
+            GroupTable::Hash => (2 * most).next_power_of_two().max(1024),
+            GroupTable::Wide => capacity,
+        };
+        let owner = self.owner();
+        let key_columns = match table {
+            GroupTable::Wide => groups
+                .iter()
+                .enumerate()
+                .map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty))
+                .collect(),
+            _ => vec![],
+        };
+        let rows = RowsLayout {
+            columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
+            capacity: if table == GroupTable::One { 1 } else { most.min(cells) },
+        };
+        Ok(GroupLayout {
+            keys,
+            table,
+            key_columns,
+            distinct_slots: (2 * self.rows.max(1)).next_power_of_two().max(1024),
+            arguments: plan.arguments,
+            filters: plan.filters,
+            distinct: plan.distinct,
+            slots: plan.slots,
+            outputs: plan.outputs,
+            presence,
+            words: plan.words,
+            cells,
+            rows,
+        })
+    }
+}
+
+/// Whether the values of `key` at the end of `pipeline` are likely different in all rows: the column they come from is a
+/// key of its table. Joins are taken not to repeat rows.
+fn source_is_unique(program: &Program, pipeline: &Pipeline, key: &Expr) -> bool {
+    let ExprKind::Column(mut column) = key.kind else { return false };
+    for operator in pipeline.operators.iter().rev() {
+        match operator {
+            Operator::Filter(_) | Operator::Limit { .. } => {}
+            Operator::Project(list) => match list[column].1.kind {
+                ExprKind::Column(source) => column = source,
+                _ => return false,
+            },
+            Operator::Probe(probe) => {
+                let input = probe.output[column];
+                let width = width_before(pipeline, operator);
+                if input >= width {
+                    return false;
+                }
+                column = input;
+            }
+        }
+    }
+    match &pipeline.source {
+        Source::Scan(scan) => {
+            let rows = scan.table.num_rows();
+            let distinct = scan.table.column_stats(scan.columns[column]).distinct;
+            distinct.is_some_and(|distinct| distinct as f64 >= 0.9 * rows as f64)
+        }
+        Source::Rows { sink, .. } => match &program.sinks[*sink] {
+            Sink::Aggregate { groups, .. } => groups.len() == 1 && column == 0,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Columns that reach `operator` of `pipeline`.
+fn width_before(pipeline: &Pipeline, operator: &Operator) -> usize {
+    let mut width = pipeline.source.fields().len();
+    for other in &pipeline.operators {
+        if std::ptr::eq(other, operator) {
+            break;
+        }
+        match other {
+            Operator::Project(list) => width = list.len(),
+            Operator::Probe(probe) => width = probe.fields.len(),
+            Operator::Filter(_) | Operator::Limit { .. } => {}
+        }
+    }
+    width
+}
+
+/// The accumulators behind some aggregates, shared where aggregates overlap.
+#[derive(Default)]
+struct Aggregates {
+    arguments: Vec<Expr>,
+    filters: Vec<Expr>,
+    distinct: Vec<DistinctSet>,
+    slots: Vec<Slot>,
+    outputs: Vec<Output>,
+    words: usize,
+}
+
+impl Aggregates {
+    fn add(&mut self, aggregate: &AggregateExpr, rows: u64) -> Result<(), Unsupported> {
+        use AggregateFunction as F;
+        let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
+        let filter = aggregate.filter.as_ref().map(|expr| index_of(&mut self.filters, expr));
+        let unsupported = |reason: &str| Unsupported::new(format!("{:?}", aggregate.function), reason);
+        let matters = matches!(aggregate.function, F::Count | F::Sum | F::Avg);
+        let distinct = argument.filter(|_| aggregate.distinct && matters).map(|argument| {
+            let set = DistinctSet { argument, filter };
+            self.distinct.iter().position(|other| *other == set).unwrap_or_else(|| {
+                self.distinct.push(set);
+                self.distinct.len() - 1
+            })
+        });
+        let phys = aggregate.argument.as_ref().map_or(Phys::I64, |argument| argument.ty.phys);
+        let accumulator = match aggregate.function {
+            F::CountStar | F::Count => Accumulator::Count,
+            F::Sum => match aggregate.ty.phys {
+                _ if !phys.is_int() => Accumulator::SumF64,
+                Phys::I128 => Accumulator::SumI128,
+                Phys::I32 | Phys::I64 => Accumulator::SumI64,
+                _ => Accumulator::SumF64,
+            },
+            F::Avg if !phys.is_int() => Accumulator::SumF64,
+            F::Avg => match self.slots.iter().find(|slot| {
+                slot.accumulator == Accumulator::SumI64
+                    && (slot.argument, slot.filter, slot.distinct) == (argument, filter, distinct)
+            }) {
+                Some(_) => Accumulator::SumI64,
+                None if fits(aggregate.argument.as_ref(), rows) => Accumulator::SumI64,
+                None => Accumulator::SumI128,
+            },
+            F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr => {
+                let least = matches!(aggregate.function, F::Min | F::BoolAnd);
+                match phys {
+                    Phys::Str => return Err(unsupported("strings without a dictionary")),
+                    Phys::I128 if least => Accumulator::MinWide,
+                    Phys::I128 => Accumulator::MaxWide,
+                    _ if least => Accumulator::Min,
+                    _ => Accumulator::Max,
+                }
+            }
+            F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => {
+                return Err(unsupported("variances are not computed on the device"));
+            }
+        };
+        let slot = match aggregate.function {
+            F::CountStar => self.slot(accumulator, None, filter, None),
+            F::Count => self.count(argument, filter, distinct),
+            _ => self.slot(accumulator, argument, filter, distinct),
+        };
+        let counts = matches!(aggregate.function, F::CountStar | F::Count);
+        let count = (!counts).then(|| self.count(argument, filter, distinct));
+        self.outputs.push(Output { function: aggregate.function, slot, count, argument });
+        Ok(())
+    }
+
+    /// The count of the rows that an aggregate takes in: of all rows where its argument is never NULL.
+    fn count(&mut self, argument: Option<usize>, filter: Option<usize>, distinct: Option<usize>) -> usize {
+        let nullable = argument.is_some_and(|argument| self.arguments[argument].ty.nullable);
+        let argument = argument.filter(|_| nullable || distinct.is_some());
+        self.slot(Accumulator::Count, argument, filter, distinct)
+    }
+
+    fn slot(
+        &mut self,
+        accumulator: Accumulator,
+        argument: Option<usize>,
+        filter: Option<usize>,
+        distinct: Option<usize>,
+    ) -> usize {
+        let slot = Slot { accumulator, argument, filter, distinct, word: self.words };
+        let same = |other: &Slot| Slot { word: slot.word, ..*other } == slot;
+        self.slots.iter().position(same).unwrap_or_else(|| {
+            self.words += accumulator.words();
+            self.slots.push(slot);
+            self.slots.len() - 1
+        })
+    }
+}
+
+/// Whether the sum of an argument over `rows` rows fits 64 bits.
+fn fits(argument: Option<&Expr>, rows: u64) -> bool {
+    let range = argument.and_then(|argument| argument.ty.range);
+    let largest = range.map_or(i128::MAX, |(lo, hi)| lo.saturating_abs().max(hi.saturating_abs()));
+    largest.checked_mul(i128::from(rows.max(1))).is_some_and(|sum| sum <= i64::MAX.into())
+}
+
+fn index_of(list: &mut Vec<Expr>, expr: &Expr) -> usize {
+    list.iter().position(|other| other == expr).unwrap_or_else(|| {
+        list.push(expr.clone());
+        list.len() - 1
+    })
+}

@@ -1,0 +1,74 @@
+//! The device library: hand-written CUDA C++ (`kernels/*.cuh`) of which a kernel's text includes the parts it asks for.
+
+/// A part of the library: one file, one concept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Library {
+    /// Strings, errors, the state of a query. Part of every kernel.
+    Value,
+    /// Arithmetic without undefined behaviour.
+    Arith,
+    /// Total order of floats, search in sorted lists.
+    Compare,
+    /// Comparison and search of strings.
+    Strings,
+    /// LIKE patterns.
+    Like,
+    /// Functions that make strings or count characters.
+    Text,
+    /// Conversions between numbers.
+    Cast,
+    /// Functions of numbers.
+    Math,
+    /// The calendar.
+    Dates,
+    /// Values as text.
+    Format,
+    /// Text as values.
+    Parse,
+}
+
+impl Library {
+    /// All parts, each after those it uses.
+    pub const ALL: [Library; 11] = [
+        Library::Value,
+        Library::Arith,
+        Library::Compare,
+        Library::Strings,
+        Library::Like,
+        Library::Text,
+        Library::Cast,
+        Library::Math,
+        Library::Dates,
+        Library::Format,
+        Library::Parse,
+    ];
+
+    /// Its text.
+    pub fn text(self) -> &'static str {
+        match self {
+            Library::Value => include_str!("../../kernels/value.cuh"),
+            Library::Arith => include_str!("../../kernels/arith.cuh"),
+            Library::Compare => include_str!("../../kernels/compare.cuh"),
+            Library::Strings => include_str!("../../kernels/strings.cuh"),
+            Library::Like => include_str!("../../kernels/like.cuh"),
+            Library::Text => include_str!("../../kernels/text.cuh"),
+            Library::Cast => include_str!("../../kernels/cast.cuh"),
+            Library::Math => include_str!("../../kernels/math.cuh"),
+            Library::Dates => include_str!("../../kernels/dates.cuh"),
+            Library::Format => include_str!("../../kernels/format.cuh"),
+            Library::Parse => include_str!("../../kernels/parse.cuh"),
+        }
+    }
+
+    /// The parts it uses directly.
+    pub fn uses(self) -> &'static [Library] {
+        match self {
+            Library::Value => &[],
+            Library::Arith | Library::Compare => &[Library::Value],
+            Library::Strings => &[Library::Compare],
+            Library::Like | Library::Text => &[Library::Strings],
+            Library::Cast | Library::Math | Library::Dates => &[Library::Arith],
+            Library::Format | Library::Parse => &[Library::Strings, Library::Cast, Library::Dates],
+        }
+    }
+}

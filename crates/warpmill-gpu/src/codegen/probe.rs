@@ -1,0 +1,337 @@
+//! Probes of hash builds.
+//!
+//! A probe that gives at most one output row per input row is straight code. One that may give several is a loop in which
+//! every lane takes one step per iteration: a pair, or the row's NULL-extended copy once no pair is left. All that follows in
+//! the pipeline lies inside that loop, once.
+
+use warpmill_plan::{JoinKind, Probe, Unsupported};
+
+use super::cpp::{CType, Value};
+use super::generator::{Generator, Load, Result};
+use super::layout::{BuildLayout, Table};
+use super::params::Binding;
+
+/// No row.
+const NONE: &str = "0xFFFFFFFFu";
+
+/// The operands that name a build's table in a kernel.
+struct Names {
+    state: String,
+    /// `heads` or `bits`, by table.
+    table: String,
+    next: String,
+    keys: String,
+    flags: Option<String>,
+}
+
+/// Generates `probe` of the build laid out as `build`.
+pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()> {
+    if probe.null_aware && (probe.residual.is_some() || probe.keys.len() != 1) {
+        return Err(Unsupported::new("NOT IN", "with several keys or a further condition"));
+    }
+    let matches = matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
+    let names = Names::new(g, probe, build, matches);
+    let values = g.eval_all(&probe.keys)?;
+    let head = find(g, build, &names, &values);
+    match probe.kind {
+        JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => {
+            let matched = exists(g, probe, build, &names, &head)?;
+            one_row(g, probe, &names, &values, &matched);
+        }
+        JoinKind::Inner if build.table == Table::Bitmap => {
+            let pair = g.code.define(CType::Bool, "pair", format!("{head} != {NONE}"));
+            g.filter(&pair);
+            pairs(g, probe, build, &head, None)?;
+            residual(g, probe)?;
+            g.push_selection(&probe.output);
+        }
+        _ => each_pair(g, probe, build, &names, &head)?,
+    }
+    Ok(())
+}
+
+impl Names {
+    fn new(g: &mut Generator, probe: &Probe, build: &BuildLayout, matches: bool) -> Self {
+        let id = probe.build;
+        let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
+        let state = g.params.pointer("SinkState", "build", named("state"));
+        let (mut next, mut keys) = (String::new(), String::new());
+        let table = match build.table {
+            Table::Bitmap => g.params.pointer("u32", "bits", named("bits")),
+            Table::All => String::new(),
+            Table::Direct | Table::Hash | Table::Wide => {
+                next = g.params.pointer("u32", "next", named("next"));
+                if build.table == Table::Hash {
+                    keys = g.params.pointer("u64", "keys", named("keys"));
+                }
+                g.params.pointer("u32", "heads", named("heads"))
+            }
+        };
+        let flags = matches.then(|| g.params.output("u8", "flags", named("flags")));
+        Self { state, table, next, keys, flags }
+    }
+}
+
+/// The first candidate row for the keys (a `u32` variable), or none.
+fn find(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value]) -> String {
+    let active = g.active.clone();
+    match build.table {
+        Table::All => {
+            let state = &names.state;
+            g.code.define(CType::U32, "m", format!("{active} && {state}->count > 0 ? 0u : {NONE}"))
+        }
+        Table::Bitmap | Table::Direct => {
+            let (key, inside) = g.packed_key(&build.keys, values, true);
+            let ok = g.code.define(CType::Bool, "in", format!("{active} && {inside}"));
+            let table = &names.table;
+            let found = match build.table {
+                Table::Bitmap => format!("{ok} && bit_test({table}, {key}) ? (u32){key} : {NONE}"),
+                _ => format!("{ok} ? {table}[{key}] - 1 : {NONE}"),
+            };
+            g.code.define(CType::U32, "m", found)
+        }
+        Table::Hash => {
+            let (key, inside) = g.packed_key(&build.keys, values, true);
+            let mask = slot_mask(g, build);
+            let (keys, heads) = (&names.keys, &names.table);
+            let slot = g.code.define(
+                CType::U64,
+                "slot",
+                format!("{active} && {inside} ? find_slot({keys}, {mask}, {key}) : {mask} + 1"),
+            );
+            g.code.define(CType::U32, "m", format!("{slot} <= {mask} ? {heads}[{slot}] - 1 : {NONE}"))
+        }
+        Table::Wide => find_wide(g, build, names, values),
+    }
+}
+
+/// The operand of an open-addressing table's mask.
+pub fn slot_mask(g: &mut Generator, build: &BuildLayout) -> String {
+    g.params.value(CType::U64, "mask", (build.slots - 1).to_le_bytes().to_vec())
+}
+
+/// The hash of key values, NULLs included, as a `u64` variable.
+pub fn wide_hash(g: &mut Generator, values: &[Value]) -> String {
+    let mut hash = "0x9E3779B97F4A7C15ull".to_string();
+    for value in values {
+        let own = match &value.valid {
+            Some(valid) => format!("({valid} ? hash_value({}) : 0x51ull)", value.text),
+            None => format!("hash_value({})", value.text),
+        };
+        hash = g.code.define(CType::U64, "h", format!("hash_mix({hash}, {own})"));
+    }
+    hash
+}
+
+/// Whether `values` equal stored keys, NULL equal to NULL: `read` gives the element of an array.
+pub fn same_keys(arrays: &[(String, Option<String>)], values: &[Value], read: impl Fn(&str) -> String) -> String {
+    let same = values.iter().zip(arrays).map(|(value, (data, valid))| {
+        let equal = format!("same_value({}, ({}){})", value.text, value.ty.name(), read(data));
+        match (&value.valid, valid) {
+            (None, None) => equal,
+            (own, stored) => {
+                let own = own.clone().unwrap_or("true".into());
+                let stored = stored.as_ref().map_or("true".into(), |valid| format!("({} != 0)", read(valid)));
+                format!("({own} == {stored} && (!{own} || {equal}))")
+            }
+        }
+    });
+    same.collect::<Vec<_>>().join(" && ")
+}
+
+fn find_wide(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value]) -> String {
+    let mut ok = g.active.clone();
+    if !build.null_equals_null {
+        for valid in values.iter().filter_map(|value| value.valid.clone()) {
+            ok = format!("{ok} && {valid}");
+        }
+    }
+    let ok = g.code.define(CType::Bool, "in", ok);
+    let arrays = g.arrays(&build.key_columns, false);
+    let mask = slot_mask(g, build);
+    let found = g.code.variable(CType::U32, "m", NONE);
+    let heads = names.table.clone();
+    let depth = g.code.depth();
+    g.code.open(format!("if ({ok})"));
+    let hash = wide_hash(g, values);
+    g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+    g.code.line(format!("const u32 head = {heads}[slot];"));
+    g.code.line("if (head == 0) break;");
+    let same = same_keys(&arrays, values, |array| format!("{array}[head - 1]"));
+    g.code.when(&same, |code| {
+        code.line(format!("{found} = head - 1;"));
+        code.line("break;");
+    });
+    g.code.close_to(depth);
+    found
+}
+
+/// The row after `m` with the same key.
+fn following(build: &BuildLayout, names: &Names, m: &str) -> String {
+    match build.table {
+        Table::All => format!("({m} + 1 < {}->count ? {m} + 1 : {NONE})", names.state),
+        Table::Bitmap => NONE.into(),
+        _ => format!("({}->duplicate ? {}[{m}] - 1 : {NONE})", names.state, names.next),
+    }
+}
+
+/// Begins the scope of pairs with row `m` of the build.
+fn pairs(g: &mut Generator, probe: &Probe, build: &BuildLayout, m: &str, present: Option<&str>) -> Result<()> {
+    let used: Vec<bool> = used_payload(g, probe, build.payload.len());
+    let columns: Vec<_> = build.payload.iter().zip(&used).filter(|(_, used)| **used).map(|(c, _)| c.clone()).collect();
+    let mut loads = g.flat_loads(&columns, m, present).into_iter();
+    let unused = |column: &super::storage::FlatColumn| Load::Flat {
+        column: column.clone(),
+        data: String::new(),
+        valid: None,
+        row: String::new(),
+        present: None,
+    };
+    let all: Vec<Load> = build
+        .payload
+        .iter()
+        .zip(&used)
+        .map(|(column, used)| if *used { loads.next().expect("one per used column") } else { unused(column) })
+        .collect();
+    g.push_pairs(all);
+    Ok(())
+}
+
+/// Which payload columns the probe's output or residual read.
+fn used_payload(g: &Generator, probe: &Probe, payload: usize) -> Vec<bool> {
+    let input = g.width();
+    let mut used = vec![false; payload];
+    let mut mark = |index: usize| {
+        if index >= input && index < input + payload {
+            used[index - input] = true;
+        }
+    };
+    probe.output.iter().copied().for_each(&mut mark);
+    if let Some(residual) = &probe.residual {
+        residual.visit_columns(&mut mark);
+    }
+    used
+}
+
+/// Drops pairs that fail the residual condition.
+fn residual(g: &mut Generator, probe: &Probe) -> Result<()> {
+    if let Some(residual) = &probe.residual {
+        let value = g.eval(residual)?;
+        g.filter(&value.is_true());
+    }
+    Ok(())
+}
+
+/// Whether any build row matches, as a `bool` operand.
+fn exists(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, head: &str) -> Result<String> {
+    let Some(residual) = &probe.residual else {
+        return Ok(g.code.define(CType::Bool, "match", format!("{head} != {NONE}")));
+    };
+    let (before, depth) = (g.active.clone(), g.code.depth());
+    let scopes = g.scope();
+    let matched = g.code.variable(CType::Bool, "match", "false");
+    let m = g.code.variable(CType::U32, "m", head);
+    g.load_columns(residual)?;
+    g.code.open(format!("while (__any_sync(FULL_WARP, {m} != {NONE}))"));
+    g.active = g.code.define(CType::Bool, "pair", format!("{m} != {NONE}"));
+    pairs(g, probe, build, &m, None)?;
+    let value = g.eval(residual)?;
+    let (pair, next) = (g.active.clone(), following(build, names, &m));
+    g.code.line(format!("if ({pair} && {}) {matched} = true;", value.is_true()));
+    g.code.line(format!("{m} = {pair} && !{matched} ? {next} : {NONE};"));
+    g.code.close_to(depth);
+    g.pop_to(scopes);
+    g.active = before;
+    Ok(matched)
+}
+
+/// Semi, anti and mark joins: the input row, or not.
+fn one_row(g: &mut Generator, probe: &Probe, names: &Names, values: &[Value], matched: &str) {
+    let key_valid = values.first().map_or("true".to_string(), |value| value.valid_text().to_string());
+    let state = &names.state;
+    match probe.kind {
+        JoinKind::ProbeSemi => g.filter(matched),
+        JoinKind::ProbeAnti if probe.null_aware => {
+            // NOT IN: of an empty list everything, with a NULL on either side nothing that is not known.
+            let empty = format!("({state}->count == 0 && !{state}->has_null)");
+            g.filter(&format!("({empty} || ({key_valid} && !{matched} && !{state}->has_null))"));
+        }
+        JoinKind::ProbeAnti => g.filter(&format!("!{matched}")),
+        _ => {
+            let valid = probe.null_aware.then(|| {
+                let empty = format!("({state}->count == 0 && !{state}->has_null)");
+                let known = format!("{matched} || {empty} || ({key_valid} && !{state}->has_null)");
+                g.code.define(CType::Bool, "known", known)
+            });
+            let mark = Value::new(matched, CType::Bool).with_valid(valid);
+            g.push_pairs([]);
+            // The mark's index comes after the payload, of which a mark join gives out none.
+            let width = g.width();
+            g.push_value(mark);
+            let output: Vec<usize> = probe.output.iter().map(|&i| i.min(width)).collect();
+            g.push_selection(&output);
+            return;
+        }
+    }
+    g.push_selection(&probe.output);
+}
+
+/// Joins that give every pair: a loop over each row's matches.
+fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, head: &str) -> Result<()> {
+    let outer = matches!(probe.kind, JoinKind::ProbeOuter | JoinKind::Full);
+    // What is computed of the input row is computed once, not once per pair.
+    g.load_output(&probe.output, probe.residual.as_ref())?;
+    let input = g.active.clone();
+    let m = g.code.variable(CType::U32, "m", head);
+    let open = g.code.variable(CType::Bool, "open", if outer { input } else { format!("{m} != {NONE}") });
+    let any = outer.then(|| g.code.variable(CType::Bool, "any", "false"));
+    g.code.open(format!("while (__any_sync(FULL_WARP, {open}))"));
+    let row = g.code.define(CType::U32, "r", &m);
+    let pair = g.code.define(CType::Bool, "pair", format!("{open} && {m} != {NONE}"));
+    let next = following(build, names, &m);
+    g.active = pair.clone();
+    pairs(g, probe, build, &row, Some(&pair))?;
+    let mut emit = pair.clone();
+    if let Some(residual) = &probe.residual {
+        let value = g.eval(residual)?;
+        emit = g.code.define(CType::Bool, "emit", format!("{pair} && {}", value.is_true()));
+    }
+    if let Some(flags) = &names.flags {
+        g.code.line(format!("if ({emit}) {flags}[{row}] = 1;"));
+    }
+    g.code.line(format!("if ({pair}) {m} = {next};"));
+    match &any {
+        Some(any) => {
+            g.code.line(format!("if ({emit}) {any} = true;"));
+            let extend = g.code.define(CType::Bool, "extend", format!("{open} && !{pair} && !{any}"));
+            // A row without a match stays for one more step; the others end with their last candidate.
+            g.code.line(format!("{open} = {pair} && ({m} != {NONE} || !{any});"));
+            g.active = g.code.define(CType::Bool, "row", format!("{emit} || {extend}"));
+            // Payload of the extended row is NULL: the pairs were loaded for `pair` only, a residual may have dropped them.
+            if probe.residual.is_some() {
+                pairs_again(g, probe, build, &row, &emit)?;
+            }
+        }
+        None => {
+            g.code.line(format!("{open} = {pair} && {m} != {NONE};"));
+            g.active = emit;
+        }
+    }
+    if probe.kind == JoinKind::BuildOnly {
+        g.active = "false".into();
+        g.push_selection(&probe.output);
+        return Ok(());
+    }
+    let header = format!("if (__any_sync(FULL_WARP, {}))", g.active);
+    g.code.open(header);
+    g.push_selection(&probe.output);
+    Ok(())
+}
+
+/// A fresh scope of pairs, whose payload is NULL where `emit` does not hold.
+fn pairs_again(g: &mut Generator, probe: &Probe, build: &BuildLayout, row: &str, emit: &str) -> Result<()> {
+    let scope = g.scope();
+    g.pop_to(scope - 1);
+    pairs(g, probe, build, row, Some(emit))
+}
+

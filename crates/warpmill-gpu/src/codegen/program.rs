@@ -1,0 +1,335 @@
+//! From a program to kernels: one per pipeline and group of segments that are encoded alike, one to link each wide hash
+//! table, one to turn each aggregation into rows.
+
+use std::collections::HashMap;
+
+use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+
+use super::cpp::CType;
+use super::generator::{Generator, Result};
+use super::layout::{BuildLayout, GroupTable, SinkLayout, Table};
+use super::params::{Binding, Params};
+use super::source::{self, BLOCK, ColumnShape, ScanFilters};
+use super::storage::FlatColumn;
+use super::{build, group, probe};
+
+/// A kernel: the text of its parameter's struct and its function, without the device functions that it calls.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Name of the function.
+    pub entry: String,
+    /// The text.
+    pub text: String,
+    /// Its parameter.
+    pub params: Params,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared: usize,
+    /// What it goes through.
+    pub work: Work,
+    /// The pipeline that it belongs to.
+    pub pipeline: usize,
+    /// As profiles show it.
+    pub label: String,
+}
+
+/// What a kernel's loop goes through.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// Row segments of the pipeline's scan.
+    Segments(Vec<usize>),
+    /// At most so many rows.
+    Rows(u64),
+}
+
+/// Where a pipeline runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// All of it on the device.
+    Device,
+    /// On the host: it reads sorted rows, which the host sorts.
+    Host,
+}
+
+/// A program, ready to be compiled.
+#[derive(Debug)]
+pub struct Lowered {
+    /// In order of execution.
+    pub kernels: Vec<Kernel>,
+    /// One per pipeline.
+    pub places: Vec<Place>,
+}
+
+/// What lowering knows of a scan: for every row segment that statistics do not rule out, how each column is encoded.
+pub struct ScanSegments {
+    /// The row segments.
+    pub segments: Vec<usize>,
+    /// Per row segment, the shape of each of the scan's columns.
+    pub shapes: Vec<Vec<ColumnShape>>,
+}
+
+/// Generates the kernels of `program`. `scans` describes the scan of each pipeline that has one.
+///
+/// # Errors
+/// What the device cannot do.
+pub fn lower(
+    program: &Program,
+    sinks: &[SinkLayout],
+    scans: &HashMap<usize, ScanSegments>,
+    inputs: &[u64],
+) -> Result<Lowered> {
+    let places = places(program)?;
+    let mut kernels = vec![];
+    for (index, pipeline) in program.pipelines.iter().enumerate() {
+        if places[index] == Place::Host {
+            continue;
+        }
+        let lowering = Lowering { program, sinks, index, pipeline };
+        match scans.get(&index) {
+            Some(scan) => {
+                for (number, (shapes, segments)) in alike(scan).into_iter().enumerate() {
+                    kernels.push(lowering.scan(number, shapes, segments)?);
+                }
+            }
+            None => kernels.push(lowering.flat(inputs)?),
+        }
+        if program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink) {
+            kernels.extend(lowering.end()?);
+        }
+    }
+    Ok(Lowered { kernels, places })
+}
+
+/// The host takes over where sorted rows are read.
+fn places(program: &Program) -> Result<Vec<Place>> {
+    let mut on_host: Vec<bool> = program.sinks.iter().map(|sink| matches!(sink, Sink::Sort { .. })).collect();
+    let mut places = vec![];
+    for pipeline in &program.pipelines {
+        let reads_host = match &pipeline.source {
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => on_host[*sink],
+            _ => false,
+        };
+        let probes_host = pipeline
+            .operators
+            .iter()
+            .any(|operator| matches!(operator, Operator::Probe(probe) if on_host[probe.build]));
+        let probes = pipeline.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)));
+        if probes_host || (reads_host && probes) {
+            return Err(Unsupported::new("join", "of rows that are sorted in between"));
+        }
+        if reads_host {
+            on_host[pipeline.sink] = true;
+        }
+        places.push(if reads_host { Place::Host } else { Place::Device });
+    }
+    Ok(places)
+}
+
+/// Row segments grouped by how they are encoded: the most common shapes get a kernel of their own, all others share one
+/// that looks encodings up.
+fn alike(scan: &ScanSegments) -> Vec<(Vec<ColumnShape>, Vec<usize>)> {
+    let mut groups: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
+    for (segment, shapes) in scan.segments.iter().zip(&scan.shapes) {
+        match groups.iter_mut().find(|(other, _)| other == shapes) {
+            Some((_, segments)) => segments.push(*segment),
+            None => groups.push((shapes.clone(), vec![*segment])),
+        }
+    }
+    groups.sort_by_key(|(_, segments)| std::cmp::Reverse(segments.len()));
+    const SPECIALIZED: usize = 1;
+    if groups.len() > SPECIALIZED + 1 {
+        let rest = groups.split_off(SPECIALIZED);
+        let mut shapes = rest[0].0.clone();
+        for (other, _) in &rest[1..] {
+            shapes.iter_mut().zip(other).for_each(|(shape, other)| *shape = shape.or(*other));
+        }
+        let mut segments: Vec<usize> = rest.into_iter().flat_map(|(_, segments)| segments).collect();
+        segments.sort_unstable();
+        groups.push((shapes, segments));
+    }
+    groups
+}
+
+struct Lowering<'a> {
+    program: &'a Program,
+    sinks: &'a [SinkLayout],
+    index: usize,
+    pipeline: &'a Pipeline,
+}
+
+impl Lowering<'_> {
+    fn scan(&self, number: usize, shapes: Vec<ColumnShape>, segments: Vec<usize>) -> Result<Kernel> {
+        let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
+        let mut g = Generator::new();
+        self.prologue(&mut g);
+        source::scan(&mut g, &ScanFilters::of(scan)?, &shapes)?;
+        self.operators(&mut g)?;
+        let name = format!("pipeline_{}_{number}", self.index);
+        self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
+    }
+
+    /// The kernel of a pipeline over rows in device memory.
+    fn flat(&self, inputs: &[u64]) -> Result<Kernel> {
+        let mut g = Generator::new();
+        self.prologue(&mut g);
+        let (most, from) = match &self.pipeline.source {
+            Source::Rows { sink, .. } => {
+                let columns = match &self.sinks[*sink] {
+                    SinkLayout::Rows(rows) => (rows.columns.clone(), rows.capacity),
+                    SinkLayout::Groups(groups) => (groups.rows.columns.clone(), groups.rows.capacity),
+                    SinkLayout::Build(_) => return Err(Unsupported::new("rows", "of a hash build")),
+                };
+                let count = sink_count(&mut g, *sink, columns.1);
+                source::flat(&mut g, &count);
+                let loads = g.flat_loads(&columns.0, "row", None);
+                g.push_loads(loads);
+                (columns.1, format!("rows of #{sink}"))
+            }
+            Source::Build { sink, rows, fields } => {
+                let SinkLayout::Build(layout) = &self.sinks[*sink] else {
+                    return Err(Unsupported::new("build rows", "of a sink that is no hash build"));
+                };
+                source::build_rows(&mut g, *sink, layout, *rows, fields);
+                (layout.capacity, format!("rows of build #{sink}"))
+            }
+            Source::Input { input, fields } => {
+                self.uploaded(&mut g, &format!("input{input}"), fields);
+                (inputs[*input], format!("input {input}"))
+            }
+            Source::Values { rows, fields } => {
+                self.uploaded(&mut g, &format!("values{}", self.index), fields);
+                (rows.len() as u64, "values".into())
+            }
+            Source::Scan(_) => unreachable!("scans have segments"),
+        };
+        self.operators(&mut g)?;
+        let name = format!("pipeline_{}", self.index);
+        self.finish(g, name, Work::Rows(most), format!("pipeline {}: {from}", self.index))
+    }
+
+    fn uploaded(&self, g: &mut Generator, owner: &str, fields: &[warpmill_plan::Field]) {
+        let count = g.params.add("u64".into(), 8, "count", Binding::Named(format!("{owner}.count")));
+        source::flat(g, &count);
+        let loads = g.flat_loads(&FlatColumn::all(owner, fields), "row", None);
+        g.push_loads(loads);
+    }
+
+    fn prologue(&self, g: &mut Generator) {
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        if let SinkLayout::Groups(layout) = &self.sinks[self.pipeline.sink] {
+            group::prologue(g, self.pipeline.sink, layout);
+        }
+    }
+
+    /// The operators and the sink, inside the loop over rows.
+    fn operators(&self, g: &mut Generator) -> Result<()> {
+        for operator in &self.pipeline.operators {
+            match operator {
+                Operator::Filter(predicate) => {
+                    let value = g.eval(predicate)?;
+                    g.filter(&value.is_true());
+                }
+                Operator::Project(list) => g.push_exprs(list.iter().map(|(_, expr)| expr)),
+                Operator::Limit { skip, fetch } => self.limit(g, *skip, *fetch),
+                Operator::Probe(probe) => {
+                    let SinkLayout::Build(layout) = &self.sinks[probe.build] else {
+                        return Err(Unsupported::new("probe", "of a sink that is no hash build"));
+                    };
+                    probe::probe(g, probe, layout)?;
+                    if probe.kind == JoinKind::BuildOnly {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let id = self.pipeline.sink;
+        match (&self.program.sinks[id], &self.sinks[id]) {
+            (Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => build::build(g, id, layout, keys, payload),
+            (Sink::Aggregate { groups, .. }, SinkLayout::Groups(layout)) => group::accumulate(g, id, layout, groups),
+            (sink, SinkLayout::Rows(layout)) => build::append_rows(g, id, layout, sink.fields()),
+            _ => Err(Unsupported::new("sink", "whose layout is of another kind")),
+        }
+    }
+
+    fn limit(&self, g: &mut Generator, skip: u64, fetch: Option<u64>) {
+        let name = format!("limit{}", self.index);
+        let counter = g.params.output("SinkState", "limit", Binding::Named(name));
+        let active = g.active.clone();
+        let at = g.code.define(CType::U64, "at", format!("append({counter}, {active}, lane)"));
+        let skip_at = g.params.value(CType::U64, "skip", skip.to_le_bytes().to_vec());
+        let end = skip.saturating_add(fetch.unwrap_or(u64::MAX));
+        let end = g.params.value(CType::U64, "end", end.to_le_bytes().to_vec());
+        g.filter(&format!("{at} >= {skip_at} && {at} < {end}"));
+    }
+
+    fn finish(&self, mut g: Generator, entry: String, work: Work, label: String) -> Result<Kernel> {
+        g.code.close_to(1);
+        let mut threads = BLOCK;
+        if let SinkLayout::Groups(layout) = &self.sinks[self.pipeline.sink] {
+            group::epilogue(&mut g, self.pipeline.sink, layout);
+            if layout.table == GroupTable::Private {
+                threads = group::PRIVATE_BLOCK;
+            }
+        }
+        Ok(kernel(g, entry, threads, work, self.index, label))
+    }
+
+    /// What is left to do when all pipelines of the sink have run.
+    fn end(&self) -> Result<Option<Kernel>> {
+        let id = self.pipeline.sink;
+        match (&self.program.sinks[id], &self.sinks[id]) {
+            (Sink::HashBuild { .. }, SinkLayout::Build(layout)) if layout.table == Table::Wide => {
+                Ok(Some(self.link(id, layout)))
+            }
+            (Sink::Aggregate { groups, fields, .. }, SinkLayout::Groups(layout)) => {
+                let mut g = Generator::new();
+                g.code.line("const u32 lane = threadIdx.x & 31;");
+                let count = match layout.table {
+                    GroupTable::Wide => {
+                        let taken = g.params.pointer("u64", "taken", Binding::Named(format!("sink{id}.taken")));
+                        let cells = g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec());
+                        format!("*{taken} < {cells} ? *{taken} : {cells}")
+                    }
+                    _ => g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec()),
+                };
+                source::flat(&mut g, &count);
+                group::finish(&mut g, id, layout, groups, fields)?;
+                g.code.close_to(1);
+                let label = format!("pipeline {}: groups to rows", self.index);
+                Ok(Some(kernel(g, format!("groups_{id}"), BLOCK, Work::Rows(layout.cells), self.index, label)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn link(&self, id: SinkId, layout: &BuildLayout) -> Kernel {
+        let mut g = Generator::new();
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        let count = sink_count(&mut g, id, layout.capacity);
+        source::flat(&mut g, &count);
+        build::link_wide(&mut g, id, layout);
+        g.code.close_to(1);
+        let label = format!("pipeline {}: link rows", self.index);
+        kernel(g, format!("link_{id}"), BLOCK, Work::Rows(layout.capacity), self.index, label)
+    }
+}
+
+/// The rows that sink `id` holds, as an operand: not more than fit.
+pub fn sink_count(g: &mut Generator, id: SinkId, capacity: u64) -> String {
+    let state = g.params.pointer("SinkState", "from", Binding::Named(format!("sink{id}.state")));
+    let capacity = g.params.value(CType::U64, "most", capacity.to_le_bytes().to_vec());
+    format!("{state}->count < {capacity} ? {state}->count : {capacity}")
+}
+
+fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: usize, label: String) -> Kernel {
+    let Generator { code, params, shared, .. } = g;
+    let parameters = format!("Params_{entry}");
+    let mut text = params.definition(&parameters);
+    text.push_str(&format!(
+        "\nextern \"C\" __global__ void __launch_bounds__({threads}) {entry}(const {parameters} p) {{\n"
+    ));
+    text.push_str(code.text());
+    text.push_str("}\n");
+    Kernel { entry, text, params, threads, shared, work, pipeline, label }
+}
