@@ -1,4 +1,4 @@
-// A hash table of unique 64-bit keys with 32-bit payloads, for joins whose keys are not dense. A bucket is one 32-byte memory
+// A hash table of unique 64-bit keys with 32-bit payloads, for joins whose keys are not dense (needs hash.cuh). A bucket is one 32-byte memory
 // sector with two entries, so that nearly every probe reads one sector; a full bucket overflows into the next one.
 
 constexpr u64 NO_KEY = 0xFFFFFFFFFFFFFFFFull;
@@ -15,17 +15,9 @@ struct BucketTable {
     u32* no_key;        // {whether NO_KEY itself is in the table, its payload}
 };
 
-__device__ __forceinline__ u64 bucket_hash(u64 x) {
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ull;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ull;
-    return x ^ x >> 32;
-}
-
 // The bucket where the search for `key` begins.
 __device__ __forceinline__ u64 bucket_of(const BucketTable& table, u64 key) {
-    return __umul64hi(bucket_hash(key), table.count);
+    return __umul64hi(partition_hash(key), table.count);
 }
 
 __device__ __forceinline__ u64 next_bucket(const BucketTable& table, u64 bucket) {

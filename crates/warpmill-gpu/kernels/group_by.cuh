@@ -1,4 +1,4 @@
-// Sums of values per group, three ways: by how many groups there are.
+// Sums of values per group, three ways: by how many groups there are (needs hash.cuh).
 
 // ---- Few groups (keys 0 .. groups - 1): a private table per thread in shared memory. No atomics, no bank conflicts, and no
 // contention when one group has most rows. `sums` is [groups][blockDim.x].
@@ -48,17 +48,9 @@ struct GroupTable {
     u32* full;     // set when a key found no slot: the table was too small
 };
 
-__device__ __forceinline__ u32 group_hash(u32 x) {
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    x *= 0x846ca68bu;
-    return x ^ x >> 16;
-}
-
 // Groups with nearby hashes lie near each other, so that rows partitioned by the hash's highest bits touch one part.
 __device__ __forceinline__ u64 group_slot(const GroupTable& table, u32 key) {
-    return (u64)group_hash(key) * table.count >> 32;
+    return (u64)partition_hash(key) * table.count >> 32;
 }
 
 // Adds N rows at once, so that N slots are on their way together.

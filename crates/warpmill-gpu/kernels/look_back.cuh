@@ -27,6 +27,8 @@ struct LookBack {
                 sum += word & SUM;
                 at -= stride;
                 tile--;
+            } else {
+                __nanosleep(20);
             }
         }
         return sum;

@@ -1,21 +1,13 @@
-// Least-significant-digit radix sort (Adinets and Merrill, "Onesweep", 2022; needs look_back.cuh): one pass counts the digits
+// Least-significant-digit radix sort (Adinets and Merrill, "Onesweep", 2022; needs look_back.cuh and hash.cuh): one pass counts the digits
 // of all places, then one pass per place moves each key to its final position among equal digits, stably. A key is read
 // once and written once per place.
 
 constexpr int DIGITS = 256;
 
-__device__ __forceinline__ u64 radix_mix(u64 x) {
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ull;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ull;
-    return x ^ x >> 32;
-}
-
 // A digit of a key, or of its hash: keys are then partitioned evenly, whatever they are.
 template <bool HASHED, class Key>
 __device__ __forceinline__ u32 radix_digit(Key key, u32 bit, u32 mask) {
-    return (u32)((HASHED ? (Key)radix_mix(key) : key) >> bit) & mask;
+    return (u32)((HASHED ? partition_hash(key) : key) >> bit) & mask;
 }
 
 // ---- Counting
@@ -38,7 +30,7 @@ __device__ __forceinline__ void radix_count(const RadixCount& p, u32* local) {
     __syncthreads();
     const Key* keys = (const Key*)p.keys;
     const auto count = [&](Key key) {
-        const Key digits = (HASHED ? (Key)radix_mix(key) : key) >> p.first_bit;
+        const Key digits = (HASHED ? partition_hash(key) : key) >> p.first_bit;
         for (u32 place = 0; place < places; place++) {
             const u32 digit = (u32)(digits >> (8 * place)) & (place + 1 < places ? 0xFF : last_mask);
             atomicAdd(local + place * DIGITS + digit, 1u);
@@ -134,18 +126,18 @@ struct RadixTile {
 
     // The lanes of the warp with the same bit of their digits.
     __device__ static __forceinline__ u32 same_bit(u32 digit, u32 bit) {
-#ifdef __CUDACC__
-        // One predicate for the vote and its inversion: compilers make two of the form below, half as many instructions more.
+#ifdef WARPMILL_SIM
+        const bool set = (digit & bit) != 0;
+        const u32 vote = __ballot_sync(0xFFFFFFFFu, set);
+        return set ? vote : ~vote;
+#else
+        // One predicate for the vote and its inversion: of the form above compilers make two, half as many instructions more.
         u32 same;
         asm volatile("{ .reg .pred set; .reg .b32 masked; and.b32 masked, %1, %2; setp.ne.u32 set, masked, 0;"
                      " vote.sync.ballot.b32 %0, set, 0xffffffff; @!set not.b32 %0, %0; }"
                      : "=r"(same)
                      : "r"(digit), "r"(bit));
         return same;
-#else
-        const bool set = (digit & bit) != 0;
-        const u32 vote = __ballot_sync(0xFFFFFFFFu, set);
-        return set ? vote : ~vote;
 #endif
     }
 

@@ -22,16 +22,19 @@ pub const LOOK_BACK: &str = include_str!("../kernels/look_back.cuh");
 /// Exclusive prefix sums. Needs [`LOOK_BACK`].
 pub const PREFIX_SUM: &str = include_str!("../kernels/prefix_sum.cuh");
 
-/// Radix sort and partitioning. Needs [`LOOK_BACK`].
+/// Hashes that partitioning and hash tables share.
+pub const HASH: &str = include_str!("../kernels/hash.cuh");
+
+/// Radix sort and partitioning. Needs [`LOOK_BACK`] and [`HASH`].
 pub const RADIX_SORT: &str = include_str!("../kernels/radix_sort.cuh");
 
 /// Rows in another order.
 pub const PERMUTE: &str = include_str!("../kernels/permute.cuh");
 
-/// Hash join with buckets of one memory sector.
+/// Hash join with buckets of one memory sector. Needs [`HASH`].
 pub const BUCKET_TABLE: &str = include_str!("../kernels/bucket_table.cuh");
 
-/// Grouping with private, global dense and global hash tables.
+/// Grouping with private and global hash tables. Needs [`HASH`].
 pub const GROUP_BY: &str = include_str!("../kernels/group_by.cuh");
 
 /// Substring search over many strings at once.

@@ -133,7 +133,7 @@ impl RadixSort {
              extern \"C\" __global__ void __launch_bounds__({threads}) radix_pass(RadixPass p) {{\n    \
                  DYNAMIC_SHARED(u64, shared);\n    Tile::run(p, *(Tile::Shared*)shared);\n}}\n"
         );
-        let text = [kernels::LOOK_BACK, kernels::RADIX_SORT, &entries].concat();
+        let text = [kernels::LOOK_BACK, kernels::HASH, kernels::RADIX_SORT, &entries].concat();
         let count_shared = (options.key.bytes() * DIGITS * 4) as u32;
         let [count, starts, pass] = Kernel::compile(
             device,
