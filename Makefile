@@ -9,6 +9,8 @@ THREADS ?=
 
 # The interpreter that PyO3 is configured for: one for every cargo command, so that nothing is built twice.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# Where the Rust tests find NVRTC's wheel; the folder appears with the venv.
+export WARPMILL_PYTHON_PATH = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages)
 
 RUST_SOURCES := $(shell find crates queries -name '*.rs' -o -name '*.toml' -o -name '*.sql') Cargo.toml Cargo.lock
 

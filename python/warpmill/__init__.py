@@ -6,9 +6,10 @@
 [(2,)]
 """
 
-from warpmill import _cpu
+from warpmill import _cpu, _gpu
 
 _cpu.require()
+_gpu.publish_search_path()
 
 from warpmill._warpmill import (  # noqa: E402 - the module must not load on a CPU that cannot run it
     BinderError,

@@ -1,4 +1,4 @@
-// What a compiled kernel and the runtime of the simulated device (runtime.cpp) know of each other. Put in front of both.
+// What a compiled kernel and the simulated device's runtime (runtime.cpp) know of each other. Put in front of both.
 
 namespace warpmill_sim {
 

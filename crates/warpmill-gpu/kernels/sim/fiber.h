@@ -18,8 +18,8 @@
 
 namespace warpmill_sim {
 
-// Saves the callee-saved registers and the stack pointer in `*save`, then loads those saved at `load`: what `swapcontext`
-// does, without its system call. Kernels do not change the floating-point control words, so these are not saved.
+// Saves the callee-saved registers and the stack pointer in `*save`, then loads those saved at `load`: what
+// `swapcontext` does, without its system call. Kernels leave the floating-point control words alone: these stay.
 extern "C" void warpmill_sim_switch(void** save, void* load);
 
 #if defined(__x86_64__)

@@ -121,7 +121,9 @@ WARPMILL_SIM_MATH1(tanh)
 #define WARPMILL_SIM_MATH2(name)                                                                                     \
     extern "C" double name(double, double);                                                                          \
     extern "C" float name##f(float, float);                                                                          \
-    inline float name(float x, float y) { return name##f(x, y); }
+    inline float name(float x, float y) { return name##f(x, y); }                                                    \
+    inline double name(float x, double y) { return name(static_cast<double>(x), y); }                                \
+    inline double name(double x, float y) { return name(x, static_cast<double>(y)); }
 WARPMILL_SIM_MATH2(pow)
 WARPMILL_SIM_MATH2(fmod)
 WARPMILL_SIM_MATH2(fmin)

@@ -1,4 +1,4 @@
-// CUDA C++ for the host's compiler: keywords, types, thread indices. Includes no header, so that a kernel compiles fast.
+// CUDA C++ for the host's compiler: keywords, types, thread indices. Includes no header, to keep compilation fast.
 
 #define WARPMILL_SIM 1
 

@@ -16,9 +16,9 @@
 namespace warpmill_sim {
 
 static const char* const KIND_NAMES[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and",
-    "__syncthreads_or", "__syncwarp", "__activemask", "__ballot_sync", "__any_sync", "__all_sync", "__shfl_sync", "__match_any_sync",
-    "__match_all_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_min_sync", "__reduce_max_sync",
-    "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
+    "__syncthreads_or", "__syncwarp", "__activemask", "__ballot_sync", "__any_sync", "__all_sync", "__shfl_sync",
+    "__match_any_sync", "__match_all_sync", "__reduce_add_sync", "__reduce_min_sync", "__reduce_min_sync",
+    "__reduce_max_sync", "__reduce_max_sync", "__reduce_and_sync", "__reduce_or_sync", "__reduce_xor_sync"};
 
 constexpr unsigned MAX_THREADS = 1024;
 constexpr uint8_t SHARED_POISON = 0xa5;
@@ -159,15 +159,18 @@ static uint32_t after(const Block* block, uint32_t mask, uint32_t lane) {
 static unsigned next_warp(const Block* block) {
     unsigned warp = block->current / 32;
     for (unsigned i = 0; i < block->warps; i++) {
-        warp = block->launch->reverse ? (warp ? warp - 1 : block->warps - 1) : (warp + 1 == block->warps ? 0 : warp + 1);
+        if (block->launch->reverse)
+            warp = warp ? warp - 1 : block->warps - 1;
+        else
+            warp = warp + 1 == block->warps ? 0 : warp + 1;
         uint32_t runnable = block->warp[warp].runnable;
         if (runnable) return warp * 32 + first_of(block, runnable);
     }
     return HOST;
 }
 
-// Lanes at `__activemask` wait until no lane of their warp can run: those that wait at one line are then as converged as
-// they will ever be. Answers the lanes that can run now.
+// Lanes at `__activemask` wait until no lane of their warp can run: those that wait at one line are then as converged
+// as they will ever be. Answers the lanes that can run now.
 static uint32_t release_converged(Block* block, unsigned warp_index) {
     Warp& warp = block->warp[warp_index];
     Lane* lanes = &block->lane[warp_index * 32];
@@ -278,8 +281,8 @@ static unsigned long long collective(
     Lane& lane = block->lane[current];
     Warp& warp = block->warp[current / 32];
     if (!(mask >> index & 1))
-        fail(block, "thread %u calls %s (line %d) with mask 0x%08x, which leaves it out", current, KIND_NAMES[kind], line,
-            mask);
+        fail(block, "thread %u calls %s (line %d) with mask 0x%08x, which leaves it out", current, KIND_NAMES[kind],
+            line, mask);
     lane.kind = kind;
     lane.mask = mask;
     lane.value = value;
@@ -457,8 +460,9 @@ static void prepare(Block* block, const Launch* launch, char* message, size_t me
 
 using namespace warpmill_sim;
 
-// Runs blocks of `launch` until none is left or one has a defect. Several host threads may call it at once with the same
-// launch. Answers 0, 1 with a defect in `message` (only where it was found), or 2 when there is no memory for stacks.
+// Runs blocks of `launch` until none is left or one has a defect. Several host threads may call it at once with the
+// same launch. Answers 0, 1 with a defect in `message` (only where it was found), or 2 when there is no memory for
+// stacks.
 extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
     Launch* launch, char* message, size_t message_bytes) {
     Block* block = take_block(launch->threads);

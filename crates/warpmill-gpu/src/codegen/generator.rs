@@ -4,7 +4,7 @@
 use warpmill_plan::{Expr, Field, Phys, Unsupported};
 
 use super::cpp::{CType, Code, Value};
-use super::expr::{self, Context};
+use super::expr::{self, Context, Memo};
 use super::keys::KeyShape;
 use super::params::{Binding, Params};
 use super::storage::FlatColumn;
@@ -47,6 +47,19 @@ enum Slot {
     Same(usize, usize),
 }
 
+/// The columns of an operator's input, and what has been computed of them.
+#[derive(Default)]
+struct Scope {
+    slots: Vec<Slot>,
+    memo: Memo,
+}
+
+impl FromIterator<Slot> for Scope {
+    fn from_iter<T: IntoIterator<Item = Slot>>(slots: T) -> Self {
+        Self { slots: slots.into_iter().collect(), memo: Memo::default() }
+    }
+}
+
 /// Generates one kernel.
 pub struct Generator {
     /// Its statements.
@@ -54,7 +67,7 @@ pub struct Generator {
     /// Its parameter.
     pub params: Params,
     /// The columns of each operator's input, in order.
-    scopes: Vec<Vec<Slot>>,
+    scopes: Vec<Scope>,
     /// A `bool` operand: whether this thread has a row here.
     pub active: String,
     /// Dynamic shared memory, in bytes.
@@ -99,14 +112,14 @@ impl Generator {
     /// Begins the scope of a probe's pairs: the columns of the scope before, then `payload`.
     pub fn push_pairs(&mut self, payload: impl IntoIterator<Item = Load>) {
         let from = self.scope();
-        let mut slots: Vec<Slot> = (0..self.scopes[from].len()).map(|i| Slot::Same(from, i)).collect();
-        slots.extend(payload.into_iter().map(Slot::Load));
-        self.scopes.push(slots);
+        let input = (0..self.width()).map(|i| Slot::Same(from, i));
+        let scope = input.chain(payload.into_iter().map(Slot::Load)).collect();
+        self.scopes.push(scope);
     }
 
     /// Columns of the innermost scope.
     pub fn width(&self) -> usize {
-        self.scopes.last().map_or(0, Vec::len)
+        self.scopes.last().map_or(0, |scope| scope.slots.len())
     }
 
     /// Ends the scopes after `scope`.
@@ -136,7 +149,7 @@ impl Generator {
 
     /// Adds a computed column to the innermost scope.
     pub fn push_value(&mut self, value: Value) {
-        self.scopes.last_mut().expect("a scope").push(Slot::Ready(value));
+        self.scopes.last_mut().expect("a scope").slots.push(Slot::Ready(value));
     }
 
     /// Begins a scope of some columns of the innermost one.
@@ -147,13 +160,13 @@ impl Generator {
 
     /// The value of column `index` of `scope`: loaded or computed now if it was not before.
     pub fn column(&mut self, scope: usize, index: usize) -> Result<Value> {
-        let value = match self.scopes[scope][index].clone() {
+        let value = match self.scopes[scope].slots[index].clone() {
             Slot::Ready(value) => return Ok(value),
             Slot::Same(scope, index) => self.column(scope, index)?,
             Slot::Expr(expr, scope) => self.eval_in(&expr, scope)?,
             Slot::Load(load) => self.load(&load),
         };
-        self.scopes[scope][index] = Slot::Ready(value.clone());
+        self.scopes[scope].slots[index] = Slot::Ready(value.clone());
         Ok(value)
     }
 
@@ -185,22 +198,39 @@ impl Generator {
         self.eval_in(expr, self.scope())
     }
 
+    /// Keeps the rows for which `predicate` is true.
+    pub fn filter_by(&mut self, predicate: &Expr) -> Result<()> {
+        let condition = self.over_columns(predicate, self.scope(), expr::emit_predicate)?;
+        self.filter(&condition);
+        Ok(())
+    }
+
     fn eval_in(&mut self, expr: &Expr, scope: usize) -> Result<Value> {
+        self.over_columns(expr, scope, expr::emit)
+    }
+
+    /// Loads the columns that `expr` reads and generates it.
+    fn over_columns<T>(
+        &mut self,
+        expr: &Expr,
+        scope: usize,
+        generate: impl FnOnce(&Expr, &mut Context<'_>) -> Result<T>,
+    ) -> Result<T> {
         let mut read = vec![];
         expr.visit_columns(&mut |index| read.push(index));
-        let mut columns: Vec<Option<Value>> = vec![None; self.scopes[scope].len()];
+        let mut columns: Vec<Option<Value>> = vec![None; self.scopes[scope].slots.len()];
         for index in read {
             if columns[index].is_none() {
                 columns[index] = Some(self.column(scope, index)?);
             }
         }
-        let mut context = Context {
-            code: &mut self.code,
-            params: &mut self.params,
-            columns: &columns,
-            guard: self.active.clone(),
-        };
-        expr::emit(expr, &mut context)
+        let memo = std::mem::take(&mut self.scopes[scope].memo);
+        let guard = self.active.clone();
+        let mut context =
+            Context { code: &mut self.code, params: &mut self.params, columns: &columns, guard, memo };
+        let result = generate(expr, &mut context);
+        self.scopes[scope].memo = context.memo;
+        result
     }
 
     /// Narrows `active` to the rows for which `condition` holds, and skips what follows where no lane has one.

@@ -25,11 +25,21 @@ pub enum Library {
     Format,
     /// Text as values.
     Parse,
+    /// Vectors in the lane layout.
+    Lane,
+    /// Predicates on packed vectors.
+    LaneFilter,
+    /// Encoded segments.
+    Scan,
+    /// Rows, hash tables.
+    Table,
+    /// Accumulators.
+    Aggregate,
 }
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 11] = [
+    pub const ALL: [Library; 16] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -41,6 +51,11 @@ impl Library {
         Library::Dates,
         Library::Format,
         Library::Parse,
+        Library::Lane,
+        Library::LaneFilter,
+        Library::Scan,
+        Library::Table,
+        Library::Aggregate,
     ];
 
     /// Its text.
@@ -57,13 +72,21 @@ impl Library {
             Library::Dates => include_str!("../../kernels/dates.cuh"),
             Library::Format => include_str!("../../kernels/format.cuh"),
             Library::Parse => include_str!("../../kernels/parse.cuh"),
+            Library::Lane => include_str!("../../kernels/lane.cuh"),
+            Library::LaneFilter => include_str!("../../kernels/lane_filter.cuh"),
+            Library::Scan => include_str!("../../kernels/scan.cuh"),
+            Library::Table => include_str!("../../kernels/table.cuh"),
+            Library::Aggregate => include_str!("../../kernels/aggregate.cuh"),
         }
     }
 
     /// The parts it uses directly.
     pub fn uses(self) -> &'static [Library] {
         match self {
-            Library::Value => &[],
+            Library::Value | Library::Lane => &[],
+            Library::LaneFilter => &[Library::Lane],
+            Library::Scan => &[Library::Value, Library::LaneFilter],
+            Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
             Library::Strings => &[Library::Compare],
             Library::Like | Library::Text => &[Library::Strings],

@@ -4,15 +4,25 @@
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
 //!   text depends on the shape of a query only;
 //! - [`library`]: the hand-written device functions that generated code composes;
-//! - [`expr`]: expressions.
+//! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory;
+//! - [`program`]: from a program to kernels, by way of the [`generator`]: [`source`], [`expr`], [`probe`], [`build`], [`group`].
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
 //! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
 
+pub mod build;
 pub mod cpp;
 pub mod expr;
+pub mod generator;
+pub mod group;
+pub mod keys;
+pub mod layout;
 pub mod library;
 pub mod params;
+pub mod probe;
+pub mod program;
+pub mod source;
+pub mod storage;
 
 pub use cpp::{CType, Code, Value};
 pub use library::Library;

@@ -88,6 +88,11 @@ impl Params {
         }
     }
 
+    /// The parts of the library that the kernel asks for.
+    pub fn libraries(&self) -> impl Iterator<Item = Library> + '_ {
+        self.libraries.iter().copied()
+    }
+
     /// The text of the library that the kernel asks for; goes before [`Params::definition`].
     pub fn library_text(&self) -> String {
         let wanted = |part: &&Library| **part == Library::Value || self.libraries.contains(part);

@@ -216,8 +216,7 @@ fn used_payload(g: &Generator, probe: &Probe, payload: usize) -> Vec<bool> {
 /// Drops pairs that fail the residual condition.
 fn residual(g: &mut Generator, probe: &Probe) -> Result<()> {
     if let Some(residual) = &probe.residual {
-        let value = g.eval(residual)?;
-        g.filter(&value.is_true());
+        g.filter_by(residual)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Sink, SinkId, Source,
 
 use super::cpp::CType;
 use super::generator::{Generator, Result};
+use super::library::Library;
 use super::layout::{BuildLayout, GroupTable, SinkLayout, Table};
 use super::params::{Binding, Params};
 use super::source::{self, BLOCK, ColumnShape, ScanFilters};
@@ -226,10 +227,7 @@ impl Lowering<'_> {
     fn operators(&self, g: &mut Generator) -> Result<()> {
         for operator in &self.pipeline.operators {
             match operator {
-                Operator::Filter(predicate) => {
-                    let value = g.eval(predicate)?;
-                    g.filter(&value.is_true());
-                }
+                Operator::Filter(predicate) => g.filter_by(predicate)?,
                 Operator::Project(list) => g.push_exprs(list.iter().map(|(_, expr)| expr)),
                 Operator::Limit { skip, fetch } => self.limit(g, *skip, *fetch),
                 Operator::Probe(probe) => {
@@ -323,7 +321,8 @@ pub fn sink_count(g: &mut Generator, id: SinkId, capacity: u64) -> String {
 }
 
 fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: usize, label: String) -> Kernel {
-    let Generator { code, params, shared, .. } = g;
+    let Generator { code, mut params, shared, .. } = g;
+    [Library::Scan, Library::Table, Library::Aggregate].into_iter().for_each(|part| params.require(part));
     let parameters = format!("Params_{entry}");
     let mut text = params.definition(&parameters);
     text.push_str(&format!(

@@ -182,8 +182,7 @@ pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape]) ->
         row_test(g, column, test)?;
     }
     for expr in &filters.rest {
-        let value = g.eval(expr)?;
-        g.filter(&value.is_true());
+        g.filter_by(expr)?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Compiled kernels on disk.
 //!
-//! One file per kernel under `<root>/<folder>/`, named by the hash of everything that decides its bytes. A file starts with a
-//! checksum over its key and its content, so that a torn, foreign or renamed file is a miss; files appear by rename. The root
-//! is `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`; `WARPMILL_CACHE_LIMIT` bounds its bytes (1 GiB
-//! unless set, 0 turns the cache off), and the files used least recently go first. Nothing here fails a query: what cannot be
-//! read is compiled again, what cannot be written is not kept.
+//! One file per kernel under `<root>/<folder>/`, named by the hash of everything that decides its bytes. A file starts
+//! with a checksum over its key and its content, so that a torn, foreign or renamed file is a miss; files appear by
+//! rename. The root is `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`; `WARPMILL_CACHE_LIMIT`
+//! bounds its bytes (1 GiB unless set, 0 turns the cache off), and the files used least recently go first. Nothing here
+//! fails a query: what cannot be read is compiled again, what cannot be written is not kept.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

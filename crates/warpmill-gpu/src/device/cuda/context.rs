@@ -67,7 +67,8 @@ pub(super) fn device_count() -> Result<usize> {
     }
 }
 
-/// cuEventElapsedTime. cudarc binds only its second version, which drivers before CUDA 12.8 lack; this one stays in all.
+/// cuEventElapsedTime. cudarc binds only its second version, which drivers before CUDA 12.8 lack; this one stays in
+/// all.
 ///
 /// # Safety
 /// Two events of the current context.
@@ -241,8 +242,8 @@ impl Drop for Context {
     }
 }
 
-/// While it lives, a context is current for this thread. Then the one before is again: other users of CUDA in the process keep
-/// their choice of device.
+/// While it lives, a context is current for this thread. Then the one before is again: other users of CUDA in the
+/// process keep their choice of device.
 struct Current {
     pushed: bool,
     /// Belongs to its thread.

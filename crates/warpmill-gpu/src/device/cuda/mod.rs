@@ -1,7 +1,8 @@
 //! NVIDIA GPUs through the CUDA driver and NVRTC, both loaded at run time.
 //!
-//! The same build runs where neither is installed: [`CudaDevice::open`] then says what is missing. A driver for CUDA 12.0 or later is
-//! needed, and one of NVRTC's major version: drivers take machine code of every release of their major version, of none later.
+//! The same build runs where neither is installed: [`CudaDevice::open`] then says what is missing. A driver for CUDA
+//! 12.0 or later is needed, and one of NVRTC's major version: drivers take machine code of every release of their major
+//! version, of none later.
 
 mod context;
 mod module;
@@ -23,13 +24,10 @@ use super::{
     KernelSource, LaunchShape, Module, PinnedBuffer, Result, Stream,
 };
 
-/// What cuLaunchKernel takes as parameters.
-const MAX_PARAMETER: usize = 4096;
-
 /// A GPU.
 ///
-/// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current context
-/// as it was. An error that ends the context makes every later call fail with [`DeviceError::Lost`].
+/// It works in the device's primary context, next to other users of CUDA in the process, and leaves a thread's current
+/// context as it was. An error that ends the context makes every later call fail with [`DeviceError::Lost`].
 #[derive(Debug)]
 pub struct CudaDevice {
     properties: DeviceProperties,
@@ -272,11 +270,7 @@ impl Device for CudaDevice {
 
     unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()> {
         let entry = module::find(&self.functions, function.handle)?;
-        entry.check_parameter(params.len())?;
-        if params.len() > MAX_PARAMETER {
-            let detail = format!("the parameter of {} has {} bytes", function.name, params.len());
-            return Err(DeviceError::Call { call: "cuLaunchKernel", detail });
-        }
+        entry.check_launch(shape, params.len())?;
         entry.permit_shared(&self.context, function.handle, shape.shared)?;
         self.context.launched(&function.name);
         let mut parameters = [params.as_ptr().cast_mut().cast::<c_void>()];

@@ -10,10 +10,12 @@ use parking_lot::{Mutex, RwLock};
 
 use super::context::{Context, EXACT_PARAMETERS};
 use crate::device::kernel_cache::Key;
-use crate::device::{BuildInfo, DeviceError, Function, KernelSource, Module, Result};
+use crate::device::{BuildInfo, DeviceError, Function, KernelSource, LaunchShape, Module, Result};
 
 /// Shared memory per block that needs no permission.
 const PLAIN_SHARED: u32 = 48 << 10;
+/// Bytes that a kernel takes as its parameter.
+const MAX_PARAMETER: usize = 4096;
 /// Modules kept loaded for sources that may come again.
 const KEPT_MODULES: usize = 1024;
 
@@ -60,12 +62,20 @@ impl Entry {
         })
     }
 
-    /// Fails unless the kernel's parameter has `bytes` bytes: the driver would read past the end of a shorter one.
-    pub(super) fn check_parameter(&self, bytes: usize) -> Result<()> {
+    /// Refuses what the driver would not: threads in part of a warp, and a parameter shorter than the kernel's, which it
+    /// would read past the end.
+    pub(super) fn check_launch(&self, shape: LaunchShape, parameter: usize) -> Result<()> {
+        let refuse = |detail| Err(DeviceError::Call { call: "cuLaunchKernel", detail });
+        let name = &self.name;
+        if shape.threads == 0 || !shape.threads.is_multiple_of(32) {
+            return refuse(format!("kernel {name} with blocks of {} threads", shape.threads));
+        }
+        if parameter > MAX_PARAMETER {
+            return refuse(format!("the parameter of kernel {name} has {parameter} bytes"));
+        }
         match self.parameter {
-            Some(expected) if expected != bytes => {
-                let detail = format!("the parameter of {} has {expected} bytes, {bytes} were given", self.name);
-                Err(DeviceError::Call { call: "cuLaunchKernel", detail })
+            Some(expected) if expected != parameter => {
+                refuse(format!("the parameter of kernel {name} has {expected} bytes, {parameter} were given"))
             }
             _ => Ok(()),
         }

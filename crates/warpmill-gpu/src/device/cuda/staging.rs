@@ -1,7 +1,7 @@
 //! Copies from pageable memory, through page-locked buffers filled by several threads.
 //!
-//! The driver copies pageable memory with one thread. Large copies are cut into pieces instead; a piece is copied into a
-//! page-locked buffer by all threads of the pool while the pieces before it travel.
+//! The driver copies pageable memory with one thread. Large copies are cut into pieces instead; a piece is copied into
+//! a page-locked buffer by all threads of the pool while the pieces before it travel.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;

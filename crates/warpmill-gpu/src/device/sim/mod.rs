@@ -11,7 +11,10 @@
 //! - a loop that waits for another thread calls an atomic or `__nanosleep` each time around: lanes run one at a time and
 //!   change only where they wait. A block may wait for blocks with lower numbers, never for higher ones;
 //! - one-dimensional blocks of a multiple of 32 threads;
-//! - no mutable `__device__` variables: a module is shared by all simulated devices of the process.
+//! - no mutable `__device__` variables: a module is shared by all simulated devices of the process;
+//! - a thread's stack has 64 KiB above a guard page; what crashes in a kernel crashes the process.
+//!
+//! Compiled kernels are kept below `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`, in `sim/`.
 
 mod cache;
 mod compiler;

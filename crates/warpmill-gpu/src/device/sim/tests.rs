@@ -233,7 +233,7 @@ fn collectives_compute_what_cuda_defines() {
         out[11] = __byte_perm(0x33221100u, 0x77665544u, 0x7250u);
         out[12] = __funnelshift_r(0x89abcdefu, 0x01234567u, 8) + ((u64)__brev(1u) << 32);
         out[13] = __clz(1) + __clzll(1) + __ffs(8) + __ffsll(16) + __popcll(255);
-        out[14] = min(3, 4u) + max((i64)-5, 2ll) + (u64)sqrt(49.0f);
+        out[14] = (u64)pow(1.0f, 2.0) - 1 + min(3, 4u) + max((i64)-5, 2ll) + (u64)sqrt(49.0f);
         u16 half = 7; atomicCAS(&half, 7, 9); out[15] = half + make_uint4(1, 2, 3, 4).w + sizeof(ulonglong2);";
     let out = Rig::new().run(body, shape(1, 32), &[], 32 * 16);
     for t in 0..32_u64 {

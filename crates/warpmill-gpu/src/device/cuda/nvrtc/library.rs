@@ -1,8 +1,8 @@
 //! Finding and loading NVRTC.
 //!
-//! The functions are looked up here rather than through cudarc: it knows the library by its soname only, takes the first one on
-//! the loader's path whatever its version, panics where a symbol is missing, and its result type cannot hold the codes of an
-//! NVRTC newer than itself.
+//! The functions are looked up here rather than through cudarc: it knows the library by its soname only, takes the
+//! first one on the loader's path whatever its version, panics where a symbol is missing, and its result type cannot
+//! hold the codes of an NVRTC newer than itself.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -105,8 +105,8 @@ impl Nvrtc {
             preload_builtins(folder);
         }
         // SAFETY: NVRTC's initializers have no preconditions.
-        let library = unsafe { Library::new(candidate) }.map_err(|error| error.to_string())?;
-        let functions = Functions::of(&library).map_err(|error| error.to_string())?;
+        let library = unsafe { Library::new(candidate) }.map_err(|error| explain(&error))?;
+        let functions = Functions::of(&library).map_err(|error| explain(&error))?;
         // Other libraries of the process may use it too: it stays.
         std::mem::forget(library);
         Self::query(functions).map_err(|code| format!("{}: it fails with error {code}", candidate.display()))
@@ -129,8 +129,13 @@ impl Nvrtc {
     }
 }
 
-/// Loads NVRTC's second library by its path: NVRTC opens it by its soname, and where its own folder is not on the loader's path
-/// (the wheels of CUDA 13.0 have no run path) finds it only if it is loaded already.
+/// The loader's own words: the error displays only that it failed.
+fn explain(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Loads NVRTC's second library by its path: NVRTC opens it by its soname, and where its own folder is not on the
+/// loader's path (the wheels of CUDA 13.0 have no run path) finds it only if it is loaded already.
 fn preload_builtins(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -171,7 +176,8 @@ fn find() -> Result<Nvrtc, String> {
         // The first failure is of what the user asked for, or says that the loader's path has no library.
         let reason = failures.first().map_or("no library was found", String::as_str);
         format!(
-            "NVRTC cannot be loaded ({reason}): install it with `pip install 'warpmill[gpu]'`, or name the library in WARPMILL_NVRTC"
+            "NVRTC cannot be loaded ({reason}): install it with `pip install 'warpmill[gpu]'`, or name the library in \
+             WARPMILL_NVRTC"
         )
     })
 }
@@ -197,7 +203,8 @@ pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) 
     found
 }
 
-/// The NVRTC libraries of a folder, the newest first. `named` folders give a path even if they hold none, for the message.
+/// The NVRTC libraries of a folder, the newest first. `named` folders give a path even if they hold none, for the
+/// message.
 fn in_folder(folder: &Path, named: bool) -> Vec<PathBuf> {
     let present: Vec<_> = SONAMES.iter().map(|name| folder.join(name)).filter(|path| path.exists()).collect();
     if present.is_empty() && named { vec![folder.join(SONAMES[0])] } else { present }

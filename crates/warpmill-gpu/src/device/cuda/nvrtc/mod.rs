@@ -1,11 +1,11 @@
 //! NVRTC: from CUDA C++ to machine code, with or without a GPU.
 //!
-//! The library is looked for once, in this order: `WARPMILL_NVRTC` (its path, or its folder; nothing else is tried then), the
-//! loader's path, `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheel `nvidia-cuda-nvrtc` in the folders of
-//! `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
+//! The library is looked for once, in this order: `WARPMILL_NVRTC` (its path, or its folder; nothing else is tried
+//! then), the loader's path, `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheel
+//! `nvidia-cuda-nvrtc` in the folders of `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
 //!
-//! Machine code (cubins) is made, never PTX: a driver takes cubins of every CUDA release of its major version, and PTX only of
-//! releases not newer than itself.
+//! Machine code (cubins) is made, never PTX: a driver takes cubins of every CUDA release of its major version, and PTX
+//! only of releases not newer than itself.
 
 mod library;
 
@@ -19,8 +19,8 @@ use crate::device::{DeviceError, KernelSource, Result};
 /// What stands in front of every kernel.
 const PRELUDE: &str = include_str!("../../../../kernels/prelude.cuh");
 
-/// The options of every compilation, but for the architecture. Contracted multiply-adds round once where the CPU back end rounds
-/// twice: answers must not depend on the back end.
+/// The options of every compilation, but for the architecture. Contracted multiply-adds round once where the CPU back
+/// end rounds twice: answers must not depend on the back end.
 const OPTIONS: [&str; 4] = ["--std=c++17", "--device-int128", "--fmad=false", "--disable-warnings"];
 
 const ERROR_INVALID_OPTION: c_int = 5;
@@ -58,8 +58,8 @@ pub fn supported_archs() -> Result<Vec<u32>> {
 
 /// Compiles `source` for `arch` (`sm_90`) to a cubin. Needs no GPU.
 ///
-/// Fails with [`DeviceError::NoCompiler`] where NVRTC is missing or does not know `arch`, and with [`DeviceError::Compile`] where the
-/// source is wrong; its line numbers count from the first line of `source.text`.
+/// Fails with [`DeviceError::NoCompiler`] where NVRTC is missing or does not know `arch`, and with
+/// [`DeviceError::Compile`] where the source is wrong; its line numbers count from the first line of `source.text`.
 pub fn compile_cubin(source: &KernelSource, arch: &str) -> Result<Vec<u8>> {
     let nvrtc = Nvrtc::get()?;
     let text = format!("{PRELUDE}#line 1 \"kernel.cu\"\n{}", source.text);
@@ -70,8 +70,8 @@ pub fn compile_cubin(source: &KernelSource, arch: &str) -> Result<Vec<u8>> {
     program.cubin()
 }
 
-/// The architecture that a GPU of compute capability `arch` (90 is 9.0) runs and NVRTC knows: its own, or else the newest before it
-/// of the same generation.
+/// The architecture that a GPU of compute capability `arch` (90 is 9.0) runs and NVRTC knows: its own, or else the
+/// newest before it of the same generation.
 pub(super) fn arch_for(arch: u32) -> Result<String> {
     let nvrtc = Nvrtc::get()?;
     newest_before(&nvrtc.archs, arch).map(|arch| format!("sm_{arch}")).ok_or_else(|| {

@@ -1,0 +1,99 @@
+//! What each sink needs in device memory, by name.
+
+use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, SinkLayout, Table};
+use crate::codegen::storage::FlatColumn;
+
+/// An array in device memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buffer {
+    /// As `Binding::Named` calls it.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What all its bytes are at first; `None`: whatever was there.
+    pub fill: Option<u8>,
+}
+
+impl Buffer {
+    fn new(name: String, bytes: u64, fill: Option<u8>) -> Self {
+        Self { name, bytes, fill }
+    }
+}
+
+/// The buffers of all sinks, without their states.
+pub fn of_sinks(layouts: &[SinkLayout]) -> Vec<Buffer> {
+    let mut buffers = vec![];
+    for (id, layout) in layouts.iter().enumerate() {
+        match layout {
+            SinkLayout::Rows(rows) => of_rows(rows, &mut buffers),
+            SinkLayout::Build(build) => of_build(id, build, &mut buffers),
+            SinkLayout::Groups(groups) => of_groups(id, groups, &mut buffers),
+        }
+    }
+    buffers
+}
+
+/// The arrays of columns of `capacity` rows.
+pub fn of_columns(columns: &[FlatColumn], capacity: u64, buffers: &mut Vec<Buffer>) {
+    for column in columns {
+        buffers.push(Buffer::new(column.buffer.clone(), capacity * column.storage.size() as u64, None));
+        if column.nullable {
+            buffers.push(Buffer::new(column.valid_buffer(), capacity, None));
+        }
+    }
+}
+
+fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
+    of_columns(&rows.columns, rows.capacity, buffers);
+}
+
+fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
+    let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
+        buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
+    };
+    let cells = build.keys.cells().unwrap_or(0);
+    match build.table {
+        Table::Bitmap => add("bits", cells.div_ceil(32) * 4, Some(0)),
+        Table::Direct => {
+            add("heads", 4 * cells, Some(0));
+            add("next", 4 * build.capacity, None);
+        }
+        Table::Hash => {
+            add("keys", 8 * build.slots, Some(0xFF));
+            add("heads", 4 * build.slots, Some(0));
+            add("next", 4 * build.capacity, None);
+        }
+        Table::Wide => {
+            add("heads", 4 * build.slots, Some(0));
+            add("next", 4 * build.capacity, None);
+            add("keyed", build.capacity, None);
+        }
+        Table::All => {}
+    }
+    if build.track_matches {
+        add("flags", build.capacity, Some(0));
+    }
+    of_columns(&build.key_columns, build.capacity, buffers);
+    of_columns(&build.payload, build.capacity, buffers);
+}
+
+fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {
+    let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
+        buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
+    };
+    add("groups", 8 * groups.cells * groups.words.max(1) as u64, Some(0));
+    match groups.table {
+        GroupTable::Hash => add("keys", 8 * groups.cells, Some(0xFF)),
+        GroupTable::Wide => {
+            add("heads", 4 * (2 * groups.cells).next_power_of_two().max(1024), Some(0));
+            add("used", groups.cells, Some(0));
+            add("taken", 8, Some(0));
+        }
+        _ => {}
+    }
+    for set in 0..groups.distinct.len() {
+        add(&format!("set{set}"), 8 * groups.distinct_slots, Some(0xFF));
+    }
+    of_columns(&groups.key_columns, groups.cells, buffers);
+    of_columns(&groups.rows.columns, groups.rows.capacity, buffers);
+}

@@ -1,0 +1,48 @@
+//! Runs programs on a device.
+//!
+//! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
+//! - [`segments`]: row segments as kernels see them;
+//! - [`buffers`]: what each sink needs in device memory;
+//! - [`prepared`]: a program lowered, compiled and with its constants uploaded;
+//! - [`run`]: launches, checks, and repeats with more room where a size was guessed too small;
+//! - [`rows`]: rows to and from device memory.
+
+pub mod buffers;
+pub mod memory;
+pub mod prepared;
+pub mod profile;
+pub mod rows;
+pub mod run;
+pub mod segments;
+
+use warpmill_cpu::ExecError;
+use warpmill_plan::Unsupported;
+
+use crate::device::DeviceError;
+
+pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
+pub use run::{DeviceOutput, Executor, Options};
+
+/// Why a program was not run to its end on the device.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The device back end cannot run it.
+    #[error("{0}")]
+    Unsupported(#[from] Unsupported),
+    /// It does not fit the device's memory.
+    #[error("{what} needs {requested} bytes of device memory, {available} are left")]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    Memory { what: String, requested: u64, available: u64 },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A value raised an error of SQL's semantics, or needs what only the CPU has: running the program there tells.
+    #[error("a value needs the CPU back end (code {0})")]
+    Value(u32),
+    /// The host's part failed.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
+}
+
+/// The result of running on a device.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;

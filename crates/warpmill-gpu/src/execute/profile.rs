@@ -1,0 +1,67 @@
+//! What a program did on a device.
+
+use serde::Serialize;
+
+/// A kernel launch.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct KernelProfile {
+    /// What it did.
+    pub label: String,
+    /// The pipeline that it belongs to.
+    pub pipeline: usize,
+    /// Time on the device, in nanoseconds; 0 where it was not measured.
+    pub nanos: u64,
+    /// Encoded bytes of the segments that it went through (all of its scan's columns); 0 for other sources.
+    pub bytes: u64,
+    /// Blocks and threads per block.
+    pub shape: (u32, u32),
+    /// Registers per thread.
+    pub registers: u32,
+    /// Bytes of local memory per thread: spills and indexed arrays.
+    pub local: u32,
+}
+
+/// Copies between host and device of one kind.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct TransferProfile {
+    /// What was copied.
+    pub what: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+    /// Copies.
+    pub count: u64,
+    /// Time, in nanoseconds, where it was measured.
+    pub nanos: u64,
+}
+
+/// A program's run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct DeviceProfile {
+    /// The device's name.
+    pub device: String,
+    /// In order.
+    pub kernels: Vec<KernelProfile>,
+    /// To the device and back.
+    pub transfers: Vec<TransferProfile>,
+    /// Device memory of the query's tables and rows.
+    pub processing_bytes: u64,
+    /// Device memory of cached data.
+    pub cached_bytes: u64,
+    /// How often the program was run, because a size was guessed too small.
+    pub runs: u32,
+    /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.
+    pub prepare_nanos: u64,
+    /// Time until all work was queued, in nanoseconds.
+    pub queue_nanos: u64,
+    /// Time until the device was done and its results were on the host, in nanoseconds.
+    pub device_nanos: u64,
+    /// Time of what the host did with the rows, in nanoseconds.
+    pub host_nanos: u64,
+}
+
+impl DeviceProfile {
+    /// Sum of kernel times, in nanoseconds.
+    pub fn kernel_nanos(&self) -> u64 {
+        self.kernels.iter().map(|kernel| kernel.nanos).sum()
+    }
+}

@@ -1,0 +1,171 @@
+//! Row segments as kernels see them: which ones a scan has to read, their bytes in the caching region, and descriptors.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use warpmill_cpu::expr::PreparedExpr;
+use warpmill_format::{Segment, ValueLayout};
+use warpmill_plan::{Scan, Unsupported};
+
+use crate::codegen::program::ScanSegments;
+use crate::codegen::source::ColumnShape;
+use crate::device::{DevicePtr, Stream};
+
+use super::memory::Cache;
+use super::{Failure, Result};
+
+/// Bytes of a `SegmentColumn` (kernels/scan.cuh).
+pub const DESCRIPTOR: usize = 104;
+
+const KIND_CONSTANT: u32 = 0;
+const KIND_SIGNED: u32 = 1;
+const KIND_UNSIGNED: u32 = 2;
+const KIND_LANE: u32 = 3;
+
+/// Kinds of data in the cache that belong to a segment.
+const SEGMENT_BYTES: u8 = 0;
+const SEGMENT_REMAP: u8 = 1;
+
+/// The segments of a scan, opened, in encodings that kernels read.
+pub struct OpenScan {
+    /// Row segments and shapes, for code generation.
+    pub segments: ScanSegments,
+    /// Per row segment (as in `segments`), each column.
+    pub columns: Vec<Vec<Arc<Segment>>>,
+}
+
+/// Opens the segments of `scan` that statistics do not rule out. `recoded` keeps segments whose encoding kernels do not
+/// read directly, in one that they do.
+pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
+    let table = &scan.table;
+    let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
+    let ranges: Vec<_> = filters.iter().filter_map(PreparedExpr::as_int_range).collect();
+    let excluded = |segment: usize| {
+        ranges.iter().any(|&(column, lo, hi)| {
+            let stats = table.segment_stats(segment, scan.columns[column]);
+            stats.nulls == stats.rows || stats.int_range().is_some_and(|(min, max)| hi < min || lo > max)
+        })
+    };
+    let segments: Vec<usize> = (0..table.num_segments()).filter(|&segment| !excluded(segment)).collect();
+    let columns: Vec<Vec<Arc<Segment>>> = segments
+        .par_iter()
+        .map(|&segment| {
+            let columns = scan.columns.iter().map(|&column| recoded.readable(table.segment(segment, column)?));
+            columns.collect::<Result<Vec<_>>>()
+        })
+        .collect::<Result<_>>()?;
+    let shapes = columns
+        .iter()
+        .map(|row| {
+            let shape = |(segment, field): (&Arc<Segment>, &warpmill_plan::Field)| {
+                let layout = segment.layout().ok_or_else(|| Unsupported::new(&field.name, "an encoding without layout"))?;
+                let nullable = layout.validity.is_some();
+                Ok(ColumnShape::of_segment(&layout.values, segment.remap().is_some(), field.ty.phys, nullable))
+            };
+            row.iter().zip(&scan.fields).map(shape).collect::<Result<Vec<_>, Unsupported>>()
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns })
+}
+
+/// Segments in another encoding, by the segment they were made from.
+#[derive(Debug, Default)]
+pub struct Recoded(parking_lot::Mutex<std::collections::HashMap<usize, (Arc<Segment>, Arc<Segment>)>>);
+
+impl Recoded {
+    /// `segment`, or the same rows in an encoding that kernels read.
+    fn readable(&self, segment: Arc<Segment>) -> Result<Arc<Segment>> {
+        if segment.layout().is_some() {
+            return Ok(segment);
+        }
+        let key = Arc::as_ptr(&segment) as usize;
+        if let Some((_, recoded)) = self.0.lock().get(&key) {
+            return Ok(recoded.clone());
+        }
+        let recoded = Arc::new(segment.to_lane_for().map_err(warpmill_cpu::ExecError::from)?);
+        self.0.lock().insert(key, (segment, recoded.clone()));
+        Ok(recoded)
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+}
+
+/// What uploading segments did.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Uploaded {
+    /// Bytes copied.
+    pub bytes: u64,
+    /// Copies.
+    pub count: u64,
+}
+
+/// Where `segment` is in device memory: copied there now if it is not there yet.
+pub fn upload(segment: &Arc<Segment>, cache: &mut Cache, stream: Stream, done: &mut Uploaded) -> Result<DevicePtr> {
+    let key = Arc::as_ptr(segment) as usize;
+    if let Some(remap) = segment.remap()
+        && cache.get(key, SEGMENT_REMAP).is_none()
+    {
+        let bytes: Vec<u8> = remap.iter().flat_map(|code| code.to_le_bytes()).collect();
+        cache.insert(key, SEGMENT_REMAP, segment.clone(), &bytes, stream)?;
+    }
+    if let Some(at) = cache.get(key, SEGMENT_BYTES) {
+        return Ok(at);
+    }
+    done.bytes += segment.as_bytes().len() as u64;
+    done.count += 1;
+    cache.insert(key, SEGMENT_BYTES, segment.clone(), segment.as_bytes(), stream)
+}
+
+/// Appends the `SegmentColumn` of an uploaded segment.
+pub fn describe(segment: &Arc<Segment>, cache: &Cache, out: &mut Vec<u8>) -> Result<()> {
+    let key = Arc::as_ptr(segment) as usize;
+    let missing = || Failure::Unsupported(Unsupported::new("segment", "not in device memory"));
+    let base = cache.get(key, SEGMENT_BYTES).ok_or_else(missing)?;
+    let layout = segment.layout().ok_or_else(missing)?;
+    let at = |offset: usize| base + offset as u64;
+    let (mut data, mut more, mut references, mut patches) = (0u64, [0u64; 3], 0u64, [0u64; 3]);
+    let (mut reference, kind, width) = (0i128, KIND_LANE, 0u32);
+    let (kind, width) = match layout.values {
+        ValueLayout::Constant(value) => {
+            reference = value;
+            (KIND_CONSTANT, width)
+        }
+        ValueLayout::Plain { bytes, signed, offset } => {
+            data = at(offset);
+            (if signed { KIND_SIGNED } else { KIND_UNSIGNED }, bytes as u32)
+        }
+        ValueLayout::Strings { offsets, bytes } => {
+            (data, more[0]) = (at(offsets), at(bytes));
+            (KIND_SIGNED, 0)
+        }
+        ValueLayout::LaneFor(lane) => {
+            reference = lane.reference;
+            references = lane.references.map_or(0, at);
+            if let Some(offsets) = lane.patches {
+                patches = offsets.map(at);
+            }
+            for (i, &limb) in lane.limbs.iter().enumerate() {
+                *(if i == 0 { &mut data } else { &mut more[i - 1] }) = at(limb);
+            }
+            (kind, lane.width)
+        }
+    };
+    let valid = layout.validity.map_or(0, at);
+    let remap = if segment.remap().is_some() { cache.get(key, SEGMENT_REMAP).ok_or_else(missing)? } else { 0 };
+    let words = [data, more[0], more[1], more[2], valid, references, patches[0], patches[1], patches[2], remap];
+    let start = out.len();
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    out.extend_from_slice(&reference.to_le_bytes());
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&width.to_le_bytes());
+    debug_assert_eq!(out.len() - start, DESCRIPTOR);
+    Ok(())
+}
+
+/// Kinds of cached data that hold a segment's own bytes.
+pub fn is_segment_bytes(kind: u8) -> bool {
+    kind == SEGMENT_BYTES
+}

@@ -1,0 +1,14 @@
+"""What the native module must be told to find the GPU's kernel compiler (NVRTC) among the installed wheels."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+#: Folders, as in PYTHONPATH, in which the native module looks for `nvidia/cu13/lib` and the like.
+VARIABLE = "WARPMILL_PYTHON_PATH"
+
+
+def publish_search_path() -> None:
+    """Hand `sys.path` to the native module; a variable that the user has set is left as it is."""
+    os.environ.setdefault(VARIABLE, os.pathsep.join(path for path in sys.path if os.path.isdir(path)))
