@@ -58,7 +58,10 @@ impl Kernel {
         entries: [(&str, u32, u32); N],
     ) -> Result<[Kernel; N]> {
         let names = entries.iter().map(|(name, ..)| (*name).to_owned()).collect();
-        let module = device.compile(&KernelSource { text, entries: names })?;
+        let source = KernelSource { text, entries: names };
+        #[cfg(test)]
+        tests::assert_compiles_for_gpus(&source);
+        let module = device.compile(&source)?;
         let kernels: Result<Vec<Kernel>> = entries
             .iter()
             .map(|&(name, threads, shared)| {
@@ -117,6 +120,14 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::ParamBytes;
+    use crate::device::{KernelSource, cuda::nvrtc};
+
+    /// What tests run on the simulated device must be CUDA C++ too. Checks nothing where NVRTC is not installed.
+    pub(super) fn assert_compiles_for_gpus(source: &KernelSource) {
+        if nvrtc::available().is_ok() {
+            nvrtc::compile_cubin(source, "sm_90").unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
 
     #[test]
     fn members_lie_as_in_a_struct() {

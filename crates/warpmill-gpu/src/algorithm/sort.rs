@@ -93,7 +93,8 @@ impl Options {
     fn shared_bytes(&self) -> u32 {
         let rows = self.geometry.rows();
         let values = if self.values { rows } else { 2 };
-        let bytes = 8 * DIGITS + rows * self.key.bytes() + 4 * values + 4 * DIGITS * u64::from(self.geometry.threads) / 32;
+        let bytes =
+            8 * DIGITS + rows * self.key.bytes() + 4 * values + 4 * DIGITS * u64::from(self.geometry.threads) / 32;
         (bytes + 64) as u32
     }
 }
@@ -177,10 +178,8 @@ impl RadixSort {
             return Ok(());
         }
         let other_keys = scratch + self.state_bytes(n);
-        let other = Rows {
-            keys: other_keys,
-            values: other_keys + (self.options.key.bytes() * n).next_multiple_of(256),
-        };
+        let other =
+            Rows { keys: other_keys, values: other_keys + (self.options.key.bytes() * n).next_multiple_of(256) };
         let (mut from, mut to) = (rows, other);
         // SAFETY: the caller's promise; the second copy of the rows follows the state.
         unsafe {

@@ -42,7 +42,10 @@ impl SubstringSearch {
         let entries: String = (1..=MOST_PIECES).map(entry).collect();
         let text = [kernels::SUBSTRING, &entries].concat();
         let names = ["substring_1", "substring_2", "substring_3", "substring_4"];
-        Ok(Self { device: device.clone(), kernels: Kernel::compile(device, text, names.map(|name| (name, THREADS, 0)))? })
+        Ok(Self {
+            device: device.clone(),
+            kernels: Kernel::compile(device, text, names.map(|name| (name, THREADS, 0)))?,
+        })
     }
 
     /// Bytes of scratch memory that a search for `pieces` needs.
@@ -65,7 +68,8 @@ impl SubstringSearch {
     ) -> Result<()> {
         assert!((1..=MOST_PIECES).contains(&pieces.len()), "1 to {MOST_PIECES} pieces");
         assert!(pieces.iter().all(|piece| !piece.is_empty()), "an empty piece is everywhere");
-        let mut params = ParamBytes::new().u64(strings.bytes).u64(strings.offsets).u64(scratch).u64(out).u64(strings.rows);
+        let mut params =
+            ParamBytes::new().u64(strings.bytes).u64(strings.offsets).u64(scratch).u64(out).u64(strings.rows);
         let mut at = 0;
         for piece in pieces {
             let mut head = [0u8; 4];

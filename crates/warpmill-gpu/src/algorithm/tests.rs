@@ -15,13 +15,17 @@ struct Fixture {
     stream: Stream,
 }
 
-impl Fixture {
-    fn new() -> Self {
-        let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::default()).expect("a C++ compiler"));
+/// Runs `test` with lanes executed first to last and last to first: a missing barrier shows in one of them.
+fn in_both_orders(test: impl Fn(&Fixture)) {
+    for reverse in [false, true] {
+        let options = SimOptions { reverse, ..SimOptions::default() };
+        let device: Arc<dyn Device> = Arc::new(SimDevice::new(options).expect("a C++ compiler"));
         let stream = device.stream().unwrap();
-        Self { device, stream }
+        test(&Fixture { device, stream });
     }
+}
 
+impl Fixture {
     fn room(&self, bytes: u64) -> DevicePtr {
         self.device.allocate(bytes.max(256)).unwrap()
     }
@@ -89,102 +93,108 @@ fn sorted(fixture: &Fixture, sort: &RadixSort, keys: &[u64], wide: bool, bits: R
 
 #[test]
 fn any_number_of_rows_is_sorted_stably() {
-    let fixture = Fixture::new();
-    for (key, wide, most) in [(Key::U32, false, 1 << 20), (Key::U64, true, 1 << 20), (Key::U32, false, 1 << 31)] {
-        let options = Options { geometry: SMALL, ..Options::new(key, true, most) };
-        let sort = RadixSort::new(&fixture.device, options).unwrap();
-        for n in SIZES {
-            let mask = if wide { u64::MAX } else { u64::from(u32::MAX) };
-            for mask in [mask, 0x0103, 0] {
-                let keys: Vec<u64> = draws(n, n as u64 + 1).iter().map(|x| x & mask).collect();
-                let mut rows: Vec<(u64, u32)> = keys.iter().copied().zip(0..).collect();
-                rows.sort();
-                let bits = 0..if wide { 64 } else { 32 };
-                let (got_keys, got_rows) = sorted(&fixture, &sort, &keys, wide, bits);
-                assert!(got_keys.into_iter().zip(got_rows).eq(rows), "{n} rows, mask {mask:x}");
+    in_both_orders(|fixture| {
+        for (key, wide, most) in [(Key::U32, false, 1 << 20), (Key::U64, true, 1 << 20), (Key::U32, false, 1 << 31)] {
+            let options = Options { geometry: SMALL, ..Options::new(key, true, most) };
+            let sort = RadixSort::new(&fixture.device, options).unwrap();
+            for n in SIZES {
+                let mask = if wide { u64::MAX } else { u64::from(u32::MAX) };
+                for mask in [mask, 0x0103, 0] {
+                    let keys: Vec<u64> = draws(n, n as u64 + 1).iter().map(|x| x & mask).collect();
+                    let mut rows: Vec<(u64, u32)> = keys.iter().copied().zip(0..).collect();
+                    rows.sort();
+                    let bits = 0..if wide { 64 } else { 32 };
+                    let (got_keys, got_rows) = sorted(fixture, &sort, &keys, wide, bits);
+                    assert!(got_keys.into_iter().zip(got_rows).eq(rows), "{n} rows, mask {mask:x}");
+                }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn only_the_named_bits_order_rows() {
-    let fixture = Fixture::new();
-    let options = Options { geometry: SMALL, ..Options::new(Key::U32, true, 1 << 20) };
-    let sort = RadixSort::new(&fixture.device, options).unwrap();
-    for bits in [0..1, 3..14, 4..12, 29..32, 7..7] {
-        let keys: Vec<u64> = draws(5000, 3).iter().map(|x| x & 0xFFFF_FFFF).collect();
-        let mut rows: Vec<u32> = (0..5000).collect();
-        let place = |row: &u32| keys[*row as usize] >> bits.start & ((1 << bits.len()) - 1);
-        rows.sort_by_key(place);
-        assert_eq!(sorted(&fixture, &sort, &keys, false, bits.clone()).1, rows, "bits {bits:?}");
-    }
+    in_both_orders(|fixture| {
+        let options = Options { geometry: SMALL, ..Options::new(Key::U32, true, 1 << 20) };
+        let sort = RadixSort::new(&fixture.device, options).unwrap();
+        for bits in [0..1, 3..14, 4..12, 29..32, 7..7] {
+            let keys: Vec<u64> = draws(5000, 3).iter().map(|x| x & 0xFFFF_FFFF).collect();
+            let mut rows: Vec<u32> = (0..5000).collect();
+            let place = |row: &u32| keys[*row as usize] >> bits.start & ((1 << bits.len()) - 1);
+            rows.sort_by_key(place);
+            assert_eq!(sorted(fixture, &sort, &keys, false, bits.clone()).1, rows, "bits {bits:?}");
+        }
+    });
 }
 
 #[test]
 fn keys_alone_are_sorted_by_the_default_shape() {
-    let fixture = Fixture::new();
-    let sort = RadixSort::new(&fixture.device, Options::new(Key::U32, false, 1 << 20)).unwrap();
-    let mut keys: Vec<u32> = draws(20_000, 5).iter().map(|&x| x as u32).collect();
-    let ptr = fixture.upload_u32(&keys);
-    let scratch = fixture.room(sort.scratch_bytes(20_000));
-    unsafe { sort.sort(fixture.stream, Rows { keys: ptr, values: 0 }, 20_000, 0..32, scratch).unwrap() };
-    keys.sort_unstable();
-    assert_eq!(fixture.download_u32(ptr, 20_000), keys);
+    in_both_orders(|fixture| {
+        let sort = RadixSort::new(&fixture.device, Options::new(Key::U32, false, 1 << 20)).unwrap();
+        let mut keys: Vec<u32> = draws(20_000, 5).iter().map(|&x| x as u32).collect();
+        let ptr = fixture.upload_u32(&keys);
+        let scratch = fixture.room(sort.scratch_bytes(20_000));
+        unsafe { sort.sort(fixture.stream, Rows { keys: ptr, values: 0 }, 20_000, 0..32, scratch).unwrap() };
+        keys.sort_unstable();
+        assert_eq!(fixture.download_u32(ptr, 20_000), keys);
+    });
 }
 
 #[test]
 fn several_words_are_compared_in_turn() {
-    let fixture = Fixture::new();
-    let sort = RowSort::new(&fixture.device, 1 << 20).unwrap();
-    for n in [0, 1, 4000] {
-        let first: Vec<u32> = draws(n, 1).iter().map(|&x| x as u32 % 5).collect();
-        let second: Vec<u64> = draws(n, 2).iter().map(|x| (x % 7) << 40).collect();
-        let third: Vec<u32> = draws(n, 3).iter().map(|&x| x as u32 % 3).collect();
-        let words = [
-            KeyWord { key: Key::U32, values: fixture.upload_u32(&first), bits: 0..3 },
-            KeyWord { key: Key::U64, values: fixture.upload_u64(&second), bits: 40..43 },
-            KeyWord { key: Key::U32, values: fixture.upload_u32(&third), bits: 0..32 },
-        ];
-        let (order, scratch) = (fixture.room(4 * n as u64), fixture.room(sort.scratch_bytes(n as u64)));
-        unsafe { sort.order(fixture.stream, &words, n as u64, order, scratch).unwrap() };
-        let mut rows: Vec<u32> = (0..n as u32).collect();
-        rows.sort_by_key(|&row| (first[row as usize], second[row as usize], third[row as usize]));
-        assert_eq!(fixture.download_u32(order, n), rows);
-    }
+    in_both_orders(|fixture| {
+        let sort = RowSort::new(&fixture.device, 1 << 20).unwrap();
+        for n in [0, 1, 4000] {
+            let first: Vec<u32> = draws(n, 1).iter().map(|&x| x as u32 % 5).collect();
+            let second: Vec<u64> = draws(n, 2).iter().map(|x| (x % 7) << 40).collect();
+            let third: Vec<u32> = draws(n, 3).iter().map(|&x| x as u32 % 3).collect();
+            let words = [
+                KeyWord { key: Key::U32, values: fixture.upload_u32(&first), bits: 0..3 },
+                KeyWord { key: Key::U64, values: fixture.upload_u64(&second), bits: 40..43 },
+                KeyWord { key: Key::U32, values: fixture.upload_u32(&third), bits: 0..32 },
+            ];
+            let (order, scratch) = (fixture.room(4 * n as u64), fixture.room(sort.scratch_bytes(n as u64)));
+            unsafe { sort.order(fixture.stream, &words, n as u64, order, scratch).unwrap() };
+            let mut rows: Vec<u32> = (0..n as u32).collect();
+            rows.sort_by_key(|&row| (first[row as usize], second[row as usize], third[row as usize]));
+            assert_eq!(fixture.download_u32(order, n), rows);
+        }
+    });
 }
 
 #[test]
 fn partitions_begin_where_they_say() {
-    let fixture = Fixture::new();
-    let options = Options { geometry: SMALL, ..Options::new(Key::U64, false, 1 << 20) };
-    let sort = RadixSort::new(&fixture.device, options).unwrap();
-    let keys = draws(9000, 8);
-    let (from, to) = (fixture.upload_u64(&keys), fixture.room(8 * 9000));
-    let state = fixture.room(sort.state_bytes(9000));
-    let rows = |keys| Rows { keys, values: 0 };
-    unsafe { sort.partition(fixture.stream, rows(from), rows(to), 9000, 60..64, state).unwrap() };
-    let (starts, parted) = (fixture.download_u64(state, 16), fixture.download_u64(to, 9000));
-    for part in 0..16 {
-        let end = starts.get(part + 1).map_or(9000, |&end| end as usize);
-        let expected: Vec<u64> = keys.iter().copied().filter(|key| key >> 60 == part as u64).collect();
-        assert_eq!(parted[starts[part] as usize..end], expected);
-    }
+    in_both_orders(|fixture| {
+        let options = Options { geometry: SMALL, ..Options::new(Key::U64, false, 1 << 20) };
+        let sort = RadixSort::new(&fixture.device, options).unwrap();
+        let keys = draws(9000, 8);
+        let (from, to) = (fixture.upload_u64(&keys), fixture.room(8 * 9000));
+        let state = fixture.room(sort.state_bytes(9000));
+        let rows = |keys| Rows { keys, values: 0 };
+        unsafe { sort.partition(fixture.stream, rows(from), rows(to), 9000, 60..64, state).unwrap() };
+        let (starts, parted) = (fixture.download_u64(state, 16), fixture.download_u64(to, 9000));
+        for part in 0..16 {
+            let end = starts.get(part + 1).map_or(9000, |&end| end as usize);
+            let expected: Vec<u64> = keys.iter().copied().filter(|key| key >> 60 == part as u64).collect();
+            assert_eq!(parted[starts[part] as usize..end], expected);
+        }
+    });
 }
 
 #[test]
 fn sums_are_exclusive_and_end_with_the_total() {
-    let fixture = Fixture::new();
-    let prefix = PrefixSum::new(&fixture.device).unwrap();
-    for n in [0, 1, 4095, 4096, 4097, 50_000] {
-        let items: Vec<u32> = draws(n, 4).iter().map(|&x| x as u32).collect();
-        let mut expected = vec![0u64];
-        items.iter().for_each(|&x| expected.push(expected[expected.len() - 1] + u64::from(x)));
-        let (input, out) = (fixture.upload_u32(&items), fixture.room(8 * (n as u64 + 1)));
-        let scratch = fixture.room(prefix.scratch_bytes(n as u64));
-        unsafe { prefix.run(fixture.stream, input, out, n as u64, scratch).unwrap() };
-        assert_eq!(fixture.download_u64(out, n + 1), expected, "{n} items");
-    }
+    in_both_orders(|fixture| {
+        let prefix = PrefixSum::new(&fixture.device).unwrap();
+        for n in [0, 1, 4095, 4096, 4097, 50_000] {
+            let items: Vec<u32> = draws(n, 4).iter().map(|&x| x as u32).collect();
+            let mut expected = vec![0u64];
+            items.iter().for_each(|&x| expected.push(expected[expected.len() - 1] + u64::from(x)));
+            let (input, out) = (fixture.upload_u32(&items), fixture.room(8 * (n as u64 + 1)));
+            let scratch = fixture.room(prefix.scratch_bytes(n as u64));
+            unsafe { prefix.run(fixture.stream, input, out, n as u64, scratch).unwrap() };
+            assert_eq!(fixture.download_u64(out, n + 1), expected, "{n} items");
+        }
+    });
 }
 
 /// The naive search.
@@ -215,23 +225,36 @@ fn search(fixture: &Fixture, search: &SubstringSearch, rows: &[Vec<u8>], pieces:
 
 #[test]
 fn rows_that_contain_the_pieces_are_found() {
-    let fixture = Fixture::new();
-    let substring = SubstringSearch::new(&fixture.device).unwrap();
-    // Few letters, so that pieces are frequent, overlap, and lie across rows.
-    let random = |rows: usize, longest: u64, seed: u64| -> Vec<Vec<u8>> {
-        let lengths = draws(rows, seed).into_iter().map(|x| (x >> 8) % (longest + 1));
-        lengths.enumerate().map(|(i, len)| draws(len as usize, i as u64 + 9).iter().map(|x| b"abc"[(x >> 20) as usize % 3]).collect()).collect()
-    };
-    let pieces: [&[&[u8]]; 7] =
-        [&[b"a"], &[b"ab", b"ba"], &[b"a", b"b"], &[b"abcab"], &[b"aaa", b"c", b"bb"], &[b"a", b"a", b"b", b"abcc"], &[b"\xFFz"]];
-    for rows in [random(0, 9, 1), random(1, 9, 2), random(700, 40, 3), random(300, 3, 4), random(40, 20_000, 5)] {
-        for pieces in pieces {
-            search(&fixture, &substring, &rows, pieces);
+    in_both_orders(|fixture| {
+        let substring = SubstringSearch::new(&fixture.device).unwrap();
+        // Few letters, so that pieces are frequent, overlap, and lie across rows.
+        let random = |rows: usize, longest: u64, seed: u64| -> Vec<Vec<u8>> {
+            let lengths = draws(rows, seed).into_iter().map(|x| (x >> 8) % (longest + 1));
+            lengths
+                .enumerate()
+                .map(|(i, len)| {
+                    draws(len as usize, i as u64 + 9).iter().map(|x| b"abc"[(x >> 20) as usize % 3]).collect()
+                })
+                .collect()
+        };
+        let pieces: [&[&[u8]]; 7] = [
+            &[b"a"],
+            &[b"ab", b"ba"],
+            &[b"a", b"b"],
+            &[b"abcab"],
+            &[b"aaa", b"c", b"bb"],
+            &[b"a", b"a", b"b", b"abcc"],
+            &[b"\xFFz"],
+        ];
+        for rows in [random(0, 9, 1), random(1, 9, 2), random(700, 40, 3), random(300, 3, 4), random(40, 20_000, 5)] {
+            for pieces in pieces {
+                search(fixture, &substring, &rows, pieces);
+            }
         }
-    }
-    // One row longer than a block scans at once, with pieces far apart and across the boundary.
-    let mut long = vec![b'x'; 70_000];
-    long[16_382..16_387].copy_from_slice(b"abcab");
-    long[69_999] = b'z';
-    search(&fixture, &substring, &[vec![], long, b"z".to_vec()], &[b"abcab", b"z"]);
+        // One row longer than a block scans at once, with pieces far apart and across the boundary.
+        let mut long = vec![b'x'; 70_000];
+        long[16_382..16_387].copy_from_slice(b"abcab");
+        long[69_999] = b'z';
+        search(fixture, &substring, &[vec![], long, b"z".to_vec()], &[b"abcab", b"z"]);
+    });
 }

@@ -60,13 +60,13 @@ struct Decoder<'a> {
 }
 
 pub(super) fn run(bench: &mut Bench, report: &mut Report) -> Result<()> {
-    let total = bench.rows(ROWS, 1024);
-    let rows = total.min(SEGMENT_ROWS);
+    // Several copies even when scaled down.
+    let rows = (bench.rows(ROWS, 1024) / 3072 * 1024).clamp(1024, SEGMENT_ROWS);
     let names = ["gpu_for_sum", "gpu_for_write", "gpu_dfor_sum", "gpu_dfor_write", "gpu_rfor_sum", "gpu_rfor_write"];
     let text = [kernels::GPU_FOR, DATA, TILES].concat();
     let tiles = Kernel::compile(&bench.device, text, names.map(|name| (name, 128, 0)))?;
     let [sum_words] = Kernel::compile(&bench.device, DATA.to_owned(), [("sum_words", 256, 0)])?;
-    let copies = total / rows;
+    let copies = bench.rows(ROWS, 1024) / rows;
     let (out, sums) = (bench.buffer(4 * rows * copies)?, bench.buffer(16)?);
     let suite = Suite { bench, tiles, sum_words, out, sums, rows, copies };
     for (dataset, encodings) in datasets(rows as usize) {
@@ -125,9 +125,7 @@ impl Suite<'_> {
             .iter()
             .map(|(name, call)| {
                 let (template, params) = call.split_once(' ').expect("a template and its parameter's type");
-                format!(
-                    "extern \"C\" __global__ void __launch_bounds__(256) {name}({params} p) {{ {template}(p); }}\n"
-                )
+                format!("extern \"C\" __global__ void __launch_bounds__(256) {name}({params} p) {{ {template}(p); }}\n")
             })
             .collect();
         let text = [&needs.concat(), DATA, LANES, &body].concat();
@@ -139,7 +137,10 @@ impl Suite<'_> {
         let w = column.width;
         let kernels = self.lane_kernels(
             &[kernels::LANE, kernels::LANE_DELTA, kernels::LANE_RLE],
-            [("decode_sum", format!("lane_sum<{w}> LaneDecode")), ("decode_write", format!("lane_write<{w}> LaneDecode"))],
+            [
+                ("decode_sum", format!("lane_sum<{w}> LaneDecode")),
+                ("decode_write", format!("lane_write<{w}> LaneDecode")),
+            ],
         )?;
         let stride = column.words.len() as u64;
         let packed = self.bench.copies(&column.words, stride, self.copies)?;
@@ -347,7 +348,5 @@ fn datasets(rows: usize) -> Vec<(Dataset, Encodings)> {
         all.push((format!("D3 alpha {alpha}"), (0..rows).map(|_| rank()).collect(), Encodings::For));
     }
     let sum = |values: &[u32]| values.iter().map(|&x| u64::from(x)).sum();
-    all.into_iter()
-        .map(|(name, values, encodings)| (Dataset { name, sum: sum(&values), values }, encodings))
-        .collect()
+    all.into_iter().map(|(name, values, encodings)| (Dataset { name, sum: sum(&values), values }, encodings)).collect()
 }

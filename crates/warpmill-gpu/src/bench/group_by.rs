@@ -66,11 +66,7 @@ pub(super) fn run(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let kernels = Kernels { make, expect, check, clear, private, dense, hash };
     let n = bench.rows(ROWS, 4);
     let (keys, values, flags) = (bench.buffer(4 * n)?, bench.buffer(4 * n)?, bench.buffer(16)?);
-    let cases = [
-        (FEW, 60.0),
-        (bench.rows(1_000_000, 1) as u32, 15.0),
-        (bench.rows(100_000_000, 1) as u32, 3.0),
-    ];
+    let cases = [(FEW, 60.0), (bench.rows(1_000_000, 1) as u32, 15.0), (bench.rows(100_000_000, 1) as u32, 3.0)];
     for (i, (groups, target)) in cases.into_iter().enumerate() {
         let (out, expected) = (bench.buffer(8 * u64::from(groups))?, bench.buffer(8 * u64::from(groups))?);
         // Load factor 0.6; nothing where groups are few.
@@ -161,8 +157,7 @@ impl Case<'_> {
         let groups = Groups { scatter: true, ..self.groups };
         let (n, kernel) = (groups.n, &self.kernels.hash);
         self.make(&groups)?;
-        let times =
-            self.bench.measure_kernel(kernel, n.div_ceil(1024), || self.clear(&groups), || groups.params())?;
+        let times = self.bench.measure_kernel(kernel, n.div_ceil(1024), || self.clear(&groups), || groups.params())?;
         let verified = self.check(&groups, 0)?;
         let measurement = Measurement::new("groupby", self.name("hash table"), n, 8 * n, times).kernel(kernel);
         report.add(measurement.verified(verified).target(Target::GigaItems(self.target)));

@@ -75,15 +75,8 @@ fn hash(bench: &Bench, report: &mut Report, kernels: &Kernels, sums: &Buffer) ->
     let count = build * 5 / 4;
     let (buckets, no_key) = (bench.buffer(BUCKET_BYTES * count)?, bench.buffer(8)?);
     let keys = bench.buffer(8 * n)?;
-    let join = Join {
-        keys: keys.ptr,
-        buckets: buckets.ptr,
-        bucket_count: count,
-        no_key: no_key.ptr,
-        payloads: 0,
-        n,
-        build,
-    };
+    let join =
+        Join { keys: keys.ptr, buckets: buckets.ptr, bucket_count: count, no_key: no_key.ptr, payloads: 0, n, build };
     let times = bench.measure_kernel(
         &kernels.build,
         build.div_ceil(256),
@@ -140,8 +133,7 @@ fn partitioned_hash(bench: &Bench, report: &mut Report, kernels: &Kernels, join:
 fn dense(bench: &Bench, report: &mut Report, kernels: &Kernels, sums: &Buffer) -> Result<()> {
     let (build, n) = (bench.rows(BUILD, 4), bench.rows(PROBES, 4));
     let (payloads, keys) = (bench.buffer(4 * build)?, bench.buffer(4 * n)?);
-    let join =
-        Join { keys: keys.ptr, buckets: 0, bucket_count: 0, no_key: 0, payloads: payloads.ptr, n, build };
+    let join = Join { keys: keys.ptr, buckets: 0, bucket_count: 0, no_key: 0, payloads: payloads.ptr, n, build };
     bench.prepare(&kernels.dense_build, build, join.params(sums.ptr))?;
     bench.prepare(&kernels.dense_make, n, join.params(sums.ptr))?;
     let kernel = &kernels.dense_probe;

@@ -195,11 +195,7 @@ impl Bench {
     }
 
     /// Times `work` after `setup`, once to warm up and then as often as the options say.
-    fn measure(
-        &self,
-        mut setup: impl FnMut() -> Result<()>,
-        mut work: impl FnMut() -> Result<()>,
-    ) -> Result<Times> {
+    fn measure(&self, mut setup: impl FnMut() -> Result<()>, mut work: impl FnMut() -> Result<()>) -> Result<Times> {
         let mut times = Vec::new();
         for run in 0..=self.options.runs {
             setup()?;

@@ -11,7 +11,8 @@ const DATA: &str = include_str!("../../kernels/bench/data.cuh");
 const SORT_DATA: &str = include_str!("../../kernels/bench/sort.cuh");
 
 /// Shapes that `tune` tries.
-const SHAPES: [(u32, u32); 8] = [(256, 12), (256, 16), (256, 20), (384, 12), (384, 16), (384, 20), (384, 22), (512, 16)];
+const SHAPES: [(u32, u32); 8] =
+    [(256, 12), (256, 16), (256, 20), (384, 12), (384, 16), (384, 20), (384, 22), (512, 16)];
 
 /// The kernels that make and check the rows of one key type.
 struct Data {
