@@ -3,6 +3,7 @@
 // becomes a bit per byte, and then each row looks at its range of bits.
 
 constexpr int MOST_PIECES = 4;
+constexpr int MOST_PIECE_BYTES = 256;
 
 struct Piece {
     u32 head;         // its first bytes (up to 4), the first lowest
@@ -14,10 +15,10 @@ struct Piece {
 struct Substring {
     const u8* bytes;           // of all strings; 16-byte aligned
     const u32* offsets;        // of the rows, rows + 1
-    const u8* piece_bytes;
     u32* out;                  // a bit per row
     u64 rows;
     Piece pieces[MOST_PIECES];
+    u8 piece_bytes[MOST_PIECE_BYTES];
 };
 
 constexpr int SCAN_THREADS = 256;
@@ -44,7 +45,7 @@ __device__ __forceinline__ bool piece_matches(const Substring& p, const Piece& p
         return false;
     }
     for (u32 i = 4; i < piece.len; i++) {
-        if (__ldg(p.bytes + at + i) != __ldg(p.piece_bytes + piece.at + i)) {
+        if (__ldg(p.bytes + at + i) != p.piece_bytes[piece.at + i]) {
             return false;
         }
     }

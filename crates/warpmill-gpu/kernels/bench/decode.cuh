@@ -170,8 +170,8 @@ __device__ __forceinline__ void rle_run_sum(const RleDecode& p) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const u32 end = lane_get<WE>(end_words, j + i) + p.end_reference;
-                const u64 value = lane_get<WV>(value_words, j + i) + p.value_reference;
-                sum += striped_row(lane, j + i) < rows ? run_rows(end, before) * value : 0;
+                const u32 value = lane_get<WV>(value_words, j + i) + p.value_reference;
+                sum += striped_row(lane, j + i) < rows ? (u64)run_rows(end, before) * value : 0;
                 before = end;
             }
         }

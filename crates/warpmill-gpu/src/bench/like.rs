@@ -23,7 +23,7 @@ pub(super) fn run(bench: &mut Bench, report: &mut Report) -> Result<()> {
     let (out, wrong) = (bench.buffer(4 * n.div_ceil(32))?, bench.buffer(16)?);
     for pieces in [["special", "requests"], ["a", "b"], ["ab", "xyz"]] {
         let pieces: [&[u8]; 2] = pieces.map(str::as_bytes);
-        let (needles, scratch) = (bench.buffer(64)?, bench.buffer(search.scratch_bytes(&pieces))?);
+        let needles = bench.buffer(64)?;
         // SAFETY: the buffer has room for the few bytes.
         unsafe { bench.device.copy_to_device(needles.ptr, &pieces.concat(), bench.stream)? };
         let params = || {
@@ -36,7 +36,7 @@ pub(super) fn run(bench: &mut Bench, report: &mut Report) -> Result<()> {
         let times = bench.measure(
             || bench.fill(&out, 0xA5, 4 * n.div_ceil(32)),
             // SAFETY: the buffers have the sizes that the search asks for.
-            || unsafe { search.search(bench.stream, strings, &pieces, out.ptr, scratch.ptr) },
+            || unsafe { search.search(bench.stream, strings, &pieces, out.ptr) },
         )?;
         bench.fill(&wrong, 0, 16)?;
         bench.prepare(&check, n, params())?;

@@ -7,7 +7,9 @@ use crate::device::Device;
 use crate::device::sim::{SimDevice, SimOptions};
 
 fn check(suite: Suite, scale: f64) {
-    let device: Arc<dyn Device> = Arc::new(SimDevice::new(SimOptions::default()).expect("a C++ compiler"));
+    let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
+    let sim = SimDevice::new(SimOptions { sanitize, ..SimOptions::default() }).expect("a C++ compiler");
+    let device: Arc<dyn Device> = Arc::new(sim);
     let mut report = Report::default();
     let options = Options { scale, runs: 1, tune: false };
     super::run(&device, suite, &options, &mut report).unwrap();
