@@ -39,3 +39,6 @@ pub const GROUP_BY: &str = include_str!("../kernels/group_by.cuh");
 
 /// Substring search over many strings at once.
 pub const SUBSTRING: &str = include_str!("../kernels/substring.cuh");
+
+#[cfg(test)]
+mod tests;

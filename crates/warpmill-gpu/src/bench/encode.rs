@@ -6,14 +6,14 @@ const BLOCK: usize = 128;
 const TILE: usize = 512;
 
 /// Lane-packed fields of one width.
-pub(super) struct LaneColumn {
+pub(crate) struct LaneColumn {
     pub words: Vec<u32>,
     pub width: u32,
     pub reference: u32,
 }
 
 /// Lane-packed deltas.
-pub(super) struct DeltaColumn {
+pub(crate) struct DeltaColumn {
     pub words: Vec<u32>,
     pub width: u32,
     pub step: u32,
@@ -25,7 +25,7 @@ pub(super) struct DeltaColumn {
 }
 
 /// Lane-packed run lengths.
-pub(super) struct RleColumn {
+pub(crate) struct RleColumn {
     pub starts: Vec<u32>,
     pub ends: LaneColumn,
     pub values: LaneColumn,
@@ -33,7 +33,7 @@ pub(super) struct RleColumn {
 }
 
 /// One stream of a published scheme.
-pub(super) struct TileStream {
+pub(crate) struct TileStream {
     pub starts: Vec<u32>,
     pub data: Vec<u32>,
 }
@@ -77,7 +77,7 @@ fn blocked(l: usize, j: usize) -> usize {
 }
 
 /// Frame of reference.
-pub(super) fn lane_for(values: &[u32]) -> LaneColumn {
+pub(crate) fn lane_for(values: &[u32]) -> LaneColumn {
     let reference = *values.iter().min().expect("values");
     let width = bits(values.iter().max().expect("values") - reference);
     let fields: Vec<u32> = values.iter().map(|x| x - reference).collect();
@@ -87,7 +87,7 @@ pub(super) fn lane_for(values: &[u32]) -> LaneColumn {
 }
 
 /// Deltas; `values` fill whole vectors.
-pub(super) fn lane_delta(values: &[u32]) -> DeltaColumn {
+pub(crate) fn lane_delta(values: &[u32]) -> DeltaColumn {
     let deltas = || {
         let pairs = values.chunks(32).flat_map(|lane| lane.windows(2));
         pairs.map(|pair| i64::from(pair[1]) - i64::from(pair[0]))
@@ -119,7 +119,7 @@ pub(super) fn lane_delta(values: &[u32]) -> DeltaColumn {
 }
 
 /// Run lengths.
-pub(super) fn lane_rle(values: &[u32]) -> RleColumn {
+pub(crate) fn lane_rle(values: &[u32]) -> RleColumn {
     let (mut starts, mut ends, mut heads) = (vec![0], vec![], vec![]);
     for vector in values.chunks(VECTOR) {
         let mut row = 0;
@@ -171,14 +171,14 @@ impl TileStream {
 }
 
 /// GPU-FOR; `values` fill whole tiles.
-pub(super) fn gpu_for(values: &[u32]) -> TileStream {
+pub(crate) fn gpu_for(values: &[u32]) -> TileStream {
     let mut stream = TileStream::new();
     values.chunks(BLOCK).for_each(|block| stream.block(block, 32, false));
     stream.finish()
 }
 
 /// GPU-DFOR; `values` fill whole tiles.
-pub(super) fn gpu_dfor(values: &[u32]) -> TileStream {
+pub(crate) fn gpu_dfor(values: &[u32]) -> TileStream {
     let mut stream = TileStream::new();
     for tile in values.chunks(TILE) {
         stream.data.push(tile[0]);
@@ -189,7 +189,7 @@ pub(super) fn gpu_dfor(values: &[u32]) -> TileStream {
 }
 
 /// GPU-RFOR: run values and run lengths.
-pub(super) fn gpu_rfor(values: &[u32]) -> [TileStream; 2] {
+pub(crate) fn gpu_rfor(values: &[u32]) -> [TileStream; 2] {
     let (mut heads, mut lengths) = (TileStream::new(), TileStream::new());
     for tile in values.chunks(TILE) {
         let runs: Vec<&[u32]> = tile.chunk_by(|a, b| a == b).collect();

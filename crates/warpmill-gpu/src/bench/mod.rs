@@ -5,7 +5,7 @@
 //! [`FLOOR_BYTES_PER_SECOND`]. On the simulated device suites run small, as tests; its times mean nothing.
 
 mod decode;
-mod encode;
+pub(crate) mod encode;
 mod group_by;
 mod join;
 mod like;

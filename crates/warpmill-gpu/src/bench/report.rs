@@ -108,10 +108,10 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:48} {:>9} {:>9} {:>8} {:>7} {:>4}  target", "what", "ms", "G/s", "GB/s", "floor", "regs")?;
+        writeln!(f, "{:66} {:>9} {:>9} {:>8} {:>7} {:>4}  target", "what", "ms", "G/s", "GB/s", "floor", "regs")?;
         for m in &self.measurements {
             let (name, floor) = (format!("{} {}", m.suite, m.name), 100.0 * m.floor_fraction);
-            write!(f, "{name:48} {:9.3} {:9.1} {:8.0} {floor:6.1}% ", m.median_ms, m.giga_items_per_s, m.gb_per_s)?;
+            write!(f, "{name:66} {:9.3} {:9.1} {:8.0} {floor:6.1}% ", m.median_ms, m.giga_items_per_s, m.gb_per_s)?;
             write!(f, "{:4}{} ", m.registers, if m.local > 0 { " SPILLS" } else { "" })?;
             if let (Some(target), Some(met)) = (&m.target, m.met) {
                 write!(f, " {target}{}", if met { "" } else { " MISSED" })?;
