@@ -87,6 +87,15 @@ __device__ inline i128 modulo(i128 a, i128 b) {
     return a == (i64)a && b == (i64)b ? (i128)((i64)a % (i64)b) : a % b;
 }
 
+// Quotient and remainder rounded down; `by` is positive.
+template <class T> __device__ __forceinline__ T floor_div(T value, T by) {
+    return (T)(value / by - (value % by < 0 ? 1 : 0));
+}
+template <class T> __device__ __forceinline__ T floor_mod(T value, T by) {
+    const T rest = (T)(value % by);
+    return rest < 0 ? (T)(rest + by) : rest;
+}
+
 // a * scale / b with an exact product, for results between `low` and `high`.
 template <class T>
 __device__ inline T quotient_scaled(T a, T b, i128 scale, i128 low, i128 high, bool& bad) {

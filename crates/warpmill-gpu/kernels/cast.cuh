@@ -1,13 +1,9 @@
 // Conversions between numbers.
 
-// Quotients rounded to nearest, half away from zero, and down. `by` is positive.
+// A quotient rounded to nearest, half away from zero; `by` is positive.
 template <class T> __device__ __forceinline__ T quotient_nearest(T value, T by) {
     const T result = (T)(value / by), rest = (T)(value % by), size = rest < 0 ? (T)-rest : rest;
     return size >= by - size ? (T)(result + (value < 0 ? -1 : 1)) : result;
-}
-
-template <class T> __device__ __forceinline__ T quotient_down(T value, T by) {
-    return (T)(value / by - (value % by < 0 ? 1 : 0));
 }
 
 // 128-bit integers to the nearest float: 64 significant bits (with what is cut off in the last one) round in hardware.

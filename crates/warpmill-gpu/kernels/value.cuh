@@ -28,9 +28,14 @@ struct QueryState {
 
 __device__ __forceinline__ void raise(QueryState* state, u32 error) { atomicCAS(&state->error, 0u, error); }
 
-// Room for `len` bytes that live as long as the query; null when the arena is full (and the flag is set).
-__device__ __forceinline__ u8* arena_alloc(QueryState* state, u32 len) {
-    const u64 at = atomicAdd(&state->arena_used, (u64)len);
+// Room for `len` bytes that live as long as the query; null when the arena is full (and the flag is set). A string of more
+// than 4 GB is left to the host, whose error it is.
+__device__ __forceinline__ u8* arena_alloc(QueryState* state, u64 len) {
+    if (len > 0xffffffffull) {
+        raise(state, ERROR_HOST);
+        return nullptr;
+    }
+    const u64 at = atomicAdd(&state->arena_used, len);
     if (at + len > state->arena_size) {
         state->arena_full = 1;
         return nullptr;

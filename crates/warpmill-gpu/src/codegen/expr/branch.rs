@@ -72,7 +72,7 @@ fn choice(
     let nullable = last.valid.is_some() || chosen.iter().any(|(_, value)| value.valid.is_some());
     let valid = nullable.then(|| choose(&|value| value.valid_text().to_owned()));
     let valid = valid.map(|valid| context.named(CType::Bool, "valid", &valid));
-    Ok(context.define(ty, &choose(&|value| format!("({}){}", ty.name(), value.text)), valid))
+    Ok(context.define(ty, &choose(&|value| value.text.clone()), valid))
 }
 
 fn alternatives(
@@ -83,11 +83,11 @@ fn alternatives(
 ) -> Result<(), Unsupported> {
     let Some(((when, then), rest)) = branches.split_first() else {
         return match otherwise {
+            Some(otherwise) if context.guard == "true" || context.is_simple(otherwise) => {
+                slot.assign(otherwise, context)
+            }
             Some(otherwise) => {
                 let guard = context.guard.clone();
-                if guard == "true" {
-                    return slot.assign(otherwise, context);
-                }
                 context.scope(&guard, |context| slot.assign(otherwise, context))
             }
             None => Ok(()),

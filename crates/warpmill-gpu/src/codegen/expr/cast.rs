@@ -5,7 +5,7 @@ use warpmill_plan::{ColType, Expr, ExprKind, Phys, Unsupported};
 
 use super::arith::{outside, range_of, scale_of};
 use super::leaf::{constant, float_constant};
-use super::{CType, Context, Library, Value, emit};
+use super::{CType, Context, Library, Value, convert, emit};
 use crate::codegen::params::Binding;
 
 /// How quotients round.
@@ -105,6 +105,13 @@ pub(super) fn cast(expr: &Expr, input: &Expr, try_cast: bool, context: &mut Cont
         let value = emit(input, context)?;
         return Ok(rescaled(&value, &input.ty, &expr.ty, &rescale, try_cast, context));
     }
+    if is_string(to) {
+        return convert::to_text(expr, input, context);
+    }
+    if is_string(from) {
+        let value = emit(input, context)?;
+        return convert::from_text(expr, value, try_cast, context);
+    }
     match (from, to) {
         (_, to) if is_float(to) && (from.is_integer() || is_decimal(from)) => {
             let value = emit(input, context)?;
@@ -176,7 +183,7 @@ fn rescaled(
     let mut bad = None;
     let (x, name) = (&input.text, work.name());
     context.params.require(Library::Arith);
-    if rescale.divide.is_some() {
+    if rescale.divide == Some(Rounding::Nearest) {
         context.params.require(Library::Cast);
     }
     let text = match rescale.divide {
@@ -189,7 +196,7 @@ fn rescaled(
         }
         Some(Rounding::TowardZero) => format!("quotient<{name}>({x}, {factor})"),
         Some(Rounding::Nearest) => format!("quotient_nearest<{name}>({x}, {factor})"),
-        Some(Rounding::Down) => format!("quotient_down<{name}>({x}, {factor})"),
+        Some(Rounding::Down) => format!("floor_div<{name}>({x}, {factor})"),
     };
     let result = context.define(work, &text, value.valid.clone());
     let bounds = ColType::range_of(&to.logical).unwrap_or((i128::MIN, i128::MAX));

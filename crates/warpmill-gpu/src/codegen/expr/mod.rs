@@ -19,11 +19,15 @@ mod arith;
 mod branch;
 mod cast;
 mod compare;
+mod convert;
+mod dates;
 mod leaf;
 mod like;
 mod logic;
 mod lookup;
+mod math;
 mod members;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -105,12 +109,26 @@ fn node(expr: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
             let shape = like::Shape::new(pattern, escape.unwrap_or('\\'), *case_insensitive);
             like::like(input, &shape, *negated, context)
         }
-        ExprKind::AddInterval { .. } => Err(Unsupported::new(expr, "no intervals yet")),
+        ExprKind::AddInterval { input, months, days, nanos } => {
+            dates::add_interval(expr, input, (*months, *days, *nanos), context)
+        }
         ExprKind::Call { function, args } => match function {
             Function::Coalesce => branch::coalesce(expr, args, context),
             Function::NullIf => branch::null_if(expr, args, context),
             Function::Greatest | Function::Least => branch::extreme(expr, args, *function, context),
-            _ => Err(Unsupported::new(expr, "no functions yet")),
+            Function::Abs
+            | Function::Sign
+            | Function::Round
+            | Function::Floor
+            | Function::Ceil
+            | Function::Trunc
+            | Function::Sqrt
+            | Function::Power
+            | Function::Exp
+            | Function::Ln
+            | Function::Log10 => math::call(expr, *function, args, context),
+            Function::DatePart | Function::DateTrunc => dates::call(expr, *function, args, context),
+            _ => text::call(expr, *function, args, context),
         },
     }
 }
