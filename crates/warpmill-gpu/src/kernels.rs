@@ -6,3 +6,39 @@ pub const LANE: &str = include_str!("../kernels/lane.cuh");
 
 /// Predicates on packed vectors: range and code-set masks. Needs [`LANE`].
 pub const LANE_FILTER: &str = include_str!("../kernels/lane_filter.cuh");
+
+/// Lane-packed deltas. Needs [`LANE`].
+pub const LANE_DELTA: &str = include_str!("../kernels/lane_delta.cuh");
+
+/// Lane-packed run lengths. Needs [`LANE`].
+pub const LANE_RLE: &str = include_str!("../kernels/lane_rle.cuh");
+
+/// The published GPU-FOR, GPU-DFOR and GPU-RFOR.
+pub const GPU_FOR: &str = include_str!("../kernels/gpu_for.cuh");
+
+/// Prefix sums across the tiles of one launch.
+pub const LOOK_BACK: &str = include_str!("../kernels/look_back.cuh");
+
+/// Exclusive prefix sums. Needs [`LOOK_BACK`].
+pub const PREFIX_SUM: &str = include_str!("../kernels/prefix_sum.cuh");
+
+/// Hashes that partitioning and hash tables share.
+pub const HASH: &str = include_str!("../kernels/hash.cuh");
+
+/// Radix sort and partitioning. Needs [`LOOK_BACK`] and [`HASH`].
+pub const RADIX_SORT: &str = include_str!("../kernels/radix_sort.cuh");
+
+/// Rows in another order.
+pub const PERMUTE: &str = include_str!("../kernels/permute.cuh");
+
+/// Hash join with buckets of one memory sector. Needs [`HASH`].
+pub const BUCKET_TABLE: &str = include_str!("../kernels/bucket_table.cuh");
+
+/// Grouping with private and global hash tables. Needs [`HASH`].
+pub const GROUP_BY: &str = include_str!("../kernels/group_by.cuh");
+
+/// Substring search over many strings at once.
+pub const SUBSTRING: &str = include_str!("../kernels/substring.cuh");
+
+#[cfg(test)]
+mod tests;

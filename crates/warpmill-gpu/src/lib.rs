@@ -3,8 +3,12 @@
 //! - [`device`]: memory, copies, kernels and streams behind one trait; the real GPU and the simulated device;
 //! - [`codegen`]: from pipelines to kernels;
 //! - [`execute`]: runs a program on a device;
-//! - [`kernels`]: hand-written device functions that kernels are composed of.
+//! - [`kernels`]: hand-written device functions that kernels are composed of;
+//! - [`algorithm`]: sort, prefix sums and search with a host side of their own;
+//! - [`bench`]: micro-benchmarks of all of these.
 
+pub mod algorithm;
+pub mod bench;
 pub mod codegen;
 pub mod device;
 pub mod execute;

@@ -1,0 +1,231 @@
+//! Micro-benchmarks of the device functions and algorithms, with their own data and an independent check of every answer.
+//!
+//! Times are device events around the work: the median of several runs after a warm-up, with the L2 cache flushed before
+//! each. Every result states the bytes that must move at least and, as a fraction, how close the time comes to them at
+//! [`FLOOR_BYTES_PER_SECOND`]. On the simulated device suites run small, as tests; its times mean nothing.
+
+mod decode;
+pub(crate) mod encode;
+mod group_by;
+mod join;
+mod like;
+mod report;
+mod sort;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use report::{Measurement, Report};
+
+use crate::algorithm::launch::{Kernel, ParamBytes};
+use crate::device::{Device, DeviceKind, DevicePtr, Result, Stream};
+
+/// What a streaming kernel reads of an H200's memory, measured.
+pub const FLOOR_BYTES_PER_SECOND: f64 = 4.6e12;
+
+/// What to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// Decoding of every encoding, fused with a sum or written out.
+    Decode,
+    /// Hash and direct-address joins.
+    Join,
+    /// Grouping with one sum.
+    GroupBy,
+    /// Radix sort and prefix sums.
+    Sort,
+    /// Substring search.
+    Like,
+}
+
+impl Suite {
+    /// All suites.
+    pub const ALL: [Suite; 5] = [Suite::Decode, Suite::Join, Suite::GroupBy, Suite::Sort, Suite::Like];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Decode => "decode",
+            Suite::Join => "join",
+            Suite::GroupBy => "groupby",
+            Suite::Sort => "sort",
+            Suite::Like => "like",
+        }
+    }
+
+    /// The suite called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|suite| suite.name() == name)
+    }
+}
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Factor of all row counts.
+    pub scale: f64,
+    /// Timed runs of each kernel.
+    pub runs: usize,
+    /// Whether to try several launch shapes where there is a choice.
+    pub tune: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { scale: 1.0, runs: 5, tune: false }
+    }
+}
+
+/// Runs `suite` on `device`.
+pub fn run(device: &Arc<dyn Device>, suite: Suite, options: &Options, report: &mut Report) -> Result<()> {
+    let mut bench = Bench::new(device, options)?;
+    let outcome = match suite {
+        Suite::Decode => decode::run(&mut bench, report),
+        Suite::Join => join::run(&mut bench, report),
+        Suite::GroupBy => group_by::run(&mut bench, report),
+        Suite::Sort => sort::run(&mut bench, report),
+        Suite::Like => like::run(&mut bench, report),
+    };
+    device.synchronize(bench.stream)?;
+    device.destroy_stream(bench.stream);
+    outcome
+}
+
+/// Device memory that is given back when dropped.
+struct Buffer {
+    device: Arc<dyn Device>,
+    stream: Stream,
+    ptr: DevicePtr,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // An error surfaces in the next call; the memory must go back either way.
+        let _ = self.device.synchronize(self.stream);
+        // SAFETY: allocated by `Bench::buffer`; all work is queued on the one stream, which is idle.
+        unsafe { self.device.free(self.ptr) };
+    }
+}
+
+/// Median and least milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    median_ms: f64,
+    min_ms: f64,
+}
+
+/// A device and a stream to measure on.
+struct Bench {
+    device: Arc<dyn Device>,
+    stream: Stream,
+    options: Options,
+    /// Written between runs, so that nothing of a run's input is left in the L2 cache.
+    flush: Option<(Buffer, u64)>,
+}
+
+impl Bench {
+    fn new(device: &Arc<dyn Device>, options: &Options) -> Result<Self> {
+        let stream = device.stream()?;
+        let mut bench = Self { device: device.clone(), stream, options: options.clone(), flush: None };
+        if device.properties().kind == DeviceKind::Cuda {
+            let bytes = 4 * device.properties().l2_bytes.max(1 << 20);
+            bench.flush = Some((bench.buffer(bytes)?, bytes));
+        }
+        Ok(bench)
+    }
+
+    /// `full` rows, scaled, as a multiple of `unit` and at least one.
+    fn rows(&self, full: u64, unit: u64) -> u64 {
+        (((full as f64 * self.options.scale) as u64) / unit).max(1) * unit
+    }
+
+    /// `bytes` bytes, poisoned.
+    fn buffer(&self, bytes: u64) -> Result<Buffer> {
+        let bytes = bytes.max(256).next_multiple_of(256);
+        let ptr = self.device.allocate(bytes)?;
+        let buffer = Buffer { device: self.device.clone(), stream: self.stream, ptr };
+        // SAFETY: just allocated.
+        unsafe { self.device.fill(ptr, 0xA5, bytes, self.stream)? };
+        Ok(buffer)
+    }
+
+    /// A buffer that holds `words`, `copies` times over, each copy padded to `stride` words.
+    fn copies(&self, words: &[u32], stride: u64, copies: u64) -> Result<Buffer> {
+        assert!(words.len() as u64 <= stride, "a copy fits its stride");
+        let buffer = self.buffer(4 * stride * copies)?;
+        if stride == 0 {
+            return Ok(buffer);
+        }
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.resize(4 * stride as usize, 0);
+        // SAFETY: the ranges lie in the buffer; each doubling copies what is there to what follows.
+        unsafe {
+            self.device.copy_to_device(buffer.ptr, &bytes, self.stream)?;
+            let mut done = 1;
+            while done < copies {
+                let more = done.min(copies - done);
+                let to = buffer.ptr + 4 * stride * done;
+                self.device.copy_on_device(to, buffer.ptr, 4 * stride * more, self.stream)?;
+                done += more;
+            }
+        }
+        Ok(buffer)
+    }
+
+    fn fill(&self, buffer: &Buffer, value: u8, bytes: u64) -> Result<()> {
+        // SAFETY: callers pass at most the buffer's size.
+        unsafe { self.device.fill(buffer.ptr, value, bytes, self.stream) }
+    }
+
+    /// `n` 64-bit words from `ptr`, once all queued work is done.
+    fn read(&self, ptr: DevicePtr, n: usize) -> Result<Vec<u64>> {
+        let mut bytes = vec![0; 8 * n];
+        // SAFETY: callers pass a buffer of at least `n` words; the copy ends before the bytes are used.
+        unsafe { self.device.copy_to_host(&mut bytes, ptr, self.stream)? };
+        self.device.synchronize(self.stream)?;
+        Ok(bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect())
+    }
+
+    /// Launches a kernel that strides over `items` items, not timed.
+    fn prepare(&self, kernel: &Kernel, items: u64, params: ParamBytes) -> Result<()> {
+        let blocks = kernel.resident_blocks(items.div_ceil(u64::from(kernel.threads())).max(1))?;
+        // SAFETY: the suites pass the parameters that their kernels declare, with buffers of the sizes they state.
+        unsafe { kernel.launch(blocks, params, self.stream) }
+    }
+
+    /// Times `work` after `setup`, once to warm up and then as often as the options say.
+    fn measure(&self, mut setup: impl FnMut() -> Result<()>, mut work: impl FnMut() -> Result<()>) -> Result<Times> {
+        let mut times = Vec::new();
+        for run in 0..=self.options.runs {
+            setup()?;
+            if let Some((flush, bytes)) = &self.flush {
+                self.fill(flush, run as u8, *bytes)?;
+            }
+            let start = self.device.record(self.stream)?;
+            work()?;
+            let end = self.device.record(self.stream)?;
+            self.device.synchronize(self.stream)?;
+            if run > 0 {
+                times.push(f64::from(self.device.elapsed_ms(start, end)?));
+            }
+            self.device.destroy_event(start);
+            self.device.destroy_event(end);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(Times { median_ms: times[times.len() / 2], min_ms: times[0] })
+    }
+
+    /// Times one launch of `kernel` by `blocks` blocks.
+    fn measure_kernel(
+        &self,
+        kernel: &Kernel,
+        most_blocks: u64,
+        setup: impl FnMut() -> Result<()>,
+        params: impl Fn() -> ParamBytes,
+    ) -> Result<Times> {
+        let blocks = kernel.resident_blocks(most_blocks.max(1))?;
+        // SAFETY: as for `prepare`.
+        self.measure(setup, || unsafe { kernel.launch(blocks, params(), self.stream) })
+    }
+}
