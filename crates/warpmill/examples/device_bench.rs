@@ -1,9 +1,10 @@
 //! Times the queries of a suite on a device, over tables that are generated in memory:
-//! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...]`. One line of JSON per query, a table at the end.
+//! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...|all] [explain] [verify]`; `verify` compares with the CPU's answers.
 
 use std::time::Instant;
 
-use warpmill::Session;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use warpmill::{QueryResult, Session};
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
 
@@ -27,6 +28,28 @@ fn load(session: &Session, suite: Suite, sf: f64) {
     }
 }
 
+/// Rows as text, floats rounded (sums of floats depend on their order), in one order.
+fn sorted(result: &QueryResult) -> Vec<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in &result.batches {
+        let columns: Vec<_> =
+            batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let text = |column: &ArrayFormatter<'_>| {
+                let text = column.value(row).to_string();
+                match text.parse::<f64>() {
+                    Ok(x) if text.contains('.') => format!("{x:.9e}"),
+                    _ => text,
+                }
+            };
+            rows.push(columns.iter().map(text).collect::<Vec<_>>().join("|"));
+        }
+    }
+    rows.sort();
+    rows
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [suite, sf, runs, rest @ ..] = args.as_slice() else {
@@ -37,16 +60,17 @@ fn main() {
     let runs: usize = runs.parse().unwrap();
     let device = rest.first().map_or("gpu", String::as_str);
     let chosen: Vec<&str> = rest.get(1).map(|list| list.split(',').collect()).unwrap_or_default();
-    let explain = rest.get(2).is_some();
+    let (explain, verify) = (rest.iter().any(|arg| arg == "explain"), rest.iter().any(|arg| arg == "verify"));
+    let mut wrong = 0;
     let session = Session::builder().set("warpmill.device", device).build().unwrap();
     load(&session, suite, sf.parse().unwrap());
     let (mut sum_wall, mut sum_kernel) = (0.0, 0.0);
     for query in warpmill_datagen::queries(suite) {
-        if !chosen.is_empty() && !chosen.contains(&query.name) {
+        if !chosen.is_empty() && chosen != ["all"] && !chosen.contains(&query.name) {
             continue;
         }
         let (mut walls, mut kernels, mut first) = (vec![], vec![], 0.0);
-        let mut last = None;
+        let (mut last, mut rows) = (None, vec![]);
         for run in 0..=runs {
             let started = Instant::now();
             let result = match session.execute(query.sql, &[]) {
@@ -66,6 +90,15 @@ fn main() {
                 kernels.push(on_device.as_ref().map_or(f64::NAN, |p| p.kernel_nanos() as f64 / 1e6));
             }
             last = Some(profile);
+            rows = sorted(&result);
+        }
+        let mut verdict = "";
+        if verify {
+            session.set("warpmill.device", "cpu").unwrap();
+            let equal = session.execute(query.sql, &[]).is_ok_and(|result| sorted(&result) == rows);
+            session.set("warpmill.device", device).unwrap();
+            verdict = if equal { "equal" } else { "WRONG" };
+            wrong += usize::from(!equal);
         }
         let Some(profile) = last.filter(|_| !walls.is_empty()) else { continue };
         walls.sort_by(f64::total_cmp);
@@ -75,13 +108,16 @@ fn main() {
         sum_kernel += kernel;
         let reason = profile.programs.iter().find_map(|program| program.not_on_device.clone()).unwrap_or_default();
         println!(
-            "{:>5} {wall:>9.3} ms hot {kernel:>9.3} ms kernels {first:>9.1} ms first {:>8.3} GB {reason}",
+            "{:>5} {wall:>9.3} ms hot {kernel:>9.3} ms kernels {first:>9.1} ms first {:>8.3} GB {verdict} {reason}",
             query.name,
             profile.bytes_read as f64 / 1e9
         );
         if explain {
             println!("{profile}");
         }
+    }
+    if wrong > 0 {
+        println!("{wrong} WRONG");
     }
     println!("{} SF{sf} on {device}: {sum_wall:.3} ms hot, {sum_kernel:.3} ms in kernels", suite.name());
 }
