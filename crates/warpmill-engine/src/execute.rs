@@ -8,9 +8,12 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_cpu::compaction::Compaction;
 use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
+use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::source::InputStream;
+use warpmill_gpu::execute::{DeviceProfile, Failure};
 use warpmill_plan::Program;
 
+use crate::device::{self, DeviceChoice};
 use crate::profile::QueryProfile;
 
 /// How to run a program.
@@ -24,6 +27,14 @@ pub struct ExecutionContext {
     pub chunk_rows: usize,
     /// When small chunks are copied together.
     pub compaction: Compaction,
+    /// Where the program is run.
+    pub device: DeviceChoice,
+    /// Bytes of GPU memory that may be used; 0: nearly all.
+    pub gpu_memory_limit: u64,
+    /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
+    pub device_strict: bool,
+    /// Whether kernels are timed.
+    pub profile: bool,
     /// Stops the query from another thread.
     pub cancel: CancelToken,
 }
@@ -35,6 +46,10 @@ impl Default for ExecutionContext {
             memory_limit: usize::MAX,
             chunk_rows: warpmill_cpu::CHUNK_ROWS,
             compaction: Compaction::default(),
+            device: DeviceChoice::Cpu,
+            gpu_memory_limit: 0,
+            device_strict: false,
+            profile: true,
             cancel: CancelToken::default(),
         }
     }
@@ -46,6 +61,10 @@ pub enum EngineError {
     /// The back end's error.
     #[error(transparent)]
     Exec(#[from] ExecError),
+    /// The chosen device cannot run the program, and nothing else may.
+    #[error("not run on the {device}: {reason} (SET warpmill.device_fallback = 'allow' lets the CPU run it)")]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    Device { device: &'static str, reason: String },
     /// No worker threads could be started.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -66,7 +85,7 @@ pub struct QueryOutput {
 /// A value error of the SQL semantics, memory beyond the limit, cancellation, unreadable data, or a failing input. Nothing
 /// of a failed query's result is given.
 pub fn execute(
-    program: &Program,
+    program: &Arc<Program>,
     inputs: Vec<InputStream>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
@@ -75,7 +94,6 @@ pub fn execute(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let pool = pool(threads)?;
     let settings = Settings {
         threads,
         memory_limit: context.memory_limit,
@@ -83,17 +101,89 @@ pub fn execute(
         compaction: context.compaction,
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
-    let (rows, pipelines) = warpmill_cpu::pipeline::execute(program, inputs, &query, &pool)?;
-    let fields = program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
-    let batches = warpmill_cpu::arrow::to_batches(rows, fields, &program.schema)?;
-    let profile = QueryProfile {
+    let parts = match context.device {
+        DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
+        choice => on_device(choice, program, inputs, context, &query)?,
+    };
+    let host = Instant::now();
+    let (rows, pipelines) =
+        warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
+    let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
+    let batches = warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?;
+    let mut profile = QueryProfile {
         bytes_read: pipelines.iter().map(|pipeline| pipeline.counter("bytes_read")).sum(),
         pipelines,
         peak_memory: query.memory_peak() as u64,
         wall_nanos: started.elapsed().as_nanos() as u64,
         device: "cpu",
+        not_on_device: parts.reason,
+        on_device: None,
     };
+    if let Some(mut on_device) = parts.profile {
+        on_device.host_nanos = host.elapsed().as_nanos() as u64;
+        profile.device = device_name(context.device);
+        profile.bytes_read = on_device.kernels.iter().map(|kernel| kernel.bytes).sum();
+        profile.on_device = Some(on_device);
+    }
     Ok(QueryOutput { batches, profile })
+}
+
+/// What is left for the CPU.
+struct Parts {
+    program: Arc<Program>,
+    placed: Vec<Placed>,
+    inputs: Vec<InputStream>,
+    profile: Option<DeviceProfile>,
+    /// Why all of it is.
+    reason: Option<String>,
+}
+
+impl Parts {
+    fn on_cpu(program: &Arc<Program>, inputs: Vec<InputStream>, reason: Option<String>) -> Self {
+        Self { program: program.clone(), placed: vec![], inputs, profile: None, reason }
+    }
+}
+
+fn device_name(choice: DeviceChoice) -> &'static str {
+    match choice {
+        DeviceChoice::Sim => "sim",
+        DeviceChoice::Auto | DeviceChoice::Gpu => "gpu",
+        DeviceChoice::Cpu => "cpu",
+    }
+}
+
+/// Runs what the device runs; the rest, or all where it cannot, is left for the CPU.
+fn on_device(
+    choice: DeviceChoice,
+    program: &Arc<Program>,
+    inputs: Vec<InputStream>,
+    context: &ExecutionContext,
+    query: &QueryContext,
+) -> Result<Parts, EngineError> {
+    let strict = context.device_strict && choice != DeviceChoice::Auto;
+    let refuse = |reason: String| EngineError::Device { device: device_name(choice), reason };
+    let executor = match device::executor(choice, context.gpu_memory_limit) {
+        Ok(executor) => executor,
+        Err(reason) if strict => return Err(refuse(reason)),
+        Err(reason) => return Ok(Parts::on_cpu(program, inputs, Some(reason))),
+    };
+    // Kept, because the CPU may have to run the program after all.
+    let batches: Vec<Vec<RecordBatch>> =
+        inputs.into_iter().map(|input| input.collect::<Result<_, _>>()).collect::<Result<_, _>>().map_err(ExecError::Input)?;
+    let options = warpmill_gpu::execute::Options { cancel: context.cancel.clone(), profile: context.profile };
+    match executor.execute(program, &batches, &options) {
+        Ok(output) => {
+            output.owners.into_iter().for_each(|owner| query.keep_alive(owner));
+            query.keep_alive(batches);
+            Ok(Parts { program: output.program, placed: output.placed, inputs: vec![], profile: Some(output.profile), reason: None })
+        }
+        Err(Failure::Exec(error)) => Err(error.into()),
+        Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),
+        Err(failure) => {
+            let again = batches.into_iter().map(|batches| Box::new(batches.into_iter().map(Ok)) as InputStream);
+            Ok(Parts::on_cpu(program, again.collect(), Some(failure.to_string())))
+        }
+    }
 }
 
 /// The process's pool of `threads` workers: started once, shared by all queries that ask for as many.

@@ -1,9 +1,11 @@
 //! Runs programs: chooses the back end, gives it workers and memory, turns its rows into Arrow batches, and reports what
-//! happened. The CPU is the only back end so far; placement between back ends belongs here.
+//! happened.
 
+mod device;
 mod execute;
 mod profile;
 
+pub use device::DeviceChoice;
 pub use execute::{EngineError, ExecutionContext, QueryOutput, execute};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use warpmill_cpu::profile::PipelineProfile;
+use warpmill_gpu::execute::DeviceProfile;
 
 /// The profile of one program.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -16,13 +17,23 @@ pub struct QueryProfile {
     pub wall_nanos: u64,
     /// Which back end ran it.
     pub device: &'static str,
+    /// Why the device did not run it, where one was asked for.
+    pub not_on_device: Option<String>,
+    /// What the device did.
+    pub on_device: Option<DeviceProfile>,
 }
 
 impl std::fmt::Display for QueryProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |nanos: u64| nanos as f64 / 1e6;
         writeln!(f, "{}: {:.3} ms, {} bytes read", self.device, ms(self.wall_nanos), self.bytes_read)?;
-        for (i, pipeline) in self.pipelines.iter().enumerate() {
+        if let Some(reason) = &self.not_on_device {
+            writeln!(f, "not on the device: {reason}")?;
+        }
+        if let Some(profile) = &self.on_device {
+            device(f, profile)?;
+        }
+        for (i, pipeline) in self.pipelines.iter().enumerate().filter(|(_, pipeline)| pipeline.workers > 0) {
             let (wall, finish) = (ms(pipeline.wall_nanos), ms(pipeline.finish_nanos));
             writeln!(
                 f,
@@ -40,6 +51,26 @@ impl std::fmt::Display for QueryProfile {
         }
         Ok(())
     }
+}
+
+fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt::Result {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    write!(f, "{}: {:.3} ms in kernels", profile.device, ms(profile.kernel_nanos()))?;
+    write!(f, ", {:.3} ms until queued", ms(profile.queue_nanos))?;
+    write!(f, ", {:.3} ms until rows were here", ms(profile.device_nanos))?;
+    writeln!(f, ", {:.3} ms on the host, {} run(s)", ms(profile.host_nanos), profile.runs)?;
+    for transfer in &profile.transfers {
+        writeln!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
+    }
+    for kernel in &profile.kernels {
+        write!(f, "  {:<60} {:>9.3} ms", shortened(&kernel.label, 60), ms(kernel.nanos))?;
+        if kernel.bytes > 0 && kernel.nanos > 0 {
+            let rate = kernel.bytes as f64 / kernel.nanos as f64;
+            write!(f, "  bytes {:>12} {rate:>8.1} GB/s", kernel.bytes)?;
+        }
+        writeln!(f, "  {} x {} threads, {} registers", kernel.shape.0, kernel.shape.1, kernel.registers)?;
+    }
+    Ok(())
 }
 
 fn shortened(text: &str, width: usize) -> String {

@@ -28,7 +28,7 @@ pub struct Program {
 }
 
 /// Source, streaming operators, sink.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pipeline {
     /// Where rows come from.
     pub source: Source,
@@ -190,7 +190,7 @@ pub struct Probe {
 }
 
 /// A pipeline breaker.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Sink {
     /// A hash table of the rows on `keys` (none: a cross join or a join on the residual only, every row matches).
     HashBuild {

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
-use warpmill_engine::Compaction;
+use warpmill_engine::{Compaction, DeviceChoice};
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -13,6 +13,12 @@ pub struct WarpmillOptions {
     pub fallback: FallbackMode,
     /// When small chunks are copied together.
     pub compaction: Compaction,
+    /// Where queries run.
+    pub device: DeviceChoice,
+    /// What happens to programs that the chosen device cannot run: the CPU runs them, or they are refused.
+    pub device_fallback: FallbackMode,
+    /// Bytes of GPU memory that may be used; 0: nearly all.
+    pub gpu_memory_limit: usize,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -38,11 +44,31 @@ pub enum FallbackMode {
     Error,
 }
 
+impl FallbackMode {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "allow" => Some(Self::Allow),
+            "error" => Some(Self::Error),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Error => "error",
+        }
+    }
+}
+
 impl Default for WarpmillOptions {
     fn default() -> Self {
         Self {
             fallback: FallbackMode::Allow,
             compaction: Compaction::default(),
+            device: DeviceChoice::default(),
+            device_fallback: FallbackMode::Allow,
+            gpu_memory_limit: 0,
             threads: 0,
             memory_limit: usize::MAX,
             join_order: true,
@@ -68,10 +94,21 @@ impl WarpmillOptions {
         }
     }
 
+    fn device_name(&self) -> &'static str {
+        DEVICES.iter().find(|(_, value)| *value == self.device).map_or("auto", |(name, _)| name)
+    }
+
     fn compaction_name(&self) -> &'static str {
         COMPACTIONS.iter().find(|(_, value)| *value == self.compaction).map_or("smart", |(name, _)| name)
     }
 }
+
+const DEVICES: [(&str, DeviceChoice); 4] = [
+    ("auto", DeviceChoice::Auto),
+    ("cpu", DeviceChoice::Cpu),
+    ("gpu", DeviceChoice::Gpu),
+    ("sim", DeviceChoice::Sim),
+];
 
 const COMPACTIONS: [(&str, Compaction); 6] = [
     ("none", Compaction::None),
@@ -105,16 +142,21 @@ impl ExtensionOptions for WarpmillOptions {
             DataFusionError::Configuration(format!("warpmill.{key} expects {what}, not '{}'", value.trim()))
         };
         match key {
-            "fallback" => {
-                self.fallback = match text.as_str() {
-                    "allow" => FallbackMode::Allow,
-                    "error" => FallbackMode::Error,
-                    _ => return Err(expects("'allow' or 'error'")),
-                }
+            "fallback" => self.fallback = FallbackMode::parse(&text).ok_or_else(|| expects("'allow' or 'error'"))?,
+            "device_fallback" => {
+                self.device_fallback = FallbackMode::parse(&text).ok_or_else(|| expects("'allow' or 'error'"))?;
             }
             "compaction" => {
                 let found = COMPACTIONS.iter().find(|(name, _)| *name == text);
                 self.compaction = found.ok_or_else(|| expects("none, full, binary, logical, learning or smart"))?.1;
+            }
+            "device" => {
+                let found = DEVICES.iter().find(|(name, _)| *name == text);
+                self.device = found.ok_or_else(|| expects("auto, cpu, gpu or sim"))?.1;
+            }
+            "gpu_memory_limit" => {
+                let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 16GB, or 'unlimited'"))?;
+                self.gpu_memory_limit = if bytes == usize::MAX { 0 } else { bytes };
             }
             "threads" => self.threads = text.parse().map_err(|_| expects("a number of threads (0: all cores)"))?,
             "memory_limit" => {
@@ -143,14 +185,21 @@ impl ExtensionOptions for WarpmillOptions {
             usize::MAX => "unlimited".to_string(),
             bytes => bytes.to_string(),
         };
-        let fallback = match self.fallback {
-            FallbackMode::Allow => "allow",
-            FallbackMode::Error => "error",
+        let gpu_memory_limit = match self.gpu_memory_limit {
+            0 => "unlimited".to_string(),
+            bytes => bytes.to_string(),
         };
         let entries = [
             ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
             ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
-            ("warpmill.fallback", fallback.to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
+            ("warpmill.device", self.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
+            (
+                "warpmill.device_fallback",
+                self.device_fallback.name().to_string(),
+                "allow: the CPU runs what the chosen device cannot; error: refuse",
+            ),
+            ("warpmill.fallback", self.fallback.name().to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
+            ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
             ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
             ("warpmill.plan_cache", switch(self.plan_cache), "Keep the plans of repeated queries"),

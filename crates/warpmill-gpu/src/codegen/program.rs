@@ -77,7 +77,7 @@ pub struct ScanSegments {
 pub fn lower(
     program: &Program,
     sinks: &[SinkLayout],
-    scans: &HashMap<usize, ScanSegments>,
+    scans: &HashMap<usize, &ScanSegments>,
     inputs: &[u64],
 ) -> Result<Lowered> {
     let places = places(program)?;
@@ -88,7 +88,7 @@ pub fn lower(
         }
         let lowering = Lowering { program, sinks, index, pipeline };
         match scans.get(&index) {
-            Some(scan) => {
+            Some(&scan) => {
                 for (number, (shapes, segments)) in alike(scan).into_iter().enumerate() {
                     kernels.push(lowering.scan(number, shapes, segments)?);
                 }

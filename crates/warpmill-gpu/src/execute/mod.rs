@@ -4,10 +4,12 @@
 //! - [`segments`]: row segments as kernels see them;
 //! - [`buffers`]: what each sink needs in device memory;
 //! - [`prepared`]: a program lowered, compiled and with its constants uploaded;
+//! - [`defer`]: sorts below joins, moved to the end;
 //! - [`run`]: launches, checks, and repeats with more room where a size was guessed too small;
 //! - [`rows`]: rows to and from device memory.
 
 pub mod buffers;
+pub mod defer;
 pub mod memory;
 pub mod prepared;
 pub mod profile;
@@ -21,7 +23,7 @@ use warpmill_plan::Unsupported;
 use crate::device::DeviceError;
 
 pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
-pub use run::{DeviceOutput, Executor, Options};
+pub use run::{DeviceOutput, Executor, Options, default_memory};
 
 /// Why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]

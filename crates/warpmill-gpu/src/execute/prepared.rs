@@ -20,6 +20,8 @@ use super::segments::{self, OpenScan, Recoded};
 
 /// A program made ready.
 pub struct Prepared {
+    /// The program, in an order that the device can keep.
+    pub program: Arc<Program>,
     /// How sinks lie in memory.
     pub layouts: Vec<SinkLayout>,
     /// Kernels and places.
@@ -44,7 +46,7 @@ impl Prepared {
     /// # Errors
     /// What the device cannot do, unreadable segments, compiler errors.
     pub fn new(
-        program: &Program,
+        program: &Arc<Program>,
         inputs: &[u64],
         hints: Hints,
         limits: Limits,
@@ -52,7 +54,8 @@ impl Prepared {
         recoded: &Recoded,
     ) -> Result<Self> {
         let started = Instant::now();
-        let layouts = layout::sinks(program, inputs, &hints, limits)?;
+        let program = super::defer::defer_sort(program).map_or_else(|| program.clone(), Arc::new);
+        let layouts = layout::sinks(&program, inputs, &hints, limits)?;
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             if let Source::Scan(scan) = &pipeline.source {
@@ -60,7 +63,7 @@ impl Prepared {
             }
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
-        let lowered = program::lower(program, &layouts, &described, inputs)?;
+        let lowered = program::lower(&program, &layouts, &described, inputs)?;
         let functions = lowered
             .kernels
             .par_iter()
@@ -69,7 +72,7 @@ impl Prepared {
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let nanos = started.elapsed().as_nanos() as u64;
         let inputs = inputs.to_vec();
-        Ok(Self { layouts, lowered, functions, scans, constants, hints, inputs, nanos })
+        Ok(Self { program, layouts, lowered, functions, scans, constants, hints, inputs, nanos })
     }
 }
 

@@ -76,6 +76,12 @@ impl Mirrors {
         self.owners.push(owner);
     }
 
+    /// Takes over the ranges of `other`.
+    pub fn append(&mut self, mut other: Self) {
+        self.ranges.append(&mut other.ranges);
+        self.owners.append(&mut other.owners);
+    }
+
     /// Makes lookups possible.
     pub fn sort(&mut self) {
         self.ranges.sort_unstable_by_key(|range| range.0);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
+use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
 use warpmill_format::{Segment, ValueLayout};
 use warpmill_plan::{Scan, Unsupported};
@@ -50,7 +51,7 @@ pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
     let columns: Vec<Vec<Arc<Segment>>> = segments
         .par_iter()
         .map(|&segment| {
-            let columns = scan.columns.iter().map(|&column| recoded.readable(table.segment(segment, column)?));
+            let columns = scan.columns.iter().map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?));
             columns.collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
@@ -82,7 +83,7 @@ impl Recoded {
         if let Some((_, recoded)) = self.0.lock().get(&key) {
             return Ok(recoded.clone());
         }
-        let recoded = Arc::new(segment.to_lane_for().map_err(warpmill_cpu::ExecError::from)?);
+        let recoded = Arc::new(segment.to_lane_for().map_err(ExecError::from)?);
         self.0.lock().insert(key, (segment, recoded.clone()));
         Ok(recoded)
     }

@@ -27,7 +27,7 @@ use warpmill_plan::Program;
 
 use super::input;
 use crate::Error;
-use crate::settings::WarpmillOptions;
+use crate::settings::{FallbackMode, WarpmillOptions};
 
 /// What a running query shares with its operators: an extension of the task's configuration.
 #[derive(Debug, Default)]
@@ -145,6 +145,10 @@ impl ExecutionPlan for WarpmillExec {
             memory_limit: options.memory_limit,
             chunk_rows: options.chunk_rows,
             compaction: options.compaction,
+            device: options.device,
+            gpu_memory_limit: options.gpu_memory_limit as u64,
+            device_strict: options.device_fallback == FallbackMode::Error,
+            profile: options.profile,
             cancel: handle.cancel.clone(),
         };
         let first_error = input::FirstError::default();

@@ -1,0 +1,615 @@
+//! Runs a program: launches, checks, repeats with more room, and fetches what the host goes on with.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
+use warpmill_cpu::context::CancelToken;
+use warpmill_cpu::operator::RowSet;
+use warpmill_cpu::pipeline::Placed;
+use warpmill_plan::{AggregateExpr, Program, Sink, Source};
+
+use crate::codegen::layout::{Hints, Limits, SinkLayout, Table};
+use crate::codegen::params::Binding;
+use crate::codegen::program::{Kernel, Place, Work};
+use crate::device::{Device, DeviceKind, DevicePtr, Event, LaunchShape, Stream};
+
+use super::memory::{Cache, Owner, Region};
+use super::prepared::Prepared;
+use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
+use super::rows::{self, Addresses, Mirrors};
+use super::segments::{self, Recoded, Uploaded};
+use super::{Failure, Result, buffers};
+
+/// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
+const QUERY_STATE: u64 = 32;
+const SINK_STATE: u64 = 32;
+
+/// A program is not run more often than this, each time with more room.
+const MOST_RUNS: u32 = 16;
+
+/// Programs that are kept prepared.
+const MOST_PREPARED: usize = 256;
+
+/// How a program is run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Stops the query between launches.
+    pub cancel: CancelToken,
+    /// Whether kernels are timed.
+    pub profile: bool,
+}
+
+/// What a program gave.
+pub struct DeviceOutput {
+    /// The program that was run: the one asked for, but for the place of a sort.
+    pub program: Arc<Program>,
+    /// Where each pipeline was run, with the rows that the host goes on with.
+    pub placed: Vec<Placed>,
+    /// What strings in those rows point into.
+    pub owners: Vec<Owner>,
+    /// What happened.
+    pub profile: DeviceProfile,
+}
+
+/// Runs programs on one device, one at a time.
+pub struct Executor {
+    device: Arc<dyn Device>,
+    limits: Limits,
+    state: Mutex<State>,
+    recoded: Recoded,
+}
+
+struct State {
+    stream: Stream,
+    cache: Cache,
+    processing: Region,
+    prepared: HashMap<usize, (Weak<Program>, Arc<Prepared>)>,
+}
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor").field("device", &self.device.properties().name).finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// An executor on `device` that uses at most `memory` bytes of it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
+        let memory = memory.min(device.free_memory()?);
+        // Data stays between queries; tables and rows do not.
+        let (cached, processed) = (memory / 2, memory - memory / 2);
+        let cache = Cache::new(Region::new(device.clone(), "the caching region", cached));
+        let processing = Region::new(device.clone(), "the processing region", processed);
+        let state = State { stream: device.stream()?, cache, processing, prepared: HashMap::new() };
+        let shared = device.properties().shared_per_block.min(64 << 10);
+        let limits = Limits { table_bytes: processed / 3, shared_bytes: shared };
+        Ok(Self { device, limits, state: Mutex::new(state), recoded: Recoded::default() })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
+    ///
+    /// # Errors
+    /// What the device cannot do.
+    pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
+        let mut state = self.state.lock();
+        let prepared = self.prepared(&mut state, program, inputs)?;
+        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
+        Ok(prepared.lowered.kernels.iter().map(text).collect())
+    }
+
+    /// Forgets all cached data: queries read host memory again.
+    pub fn clear_cache(&self) {
+        self.state.lock().cache.clear();
+    }
+
+    /// Runs `program` up to the point where the host goes on.
+    ///
+    /// # Errors
+    /// [`Failure`]: nothing of a failed run is given, and the program can be run elsewhere.
+    pub fn execute(&self, program: &Arc<Program>, inputs: &[Vec<RecordBatch>], options: &Options) -> Result<DeviceOutput> {
+        let mut state = self.state.lock();
+        let rows: Vec<u64> =
+            inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
+        let mut runs = 0;
+        loop {
+            runs += 1;
+            let prepared = self.prepared(&mut state, program, &rows)?;
+            let mut run = Run::new(self, &mut state, &prepared, options);
+            run.profile.runs = runs;
+            let outcome = run.run(inputs);
+            state.processing.reset();
+            match outcome {
+                Ok(Outcome::Done(output)) => return Ok(*output),
+                Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
+                    self.prepare(&mut state, program, &rows, hints)?;
+                }
+                Ok(Outcome::Again(_)) => {
+                    return Err(warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into());
+                }
+                Err(failure) => {
+                    // Whatever was queued before the failure must not outlive the memory that it uses.
+                    let _ = self.device.synchronize(state.stream);
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
+    fn prepared(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64]) -> Result<Arc<Prepared>> {
+        let key = Arc::as_ptr(program) as usize;
+        if let Some((held, prepared)) = state.prepared.get(&key)
+            && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
+            && prepared.inputs == inputs
+        {
+            return Ok(prepared.clone());
+        }
+        self.prepare(state, program, inputs, Hints::default())
+    }
+
+    fn prepare(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64], hints: Hints) -> Result<Arc<Prepared>> {
+        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
+        let prepared = Arc::new(prepared);
+        if state.prepared.len() >= MOST_PREPARED {
+            state.prepared.retain(|_, (program, _)| program.strong_count() > 0);
+        }
+        if state.prepared.len() >= MOST_PREPARED {
+            state.prepared.clear();
+        }
+        state.prepared.insert(Arc::as_ptr(program) as usize, (Arc::downgrade(program), prepared.clone()));
+        Ok(prepared)
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let _ = self.device.synchronize(state.stream);
+        self.device.destroy_stream(state.stream);
+    }
+}
+
+enum Outcome {
+    Done(Box<DeviceOutput>),
+    Again(Hints),
+}
+
+/// One run of a program.
+struct Run<'a> {
+    executor: &'a Executor,
+    state: &'a mut State,
+    program: &'a Arc<Program>,
+    prepared: &'a Arc<Prepared>,
+    options: &'a Options,
+    addresses: Addresses,
+    /// Values of named parameters that are not addresses.
+    counts: HashMap<String, u64>,
+    mirrors: Mirrors,
+    profile: DeviceProfile,
+    started: Instant,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        executor: &'a Executor,
+        state: &'a mut State,
+        prepared: &'a Arc<Prepared>,
+        options: &'a Options,
+    ) -> Self {
+        let profile = DeviceProfile {
+            device: executor.device.properties().name.clone(),
+            prepare_nanos: prepared.nanos,
+            ..DeviceProfile::default()
+        };
+        Self {
+            executor,
+            state,
+            program: &prepared.program,
+            prepared,
+            options,
+            addresses: Addresses::new(),
+            counts: HashMap::new(),
+            mirrors: Mirrors::default(),
+            profile,
+            started: Instant::now(),
+        }
+    }
+
+    fn device(&self) -> &'a dyn Device {
+        &*self.executor.device
+    }
+
+    fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
+        self.options.cancel.check()?;
+        self.load_segments()?;
+        self.load_inputs(inputs)?;
+        let states = self.allocate()?;
+        let constants = self.constants()?;
+        let events = self.launch_all(states, constants)?;
+        self.profile.queue_nanos = self.started.elapsed().as_nanos() as u64;
+        let words = self.read_states(states)?;
+        self.read_events(events)?;
+        if let Some(outcome) = self.check(&words)? {
+            return Ok(outcome);
+        }
+        let placed = self.fetch(&words)?;
+        self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
+        self.profile.processing_bytes = self.state.processing.used();
+        self.profile.cached_bytes = self.state.cache.used();
+        let program = self.program.clone();
+        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners: self.mirrors.owners, profile: self.profile })))
+    }
+
+    /// Makes sure that all segments are in the caching region.
+    fn load_segments(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let mut done = Uploaded::default();
+        match self.try_load(&mut done) {
+            Err(Failure::Memory { .. }) => {
+                // What other queries left behind makes room.
+                self.device().synchronize(self.state.stream)?;
+                self.state.cache.clear();
+                self.executor.recoded.clear();
+                self.try_load(&mut done)?;
+            }
+            other => other?,
+        }
+        if done.count > 0 {
+            self.device().synchronize(self.state.stream)?;
+            let nanos = started.elapsed().as_nanos() as u64;
+            let Uploaded { bytes, count } = done;
+            self.profile.transfers.push(TransferProfile { what: "segments to the device", bytes, count, nanos });
+        }
+        Ok(())
+    }
+
+    fn try_load(&mut self, done: &mut Uploaded) -> Result<()> {
+        let prepared = self.prepared;
+        for scan in prepared.scans.values() {
+            for segment in scan.columns.iter().flatten() {
+                segments::upload(segment, &mut self.state.cache, self.state.stream, done)?;
+            }
+        }
+        prepared.constants.upload_dictionaries(&mut self.state.cache, self.state.stream)
+    }
+
+    /// Uploads rows from outside and constant rows.
+    fn load_inputs(&mut self, inputs: &[Vec<RecordBatch>]) -> Result<()> {
+        let program = self.program;
+        for (index, pipeline) in program.pipelines.iter().enumerate() {
+            let (owner, rows, fields) = match &pipeline.source {
+                Source::Input { input, fields } => {
+                    let mut rows = RowSet::default();
+                    for batch in &inputs[*input] {
+                        let columns = batch.columns().iter().zip(fields);
+                        let vectors = columns.map(|(array, field)| {
+                            warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new)
+                        });
+                        rows.batches.push((vectors.collect::<Result<_, _>>()?, batch.num_rows()));
+                    }
+                    (format!("input{input}"), rows, fields)
+                }
+                Source::Values { rows, fields } => {
+                    (format!("values{index}"), warpmill_cpu::source::values(rows, fields), fields)
+                }
+                _ => continue,
+            };
+            let bytes = rows::upload(
+                &*self.executor.device,
+                self.state.stream,
+                &mut self.state.processing,
+                &owner,
+                fields,
+                &rows,
+                &mut self.addresses,
+                &mut self.mirrors,
+            )?;
+            self.counts.insert(format!("{owner}.count"), rows.rows() as u64);
+            let transfer = TransferProfile { what: "rows to the device", bytes, count: 1, nanos: 0 };
+            self.profile.transfers.push(transfer);
+        }
+        Ok(())
+    }
+
+    /// Allocates and initializes all sinks; gives the address of the states, the query's first.
+    fn allocate(&mut self) -> Result<DevicePtr> {
+        let sinks = self.program.sinks.len() as u64;
+        let limits = self.program.pipelines.len() as u64;
+        let bytes = QUERY_STATE + SINK_STATE * (sinks + limits);
+        let (device, stream) = (self.device(), self.state.stream);
+        let states = self.state.processing.allocate(bytes)?;
+        let arena_size = self.prepared.hints.capacity.get(&usize::MAX).copied().unwrap_or(16 << 20);
+        let needs_arena = self.prepared.lowered.kernels.iter().any(|kernel| kernel.text.contains("QueryState"));
+        let arena = if needs_arena { self.state.processing.allocate(arena_size)? } else { 0 };
+        let mut image = vec![0u8; bytes as usize];
+        image[16..24].copy_from_slice(&arena_size.to_le_bytes());
+        image[24..32].copy_from_slice(&arena.to_le_bytes());
+        // SAFETY: just allocated with this size.
+        unsafe { device.copy_to_device(states, &image, stream)? };
+        self.addresses.insert("arena".into(), arena);
+        for sink in 0..sinks {
+            self.addresses.insert(format!("sink{sink}.state"), states + QUERY_STATE + SINK_STATE * sink);
+        }
+        for pipeline in 0..limits {
+            self.addresses.insert(format!("limit{pipeline}"), states + QUERY_STATE + SINK_STATE * (sinks + pipeline));
+        }
+        for buffer in buffers::of_sinks(&self.prepared.layouts) {
+            let at = self.state.processing.allocate(buffer.bytes)?;
+            if let Some(value) = buffer.fill.filter(|_| buffer.bytes > 0) {
+                // SAFETY: just allocated with this size.
+                unsafe { device.fill(at, value, buffer.bytes, stream)? };
+            }
+            self.addresses.insert(buffer.name, at);
+        }
+        Ok(states)
+    }
+
+    /// Uploads literals and tables.
+    fn constants(&mut self) -> Result<DevicePtr> {
+        let constants = &self.prepared.constants;
+        if constants.is_empty() {
+            return Ok(0);
+        }
+        let base = self.state.processing.allocate(constants.len())?;
+        // SAFETY: just allocated with this size.
+        unsafe { self.device().copy_to_device(base, &constants.image(base), self.state.stream)? };
+        self.mirrors.add(base, constants.bytes(), self.prepared.clone());
+        Ok(base)
+    }
+
+    fn launch_all(&mut self, states: DevicePtr, constants: DevicePtr) -> Result<Vec<(usize, Event, Event)>> {
+        let mut events = vec![];
+        let prepared = self.prepared;
+        for (index, kernel) in prepared.lowered.kernels.iter().enumerate() {
+            self.options.cancel.check()?;
+            let (tasks, bytes, per_kernel) = self.work(kernel)?;
+            let function = &prepared.functions[index];
+            if tasks == 0 {
+                continue;
+            }
+            let shape = self.shape(kernel, function, tasks)?;
+            let mut missing = None;
+            let image = kernel.params.image(|member| {
+                let constant = prepared.constants.value(&member.binding, constants, &self.state.cache);
+                constant.unwrap_or_else(|| match &member.binding {
+                    Binding::State => states.to_le_bytes().to_vec(),
+                    Binding::Named(name) => {
+                        let value = per_kernel.get(name).or_else(|| self.addresses.get(name)).or(self.counts.get(name));
+                        missing = value.is_none().then(|| name.clone()).or(missing.take());
+                        value.copied().unwrap_or(0).to_le_bytes()[..member.size.min(8)].to_vec()
+                    }
+                    _ => unreachable!("constants have values"),
+                })
+            });
+            if let Some(name) = missing {
+                return Err(warpmill_plan::Unsupported::new("kernel", format!("no buffer {name}")).into());
+            }
+            let timed = self.options.profile.then(|| self.device().record(self.state.stream)).transpose()?;
+            // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
+            // the layouts, from which the kernel was generated, say.
+            unsafe { self.device().launch(function, shape, &image, self.state.stream)? };
+            if let Some(start) = timed {
+                events.push((self.profile.kernels.len(), start, self.device().record(self.state.stream)?));
+            }
+            self.profile.kernels.push(KernelProfile {
+                label: kernel.label.clone(),
+                pipeline: kernel.pipeline,
+                nanos: 0,
+                bytes,
+                shape: (shape.blocks, shape.threads),
+                registers: function.registers,
+                local: function.local,
+            });
+        }
+        Ok(events)
+    }
+
+    /// Warps' (or rows') worth of work, bytes read, and the parameters that are this kernel's own.
+    fn work(&mut self, kernel: &Kernel) -> Result<(u64, u64, HashMap<String, u64>)> {
+        let segments = match &kernel.work {
+            Work::Rows(rows) => return Ok((rows.div_ceil(32), 0, HashMap::new())),
+            Work::Segments(segments) => segments,
+        };
+        let scan = &self.prepared.scans[&kernel.pipeline];
+        let Source::Scan(source) = &self.program.pipelines[kernel.pipeline].source else {
+            return Ok((0, 0, HashMap::new()));
+        };
+        let (mut descriptors, mut rows, mut bytes, mut vectors) = (vec![], vec![], 0, 0);
+        for segment in segments {
+            let position = scan.segments.segments.iter().position(|other| other == segment).unwrap_or(0);
+            for column in &scan.columns[position] {
+                segments::describe(column, &self.state.cache, &mut descriptors)?;
+                bytes += column.as_bytes().len() as u64;
+            }
+            let count = source.table.segment_rows(*segment) as u32;
+            vectors += u64::from(count.div_ceil(1024));
+            rows.extend_from_slice(&count.to_le_bytes());
+        }
+        let rows_at = descriptors.len();
+        descriptors.extend_from_slice(&rows);
+        let at = self.state.processing.allocate(descriptors.len() as u64)?;
+        // SAFETY: just allocated with this size.
+        unsafe { self.device().copy_to_device(at, &descriptors, self.state.stream)? };
+        // Small tables are split finer, so that all multiprocessors have something to do.
+        let warps = u64::from(self.device().properties().multiprocessors) * 32;
+        let split = (0..4).find(|split| vectors << split >= warps).unwrap_or(4);
+        let named = HashMap::from([
+            ("scan.segments".to_string(), at),
+            ("scan.rows".to_string(), at + rows_at as u64),
+            ("scan.count".to_string(), segments.len() as u64),
+            ("scan.split".to_string(), split),
+        ]);
+        Ok(((segments.len() as u64 * 1024) << split, bytes, named))
+    }
+
+    fn shape(&self, kernel: &Kernel, function: &crate::device::Function, tasks: u64) -> Result<LaunchShape> {
+        let shared = kernel.shared as u32;
+        let resident = self.device().occupancy(function, kernel.threads, shared)?;
+        let most = u64::from(self.device().properties().multiprocessors * resident.max(1));
+        let blocks = tasks.div_ceil(u64::from(kernel.threads / 32)).clamp(1, most.max(1));
+        Ok(LaunchShape { blocks: blocks as u32, threads: kernel.threads, shared })
+    }
+
+    /// All states, when all work is done.
+    fn read_states(&mut self, states: DevicePtr) -> Result<Vec<u64>> {
+        let bytes = QUERY_STATE + SINK_STATE * self.program.sinks.len() as u64;
+        let mut image = vec![0u8; bytes as usize];
+        // SAFETY: the states are this long; `image` lives past the synchronization.
+        unsafe { self.device().copy_to_host(&mut image, states, self.state.stream)? };
+        self.device().synchronize(self.state.stream)?;
+        Ok(image.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
+    fn read_events(&mut self, events: Vec<(usize, Event, Event)>) -> Result<()> {
+        for (kernel, start, end) in events {
+            let ms = self.device().elapsed_ms(start, end)?;
+            self.profile.kernels[kernel].nanos = (f64::from(ms) * 1e6) as u64;
+            self.device().destroy_event(start);
+            self.device().destroy_event(end);
+        }
+        Ok(())
+    }
+
+    /// What the states say: go on (`None`), run again, or fail.
+    fn check(&self, words: &[u64]) -> Result<Option<Outcome>> {
+        let error = words[0] as u32;
+        if error != 0 {
+            return Err(Failure::Value(error));
+        }
+        let mut hints = self.prepared.hints.clone();
+        if words[0] >> 32 != 0 {
+            hints.capacity.insert(usize::MAX, words[1] + words[1] / 4);
+        }
+        for (id, layout) in self.prepared.layouts.iter().enumerate() {
+            let state = SinkWords::of(words, id);
+            match layout {
+                SinkLayout::Build(build) => {
+                    let payload = !build.payload.is_empty() || build.track_matches;
+                    if build.table == Table::Bitmap {
+                        if state.duplicate && payload {
+                            hints.repeated_keys.push(id);
+                        }
+                    } else if state.count > build.capacity || state.overflow {
+                        hints.capacity.insert(id, state.count.max(2 * build.capacity));
+                    }
+                }
+                SinkLayout::Groups(groups) => {
+                    if state.overflow {
+                        hints.capacity.insert(id, groups.rows.capacity.max(groups.cells) * 2);
+                    } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]
+                        && aggregates.iter().filter_map(AggregateExpr::safe_rows).any(|rows| state.input > rows)
+                    {
+                        return Err(Failure::Value(0));
+                    }
+                }
+                SinkLayout::Rows(rows) => {
+                    if state.count > rows.capacity {
+                        hints.capacity.insert(id, state.count);
+                    }
+                }
+            }
+        }
+        Ok((hints != self.prepared.hints).then_some(Outcome::Again(hints)))
+    }
+
+    /// Where each pipeline ran, with the rows that the host goes on with.
+    fn fetch(&mut self, words: &[u64]) -> Result<Vec<Placed>> {
+        let mut mirrors = Mirrors::of_cache(&self.state.cache);
+        std::mem::swap(&mut mirrors, &mut self.mirrors);
+        self.mirrors.append(mirrors);
+        self.fetch_arena(words)?;
+        self.mirrors.sort();
+        let last = self.program.sinks.len() - 1;
+        let mut placed = vec![];
+        for (index, pipeline) in self.program.pipelines.iter().enumerate() {
+            if self.prepared.lowered.places[index] == Place::Host {
+                placed.push(Placed::Here);
+                continue;
+            }
+            let on_device = |other: usize| self.prepared.lowered.places[other] == Place::Device;
+            let later = (index + 1..self.program.pipelines.len())
+                .any(|other| on_device(other) && self.program.pipelines[other].sink == pipeline.sink);
+            let wanted = matches!(self.program.sinks[pipeline.sink], Sink::Sort { .. }) || pipeline.sink == last;
+            let SinkLayout::Rows(layout) = &self.prepared.layouts[pipeline.sink] else {
+                placed.push(Placed::Elsewhere);
+                continue;
+            };
+            if later || !wanted {
+                placed.push(Placed::Elsewhere);
+                continue;
+            }
+            let count = SinkWords::of(words, pipeline.sink).count as usize;
+            let fields = self.program.sinks[pipeline.sink].fields();
+            let rows = rows::fetch(
+                self.device(),
+                self.state.stream,
+                &layout.columns,
+                fields,
+                count,
+                &self.addresses,
+                &self.mirrors,
+            )?;
+            let bytes: usize = layout.columns.iter().map(|column| column.row_bytes() * count).sum();
+            let count = layout.columns.len() as u64;
+            let transfer = TransferProfile { what: "rows to the host", bytes: bytes as u64, count, nanos: 0 };
+            self.profile.transfers.push(transfer);
+            placed.push(Placed::Arrived(Arc::new(rows)));
+        }
+        Ok(placed)
+    }
+
+    /// Copies the strings that kernels made.
+    fn fetch_arena(&mut self, words: &[u64]) -> Result<()> {
+        let used = words[1];
+        if used == 0 {
+            return Ok(());
+        }
+        let mut bytes = vec![0u8; used as usize];
+        let arena = self.addresses["arena"];
+        // SAFETY: the arena is at least this long: it did not overflow.
+        unsafe { self.device().copy_to_host(&mut bytes, arena, self.state.stream)? };
+        self.device().synchronize(self.state.stream)?;
+        let bytes = Arc::new(bytes);
+        self.mirrors.add(arena, &bytes, bytes.clone());
+        Ok(())
+    }
+}
+
+/// A sink's state.
+struct SinkWords {
+    count: u64,
+    duplicate: bool,
+    overflow: bool,
+    input: u64,
+}
+
+impl SinkWords {
+    fn of(words: &[u64], sink: usize) -> Self {
+        let at = ((QUERY_STATE + SINK_STATE * sink as u64) / 8) as usize;
+        Self {
+            count: words[at],
+            duplicate: words[at + 1] >> 32 != 0,
+            overflow: words[at + 2] as u32 != 0,
+            input: words[at + 3],
+        }
+    }
+}
+
+/// Bytes of device memory that an executor takes when nothing else is said.
+pub fn default_memory(device: &dyn Device) -> Result<u64> {
+    let free = device.free_memory()?;
+    Ok(match device.properties().kind {
+        DeviceKind::Cuda => free / 10 * 9,
+        DeviceKind::Sim => free,
+    })
+}

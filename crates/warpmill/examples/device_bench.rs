@@ -1,0 +1,87 @@
+//! Times the queries of a suite on a device, over tables that are generated in memory:
+//! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...]`. One line of JSON per query, a table at the end.
+
+use std::time::Instant;
+
+use warpmill::Session;
+use warpmill_datagen::Suite;
+use warpmill_format::Table;
+
+fn load(session: &Session, suite: Suite, sf: f64) {
+    for name in warpmill_datagen::tables(suite) {
+        let started = Instant::now();
+        let table = Table::in_memory(warpmill_datagen::schema(suite, name).unwrap());
+        let mut writer = table.append(Default::default()).unwrap();
+        for batch in warpmill_datagen::stream(suite, name, sf, 0).unwrap() {
+            writer.write(&batch).unwrap();
+        }
+        let snapshot = writer.commit().unwrap();
+        eprintln!(
+            "{name}: {} rows, {:.2} GB ({:.2} plain) in {:.1} s",
+            snapshot.num_rows(),
+            snapshot.stored_bytes() as f64 / 1e9,
+            snapshot.plain_bytes() as f64 / 1e9,
+            started.elapsed().as_secs_f64()
+        );
+        session.register_table(name, table);
+    }
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [suite, sf, runs, rest @ ..] = args.as_slice() else {
+        eprintln!("device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...]");
+        std::process::exit(2);
+    };
+    let suite: Suite = suite.parse().unwrap();
+    let runs: usize = runs.parse().unwrap();
+    let device = rest.first().map_or("gpu", String::as_str);
+    let chosen: Vec<&str> = rest.get(1).map(|list| list.split(',').collect()).unwrap_or_default();
+    let explain = rest.get(2).is_some();
+    let session = Session::builder().set("warpmill.device", device).build().unwrap();
+    load(&session, suite, sf.parse().unwrap());
+    let (mut sum_wall, mut sum_kernel) = (0.0, 0.0);
+    for query in warpmill_datagen::queries(suite) {
+        if !chosen.is_empty() && !chosen.contains(&query.name) {
+            continue;
+        }
+        let (mut walls, mut kernels, mut first) = (vec![], vec![], 0.0);
+        let mut last = None;
+        for run in 0..=runs {
+            let started = Instant::now();
+            let result = match session.execute(query.sql, &[]) {
+                Ok(result) => result,
+                Err(error) => {
+                    println!("{}: {error}", query.name);
+                    break;
+                }
+            };
+            let wall = started.elapsed().as_secs_f64() * 1e3;
+            let profile = result.profile.clone().unwrap();
+            let on_device = profile.programs.first().and_then(|program| program.on_device.clone());
+            if run == 0 {
+                first = wall;
+            } else {
+                walls.push(wall);
+                kernels.push(on_device.as_ref().map_or(f64::NAN, |p| p.kernel_nanos() as f64 / 1e6));
+            }
+            last = Some(profile);
+        }
+        let Some(profile) = last.filter(|_| !walls.is_empty()) else { continue };
+        walls.sort_by(f64::total_cmp);
+        kernels.sort_by(f64::total_cmp);
+        let (wall, kernel) = (walls[walls.len() / 2], kernels[kernels.len() / 2]);
+        sum_wall += wall;
+        sum_kernel += kernel;
+        let reason = profile.programs.iter().find_map(|program| program.not_on_device.clone()).unwrap_or_default();
+        println!(
+            "{:>5} {wall:>9.3} ms hot {kernel:>9.3} ms kernels {first:>9.1} ms first {:>8.3} GB {reason}",
+            query.name,
+            profile.bytes_read as f64 / 1e9
+        );
+        if explain {
+            println!("{profile}");
+        }
+    }
+    println!("{} SF{sf} on {device}: {sum_wall:.3} ms hot, {sum_kernel:.3} ms in kernels", suite.name());
+}
