@@ -26,7 +26,7 @@ __device__ inline Str substr(Str s, i64 start, i64 count) {
     // The end counts from 0, and does not wrap: it is held below the greatest possible length.
     const i64 most = 1ll << 40;
     const i64 first = start < -most ? -most : start > most ? most : start - 1;
-    const i64 end = first + (count > most ? most : count);
+    const i64 end = first + (count < 0 ? 0 : count > most ? most : count);
     const i64 wanted = end - (first > 0 ? first : 0);
     return slice(s, from, wanted > 0 && end > 0 ? char_start(s, from, (u64)wanted) : from);
 }

@@ -65,12 +65,18 @@ impl CType {
         }
     }
 
-    /// A value of no meaning: what a NULL holds.
+    /// A value of no meaning, of this type: what a NULL holds.
     pub fn zero(self) -> &'static str {
         match self {
             CType::Bool => "false",
+            CType::I32 => "0",
+            CType::U32 => "0u",
+            CType::I64 => "0ll",
+            CType::U64 => "0ull",
+            CType::I128 => "(i128)0",
+            CType::F32 => "0.0f",
+            CType::F64 => "0.0",
             CType::Str => "Str{nullptr, 0}",
-            _ => "0",
         }
     }
 }

@@ -40,6 +40,20 @@ pub(super) fn is_string(logical: &DataType) -> bool {
     matches!(logical, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
+/// The integers of a second of a date in milliseconds or a timestamp without a time zone.
+fn ticks(logical: &DataType) -> Option<i128> {
+    match logical {
+        DataType::Timestamp(unit, None) => Some(units_per_second(*unit)),
+        DataType::Date64 => Some(1_000),
+        _ => None,
+    }
+}
+
+/// Times whose 64-bit integers convert to numbers, and numbers to them.
+fn is_ticks(logical: &DataType) -> bool {
+    matches!(logical, DataType::Timestamp(_, None) | DataType::Duration(_))
+}
+
 fn is_float(logical: &DataType) -> bool {
     matches!(logical, DataType::Float32 | DataType::Float64)
 }
@@ -52,21 +66,26 @@ impl Rescale {
         const DAY: i128 = 86_400;
         let exact = |t: &DataType| t.is_integer() || is_decimal(t);
         Some(match (from, to) {
-            (DataType::Date32, DataType::Timestamp(unit, None)) => {
-                Self { factor: DAY * units_per_second(*unit), divide: None }
+            (DataType::Date32, to) if ticks(to).is_some() => Self { factor: DAY * ticks(to)?, divide: None },
+            (DataType::Int32, DataType::Date64) => Self { factor: DAY * 1_000, divide: None },
+            (DataType::Int64, DataType::Date64) | (DataType::Date64, DataType::Int32 | DataType::Int64) => {
+                return Self::NONE;
             }
-            (DataType::Timestamp(unit, None), DataType::Date32) => {
-                Self { factor: DAY * units_per_second(*unit), divide: Some(Rounding::Down) }
+            (DataType::Date64, DataType::Date32) => Self { factor: DAY * 1_000, divide: Some(Rounding::TowardZero) },
+            (from, DataType::Date32) if ticks(from).is_some() => {
+                Self { factor: DAY * ticks(from)?, divide: Some(Rounding::Down) }
             }
-            (DataType::Timestamp(a, zone), DataType::Timestamp(b, other)) if zone == other => {
-                let (a, b) = (units_per_second(*a), units_per_second(*b));
+            (from, to) if ticks(from).is_some() && ticks(to).is_some() => {
+                let (a, b) = (ticks(from)?, ticks(to)?);
                 let divide = (b < a).then_some(Rounding::TowardZero);
                 Self { factor: if b >= a { b / a } else { a / b }, divide }
             }
-            (DataType::Int32, DataType::Date32)
-            | (DataType::Date32, DataType::Int32 | DataType::Int64)
-            | (DataType::Int64, DataType::Timestamp(_, None) | DataType::Duration(_))
-            | (DataType::Timestamp(..) | DataType::Duration(_), DataType::Int64) => return Self::NONE,
+            (from, DataType::Date32) | (DataType::Date32, from)
+                if matches!(from, DataType::Int32 | DataType::Int64) =>
+            {
+                return Self::NONE;
+            }
+            (from, to) if is_ticks(to) && from.is_integer() || is_ticks(from) && to.is_integer() => return Self::NONE,
             (from, to) if exact(from) && exact(to) => {
                 let exponent = scale_of(to) - scale_of(from);
                 let factor = 10i128.checked_pow(exponent.unsigned_abs())?;
@@ -111,6 +130,12 @@ pub(super) fn cast(expr: &Expr, input: &Expr, try_cast: bool, context: &mut Cont
     if is_string(from) {
         let value = emit(input, context)?;
         return convert::from_text(expr, value, try_cast, context);
+    }
+    if is_ticks(from) && to.is_numeric() || from.is_numeric() && is_ticks(to) {
+        let ty = ColType::of(&DataType::Int64, input.ty.nullable || try_cast);
+        let ty = ty.ok_or_else(|| Unsupported::new(expr, "no integers"))?;
+        let whole = Expr { kind: ExprKind::Cast { input: Box::new(input.clone()), try_cast }, ty };
+        return cast(expr, &whole, try_cast, context);
     }
     match (from, to) {
         (_, to) if is_float(to) && (from.is_integer() || is_decimal(from)) => {

@@ -97,7 +97,7 @@ fn part(
         _ => None,
     };
     if (of_second.is_some() || of_day.is_some()) && clock == Clock::Days {
-        return Ok(context.define(ty, "0", valid));
+        return Ok(context.define(ty, ty.zero(), valid));
     }
     let per_second = clock.per_second();
     let text = if let Some(parts) = of_second {

@@ -8,7 +8,7 @@ use super::*;
 pub struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -16,7 +16,7 @@ impl Random {
     }
 
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 11) as usize % n
+        (self.bits() >> 11) as usize % n
     }
 }
 
@@ -47,7 +47,7 @@ pub fn ints_within(logical: DataType, (low, high): (i128, i128), seed: u64, null
             0 => extremes[random.below(extremes.len())],
             1 => random.below(200) as i128 - 100,
             _ => {
-                let wide = i128::from(random.next()) << 64 | i128::from(random.next());
+                let wide = i128::from(random.bits()) << 64 | i128::from(random.bits());
                 wide >> random.below(127)
             }
         };
@@ -98,8 +98,8 @@ pub fn floats(logical: DataType, seed: u64, nullable: bool) -> Column {
     let mut value = || match random.below(4) {
         0 => special[random.below(special.len())],
         1 => random.below(1000) as f64 / 8.0 - 60.0,
-        2 => (random.next() as f64 / 1e19 - 0.5) * 10f64.powi(random.below(40) as i32 - 10),
-        _ => f64::from_bits(random.next()),
+        2 => (random.bits() as f64 / 1e19 - 0.5) * 10f64.powi(random.below(40) as i32 - 10),
+        _ => f64::from_bits(random.bits()),
     };
     let values: Vec<f64> = (0..ROWS).map(|_| value()).collect();
     let data = match logical {

@@ -71,21 +71,17 @@ fn times() {
     let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
     let mut columns =
         vec![ints(DataType::Date32, 1, true), ints(DataType::Int64, 2, true), ints(DataType::Int32, 3, true)];
+    columns.extend([floats(DataType::Float64, 5, true), ints(DataType::Decimal128(20, 2), 6, true)]);
     columns.extend(units.map(|unit| ints(DataType::Timestamp(unit, None), 4, true)));
+    columns.push(ints_within(DataType::Date64, (-5_000_000_000_000, 5_000_000_000_000), 7, true));
     let types: Vec<DataType> = columns.iter().map(|column| column.ty.logical.clone()).collect();
     let mut exprs = vec![];
     for (i, from) in types.iter().enumerate() {
         for to in &types {
-            let number = |t: &DataType| matches!(t, DataType::Int32 | DataType::Int64);
-            let pair = (from, to);
-            let known = matches!(
-                pair,
-                (DataType::Date32, _)
-                    | (DataType::Timestamp(..), DataType::Date32 | DataType::Timestamp(..) | DataType::Int64)
-                    | (DataType::Int64, DataType::Timestamp(..))
-                    | (DataType::Int32, DataType::Date32)
-            );
-            if known || number(from) && number(to) {
+            // Arrow has no conversion between dates and other numbers.
+            let number = |t: &DataType| t.is_floating() || matches!(t, DataType::Decimal128(..));
+            let days = |t: &DataType| matches!(t, DataType::Date32 | DataType::Date64);
+            if !(number(from) && days(to) || days(from) && number(to)) {
                 exprs.push(cast(col(i, &columns), to.clone(), false));
                 exprs.push(cast(col(i, &columns), to.clone(), true));
             }

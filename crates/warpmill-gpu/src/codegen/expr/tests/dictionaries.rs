@@ -67,3 +67,23 @@ fn a_kernel_does_not_depend_on_the_entries_of_a_dictionary() {
     };
     assert_eq!(text(&["a", "b"], "a%"), text(&["ab", "bc", "cd"], "%d"));
 }
+
+#[test]
+fn codes_of_one_dictionary_compare_and_blend_as_codes() {
+    let a = codes(&["AIR", "MAIL", "RAIL", "SHIP"], 1, true);
+    let vector = codes(&["AIR", "MAIL", "RAIL", "SHIP"], 2, true).vector;
+    let columns = [a.clone(), Column { vector, ty: a.ty.clone() }, bools(3, true)];
+    let [x, y, when] = [0, 1, 2].map(|i| col(i, &columns));
+    let mail = Expr::literal(Scalar::Int(1), a.ty.clone());
+    let of = |function, args| call(function, args, a.ty.clone());
+    let mut exprs: Vec<Expr> = COMPARES.iter().map(|&op| compare(op, x.clone(), y.clone())).collect();
+    exprs.extend(COMPARES.iter().map(|&op| compare(op, x.clone(), mail.clone())));
+    for function in [Function::Greatest, Function::Least, Function::Coalesce, Function::NullIf] {
+        exprs.push(of(function, vec![x.clone(), y.clone()]));
+        exprs.push(of(function, vec![x.clone(), mail.clone()]));
+    }
+    let case = ExprKind::Case { branches: vec![(when, x)], otherwise: Some(y.into()) };
+    let case = Expr { kind: case, ty: a.ty };
+    exprs.extend([case.clone().widen(Phys::Str), like(case.widen(Phys::Str), "%AI%", false, false)]);
+    check(&columns, &exprs);
+}

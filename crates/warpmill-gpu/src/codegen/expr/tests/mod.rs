@@ -24,6 +24,7 @@ mod conversions;
 mod dictionaries;
 mod logic;
 mod numbers;
+mod random;
 mod snapshots;
 mod strings;
 mod times;
@@ -39,7 +40,7 @@ pub struct Column {
 
 const THREADS: usize = 64;
 /// Bytes of computed strings that an expression may make for a row.
-const ARENA: usize = 512;
+const ARENA: usize = 4096;
 /// `QueryState` and, behind it, its arena.
 const STATE: usize = 32 + ARENA;
 

@@ -19,28 +19,16 @@ fn checked_and_float_arithmetic() {
         let mut exprs = Vec::new();
         for op in ARITHS {
             let (left, right) = (|| col(0, &columns), || col(1, &columns));
-            // Scales of products add up, and quotients have a rule of their own.
-            if op == ArithOp::Mul || op == ArithOp::Div {
-                if let DataType::Decimal128(p, s) = logical {
-                    let result = if op == ArithOp::Mul {
-                        DataType::Decimal128(38, 2 * s)
-                    } else {
-                        DataType::Decimal128(p, s + 4)
-                    };
-                    let result = ty(result).widened(Phys::I128);
-                    let wide = |e: Expr| e.widen(Phys::I128);
-                    exprs.push(arith(op, wide(left()), wide(right()), true, result.clone()));
-                    exprs.push(arith(
-                        op,
-                        left(),
-                        right(),
-                        true,
-                        ty(DataType::Decimal128(p, s)).widened(columns[0].ty.phys),
-                    ));
-                    continue;
+            match logical {
+                // Scales of products add up, and quotients have a rule of their own.
+                DataType::Decimal128(p, s) if op == ArithOp::Mul || op == ArithOp::Div => {
+                    let (precision, scale) = if op == ArithOp::Mul { (38, 2 * s) } else { (p, s + 4) };
+                    let result = ty(DataType::Decimal128(precision, scale)).widened(Phys::I128);
+                    exprs.push(arith(op, left().widen(Phys::I128), right().widen(Phys::I128), true, result));
+                    exprs.push(arith(op, left(), right(), true, columns[0].ty.clone()));
                 }
+                _ => exprs.push(arith(op, left(), right(), true, columns[0].ty.clone())),
             }
-            exprs.push(arith(op, left(), right(), true, columns[0].ty.clone()));
         }
         for checked in [true, false] {
             exprs.push(Expr {
