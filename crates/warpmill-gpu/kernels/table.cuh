@@ -27,6 +27,28 @@ __device__ __forceinline__ u64 append(SinkState* sink, bool active, u32 lane) {
     return base + __popc(rows & lane_mask_lt());
 }
 
+// Positions that a warp has taken for rows to come.
+struct Reserved {
+    u64 at;
+    u32 left;
+};
+
+// As append, with one atomic operation per 256 rows of a warp: positions may stay unused.
+__device__ __forceinline__ u64 append_reserved(SinkState* sink, bool active, u32 lane, Reserved* reserved) {
+    const u32 rows = __ballot_sync(FULL_WARP, active);
+    const u32 count = __popc(rows);
+    if (reserved->left < count) {
+        u64 base = 0;
+        if (lane == 0) base = atomicAdd(&sink->count, 256ull);
+        reserved->at = __shfl_sync(FULL_WARP, base, 0);
+        reserved->left = 256;
+    }
+    const u64 at = reserved->at + __popc(rows & lane_mask_lt());
+    reserved->at += count;
+    reserved->left -= count;
+    return at;
+}
+
 __device__ __forceinline__ u64 hash_u64(u64 x) {
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93ull;

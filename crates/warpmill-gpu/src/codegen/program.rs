@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 
-use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
 
 use super::cpp::CType;
 use super::generator::{Generator, Result};
+use super::keys::KeyShape;
 use super::library::Library;
 use super::layout::{BuildLayout, GroupTable, SinkLayout, Table};
 use super::params::{Binding, Params};
-use super::source::{self, BLOCK, ColumnShape, ScanFilters};
+use super::source::{self, BLOCK, ColumnShape, KeyTest, ScanFilters};
 use super::storage::FlatColumn;
 use super::{build, group, probe};
 
@@ -164,10 +165,28 @@ impl Lowering<'_> {
         let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
         let mut g = Generator::new();
         self.prologue(&mut g);
-        source::scan(&mut g, &ScanFilters::of(scan)?, &shapes)?;
+        source::scan(&mut g, &ScanFilters::of(scan)?, &shapes, &self.prunes(scan))?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
         self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
+    }
+
+    /// The bitmaps that decide which rows of `scan` can find a partner, most selective first.
+    fn prunes(&self, scan: &Scan) -> Vec<KeyTest> {
+        let mut tests: Vec<(f64, KeyTest)> = scan
+            .prune
+            .iter()
+            .filter_map(|prune| {
+                let SinkLayout::Build(layout) = &self.sinks[prune.build] else { return None };
+                let KeyShape::Packed { parts, cells } = &layout.keys else { return None };
+                let ([part], Table::Bitmap) = (parts.as_slice(), layout.table) else { return None };
+                let keys = u32::try_from(*cells).ok()?;
+                let test = KeyTest { column: prune.column, build: prune.build, min: part.min as i64, keys };
+                (layout.fraction < 0.9).then_some((layout.fraction, test))
+            })
+            .collect();
+        tests.sort_by(|a, b| a.0.total_cmp(&b.0));
+        tests.into_iter().map(|(_, test)| test).collect()
     }
 
     /// The kernel of a pipeline over rows in device memory.
@@ -218,8 +237,10 @@ impl Lowering<'_> {
 
     fn prologue(&self, g: &mut Generator) {
         g.code.line("const u32 lane = threadIdx.x & 31;");
-        if let SinkLayout::Groups(layout) = &self.sinks[self.pipeline.sink] {
-            group::prologue(g, self.pipeline.sink, layout);
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(layout) => group::prologue(g, self.pipeline.sink, layout),
+            SinkLayout::Build(layout) => build::prologue(g, layout),
+            SinkLayout::Rows(_) => {}
         }
     }
 

@@ -120,12 +120,25 @@ fn test(prepared: &PreparedExpr) -> Option<(usize, PackedTest)> {
     Some((column, test))
 }
 
+/// A test of a scan's column against the bitmap of a hash build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyTest {
+    /// The scan's column.
+    pub column: usize,
+    /// The build.
+    pub build: SinkId,
+    /// The key of the first bit.
+    pub min: i64,
+    /// How many bits there are.
+    pub keys: u32,
+}
+
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
 /// Opens the loop over the rows of a scan: a warp takes a vector (or a part of one), decides packed predicates for all its
 /// rows, and then goes through the rows that are left, 32 at a time.
-pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape]) -> Result<()> {
+pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape], prunes: &[KeyTest]) -> Result<()> {
     let columns = shapes.len();
     let segments = g.params.pointer("SegmentColumn", "segments", Binding::Named("scan.segments".into()));
     let rows = g.params.pointer("u32", "rows", Binding::Named("scan.rows".into()));
@@ -163,6 +176,11 @@ pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape]) ->
         match shapes[*column] {
             ColumnShape::Lane { width, nullable, .. } => packed_test(g, *column, width, nullable, test),
             ColumnShape::Any { .. } => rest.push((*column, test)),
+        }
+    }
+    for prune in prunes {
+        if let ColumnShape::Lane { width, .. } = shapes[prune.column] {
+            key_test(g, prune, width);
         }
     }
     g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
@@ -205,6 +223,17 @@ fn packed_test(g: &mut Generator, column: usize, width: u32, nullable: bool, tes
         g.code.line(format!("mask &= valid_mask(c{column}, vector, lane);"));
     }
     g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
+}
+
+/// Narrows `mask` to rows whose key a hash build has.
+fn key_test(g: &mut Generator, test: &KeyTest, width: u32) {
+    let KeyTest { column, build, min, keys } = *test;
+    let bits = g.params.pointer("u32", "bits", Binding::Named(format!("sink{build}.bits")));
+    let min = g.params.value(CType::I64, "min", min.to_le_bytes().to_vec());
+    let keys = g.params.value(CType::U32, "keys", keys.to_le_bytes().to_vec());
+    let first = format!("(u32)((u64)c{column}_reference - (u64){min})");
+    g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
+    g.code.line(format!("mask = lane_keys_mask<{width}>(mask, c{column}_words, lane, {bits}, {first}, {keys});"));
 }
 
 fn code_set(g: &mut Generator, set: &Bitmap) -> (String, String) {
