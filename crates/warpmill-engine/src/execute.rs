@@ -24,6 +24,8 @@ pub struct ExecutionContext {
     pub chunk_rows: usize,
     /// When small chunks are copied together.
     pub compaction: Compaction,
+    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    pub equal_hashes: bool,
     /// Stops the query from another thread.
     pub cancel: CancelToken,
 }
@@ -35,6 +37,7 @@ impl Default for ExecutionContext {
             memory_limit: usize::MAX,
             chunk_rows: warpmill_cpu::CHUNK_ROWS,
             compaction: Compaction::default(),
+            equal_hashes: false,
             cancel: CancelToken::default(),
         }
     }
@@ -81,6 +84,7 @@ pub fn execute(
         memory_limit: context.memory_limit,
         chunk_rows: context.chunk_rows,
         compaction: context.compaction,
+        equal_hashes: context.equal_hashes,
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
     let (rows, pipelines) = warpmill_cpu::pipeline::execute(program, inputs, &query, &pool)?;

@@ -207,6 +207,7 @@ fn run_program(
         memory_limit: options.memory_limit,
         chunk_rows: options.chunk_rows,
         compaction: options.compaction,
+        equal_hashes: options.equal_hashes,
         cancel: handle.cancel.clone(),
     };
     let first_error = input::FirstError::default();
