@@ -9,6 +9,7 @@
 mod build_side;
 mod enumerate;
 mod estimate;
+mod explain;
 mod graph;
 mod rebuild;
 mod region;
@@ -27,6 +28,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use graph::JoinGraph;
 use region::Region;
+pub use explain::with_estimates;
 pub use statistics::{ColumnStats, NamedStatistics, ProviderStatistics, TableStatistics, TableStats};
 
 /// A tree replaces another one only if it is cheaper by this factor: rounding never flips a plan back and forth.
