@@ -26,9 +26,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+pub use explain::with_estimates;
 use graph::JoinGraph;
 use region::Region;
-pub use explain::with_estimates;
 pub use statistics::{ColumnStats, NamedStatistics, ProviderStatistics, TableStatistics, TableStats};
 
 /// A tree replaces another one only if it is cheaper by this factor: rounding never flips a plan back and forth.
