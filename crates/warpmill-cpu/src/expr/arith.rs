@@ -282,5 +282,9 @@ pub(super) fn negate(phys: Phys, checked: bool, logical: &DataType, input: &Valu
         other => return Err(ExecError::Unsupported(format!("negation of {other:?}"))),
     };
     let arith = Arith::new(ArithOp::Sub, checked, &ty, &ty, &ty)?;
-    arith.eval(phys, &Value::Const(Vector::new(zero).into()), input, input.vector().len())
+    let negated = arith.eval(phys, &Value::Const(Vector::new(zero).into()), input, input.vector().len())?;
+    Ok(match input {
+        Value::Rows(_) => negated,
+        Value::Const(_) => Value::Const(negated.into_vector(1)),
+    })
 }
