@@ -1,0 +1,178 @@
+"""Runs a query on both engines and compares."""
+
+from __future__ import annotations
+
+import decimal
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+import warpmill
+from differential.queries import Queries, tables
+from warpmill.bench.verify import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from differential.columns import Table
+    from differential.queries import Query
+
+#: What DataFusion says of queries that it does not plan: no difference of answers.
+REFUSALS = (
+    "This feature is not implemented",
+    "NotImplemented",
+    "not supported",
+    "Physical plan does not support",
+    "Unsupported",
+    # A name is an expression without its casts: two that differ in casts only cannot stand in one GROUP BY.
+    "Projections require unique expression names",
+    "Schema contains duplicate unqualified field name",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tables, a query over them, and the settings of the engine."""
+
+    tables: tuple[Table, ...]
+    query: Query
+    settings: tuple[tuple[str, object], ...] = ()
+
+
+@dataclass
+class Tally:
+    """What became of the queries."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    #: Why queries fell back to DataFusion, or were refused.
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        lines = [", ".join(f"{count} {name}" for name, count in self.counts.most_common())]
+        return "\n".join(lines + [f"  {count:5} {reason}" for reason, count in self.reasons.most_common(25)])
+
+
+class Pair:
+    """Both engines over the same tables."""
+
+    def __init__(self, made: tuple[Table, ...], settings: tuple[tuple[str, object], ...]) -> None:
+        self.ours = warpmill.connect(fallback="error", **dict(settings))  # type: ignore[arg-type]
+        self.theirs = duckdb.connect(config={"threads": 1})
+        for table in made:
+            self._load(table)
+
+    def _load(self, table: Table) -> None:
+        rows = table.arrow()
+        self.theirs.register("incoming", rows)
+        self.theirs.execute(f"CREATE TABLE {table.name} AS SELECT * FROM incoming")
+        self.theirs.unregister("incoming")
+        keys = [table.sort_by] if table.sort_by else []
+        first = table.rows - table.appended
+        self.ours.create_table(table.name, rows.slice(0, first), sort_by=keys)
+        if table.appended:
+            self.ours.register("incoming", rows.slice(first))
+            self.ours.set("fallback", "allow")
+            self.ours.sql(f"INSERT INTO {table.name} SELECT * FROM incoming")
+            self.ours.set("fallback", "error")
+            self.ours.unregister("incoming")
+
+    def expected(self, query: Query) -> list[tuple[Any, ...]] | str:
+        """DuckDB's rows, or its error."""
+        try:
+            return self.theirs.execute(query.sql("duckdb")).fetchall()
+        except duckdb.Error as error:
+            return str(error)
+
+    def actual(self, query: Query, tally: Tally | None = None) -> list[tuple[Any, ...]] | str:
+        """Warpmill's rows, or its error; a query that needs a fallback runs again with one."""
+        text = query.sql("warpmill")
+        try:
+            return self.ours.sql(text).fetchall()
+        except warpmill.FallbackError as error:
+            if tally is not None:
+                tally.counts["fallbacks"] += 1
+                tally.reasons["fallback: " + shortened(str(error))] += 1
+        except Exception as error:  # whatever is raised, a panic too, is what this test looks for
+            return f"{type(error).__name__}: {error}"
+        self.ours.set("fallback", "allow")
+        try:
+            return self.ours.sql(text).fetchall()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        finally:
+            self.ours.set("fallback", "error")
+
+    def judge(self, query: Query, tally: Tally) -> str | None:
+        """None if the answers are equal, else how they differ."""
+        expected = self.expected(query)
+        actual = self.actual(query, tally)
+        if isinstance(expected, str):
+            # Both refuse, or a query that the generator should not make: nothing to compare.
+            tally.counts["refused by both" if isinstance(actual, str) else "refused by duckdb"] += 1
+            tally.reasons["duckdb: " + shortened(expected)] += 1
+            return None
+        if isinstance(actual, str):
+            if any(words in actual for words in REFUSALS):
+                tally.counts["refused by warpmill"] += 1
+                tally.reasons["refused: " + shortened(actual)] += 1
+                return None
+            return actual
+        tally.counts["equal"] += 1
+        names = [item.name for item in query.body.items] if hasattr(query, "body") else [i.name for i in query.items]
+        found = difference(actual, expected, names, query.sql("warpmill"))
+        if found is None:
+            return None
+        tally.counts["equal"] -= 1
+        tally.counts["different"] += 1
+        return found
+
+
+def shortened(text: str) -> str:
+    """The part of an error that is the same for errors of one cause."""
+    line = " ".join(text.split())
+    return line.partition(": ")[2][-110:] if "does not run" in line else line[:130]
+
+
+def settings(random: Random) -> tuple[tuple[str, object], ...]:
+    """Settings that make the engine take other paths to the same answer."""
+    return (
+        ("threads", random.choice((1, 2, 4))),
+        ("chunk_rows", random.choice((2, 64, 2048, 2048))),
+        ("segment_rows", random.choice((1024, 1024, 1048576))),
+        ("compaction", random.choice(("none", "full", "binary", "logical", "learning", "smart"))),
+        ("join_order", random.choice(("on", "on", "off"))),
+    )
+
+
+def cases(seed: int, queries: int) -> Iterator[Case]:
+    """The cases of a seed: one set of tables and settings, many queries."""
+    random = Random(seed)
+    made = tables(random)
+    chosen = settings(random)
+    maker = Queries(random, made)
+    for _ in range(queries):
+        yield Case(tuple(made), maker.query(), chosen)
+
+
+def run_seed(seed: int, queries: int, tally: Tally) -> list[tuple[Case, str]]:
+    """Run a seed; the cases that differ, and how."""
+    found = []
+    pair: Pair | None = None
+    for case in cases(seed, queries):
+        pair = pair or Pair(case.tables, case.settings)
+        difference_found = pair.judge(case.query, tally)
+        if difference_found:
+            found.append((case, difference_found))
+    return found
+
+
+def judged(case: Case) -> str | None:
+    """Judge one case with engines of its own."""
+    with decimal.localcontext(prec=120):
+        return Pair(case.tables, case.settings).judge(case.query, Tally())
+
+
+__all__ = ["Case", "Pair", "Tally", "cases", "judged", "replace", "run_seed", "settings", "shortened"]
