@@ -17,6 +17,7 @@ Numbers
 - Decimals are never divided (DuckDB answers with DOUBLE), and ``avg`` of a decimal (DOUBLE against DECIMAL) is an
   output column only, compared within one unit of the decimal's last place.
 - A decimal literal is written as a CAST of text: ``1.5`` is a decimal to DuckDB and a DOUBLE to DataFusion.
+- ``nullif`` of two decimals has the first one's type in DuckDB and a common type in DataFusion: equal types only.
 - Two decimals meet only where a common type of at most 38 digits holds both.
 - Casts from DOUBLE to integers round in DuckDB and truncate in DataFusion: they are cast after ``floor``. Casts of
   floats, timestamps to text print differently, and are left out.
@@ -39,8 +40,8 @@ Queries
   output columns.
 - GROUP BY and ORDER BY name no bare constants (they would be positions); NULL is written with its type.
 - What DataFusion 55 itself answers wrongly or does not plan: EXISTS over an aggregate without GROUP BY (one row always,
-  but decorrelated into a semi join); a constant that is NOT IN a subquery with NULLs; NOT IN a
-  subquery under OR (a mark join, which takes unknown for false); NULL in the IN list of something
-  that is never NULL; DISTINCT of ``x IS TRUE``.
+  but decorrelated into a semi join); a constant that is NOT IN a subquery with NULLs; NOT IN a subquery under OR (a mark
+  join, which takes unknown for false); NULL in the IN list of something that is never NULL; ``x IS TRUE`` outside of
+  WHERE; ORDER BY over a join with a derived table (sort keys are lost); differences of dates.
 - Queries that DataFusion does not plan (some correlated subqueries) are counted as refused; see `judge`.
 """

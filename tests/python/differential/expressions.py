@@ -98,6 +98,8 @@ class Expressions:
         self.columns = list(columns)
         #: At most as many rows can meet in the scope.
         self.rows = max(1, rows)
+        #: Whether conditions may test for IS TRUE.
+        self.truth = False
 
     def any(self, depth: int, *, exact: bool = True) -> Node:
         """An expression of some type."""
@@ -146,9 +148,9 @@ class Expressions:
             return None
         shape = self.random.choice(("case", "case", "coalesce", "nullif", "extreme", "simple case"))
         both = _united(a, b)
-        if shape == "nullif":
+        if shape == "nullif" and (family != "decimal" or a.kind == b.kind):
             return replace(both, text="nullif({0}, {1})", args=(a, b), low=a.low, high=a.high)
-        if shape == "coalesce":
+        if shape in ("coalesce", "nullif"):
             return replace(both, text="coalesce({0}, {1})", args=(a, b))
         if shape == "extreme" and family != "bool":
             return replace(both, text=self.random.choice(("greatest", "least")) + "({0}, {1})", args=(a, b))
@@ -173,7 +175,7 @@ class Expressions:
         if pick < 0.5:
             test = self.random.choice(("IS NULL", "IS NOT NULL"))
             return _bool("({0} " + test + ")", self.any(depth - 1))
-        if pick < 0.55:
+        if pick < 0.55 and self.truth:
             test = self.random.choice(("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
             return _bool("({0} " + test + ")", self.condition(depth - 1))
         a = self.any(max(0, depth - 1))
@@ -222,7 +224,7 @@ class Expressions:
         return self.condition(depth)
 
     def _int(self, depth: int) -> Node | None:
-        shape = self.random.choice(("+", "-", "*", "+", "-", "*", "%", "abs", "neg", "length", "part", "bool", "floor", "at", "days"))
+        shape = self.random.choice(("+", "-", "*", "+", "-", "*", "%", "abs", "neg", "length", "part", "bool", "floor", "at"))
         if shape in "+-*":
             return arithmetic(shape, self.of("int", depth - 1), self.of("int", depth - 1))
         if shape == "%":
@@ -249,11 +251,6 @@ class Expressions:
             if not a.kind.calm:
                 return None
             return _number(BIGINT, "CAST(floor({0}) AS BIGINT)", (a,), a.low - 1, a.high + 1)
-        if shape == "days":
-            a, b = self.of("date", depth - 1), self.of("date", depth - 1)
-            if not (a.kind.calm and b.kind.calm and (a.varies or b.varies)):
-                return None
-            return _number(WIDE, "({0} - {1})", (a, b), Decimal(-200_000), Decimal(200_000))
         needle = self.literal("string")
         return _number(WIDE, "strpos({0}, {1})", (self.of("string", depth - 1), needle), Decimal(0), Decimal(100_000))
 
