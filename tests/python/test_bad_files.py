@@ -90,7 +90,9 @@ def parquet(path: Path, size: int) -> pq.FileMetaData:
     groups = max(4, size // (rows * 20))
     city = pa.array([f"city {at % 1000:03}" for at in range(rows)]).dictionary_encode().cast(pa.string())
     schema = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("city", pa.string())])
-    with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=["city"], write_page_checksum=True) as file:
+    with pq.ParquetWriter(
+        path, schema, compression="snappy", use_dictionary=["city"], write_page_checksum=True
+    ) as file:
         for _ in range(groups):
             ids = pa.array(random.integers(0, 2**62, rows))
             columns = [ids, pa.array(random.random(rows)), city]
@@ -144,7 +146,9 @@ def test_appending_rows_of_another_schema(con: warpmill.Connection, tmp_path: Pa
     nothing_changed(con, tmp_path)
     # All rows but those at the end convert: those before them must not show.
     with pytest.raises(warpmill.Error, match=r"(?i)cast|convert"):
-        con.sql(f"INSERT INTO old SELECT CASE WHEN id > {2**62 - 2**48} THEN city ELSE '1' END, price, city FROM '{path}'")
+        con.sql(
+            f"INSERT INTO old SELECT CASE WHEN id > {2**62 - 2**48} THEN city ELSE '1' END, price, city FROM '{path}'"
+        )
     nothing_changed(con, tmp_path)
 
 

@@ -33,15 +33,17 @@ Text
 
 Dates
 - DATE plus INTERVAL is a timestamp in DuckDB: results are cast back to DATE. Dates and timestamps beyond 1700 to 2200
-  are compared and taken apart, not converted into each other, and no literals: DataFusion goes through nanoseconds.
+  are compared and taken apart, not converted into each other: DataFusion goes through nanoseconds. Such timestamps have
+  no literals, for the same reason.
 
 Queries
 - ORDER BY says NULLS FIRST or NULLS LAST, for the engines' defaults differ, and a LIMIT comes with an ORDER BY over all
   output columns.
 - GROUP BY and ORDER BY name no bare constants (they would be positions); NULL is written with its type.
 - What DataFusion 55 itself answers wrongly or does not plan: EXISTS over an aggregate without GROUP BY (one row always,
-  but decorrelated into a semi join); a constant that is NOT IN a subquery with NULLs; NOT IN a subquery under OR (a mark
-  join, which takes unknown for false); NULL in the IN list of something that is never NULL; ``x IS TRUE`` outside of
-  WHERE; ORDER BY over a join with a derived table (sort keys are lost); differences of dates.
+  but decorrelated into a semi join); a constant that is NOT IN a subquery with NULLs; NOT IN a subquery under OR (a
+  mark join, which takes unknown for false); NULL in the IN list of something that is never NULL; HAVING without
+  GROUP BY (a constant one is pushed below the aggregate); ``x IS TRUE`` outside of WHERE; ORDER BY over a join with a
+  derived table (sort keys are lost); differences of dates.
 - Queries that DataFusion does not plan (some correlated subqueries) are counted as refused; see `judge`.
 """

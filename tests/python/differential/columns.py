@@ -15,7 +15,25 @@ if TYPE_CHECKING:
 
 #: Days and moments that every conversion of both engines can hold.
 CALM_DAYS = (dt.date(1700, 1, 1), dt.date(2200, 1, 1))
-WORDS = ("", "a", "A", "ab", "abc", "aé", "éa", "Ünlü", "жук", "日本語", "x%y", "x_y", " pad ", "it's", "🎲", "zebra", "Zebra")
+WORDS = (
+    "",
+    "a",
+    "A",
+    "ab",
+    "abc",
+    "aé",
+    "éa",
+    "Ünlü",
+    "жук",
+    "日本語",
+    "x%y",
+    "x_y",
+    " pad ",
+    "it's",
+    "🎲",
+    "zebra",
+    "Zebra",
+)
 LONG_WORD = "long " * 60 + "tail"
 _EXACT = Context(prec=60)
 
@@ -158,7 +176,7 @@ def _maker(random: Random, kind: Kind, *, key: bool) -> Callable[[], Any]:
 def _integer(random: Random, kind: Kind, *, key: bool) -> int:
     low, high = kind.limits
     if key:
-        return random.randint(0, 9) * (10**kind.scale)
+        return random.randint(0, 9) * int(10**kind.scale)
     span = random.choice((10, 100, 10_000, None))
     if span is None:
         return random.choice((low, high, low + 1, high - 1, 0, random.randint(low, high)))

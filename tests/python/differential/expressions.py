@@ -26,8 +26,8 @@ _MANTISSA = 2**50
 class Part(Protocol):
     """What SQL text is made of."""
 
-    def sql(self, dialect: str) -> str:
-        """The text for "duckdb" or "warpmill"."""
+    def sql(self) -> str:
+        """The text."""
         ...
 
 
@@ -52,9 +52,9 @@ class Node:
         """The family of its type."""
         return self.kind.family
 
-    def sql(self, dialect: str) -> str:
+    def sql(self) -> str:
         """The text."""
-        return self.text.format(*(arg.sql(dialect) for arg in self.args))
+        return self.text.format(*(arg.sql() for arg in self.args))
 
 
 def fits(low: Decimal, high: Decimal, kind: Kind) -> bool:
@@ -144,7 +144,7 @@ class Expressions:
     def _general(self, family: str, depth: int) -> Node | None:
         """What every type has: CASE, coalesce, nullif, greatest, least."""
         a, b = self.of(family, depth - 1), self.of(family, depth - 1)
-        if not _unites(a, b):
+        if not unites(a, b):
             return None
         shape = self.random.choice(("case", "case", "coalesce", "nullif", "extreme", "simple case"))
         both = _united(a, b)
@@ -169,32 +169,32 @@ class Expressions:
         pick = self.random.random()
         if depth > 0 and pick < 0.35:
             a, b = self.condition(depth - 1), self.condition(depth - 1)
-            return _bool(self.random.choice(("({0} AND {1})", "({0} OR {1})")), a, b)
+            return boolean(self.random.choice(("({0} AND {1})", "({0} OR {1})")), a, b)
         if depth > 0 and pick < 0.42:
-            return _bool("(NOT {0})", self.condition(depth - 1))
+            return boolean("(NOT {0})", self.condition(depth - 1))
         if pick < 0.5:
             test = self.random.choice(("IS NULL", "IS NOT NULL"))
-            return _bool("({0} " + test + ")", self.any(depth - 1))
+            return boolean("({0} " + test + ")", self.any(depth - 1))
         if pick < 0.55 and self.truth:
             test = self.random.choice(("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
-            return _bool("({0} " + test + ")", self.condition(depth - 1))
+            return boolean("({0} " + test + ")", self.condition(depth - 1))
         a = self.any(max(0, depth - 1))
         if pick < 0.65:
             return self._in_list(a)
         if pick < 0.73:
             low, high = self._partner(a, depth - 1), self._partner(a, depth - 1)
             word = self.random.choice(("BETWEEN", "NOT BETWEEN"))
-            return _bool("({0} " + word + " {1} AND {2})", a, low, high)
+            return boolean("({0} " + word + " {1} AND {2})", a, low, high)
         if pick < 0.83:
             return self._like(depth)
         if pick < 0.88:
             test = self.random.choice(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"))
-            return _bool("({0} " + test + " {1})", a, self._partner(a, depth - 1))
+            return boolean("({0} " + test + " {1})", a, self._partner(a, depth - 1))
         return self.compared(a, self._partner(a, depth - 1))
 
     def compared(self, a: Node, b: Node) -> Node:
         """A comparison."""
-        return _bool("({0} " + self.random.choice(COMPARISONS) + " {1})", a, b)
+        return boolean("({0} " + self.random.choice(COMPARISONS) + " {1})", a, b)
 
     def _partner(self, a: Node, depth: int) -> Node:
         """Something to compare `a` with: mostly a literal, or a column."""
@@ -209,22 +209,24 @@ class Expressions:
         items = [item for item in made if a.nullable or "NULL" not in item.text] or [a]
         word = self.random.choice(("IN", "IN", "NOT IN"))
         places = ", ".join(f"{{{at}}}" for at in range(1, len(items) + 1))
-        return _bool(f"({{0}} {word} ({places}))", a, *items)
+        return boolean(f"({{0}} {word} ({places}))", a, *items)
 
     def _like(self, depth: int) -> Node:
         pieces = ["%", "_", *WORDS[1:9], "a", "b", "%"]
         pattern = "".join(self.random.choice(pieces) for _ in range(self.random.randint(0, 4)))
         word = self.random.choice(("LIKE", "LIKE", "NOT LIKE", "ILIKE"))
-        return _bool(f"({{0}} {word} {quoted(pattern)})", self.of("string", depth - 1))
+        return boolean(f"({{0}} {word} {quoted(pattern)})", self.of("string", depth - 1))
 
     def _bool(self, depth: int) -> Node:
         if self.random.random() < 0.15:
             call = self.random.choice(("starts_with", "contains"))
-            return _bool(call + "({0}, {1})", self.of("string", depth - 1), self.literal("string"))
+            return boolean(call + "({0}, {1})", self.of("string", depth - 1), self.literal("string"))
         return self.condition(depth)
 
     def _int(self, depth: int) -> Node | None:
-        shape = self.random.choice(("+", "-", "*", "+", "-", "*", "%", "abs", "neg", "length", "part", "bool", "floor", "at"))
+        shape = self.random.choice(
+            ("+", "-", "*", "+", "-", "*", "%", "abs", "neg", "length", "part", "bool", "floor", "at")
+        )
         if shape in "+-*":
             return arithmetic(shape, self.of("int", depth - 1), self.of("int", depth - 1))
         if shape == "%":
@@ -314,7 +316,9 @@ class Expressions:
         if shape == "left":
             return _text(f"{self.random.choice(('left', 'right'))}({{0}}, {number(0, 4)})", a)
         if shape == "replace":
-            return _text(f"replace({{0}}, {quoted(self.random.choice(WORDS[1:]))}, {quoted(self.random.choice(WORDS))})", a)
+            return _text(
+                f"replace({{0}}, {quoted(self.random.choice(WORDS[1:]))}, {quoted(self.random.choice(WORDS))})", a
+            )
         if shape == "split":
             return _text(f"split_part({{0}}, {quoted(self.random.choice('ab _'))}, {number(1, 3)})", a)
         if shape == "int":
@@ -353,12 +357,14 @@ class Expressions:
         """An aggregate over expressions of the scope, sometimes DISTINCT, sometimes with a FILTER."""
         node = self._aggregate(depth)
         if self.random.random() < 0.2:
-            text = node.text.replace("{0}", "{0}") + f" FILTER (WHERE {{{len(node.args)}}})"
+            text = node.text + f" FILTER (WHERE {{{len(node.args)}}})"
             return replace(node, text=text, args=(*node.args, self.condition(1)))
         return node
 
     def _aggregate(self, depth: int) -> Node:
-        name = self.random.choice(("count(*)", "count", "sum", "sum", "min", "max", "min", "max", "avg", "bool", "deviation"))
+        name = self.random.choice(
+            ("count(*)", "count", "sum", "sum", "min", "max", "min", "max", "avg", "bool", "deviation")
+        )
         distinct = "DISTINCT " if self.random.random() < 0.2 else ""
         rows = Decimal(self.rows)
         if name in ("sum", "avg", "deviation"):
@@ -372,7 +378,7 @@ class Expressions:
             return replace(a, text=name + "({0})", args=(a,), varies=True)
         if name == "bool":
             call = self.random.choice(("bool_and", "bool_or"))
-            return _bool(call + "({0})", self.condition(depth))
+            return boolean(call + "({0})", self.condition(depth))
         if name == "count(*)":
             return _number(BIGINT, "count(*)", (), Decimal(0), rows)
         return _number(BIGINT, f"count({distinct}{{0}})", (self.any(depth),), Decimal(0), rows)
@@ -413,9 +419,9 @@ def arithmetic(op: str, a: Node, b: Node) -> Node | None:
         return _decimal_arithmetic(op, a, b, low, high)
     plain = [node.kind for node in (a, b) if node.kind.name != "literal"]
     agreed = plain and plain[0].name != "wide" and all(kind == plain[0] for kind in plain)
-    if agreed and all(fits(node.low, node.high, plain[0]) for node in (a, b)) and fits(low, high, plain[0]):
-        if len(plain) == 2 or plain[0].signed:
-            return _number(plain[0], f"({{0}} {op} {{1}})", (a, b), low, high)
+    held = agreed and all(fits(*bounds, plain[0]) for bounds in ((a.low, a.high), (b.low, b.high), (low, high)))
+    if held and (len(plain) == 2 or plain[0].signed):
+        return _number(plain[0], f"({{0}} {op} {{1}})", (a, b), low, high)
     if not all(fits(*bounds, BIGINT) for bounds in ((a.low, a.high), (b.low, b.high), (low, high))):
         return None
     return _number(BIGINT, f"(CAST({{0}} AS BIGINT) {op} CAST({{1}} AS BIGINT))", (a, b), low, high)
@@ -427,13 +433,17 @@ def float_arithmetic(op: str, a: Node, b: Node) -> Node | None:
     bits = a.kind.scale + b.kind.scale if op == "*" else max(a.kind.scale, b.kind.scale)
     if max(abs(low), abs(high)) * 2**bits >= _MANTISSA:
         return None
-    return _number(replace(DOUBLE, scale=bits), f"(CAST({{0}} AS DOUBLE) {op} CAST({{1}} AS DOUBLE))", (a, b), low, high)
+    return _number(
+        replace(DOUBLE, scale=bits), f"(CAST({{0}} AS DOUBLE) {op} CAST({{1}} AS DOUBLE))", (a, b), low, high
+    )
 
 
 def column(table: str, name: str, kind: Kind, known: Sequence[Any]) -> Node:
     """A column as an expression, bounded by its values."""
     there = [value for value in known if value is not None]
-    node = Node(replace(kind, scale=3) if kind.family == "float" and kind.calm else kind, f"{table}.{name}", varies=True)
+    node = Node(
+        replace(kind, scale=3) if kind.family == "float" and kind.calm else kind, f"{table}.{name}", varies=True
+    )
     node = replace(node, nullable=True)
     if there and kind.family in ("int", "decimal", "float") and kind.calm:
         return replace(node, low=min(Decimal(0), Decimal(min(there))), high=max(Decimal(0), Decimal(max(there))))
@@ -486,7 +496,8 @@ def _number(kind: Kind, text: str, args: tuple[Node, ...], low: Decimal, high: D
     return Node(kind, text, args, low, high, varies=not args or any(arg.varies for arg in args))
 
 
-def _bool(text: str, *args: Node) -> Node:
+def boolean(text: str, *args: Node) -> Node:
+    """A condition."""
     return Node(BOOL, text, args, varies=any(arg.varies for arg in args))
 
 
@@ -494,7 +505,7 @@ def _text(text: str, *args: Node) -> Node:
     return Node(TEXT, text, args, varies=any(arg.varies for arg in args))
 
 
-def _unites(a: Node, b: Node) -> bool:
+def unites(a: Node, b: Node) -> bool:
     """Whether both can be branches of one CASE with one type."""
     if a.family == "int":
         unsigned = [node.kind.width == 64 and not node.kind.signed for node in (a, b)]

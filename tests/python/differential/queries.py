@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from differential.columns import table
-from differential.expressions import Expressions, Node, _bool, _unites, column, mixes
+from differential.expressions import Expressions, Node, boolean, column, mixes, unites
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +29,9 @@ class Item:
     node: Node
     name: str
 
-    def sql(self, dialect: str) -> str:
+    def sql(self) -> str:
         """The text."""
-        return f"{self.node.sql(dialect)} AS {self.name}"
+        return f"{self.node.sql()} AS {self.name}"
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Source:
     join: str = ""
     on: Node | None = None
 
-    def sql(self, dialect: str) -> str:
+    def sql(self) -> str:
         """The text."""
-        what = self.what if isinstance(self.what, str) else f"({self.what.sql(dialect)})"
-        on = f" ON {self.on.sql(dialect)}" if self.on else ""
+        what = self.what if isinstance(self.what, str) else f"({self.what.sql()})"
+        on = f" ON {self.on.sql()}" if self.on else ""
         return f"{self.join} {what} AS {self.alias}{on}".strip()
 
 
@@ -61,7 +61,9 @@ class Order:
 
     def sql(self, columns: int) -> str:
         """The text, for as many columns as are left."""
-        words = [("DESC" if down else "ASC") + (" NULLS FIRST" if nulls else " NULLS LAST") for down, nulls in self.keys]
+        words = [
+            ("DESC" if down else "ASC") + (" NULLS FIRST" if nulls else " NULLS LAST") for down, nulls in self.keys
+        ]
         text = " ORDER BY " + ", ".join(f"{at} {word}" for at, word in enumerate(words[:columns], 1))
         text += f" LIMIT {self.limit}" if self.limit is not None else ""
         return text + (f" OFFSET {self.offset}" if self.offset is not None else "")
@@ -79,14 +81,14 @@ class Select:
     distinct: bool = False
     order: Order | None = None
 
-    def sql(self, dialect: str) -> str:
+    def sql(self) -> str:
         """The text."""
         text = "SELECT DISTINCT " if self.distinct else "SELECT "
-        text += ", ".join(item.sql(dialect) for item in self.items)
-        text += " FROM " + " ".join(source.sql(dialect) for source in self.sources)
-        text += f" WHERE {self.where.sql(dialect)}" if self.where else ""
-        text += " GROUP BY " + ", ".join(key.sql(dialect) for key in self.group) if self.group else ""
-        text += f" HAVING {self.having.sql(dialect)}" if self.having else ""
+        text += ", ".join(item.sql() for item in self.items)
+        text += " FROM " + " ".join(source.sql() for source in self.sources)
+        text += f" WHERE {self.where.sql()}" if self.where else ""
+        text += " GROUP BY " + ", ".join(key.sql() for key in self.group) if self.group else ""
+        text += f" HAVING {self.having.sql()}" if self.having else ""
         return text + (self.order.sql(len(self.items)) if self.order else "")
 
 
@@ -104,9 +106,9 @@ class Combined:
         """The output columns."""
         return self.left.items
 
-    def sql(self, dialect: str) -> str:
+    def sql(self) -> str:
         """The text."""
-        text = f"{self.left.sql(dialect)} {self.operation} {self.right.sql(dialect)}"
+        text = f"{self.left.sql()} {self.operation} {self.right.sql()}"
         return text + (self.order.sql(len(self.items)) if self.order else "")
 
 
@@ -118,9 +120,9 @@ class With:
     inner: Select
     body: Select | Combined
 
-    def sql(self, dialect: str) -> str:
+    def sql(self) -> str:
         """The text."""
-        return f"WITH {self.name} AS ({self.inner.sql(dialect)}) {self.body.sql(dialect)}"
+        return f"WITH {self.name} AS ({self.inner.sql()}) {self.body.sql()}"
 
 
 Query = Select | Combined | With
@@ -193,7 +195,7 @@ class Queries:
         if grouped.columns:
             if self.random.random() < 0.3:
                 items.append(self._item(grouped.any(2, exact=False)))
-            having = grouped.condition(1) if self.random.random() < 0.25 else None
+            having = grouped.condition(1) if keys and self.random.random() < 0.3 else None
         self.random.shuffle(items)
         return Select(tuple(items), sources, where, tuple(keys), having)
 
@@ -243,15 +245,15 @@ class Queries:
             return "CROSS JOIN", None
         on = self._equal(*self.random.choice(pairs))
         while self.random.random() < 0.25:
-            on = _bool("({0} AND {1})", on, self._equal(*self.random.choice(pairs)))
+            on = boolean("({0} AND {1})", on, self._equal(*self.random.choice(pairs)))
         kind = self.random.choice(JOINS)
         if self.random.random() < 0.2:
             residual = Expressions(self.random, [*left, *right], 1).condition(1)
-            on = _bool("({0} AND {1})", on, residual)
+            on = boolean("({0} AND {1})", on, residual)
         return kind, on
 
     def _equal(self, a: Node, b: Node) -> Node:
-        return _bool("({0} = {1})", *((a, b) if self.random.random() < 0.5 else (b, a)))
+        return boolean("({0} = {1})", *((a, b) if self.random.random() < 0.5 else (b, a)))
 
     def _where(self, scope: Expressions, depth: int, outer: Expressions | None) -> Node:
         scope.truth = True
@@ -261,10 +263,10 @@ class Queries:
             pairs = [(a, b) for a in scope.columns for b in outer.columns if mixes(a, b) and a.exact and b.exact]
             if pairs:
                 tie = self._equal(*self.random.choice(pairs))
-                where = tie if self.random.random() < 0.6 else _bool("({0} AND {1})", tie, where)
+                where = tie if self.random.random() < 0.6 else boolean("({0} AND {1})", tie, where)
         if depth > 1 and self.random.random() < 0.3:
             word = "AND" if self.random.random() < 0.8 else "OR"
-            where = _bool(f"({{0}} {word} {{1}})", where, self._membership(scope, lists=word == "AND"))
+            where = boolean(f"({{0}} {word} {{1}})", where, self._membership(scope, lists=word == "AND"))
         return where
 
     def _membership(self, scope: Expressions, *, lists: bool) -> Node:
@@ -301,7 +303,7 @@ class Queries:
         pairs = []
         for item in left.items:
             tries = (scope.of(item.node.family, 1) for _ in range(6))
-            found = next((node for node in tries if _unites(node, item.node)), None)
+            found = next((node for node in tries if unites(node, item.node)), None)
             if found is not None:
                 pairs.append((item, self._item(found)))
         if not pairs:

@@ -46,7 +46,7 @@ def _kind(found: str | None) -> str:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    text = case.query.sql("warpmill")
+    text = case.query.sql()
     used = tuple(table for table in case.tables if re.search(rf"\b{table.name}\b", text))
     if len(used) < len(case.tables):
         yield replace(case, tables=used)
@@ -93,7 +93,7 @@ def _variants(part: Any) -> Iterator[Any]:
         yield replace(part, offset=None)
     elif isinstance(part, Source) and isinstance(part.what, Select) and isinstance(part.what.sources[0].what, Select):
         yield replace(part, what=part.what.sources[0].what)
-    if not dataclasses.is_dataclass(part):
+    if not dataclasses.is_dataclass(part) or isinstance(part, type):
         return
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)
@@ -111,7 +111,7 @@ def _selects(query: Select) -> Iterator[Select]:
         yield replace(query, sources=query.sources[:at] + query.sources[at + 1 :])
     for change in ({"where": None}, {"having": None}, {"order": None}, {"distinct": False}):
         if any(getattr(query, name) != value for name, value in change.items()):
-            yield replace(query, **change)  # type: ignore[arg-type]
+            yield replace(query, **change)
     if len(query.items) > 1:
         for at in range(len(query.items)):
             order = query.order and replace(query.order, keys=query.order.keys[:at] + query.order.keys[at + 1 :])
@@ -160,7 +160,7 @@ def script(case: Case, found: str) -> str:
         if table.appended:
             lines.append(f"rest = {table.name}.slice({first})")
             lines.append(f'con.sql("INSERT INTO {table.name} SELECT * FROM rest")')
-    ours, theirs = case.query.sql("warpmill"), case.query.sql("duckdb")
-    lines.append(f'print("warpmill", con.sql({ours!r}).fetchall())')
-    lines.append(f'print("duckdb  ", peer.sql({theirs!r}).fetchall())')
+    sql = case.query.sql()
+    lines.append(f'print("warpmill", con.sql({sql!r}).fetchall())')
+    lines.append(f'print("duckdb  ", peer.sql({sql!r}).fetchall())')
     return "\n".join([f"# {' '.join(found.split())[:300]}", *lines])
