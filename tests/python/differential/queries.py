@@ -120,6 +120,11 @@ class With:
     inner: Select
     body: Select | Combined
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The output columns."""
+        return self.body.items
+
     def sql(self) -> str:
         """The text."""
         return f"WITH {self.name} AS ({self.inner.sql()}) {self.body.sql()}"
