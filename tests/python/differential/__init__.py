@@ -47,8 +47,7 @@ Queries
   derived table (sort keys are lost); differences of dates.
 - Queries that DataFusion does not plan (some correlated subqueries) are counted as refused; see `judge`.
 
-The list of DataFusion's mistakes cannot be complete. So every difference is put to the plain ``datafusion``
-package: where
-it answers as Warpmill does, its planning is at fault. Such a case is counted, printed with the tally of a long run, and
-does not fail.
+The list of DataFusion's mistakes cannot be complete. So every difference is put to the plain ``datafusion`` package:
+where it answers as Warpmill does, its planning is at fault. Such a case is counted, printed with the tally of a long
+run, and does not fail.
 """
