@@ -16,6 +16,7 @@ Numbers
   have literals or NULLIF(x, 0) on the right.
 - Decimals are never divided (DuckDB answers with DOUBLE), and ``avg`` of a decimal (DOUBLE against DECIMAL) is an
   output column only, compared within one unit of the decimal's last place.
+- ``avg`` of integers is made where their sum stays below 2^53: DataFusion sums them as floats.
 - A decimal literal is written as a CAST of text: ``1.5`` is a decimal to DuckDB and a DOUBLE to DataFusion.
 - ``nullif`` of two decimals has the first one's type in DuckDB and a common type in DataFusion: equal types only.
 - Two decimals meet only where a common type of at most 38 digits holds both.
