@@ -62,6 +62,12 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.line(format!("if ({active} && !{keyed}) {state}->has_null = 1;"));
         }
     }
+    for (key, part) in &layout.bitmaps {
+        let bits = g.params.output("u32", "bits", named(&format!("bits{key}")));
+        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+        let bit = g.code.define(CType::U64, "bit", format!("{keyed} ? (u64){} - {min} : 0", key_values[*key].text));
+        g.code.line(format!("if ({keyed} && !bit_test({bits}, {bit})) bit_set({bits}, {bit});"));
+    }
     match layout.table {
         Table::Bitmap => {
             let (key, _) = g.packed_key(&layout.keys, &key_values, false);

@@ -9,7 +9,7 @@ use warpmill_plan::{
 };
 
 use super::estimate;
-use super::keys::KeyShape;
+use super::keys::{KeyPart, KeyShape};
 use super::storage::FlatColumn;
 
 /// What an earlier run of the program taught.
@@ -48,6 +48,8 @@ pub struct RowsLayout {
     pub columns: Vec<FlatColumn>,
     /// How many rows fit.
     pub capacity: u64,
+    /// Whether warps reserve positions for several rows at once: then `{owner}.live` says which positions hold a row.
+    pub reserves: bool,
 }
 
 /// How probes find a build's rows.
@@ -86,8 +88,27 @@ pub struct BuildLayout {
     pub null_equals_null: bool,
     /// The part of its source's rows that is expected to arrive: what a test of its keys lets pass.
     pub fraction: f64,
+    /// Keys of which there is a bitmap beside the table, because scans are pruned by them.
+    pub bitmaps: Vec<(usize, KeyPart)>,
     /// Whether warps reserve positions for several rows at once, so that some stay unused.
     pub reserves: bool,
+}
+
+impl BuildLayout {
+    /// The bitmap of key `key` of this build, `id`: its name, and which values its bits stand for.
+    pub fn key_bits(&self, id: SinkId, key: usize) -> Option<(String, KeyPart)> {
+        match &self.keys {
+            // NULL keys find each other, and have no bit.
+            _ if self.null_equals_null => None,
+            KeyShape::Packed { parts, .. } if self.table == Table::Bitmap && parts.len() == 1 => {
+                Some((format!("sink{id}.bits"), parts[0]))
+            }
+            _ => {
+                let (_, part) = self.bitmaps.iter().find(|(other, _)| *other == key)?;
+                Some((format!("sink{id}.bits{key}"), *part))
+            }
+        }
+    }
 }
 
 /// How rows find their group.
@@ -274,7 +295,7 @@ impl Planner<'_> {
             Sink::Sort { fields, .. } | Sink::Collect { fields } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
                 let capacity = self.capacity();
-                (SinkLayout::Rows(RowsLayout { columns, capacity }), capacity)
+                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false }), capacity)
             }
         })
     }
@@ -357,6 +378,7 @@ impl Planner<'_> {
         let layout = BuildLayout {
             fraction: (self.estimate / from.max(1.0)).min(1.0),
             reserves,
+            bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null { vec![] } else { self.bitmaps(keys) },
             keys: shape,
             table,
             payload: FlatColumn::all(&owner, fields),
@@ -367,6 +389,23 @@ impl Planner<'_> {
             null_equals_null: *null_equals_null,
         };
         Ok((SinkLayout::Build(layout), rows))
+    }
+
+    /// The keys by which a scan is pruned, where a bitmap of their values is small.
+    fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
+        let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        });
+        let mut wanted: Vec<usize> =
+            scans.flat_map(|scan| &scan.prune).filter(|prune| prune.build == self.id).map(|prune| prune.key).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let bitmap = |key: usize| match KeyShape::of([&keys[key].ty.with_nullable(false)], false) {
+            KeyShape::Packed { parts, cells } if cells <= 1 << 28 => Some((key, parts[0])),
+            _ => None,
+        };
+        wanted.into_iter().filter_map(bitmap).collect()
     }
 
     /// Whether a pipeline's source is this build.
@@ -473,9 +512,12 @@ impl Planner<'_> {
                 .collect(),
             _ => vec![],
         };
+        let most = if table == GroupTable::One { 1 } else { most.min(cells) };
+        let reserves = most > SMALL;
         let rows = RowsLayout {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
-            capacity: if table == GroupTable::One { 1 } else { most.min(cells) },
+            capacity: if reserves { most + (1 << 21) } else { most },
+            reserves,
         };
         Ok(GroupLayout {
             keys,

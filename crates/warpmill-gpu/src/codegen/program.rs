@@ -7,7 +7,6 @@ use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, S
 
 use super::cpp::CType;
 use super::generator::{Generator, Result};
-use super::keys::KeyShape;
 use super::library::Library;
 use super::layout::{BuildLayout, GroupTable, SinkLayout, Table};
 use super::params::{Binding, Params};
@@ -153,6 +152,10 @@ fn alike(scan: &ScanSegments) -> Vec<(Vec<ColumnShape>, Vec<usize>)> {
     groups
 }
 
+/// Bytes of a bitmap that is copied into shared memory, and of all that a kernel copies.
+const SHARED_BITMAP: u32 = 32 << 10;
+const SHARED_BITMAPS: u32 = 40 << 10;
+
 struct Lowering<'a> {
     program: &'a Program,
     sinks: &'a [SinkLayout],
@@ -165,28 +168,39 @@ impl Lowering<'_> {
         let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
         let mut g = Generator::new();
         self.prologue(&mut g);
+        g.min_blocks = if matches!(&self.sinks[self.pipeline.sink], SinkLayout::Groups(layout)
+            if layout.table == GroupTable::Private) { 0 } else { 4 };
         source::scan(&mut g, &ScanFilters::of(scan)?, &shapes, &self.prunes(scan))?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
         self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
     }
 
-    /// The bitmaps that decide which rows of `scan` can find a partner, most selective first.
+    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost:
+    /// a test in shared memory takes about an eighth of the time of one in a cache.
     fn prunes(&self, scan: &Scan) -> Vec<KeyTest> {
-        let mut tests: Vec<(f64, KeyTest)> = scan
-            .prune
-            .iter()
-            .filter_map(|prune| {
-                let SinkLayout::Build(layout) = &self.sinks[prune.build] else { return None };
-                let KeyShape::Packed { parts, cells } = &layout.keys else { return None };
-                let ([part], Table::Bitmap) = (parts.as_slice(), layout.table) else { return None };
-                let keys = u32::try_from(*cells).ok()?;
-                let test = KeyTest { column: prune.column, build: prune.build, min: part.min as i64, keys };
-                (layout.fraction < 0.9).then_some((layout.fraction, test))
-            })
-            .collect();
-        tests.sort_by(|a, b| a.0.total_cmp(&b.0));
-        tests.into_iter().map(|(_, test)| test).collect()
+        let mut tests: Vec<(f64, KeyTest)> = vec![];
+        for prune in &scan.prune {
+            let SinkLayout::Build(layout) = &self.sinks[prune.build] else { continue };
+            let Some((buffer, part)) = layout.key_bits(prune.build, prune.key) else { continue };
+            let Ok(keys) = u32::try_from(part.size) else { continue };
+            if layout.fraction >= 0.6 || tests.iter().any(|(_, test)| test.column == prune.column) {
+                continue;
+            }
+            let shared = keys.div_ceil(32) * 4 <= SHARED_BITMAP;
+            let cost = if shared { 4.0 } else { 32.0 };
+            let test = KeyTest { column: prune.column, buffer, min: part.min as i64, keys, shared };
+            tests.push(((1.0 - layout.fraction) / cost, test));
+        }
+        tests.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut left = SHARED_BITMAPS;
+        let fits = |mut test: KeyTest| {
+            let bytes = test.keys.div_ceil(32) * 4;
+            test.shared &= bytes <= left;
+            left -= if test.shared { bytes } else { 0 };
+            test
+        };
+        tests.into_iter().map(|(_, test)| test).map(fits).collect()
     }
 
     /// The kernel of a pipeline over rows in device memory.
@@ -195,16 +209,20 @@ impl Lowering<'_> {
         self.prologue(&mut g);
         let (most, from) = match &self.pipeline.source {
             Source::Rows { sink, .. } => {
-                let columns = match &self.sinks[*sink] {
-                    SinkLayout::Rows(rows) => (rows.columns.clone(), rows.capacity),
-                    SinkLayout::Groups(groups) => (groups.rows.columns.clone(), groups.rows.capacity),
+                let rows = match &self.sinks[*sink] {
+                    SinkLayout::Rows(rows) => rows,
+                    SinkLayout::Groups(groups) => &groups.rows,
                     SinkLayout::Build(_) => return Err(Unsupported::new("rows", "of a hash build")),
                 };
-                let count = sink_count(&mut g, *sink, columns.1);
+                let count = sink_count(&mut g, *sink, rows.capacity);
                 source::flat(&mut g, &count);
-                let loads = g.flat_loads(&columns.0, "row", None);
+                if rows.reserves {
+                    let live = g.params.pointer("u8", "live", Binding::Named(format!("sink{sink}.live")));
+                    g.filter(&format!("{live}[row]"));
+                }
+                let loads = g.flat_loads(&rows.columns, "row", None);
                 g.push_loads(loads);
-                (columns.1, format!("rows of #{sink}"))
+                (rows.capacity, format!("rows of #{sink}"))
             }
             Source::Build { sink, rows, fields } => {
                 let SinkLayout::Build(layout) = &self.sinks[*sink] else {
@@ -312,6 +330,9 @@ impl Lowering<'_> {
                     }
                     _ => g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec()),
                 };
+                if layout.rows.reserves {
+                    g.code.line("Reserved reserved = {0, 0};");
+                }
                 source::flat(&mut g, &count);
                 group::finish(&mut g, id, layout, groups, fields)?;
                 g.code.close_to(1);
@@ -342,13 +363,17 @@ pub fn sink_count(g: &mut Generator, id: SinkId, capacity: u64) -> String {
 }
 
 fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: usize, label: String) -> Kernel {
-    let Generator { code, mut params, shared, .. } = g;
+    let Generator { code, mut params, shared, min_blocks, .. } = g;
     [Library::Scan, Library::Table, Library::Aggregate].into_iter().for_each(|part| params.require(part));
     let parameters = format!("Params_{entry}");
     let mut text = params.definition(&parameters);
+    let bounds = if min_blocks > 0 { format!("{threads}, {min_blocks}") } else { threads.to_string() };
     text.push_str(&format!(
-        "\nextern \"C\" __global__ void __launch_bounds__({threads}) {entry}(const {parameters} p) {{\n"
+        "\nextern \"C\" __global__ void __launch_bounds__({bounds}) {entry}(const {parameters} p) {{\n"
     ));
+    if shared > 0 {
+        text.push_str("    DYNAMIC_SHARED(u64, shared);\n");
+    }
     text.push_str(code.text());
     text.push_str("}\n");
     Kernel { entry, text, params, threads, shared, work, pipeline, label }

@@ -81,7 +81,7 @@ impl Prepared {
         recoded: &Recoded,
     ) -> Result<Self> {
         let started = Instant::now();
-        let program = super::defer::defer_sort(program).map_or_else(|| program.clone(), Arc::new);
+        let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let layouts = layout::sinks(&program, inputs, &hints, limits)?;
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
