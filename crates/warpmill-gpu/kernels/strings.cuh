@@ -86,7 +86,7 @@ __device__ __forceinline__ u64 find(Str s, u32 from, const Needle& needle, u32 s
     const u64 end = ((last + span) & ~15ull) + 16;
     i32 block = -(i32)((end - (first & ~15ull)) >> 4);
     u32 start = 0;
-    while (block < 0) {
+    for (;;) {
         u32 m0, m1, m2, m3, any;
         // Lanes leave this loop together: most bytes are looked at here only.
         do {
@@ -99,8 +99,10 @@ __device__ __forceinline__ u64 find(Str s, u32 from, const Needle& needle, u32 s
             m3 = mismatch(s2, s3, words.w, needle, span);
             start = s3;
             any = maybe_zero_bytes(m0) | maybe_zero_bytes(m1) | maybe_zero_bytes(m2) | maybe_zero_bytes(m3);
+            any &= 0x80808080u;
             block++;
-        } while ((any & 0x80808080u) == 0 && block < 0);
+        } while (any == 0 && block < 0);
+        if (any == 0) return none;
         u32 places = zero_bytes(m0) | zero_bytes(m1) << 4 | zero_bytes(m2) << 8 | zero_bytes(m3) << 12;
         for (; places != 0; places &= places - 1) {
             const u64 at = end + (i64)block * 16 - 16 + (__ffs((int)places) - 1) - span;
@@ -108,8 +110,8 @@ __device__ __forceinline__ u64 find(Str s, u32 from, const Needle& needle, u32 s
             if (at >= first && at <= last && (span < 2 || bytes_equal((const u8*)at, needle.text.data, len)))
                 return at - (u64)s.data;
         }
+        if (block == 0) return none;
     }
-    return none;
 }
 
 // The byte at which `part` first occurs in `s` from byte `from` (at most s.len) on; s.len + 1 where it does not.
