@@ -130,9 +130,10 @@ __device__ __forceinline__ u32 lane_values_mask(const u32* vector, u32 lane, i64
     return lane_range_mask<W>(vector, lane, (u32)first, (u32)(last - first + 1));
 }
 
-// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits: a test before the join, so that rows
-// without a partner cost no more. Keys that differ by 2^32 may pass; the join itself decides.
-template <int W>
+// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits, which a zero bit follows: a test before
+// the join, so that rows without a partner cost no more. Keys that differ by 2^32 may pass; the join itself decides. NEAR:
+// the bits are in shared memory, where loads of other rows cost less than leaving them out.
+template <int W, bool NEAR>
 __device__ __forceinline__ u32 lane_keys_mask(u32 mask, const u32* vector, u32 lane, const u32* bits, u32 first, u32 keys) {
     u32 words[lane_words(W)];
     lane_load<W>(words, vector, lane);
@@ -143,13 +144,15 @@ __device__ __forceinline__ u32 lane_keys_mask(u32 mask, const u32* vector, u32 l
         u32 found[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            const u32 key = first + lane_get<W>(words, j + i);
-            found[i] = (mask >> (j + i) & 1) && key < keys ? bits[key >> 5] >> (key & 31) : 0;
+            u32 key = first + lane_get<W>(words, j + i);
+            key = key < keys ? key : keys;
+            found[i] = NEAR || (mask >> (j + i) & 1) ? bits[key >> 5] >> (key & 31) : 0;
         }
+        // The lowest bit of each is shifted in from above: after 32 of them, bit j is row j's.
 #pragma unroll
-        for (int i = 0; i < 8; i++) passed |= (found[i] & 1) << (j + i);
+        for (int i = 0; i < 8; i++) passed = __funnelshift_r(passed, found[i], 1);
     }
-    return passed;
+    return passed & mask;
 }
 
 // Survivors of a vector in a warp's queue (1024 entries of shared memory): the rows of all lanes' masks, and how many.

@@ -219,6 +219,7 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String)
     let w = word(0);
     match accumulator {
         Accumulator::Count => format!("{w} += 1;"),
+        Accumulator::Presence => format!("{w} = 1;"),
         Accumulator::SumI64 => format!("{w} += (u64)(i64){x};"),
         Accumulator::SumI128 => {
             let high = word(1);
@@ -239,6 +240,8 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String)
 fn shared_update(accumulator: Accumulator, x: &str, cell: &str) -> String {
     match accumulator {
         Accumulator::Count => format!("atomicAdd({cell}, 1ull);"),
+        // All that write write the same.
+        Accumulator::Presence => format!("if (*({cell}) == 0) *({cell}) = 1;"),
         Accumulator::SumI64 => format!("add_i64({cell}, (i64){x});"),
         Accumulator::SumI128 => format!("add_i128({cell}, (i128){x});"),
         Accumulator::SumF64 => format!("atomicAdd((double*)({cell}), (double){x});"),
@@ -305,6 +308,7 @@ fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usize) -
     let (a, x) = (to(0), from(0));
     match slot.accumulator {
         Accumulator::Count | Accumulator::SumI64 => format!("{a} += {x};"),
+        Accumulator::Presence => format!("{a} |= {x};"),
         Accumulator::SumF64 => format!("{a} = double_bits(bits_double({a}) + bits_double({x}));"),
         Accumulator::Min | Accumulator::Max => format!("if ({x} > {a}) {a} = {x};"),
         Accumulator::SumI128 => format!(
@@ -327,6 +331,7 @@ fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str) -> St
     let x = from(0);
     match slot.accumulator {
         Accumulator::Count | Accumulator::SumI64 => format!("atomicAdd({target}, {x});"),
+        Accumulator::Presence => format!("*({target}) = 1;"),
         Accumulator::SumF64 => format!("atomicAdd((double*)({target}), bits_double({x}));"),
         Accumulator::Min | Accumulator::Max => format!("atomicMax({target}, {x});"),
         Accumulator::SumI128 => format!("add_i128({target}, (i128)((u128){} << 64 | {x}));", from(1)),
@@ -341,6 +346,9 @@ fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usize) 
     let line = match slot.accumulator {
         Accumulator::Count | Accumulator::SumI64 => {
             format!("{{ const u64 all = warp_sum({a}); if (lane == 0 && all) atomicAdd({target}, all); }}")
+        }
+        Accumulator::Presence => {
+            format!("{{ const bool all = __any_sync(FULL_WARP, {a} != 0); if (lane == 0 && all) *({target}) = 1; }}")
         }
         Accumulator::SumF64 => format!(
             "{{ const double all = warp_sum(bits_double({a})); if (lane == 0 && all != 0) atomicAdd((double*)({target}), all); }}"
@@ -468,7 +476,7 @@ fn result(
             let guard = valid.clone().unwrap_or("true".into());
             return average(g, slot, argument, field, &guard, &count).map(|value| value.with_valid(valid));
         }
-        (Accumulator::Count, _) | (Accumulator::SumI64, _) => format!("({name})(i64){word}"),
+        (Accumulator::Count | Accumulator::Presence | Accumulator::SumI64, _) => format!("({name})(i64){word}"),
         (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 || !field.ty.phys.is_int() => format!("({name}){wide}"),
         (Accumulator::SumI128, _) => {
             let sum = g.code.define(CType::I128, "sum", wide);

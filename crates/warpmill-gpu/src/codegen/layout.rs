@@ -133,6 +133,8 @@ pub enum GroupTable {
 pub enum Accumulator {
     /// Rows.
     Count,
+    /// Whether there is a row: 1, or 0.
+    Presence,
     /// A sum that is proven to fit 64 bits.
     SumI64,
     /// A sum of 128 bits.
@@ -487,7 +489,7 @@ impl Planner<'_> {
         };
         // Groups without rows do not exist; open addressing knows by its keys.
         let presence = matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense)
-            .then(|| plan.slot(Accumulator::Count, None, None, None));
+            .then(|| plan.presence());
         let most = keys.cells().unwrap_or(u64::MAX).min(capacity);
         for set in &plan.distinct {
             let ty = plan.arguments[set.argument].ty.with_nullable(false);
@@ -621,6 +623,17 @@ impl Aggregates {
         let count = (!counts).then(|| self.count(argument, filter, distinct));
         self.outputs.push(Output { function: aggregate.function, slot, count, argument });
         Ok(())
+    }
+
+    /// What tells that a group has rows: their count where it is asked for, otherwise a mark, which costs less.
+    fn presence(&mut self) -> usize {
+        let counts = |slot: &Slot| {
+            (slot.accumulator, slot.argument, slot.filter, slot.distinct) == (Accumulator::Count, None, None, None)
+        };
+        match self.slots.iter().position(counts) {
+            Some(slot) => slot,
+            None => self.slot(Accumulator::Presence, None, None, None),
+        }
     }
 
     /// The count of the rows that an aggregate takes in: of all rows where its argument is never NULL.

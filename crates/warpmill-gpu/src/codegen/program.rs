@@ -187,7 +187,7 @@ impl Lowering<'_> {
             if layout.fraction >= 0.6 || tests.iter().any(|(_, test)| test.column == prune.column) {
                 continue;
             }
-            let shared = keys.div_ceil(32) * 4 <= SHARED_BITMAP;
+            let shared = (keys / 32 + 1) * 4 <= SHARED_BITMAP;
             let cost = if shared { 4.0 } else { 32.0 };
             let test = KeyTest { column: prune.column, buffer, min: part.min as i64, keys, shared };
             tests.push(((1.0 - layout.fraction) / cost, test));
@@ -195,7 +195,7 @@ impl Lowering<'_> {
         tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = SHARED_BITMAPS;
         let fits = |mut test: KeyTest| {
-            let bytes = test.keys.div_ceil(32) * 4;
+            let bytes = (test.keys / 32 + 1) * 4;
             test.shared &= bytes <= left;
             left -= if test.shared { bytes } else { 0 };
             test

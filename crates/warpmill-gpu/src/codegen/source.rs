@@ -191,7 +191,7 @@ pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape], pr
     }
     g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
     g.code.comment("Few rows are queued, so that every lane gets one; of many, each lane takes its own.");
-    g.code.line("const u32 survivors = (u32)warp_sum((u64)__popc(mask));");
+    g.code.line("const u32 survivors = __reduce_add_sync(FULL_WARP, (u32)__popc(mask));");
     g.code.line(format!("const bool queued = survivors * 2 < (1024u >> {split});"));
     g.code.line("if (queued) queue_rows(mask, lane, queue);");
     g.code.line("const u32 batches = queued ? (survivors + 31) / 32 : 32;");
@@ -238,7 +238,8 @@ fn key_test(g: &mut Generator, test: &KeyTest, bits: &str, width: u32) {
     let keys = g.params.value(CType::U32, "keys", test.keys.to_le_bytes().to_vec());
     let first = format!("(u32)((u64)c{column}_reference - (u64){min})");
     g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
-    g.code.line(format!("mask = lane_keys_mask<{width}>(mask, c{column}_words, lane, {bits}, {first}, {keys});"));
+    let call = format!("lane_keys_mask<{width}, {}>", test.shared);
+    g.code.line(format!("mask = {call}(mask, c{column}_words, lane, {bits}, {first}, {keys});"));
 }
 
 /// The bitmap of a test, copied into shared memory where it is small.
@@ -247,7 +248,7 @@ fn key_bits(g: &mut Generator, number: usize, test: &KeyTest) -> String {
     if !test.shared {
         return bits;
     }
-    let words = test.keys.div_ceil(32);
+    let words = test.keys / 32 + 1;
     let at = g.shared_memory(words as usize * 4);
     let words = g.params.value(CType::U32, "words", words.to_le_bytes().to_vec());
     let copy = format!("bits{number}");

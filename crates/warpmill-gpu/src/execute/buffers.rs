@@ -47,16 +47,21 @@ fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
     of_columns(&rows.columns, rows.capacity, buffers);
 }
 
+/// A bitmap's bytes, with a zero bit past its last: what stands for keys that it has no bit for.
+fn bitmap_bytes(bits: u64) -> u64 {
+    (bits / 32 + 1) * 4
+}
+
 fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
     let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
         buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
     };
     let cells = build.keys.cells().unwrap_or(0);
     for (key, part) in &build.bitmaps {
-        add(&format!("bits{key}"), part.size.div_ceil(32) * 4, Some(0));
+        add(&format!("bits{key}"), bitmap_bytes(part.size), Some(0));
     }
     match build.table {
-        Table::Bitmap => add("bits", cells.div_ceil(32) * 4, Some(0)),
+        Table::Bitmap => add("bits", bitmap_bytes(cells), Some(0)),
         Table::Direct => {
             add("heads", 4 * cells, Some(0));
             add("next", 4 * build.capacity, None);
