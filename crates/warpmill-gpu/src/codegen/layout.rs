@@ -10,6 +10,7 @@ use warpmill_plan::{
 
 use super::keys::KeyShape;
 use super::storage::FlatColumn;
+use super::top::Top;
 
 /// What an earlier run of the program taught.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Hints {
     pub repeated_keys: Vec<SinkId>,
     /// Rows or groups that a sink must have room for.
     pub capacity: HashMap<SinkId, u64>,
+    /// Sorts of which the first rows are not told apart well enough by their first key.
+    pub all_rows: Vec<SinkId>,
 }
 
 /// Limits that follow from the device.
@@ -47,6 +50,8 @@ pub struct RowsLayout {
     pub columns: Vec<FlatColumn>,
     /// How many rows fit.
     pub capacity: u64,
+    /// Where only the first rows in a sort order are wanted, and they are few: how those are found.
+    pub top: Option<Box<Top>>,
 }
 
 /// How probes find a build's rows.
@@ -254,7 +259,9 @@ impl Planner<'_> {
             Sink::Sort { fields, .. } | Sink::Collect { fields } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
                 let capacity = self.capacity();
-                (SinkLayout::Rows(RowsLayout { columns, capacity }), capacity)
+                let told_apart = !self.hints.all_rows.contains(&self.id);
+                let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
+                (SinkLayout::Rows(RowsLayout { columns, capacity, top }), capacity)
             }
         })
     }
@@ -413,6 +420,7 @@ impl Planner<'_> {
         let rows = RowsLayout {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
             capacity: if table == GroupTable::One { 1 } else { most.min(cells) },
+            top: None,
         };
         Ok(GroupLayout {
             keys,
