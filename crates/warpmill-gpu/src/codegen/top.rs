@@ -135,7 +135,7 @@ impl Image {
     }
 }
 
-/// Whether the device computes `expr` over rows of `fields`.
+/// Whether the device computes `expr` over rows of `fields` whatever their values: the host computes all of them.
 fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
     if matches!(expr.kind, ExprKind::Column(_)) {
         return true;
@@ -153,7 +153,9 @@ fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
         guard: "true".into(),
         memo: Memo::default(),
     };
-    expr::emit(expr, &mut context).is_ok()
+    let supported = expr::emit(expr, &mut context).is_ok();
+    // Who asks for the query's state raises errors, or makes strings.
+    supported && !params.members().iter().any(|member| matches!(member.binding, Binding::State))
 }
 
 /// The image of the key of the current row: rows with smaller ones come first.
