@@ -150,6 +150,11 @@ fn first_rows_of_expressions_and_groups() {
     ] {
         assert_eq!(check(&session, sql), (true, 1), "{sql}");
     }
+    let sql = "(SELECT id, few FROM t WHERE id % 2 = 0 ORDER BY few, id LIMIT 5) UNION ALL \
+               SELECT id, few FROM t WHERE id % 2 = 1 ORDER BY 2, 1 LIMIT 7";
+    assert_eq!(check(&session, sql), (true, 1), "a sort of rows from the device and from the host");
+    let sql = "SELECT count(*) FROM ((SELECT id FROM t ORDER BY few, id LIMIT 5) UNION ALL SELECT id FROM t) AS u";
+    check(&session, sql);
     let sql = "SELECT id, name FROM t ORDER BY upper(name) DESC NULLS LAST, id LIMIT 10";
     assert_eq!(check(&session, sql), (false, 1), "upper cases beyond ASCII are the host's");
 }

@@ -235,3 +235,6 @@ pub fn copy_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, top: &Top, co
     g.code.close_to(1);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
