@@ -31,6 +31,8 @@ const ROOM: u64 = 64 << 10;
 pub struct Top {
     /// How many rows are wanted, with those that are skipped.
     pub limit: u64,
+    /// No further bits are looked at when so few rows are left.
+    pub enough: u64,
     /// The image of each row's first sort key.
     pub order: FlatColumn,
     /// Upper bits of the images in which rows differ.
@@ -59,7 +61,9 @@ impl Top {
         };
         let columns = FlatColumn::all(&owner, fields);
         let rows = RowsLayout { columns, capacity: ROOM.max(4 * limit).min(capacity), top: None };
-        Some(Self { limit, order, bits: Image::of(&key.expr.ty).bits(), rows, owner })
+        // Not so few that another launch costs more than their copy to the host.
+        let enough = (2 * limit).max(256);
+        Some(Self { limit, enough, order, bits: Image::of(&key.expr.ty).bits(), rows, owner })
     }
 
     /// Name of the buffer that holds the `Selection`.
@@ -207,9 +211,7 @@ pub fn select(g: &mut Generator, top: &Top, digit: &Digit, count: &str) {
     g.params.require(Library::TopK);
     let words = g.arrays(std::slice::from_ref(&top.order), false)[0].0.clone();
     let selection = g.params.output("Selection", "selection", Binding::Named(top.selection()));
-    // Not so few that another launch costs more than their copy to the host.
-    let enough = (2 * top.limit).max(256);
-    let limits = [top.limit, enough].map(|rows| g.params.value(CType::U64, "rows", rows.to_le_bytes().to_vec()));
+    let limits = [top.limit, top.enough].map(|rows| g.params.value(CType::U64, "rows", rows.to_le_bytes().to_vec()));
     let digit = [digit.shift, digit.bits, digit.last.into()];
     let digit = digit.map(|word| g.params.value(CType::U32, "digit", word.to_le_bytes().to_vec()));
     g.code.line(format!("const SelectDigit digit = {{{}, {}}};", limits.join(", "), digit.join(", ")));
