@@ -168,6 +168,22 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     assert set(found["totals_ms"]) == {"warpmill", "duckdb"}
 
 
+def test_bench_ingest_measures_every_source(tmp_path: Path) -> None:
+    report = tmp_path / "ingest.json"
+    program = [sys.executable, "-m", "warpmill", "bench", "ingest", "--sf", "0.001", "--runs", "1", "--threads", "1"]
+    options = ["--json", str(report), "--data", str(tmp_path / "data")]
+    done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    results = json.loads(report.read_text())["results"]
+    assert {(row["engine"], row["source"]) for row in results} == {
+        (engine, source) for engine in ("warpmill", "duckdb") for source in ("parquet", "csv", "arrow")
+    }
+    assert len({row["rows"] for row in results}) == 1
+    assert all(row["mb_per_s"] > 0 and row["stored_bytes"] > 0 and len(row["runs_s"]) == 1 for row in results)
+    # What was written is removed; the sources stay for the next run.
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["lineitem.csv", "lineitem.parquet"]
+
+
 def test_bench_compaction_draws_what_it_measured(tmp_path: Path) -> None:
     done = run("bench", "compaction", "--rows", "20000", "--runs", "1", "--out", tmp_path)
     assert done.exit_code == 0, done.output

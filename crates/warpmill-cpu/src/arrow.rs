@@ -8,6 +8,7 @@ mod tests;
 use std::any::{Any, TypeId};
 
 pub use input::from_arrow;
+pub(crate) use output::array;
 pub use output::to_batches;
 
 /// The same vector where `T` is `U`.

@@ -56,11 +56,19 @@ pub struct Settings {
     pub chunk_rows: usize,
     /// When small chunks are copied together.
     pub compaction: Compaction,
+    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    pub equal_hashes: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { threads: 1, memory_limit: usize::MAX, chunk_rows: crate::CHUNK_ROWS, compaction: Compaction::Smart }
+        Self {
+            threads: 1,
+            memory_limit: usize::MAX,
+            chunk_rows: crate::CHUNK_ROWS,
+            compaction: Compaction::Smart,
+            equal_hashes: false,
+        }
     }
 }
 
@@ -163,15 +171,30 @@ pub struct StringArena {
 impl StringArena {
     /// Copies `s` into the arena.
     pub fn alloc(&mut self, s: &str) -> StrView {
-        const BLOCK: usize = 64 << 10;
-        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < s.len()) {
-            self.blocks.push(Vec::with_capacity(BLOCK.max(s.len())));
-        }
-        let block = self.blocks.last_mut().expect("a block was just pushed");
+        let block = self.room(s.len());
         let start = block.len();
         block.extend_from_slice(s.as_bytes());
         // SAFETY: these are the bytes of `s`; the block has room for them, so it is not reallocated now or later.
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
+    }
+
+    /// Copies `s`, which is ASCII, with every letter changed by `change`.
+    pub fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
+        let block = self.room(s.len());
+        let start = block.len();
+        // What is not ASCII would break UTF-8.
+        block.extend(s.bytes().map(|byte| change(byte) & 0x7f));
+        // SAFETY: the bytes are ASCII; the block has room for them, so it is not reallocated now or later.
+        StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
+    }
+
+    /// A block with room for `bytes` more.
+    fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
+        const BLOCK: usize = 64 << 10;
+        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < bytes) {
+            self.blocks.push(Vec::with_capacity(BLOCK.max(bytes)));
+        }
+        self.blocks.last_mut().expect("a block was just pushed")
     }
 }
 

@@ -35,6 +35,8 @@ pub struct ExecutionContext {
     pub device_strict: bool,
     /// Whether kernels are timed.
     pub profile: bool,
+    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    pub equal_hashes: bool,
     /// Stops the query from another thread.
     pub cancel: CancelToken,
 }
@@ -50,6 +52,7 @@ impl Default for ExecutionContext {
             gpu_memory_limit: 0,
             device_strict: false,
             profile: true,
+            equal_hashes: false,
             cancel: CancelToken::default(),
         }
     }
@@ -99,6 +102,7 @@ pub fn execute(
         memory_limit: context.memory_limit,
         chunk_rows: context.chunk_rows,
         compaction: context.compaction,
+        equal_hashes: context.equal_hashes,
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
     let parts = match context.device {

@@ -32,9 +32,13 @@ impl StrView {
     #[inline]
     pub fn new(s: &str) -> Self {
         let bytes = s.as_bytes();
-        let mut prefix = [0; 4];
-        let n = bytes.len().min(4);
-        prefix[..n].copy_from_slice(&bytes[..n]);
+        let prefix = match *bytes {
+            [a, b, c, d, ..] => [a, b, c, d],
+            [a, b, c] => [a, b, c, 0],
+            [a, b] => [a, b, 0, 0],
+            [a] => [a, 0, 0, 0],
+            [] => [0; 4],
+        };
         Self { len: bytes.len() as u32, prefix, ptr: bytes.as_ptr() }
     }
 
@@ -83,7 +87,11 @@ impl Ord for StrView {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         let (a, b) = (u32::from_be_bytes(self.prefix), u32::from_be_bytes(other.prefix));
-        a.cmp(&b).then_with(|| self.as_bytes().cmp(other.as_bytes()))
+        // With equal prefixes, a string of up to four bytes is the beginning of the other one.
+        a.cmp(&b).then_with(|| match self.len.min(other.len) {
+            ..=4 => self.len.cmp(&other.len),
+            _ => self.as_bytes()[4..].cmp(&other.as_bytes()[4..]),
+        })
     }
 }
 

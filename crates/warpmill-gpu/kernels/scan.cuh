@@ -130,6 +130,28 @@ __device__ __forceinline__ u32 lane_values_mask(const u32* vector, u32 lane, i64
     return lane_range_mask<W>(vector, lane, (u32)first, (u32)(last - first + 1));
 }
 
+// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits: a test before the join, so that rows
+// without a partner cost no more. Keys that differ by 2^32 may pass; the join itself decides.
+template <int W>
+__device__ __forceinline__ u32 lane_keys_mask(u32 mask, const u32* vector, u32 lane, const u32* bits, u32 first, u32 keys) {
+    u32 words[lane_words(W)];
+    lane_load<W>(words, vector, lane);
+    u32 passed = 0;
+#pragma unroll
+    for (int j = 0; j < 32; j += 8) {
+        // Eight loads are under way before the first is used.
+        u32 found[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            const u32 key = first + lane_get<W>(words, j + i);
+            found[i] = (mask >> (j + i) & 1) && key < keys ? bits[key >> 5] >> (key & 31) : 0;
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) passed |= (found[i] & 1) << (j + i);
+    }
+    return passed;
+}
+
 // Survivors of a vector in a warp's queue (1024 entries of shared memory): the rows of all lanes' masks, and how many.
 __device__ inline u32 queue_rows(u32 mask, u32 lane, u16* queue) {
     const u32 mine = __popc(mask);

@@ -27,6 +27,28 @@ __device__ __forceinline__ u64 append(SinkState* sink, bool active, u32 lane) {
     return base + __popc(rows & lane_mask_lt());
 }
 
+// Positions that a warp has taken for rows to come.
+struct Reserved {
+    u64 at;
+    u32 left;
+};
+
+// As append, with one atomic operation per 256 rows of a warp: positions may stay unused.
+__device__ __forceinline__ u64 append_reserved(SinkState* sink, bool active, u32 lane, Reserved* reserved) {
+    const u32 rows = __ballot_sync(FULL_WARP, active);
+    const u32 count = __popc(rows);
+    if (reserved->left < count) {
+        u64 base = 0;
+        if (lane == 0) base = atomicAdd(&sink->count, 256ull);
+        reserved->at = __shfl_sync(FULL_WARP, base, 0);
+        reserved->left = 256;
+    }
+    const u64 at = reserved->at + __popc(rows & lane_mask_lt());
+    reserved->at += count;
+    reserved->left -= count;
+    return at;
+}
+
 __device__ __forceinline__ u64 hash_u64(u64 x) {
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93ull;
@@ -51,10 +73,16 @@ __device__ __forceinline__ u64 hash_value(double x) {
     return x == 0 ? 0 : u.bits;
 }
 __device__ __forceinline__ u64 hash_value(float x) { return hash_value((double)x); }
+// Of long strings the ends decide: what differs in the middle only is told apart by comparison.
 __device__ inline u64 hash_value(Str s) {
     u64 hash = s.len;
-    for (u32 i = 0; i < s.len; i++) hash = (hash ^ s.data[i]) * 0x100000001b3ull;
-    return hash;
+    u64 word = 0;
+    for (u32 i = 0; i < s.len; i++) {
+        if (i == 24 && s.len > 48) i = s.len - 24;
+        word = word << 8 | s.data[i];
+        if ((i & 7) == 7) hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
+    }
+    return hash ^ word * 0xd6e8feb86659fd93ull;
 }
 
 __device__ __forceinline__ bool same_value(bool a, bool b) { return a == b; }
@@ -67,6 +95,7 @@ __device__ __forceinline__ bool same_value(float a, float b) { return a == b || 
 __device__ __forceinline__ bool same_value(double a, double b) { return a == b || (a != a && b != b); }
 __device__ inline bool same_value(Str a, Str b) {
     if (a.len != b.len) return false;
+    if (a.data == b.data) return true;
     for (u32 i = 0; i < a.len; i++) {
         if (a.data[i] != b.data[i]) return false;
     }

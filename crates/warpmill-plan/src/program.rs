@@ -119,8 +119,9 @@ impl std::fmt::Debug for Scan {
     }
 }
 
-/// A scan column that must match a key of a hash build (inner and probe-semi joins further up this scan's pipeline): rows
-/// outside the build's key bounds or filter cannot survive.
+/// A scan column that must match a key of a hash build: rows outside the build's key bounds or filter make no difference.
+/// The join may be further up this scan's pipeline, or in the pipeline that probes what this scan is built into; the column
+/// may be the join's key, or equal to it by another inner join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PruneKey {
     /// Output column of the scan.
@@ -277,7 +278,8 @@ pub struct AggregateExpr {
     /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator: the translator
     /// proves from ranges and row counts that it cannot overflow, or takes `I128`, which is checked. Where the row count
     /// behind joins is an estimate, execution compares the rows that arrived with [`AggregateExpr::safe_rows`].
-    /// `Avg` of decimals: the exact sum, scaled up to the result's scale, over the count, truncated toward zero.
+    /// `Avg` of decimals: the exact sum, scaled up to the result's scale, over the count, truncated toward zero. `Avg`
+    /// of integers: the exact sum over the count, as floats.
     pub ty: ColType,
 }
 

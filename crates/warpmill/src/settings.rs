@@ -31,6 +31,8 @@ pub struct WarpmillOptions {
     pub plan_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
     pub chunk_rows: usize,
+    /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
+    pub equal_hashes: bool,
     /// Rows of a segment in tables that the session writes: a multiple of 1024 (small values are for tests).
     pub segment_rows: usize,
 }
@@ -75,6 +77,7 @@ impl Default for WarpmillOptions {
             profile: true,
             plan_cache: true,
             chunk_rows: 2048,
+            equal_hashes: false,
             segment_rows: warpmill_format::SEGMENT_ROWS,
         }
     }
@@ -169,6 +172,7 @@ impl ExtensionOptions for WarpmillOptions {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));
                 self.chunk_rows = rows.ok_or_else(|| expects("a power of two from 2 to 2048"))?;
             }
+            "equal_hashes" => self.equal_hashes = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "segment_rows" => {
                 let fits = |n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= warpmill_format::SEGMENT_ROWS;
                 let rows = text.parse().ok().filter(fits);
@@ -200,6 +204,7 @@ impl ExtensionOptions for WarpmillOptions {
             ),
             ("warpmill.fallback", self.fallback.name().to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
             ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
+            ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
             ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
             ("warpmill.plan_cache", switch(self.plan_cache), "Keep the plans of repeated queries"),

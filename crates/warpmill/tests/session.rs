@@ -192,6 +192,10 @@ fn explain_says_what_runs_where() {
     }
     let rows = session.execute("EXPLAIN SELECT sum(a) FROM t", &[]).unwrap();
     assert_eq!(rows.schema.field(1).name(), "plan");
+    let sql = "EXPLAIN VERBOSE SELECT count(*) FROM t JOIN t AS u ON t.a = u.a";
+    let rows = session.execute(sql, &[]).unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&rows.batches).unwrap().to_string();
+    assert!(text.contains("Join") && text.contains("[about 1 rows]"), "{text}");
     let stream = session.query_stream("SELECT a FROM t", &[]).unwrap();
     assert_eq!(stream.map(|batch| Arc::new(batch.unwrap()).num_rows()).sum::<usize>(), 1);
 }

@@ -137,6 +137,30 @@ def _run(
         raise typer.Exit(1)
 
 
+@app.command("ingest", epilog="Example: warpmill bench ingest --sf 1 --json ingest.json")
+def ingest(
+    sf: Sf = 1.0,
+    runs: Runs = 3,
+    threads: Threads = None,
+    json_file: JsonFile = None,
+    data: DataDir = None,
+) -> None:
+    """Parquet, CSV and Arrow into tables on disk, in MB/s, against DuckDB's CREATE TABLE AS."""
+    from warpmill.bench import engines, report
+    from warpmill.bench import ingest as loading
+
+    with bars() as bar:
+        sources, base = loading.prepare(sf, data, bar)
+    count = min(threads or cores(), cores())
+    engines.use_cores(count)
+    with Console(stderr=True).status("") as status:
+        measured = loading.measure(sources, base, count, runs, lambda s, e: status.update(f"{s}: {e}"))
+    title = f"{loading.TABLE} at scale factor {sf:g}, {count} threads, median of {runs} runs"
+    Console(width=None if sys.stdout.isatty() else 160).print(loading.table(title, measured))
+    if json_file:
+        report.save(loading.as_json(sf, count, measured), json_file)
+
+
 @app.command("compaction", epilog="Example: warpmill bench compaction --rows 5000000 --out plots/")
 def compaction(
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where plots and JSON go.")] = "data/compaction",

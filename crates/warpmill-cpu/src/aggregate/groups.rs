@@ -124,7 +124,7 @@ impl Groups {
             }
             (State::Hash(table), Grouping::Hash(layout)) => {
                 let rows_of_keys = layout.encode(keys, rows)?;
-                let hashes = rows_of_keys.hashes(rows);
+                let hashes = if self.layout.equal_hashes { vec![0; rows] } else { rows_of_keys.hashes(rows) };
                 table.find_or_insert(&rows_of_keys, &hashes, &mut self.ids);
                 self.slots.iter_mut().for_each(|slot| slot.resize(table.len()));
                 Ids::Each(&self.ids)

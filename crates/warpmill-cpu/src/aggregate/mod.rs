@@ -58,11 +58,22 @@ impl AggregateSink {
     /// A sink for `groups` and `aggregates` over its input's columns that gives columns `fields`; at most `max_rows` rows
     /// come in, where that is known.
     pub fn new(groups: &[Expr], aggregates: &[AggregateExpr], fields: &[Field], max_rows: Option<u64>) -> Result<Self> {
-        let plan = Plan::new(groups, aggregates, fields, max_rows)?;
+        let safe_rows = aggregates.iter().filter_map(AggregateExpr::safe_rows).min().unwrap_or(u64::MAX);
+        Ok(Self::of(Plan::new(groups, aggregates, fields, max_rows)?, safe_rows))
+    }
+
+    fn of(plan: Plan, safe_rows: u64) -> Self {
         let layout = Arc::new(plan.layout());
         let distinct = plan.distinct.iter().map(|set| Arc::new(plan.distinct_layout(set))).collect();
-        let safe_rows = aggregates.iter().filter_map(AggregateExpr::safe_rows).min().unwrap_or(u64::MAX);
-        Ok(Self { shared: Arc::new(Shared { plan, layout, distinct, safe_rows }) })
+        Self { shared: Arc::new(Shared { plan, layout, distinct, safe_rows }) }
+    }
+
+    /// The same with all rows found by hash, and all hashes equal.
+    pub fn with_equal_hashes(self) -> Self {
+        match Arc::try_unwrap(self.shared) {
+            Ok(Shared { plan, safe_rows, .. }) => Self::of(Plan { equal_hashes: true, ..plan }, safe_rows),
+            Err(shared) => Self { shared },
+        }
     }
 }
 

@@ -20,9 +20,12 @@ pub(super) enum Grouping {
 }
 
 impl Grouping {
-    fn new(keys: &[ColType], max_rows: Option<u64>) -> Self {
+    fn new(keys: &[ColType], max_rows: Option<u64>, equal_hashes: bool) -> Self {
         if keys.is_empty() {
             return Self::One;
+        }
+        if equal_hashes {
+            return Self::Hash(KeyLayout::new(keys));
         }
         PerfectLayout::new(keys, max_rows).map_or_else(|| Self::Hash(KeyLayout::new(keys)), Self::Perfect)
     }
@@ -65,11 +68,14 @@ pub(super) struct Output {
 pub(super) struct Layout {
     pub grouping: Grouping,
     pub slots: Vec<Slot>,
+    /// Whether all keys hash alike (see [`crate::context::Settings::equal_hashes`]).
+    pub equal_hashes: bool,
 }
 
 impl Layout {
-    fn new(keys: &[ColType], slots: Vec<Slot>, max_rows: Option<u64>) -> Self {
-        Self { grouping: Grouping::new(keys, max_rows), slots }
+    fn new(keys: &[ColType], slots: Vec<Slot>, plan: &Plan) -> Self {
+        let equal_hashes = plan.equal_hashes;
+        Self { grouping: Grouping::new(keys, plan.max_rows, equal_hashes), slots, equal_hashes }
     }
 }
 
@@ -94,6 +100,8 @@ pub(super) struct Plan {
     /// Of the output.
     pub field_types: Vec<ColType>,
     pub max_rows: Option<u64>,
+    /// Whether rows find their group by hash in any case, and all hashes are equal.
+    pub equal_hashes: bool,
 }
 
 /// No query has more rows than this.
@@ -117,6 +125,7 @@ impl Plan {
             group_types: groups.iter().map(|group| group.ty.clone()).collect(),
             field_types: fields.iter().map(|field| field.ty.clone()).collect(),
             max_rows,
+            equal_hashes: false,
         };
         let mut arguments: Vec<&Expr> = vec![];
         let mut filters: Vec<&Expr> = vec![];
@@ -224,14 +233,14 @@ impl Plan {
 
     /// The layout of the aggregation itself.
     pub fn layout(&self) -> Layout {
-        Layout::new(&self.group_types, self.slots.clone(), self.max_rows)
+        Layout::new(&self.group_types, self.slots.clone(), self)
     }
 
     /// The layout of a distinct set.
     pub fn distinct_layout(&self, set: &DistinctSet) -> Layout {
         let mut keys = self.group_types.clone();
         keys.push(self.argument_types[set.argument].clone());
-        Layout::new(&keys, vec![], self.max_rows)
+        Layout::new(&keys, vec![], self)
     }
 }
 

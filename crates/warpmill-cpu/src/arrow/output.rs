@@ -66,7 +66,7 @@ fn push(
 }
 
 /// The column as an array of type `target`.
-fn array(column: Vector, ty: &ColType, target: &DataType) -> Result<ArrayRef> {
+pub fn array(column: Vector, ty: &ColType, target: &DataType) -> Result<ArrayRef> {
     if let DataType::Dictionary(_, values) = target {
         let plain = array(column, ty, values)?;
         return arrow::compute::cast(&plain, target).map_err(|error| ExecError::Value(error.to_string()));

@@ -141,7 +141,7 @@ impl Operator for CompactionOperator {
             spec: self.spec.clone(),
             full: query.settings.chunk_rows,
             buffer: Buffer::new(&self.spec.types, query.settings.chunk_rows),
-            learner: Learner::default(),
+            learner: Learner::new(self.spec.types.iter().map(|&phys| bytes(phys)).sum()),
             episode: Episode::default(),
             stats: CompactionStats::default(),
         })
@@ -177,6 +177,8 @@ struct Episode {
     rows: usize,
     nanos: u64,
     chunks: u64,
+    /// Nanoseconds after which it ends in any case.
+    limit: f64,
 }
 
 impl LocalOperator for LocalCompaction {
@@ -203,16 +205,30 @@ impl LocalCompaction {
     /// Chooses a threshold for this episode; its reward is the rows passed on per nanosecond spent on copying them and in
     /// all later operators.
     fn learn(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
-        let arm = *self.episode.arm.get_or_insert_with(|| self.learner.select());
+        self.learner.see(chunk.len(), self.full);
+        let arm = match self.episode.arm {
+            Some(arm) => arm,
+            None => {
+                let arm = self.learner.select();
+                self.episode = Episode { arm: Some(arm), limit: self.learner.limit(arm), ..Episode::default() };
+                arm
+            }
+        };
         let start = Instant::now();
-        let passed = self.compact_below(chunk, THRESHOLDS[arm], emit)?;
+        self.episode.rows += self.compact_below(chunk, THRESHOLDS[arm], emit)?;
+        self.episode.chunks += 1;
+        let mut nanos = self.episode.nanos + start.elapsed().as_nanos() as u64;
+        let ends = self.episode.rows >= self.full || nanos as f64 > self.episode.limit;
+        if ends && self.learner.is_new(arm) {
+            // The few samples of a new arm are exact only if it has passed on what it copied.
+            self.episode.rows += self.flush(emit)?;
+            nanos = self.episode.nanos + start.elapsed().as_nanos() as u64;
+        }
         let episode = &mut self.episode;
-        episode.nanos += start.elapsed().as_nanos() as u64;
-        episode.rows += passed;
-        episode.chunks += 1;
-        if episode.rows >= self.full {
+        episode.nanos = nanos;
+        if ends {
             self.stats.chosen[arm] += 1;
-            self.learner.update(arm, episode.rows, episode.nanos.max(1), episode.chunks);
+            self.learner.update(arm, episode.rows, episode.nanos, episode.chunks);
             *episode = Episode::default();
         }
         Ok(())
@@ -256,6 +272,16 @@ impl LocalCompaction {
         let rows = chunk.len();
         emit(chunk)?;
         Ok(rows)
+    }
+}
+
+/// Bytes that copying a value moves.
+fn bytes(phys: Phys) -> usize {
+    match phys {
+        Phys::Bool => 1,
+        Phys::I32 | Phys::F32 | Phys::Code => 4,
+        Phys::I64 | Phys::F64 => 8,
+        Phys::I128 | Phys::Str => 16,
     }
 }
 

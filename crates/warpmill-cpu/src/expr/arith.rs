@@ -64,7 +64,7 @@ pub(super) struct Arith {
     pub bounds: Option<(i128, i128)>,
     /// For decimal division: what the dividend is multiplied by.
     pub dividend_scale: i128,
-    /// Whether the scaled dividend is proven to fit 64 bits.
+    /// Whether the scaled dividend and the divisor are proven to fit 64 bits.
     pub narrow_dividend: bool,
     /// The result's type, for messages.
     pub logical: DataType,
@@ -91,7 +91,10 @@ impl Arith {
         let dividend_scale = dividend_scale
             .ok_or_else(|| ExecError::Unsupported(format!("division to {} by 10^{exponent}", ty.logical)))?;
         let fits = |bound: i128| bound.checked_mul(dividend_scale).is_some_and(|b| i64::try_from(b).is_ok());
-        let narrow_dividend = left.range.is_some_and(|(lo, hi)| fits(lo) && fits(hi));
+        let narrow = |bound: i128| i64::try_from(bound).is_ok();
+        let narrow_divisor =
+            right.phys != Phys::I128 || right.range.is_some_and(|(lo, hi)| narrow(lo) && narrow(hi));
+        let narrow_dividend = narrow_divisor && left.range.is_some_and(|(lo, hi)| fits(lo) && fits(hi));
         Ok(Self { op, checked, bounds, dividend_scale, narrow_dividend, logical: ty.logical.clone() })
     }
 
@@ -279,5 +282,9 @@ pub(super) fn negate(phys: Phys, checked: bool, logical: &DataType, input: &Valu
         other => return Err(ExecError::Unsupported(format!("negation of {other:?}"))),
     };
     let arith = Arith::new(ArithOp::Sub, checked, &ty, &ty, &ty)?;
-    arith.eval(phys, &Value::Const(Vector::new(zero).into()), input, input.vector().len())
+    let negated = arith.eval(phys, &Value::Const(Vector::new(zero).into()), input, input.vector().len())?;
+    Ok(match input {
+        Value::Rows(_) => negated,
+        Value::Const(_) => Value::Const(negated.into_vector(1)),
+    })
 }

@@ -35,7 +35,7 @@ struct Spec {
     tuning: Tuning,
 }
 
-/// What tests change.
+/// What tests change (see [`crate::context::Settings::equal_hashes`]).
 #[derive(Debug, Clone, Copy)]
 struct Tuning {
     hash_mask: u64,
@@ -75,8 +75,7 @@ impl HashBuildSink {
     }
 
     /// The same build with every hash equal and no direct addressing: the worst case, for tests.
-    #[cfg(test)]
-    pub(super) fn with_equal_hashes(self) -> Self {
+    pub(crate) fn with_equal_hashes(self) -> Self {
         let Ok(mut spec) = Arc::try_unwrap(self.spec) else { panic!("already shared") };
         spec.tuning = Tuning { hash_mask: 0, direct: false };
         Self { spec: Arc::new(spec) }

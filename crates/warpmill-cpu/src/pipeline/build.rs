@@ -10,7 +10,7 @@ use super::worker::Chain;
 use crate::aggregate::AggregateSink;
 use crate::collect::CollectSink;
 use crate::compaction::CompactionOperator;
-use crate::context::{ExecError, Result};
+use crate::context::{ExecError, Result, Settings};
 use crate::expr::PreparedExpr;
 use crate::join::{HashBuildSink, ProbeOperator};
 use crate::operator::{Operator, Sink};
@@ -20,16 +20,19 @@ use crate::source::{BuildSource, ChunkSource, InputSource, RowsSource, values};
 use crate::stream::{FilterOperator, LimitOperator, ProjectOperator};
 
 /// The executable form of a sink.
-pub fn sink(sink: &PlanSink) -> Result<Box<dyn Sink>> {
+pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
     Ok(match sink {
         PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches } => {
             let prepared = keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?;
             let key_types = keys.iter().map(|key| key.ty.phys).collect();
             let types = fields.iter().map(|field| field.ty.phys).collect();
-            Box::new(HashBuildSink::new(prepared, key_types, payload.clone(), types, *null_equals_null, *track_matches))
+            let (payload, nulls) = (payload.clone(), *null_equals_null);
+            let build = HashBuildSink::new(prepared, key_types, payload, types, nulls, *track_matches);
+            Box::new(if settings.equal_hashes { build.with_equal_hashes() } else { build })
         }
         PlanSink::Aggregate { groups, aggregates, fields } => {
-            Box::new(AggregateSink::new(groups, aggregates, fields, None)?)
+            let aggregate = AggregateSink::new(groups, aggregates, fields, None)?;
+            Box::new(if settings.equal_hashes { aggregate.with_equal_hashes() } else { aggregate })
         }
         PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
         PlanSink::Collect { fields } => Box::new(CollectSink::new(fields)),

@@ -77,7 +77,7 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(program: &'a Program, inputs: Vec<InputStream>, query: Arc<QueryContext>) -> Result<Self> {
-        let sinks = program.sinks.iter().map(build::sink).collect::<Result<_>>()?;
+        let sinks = program.sinks.iter().map(|sink| build::sink(sink, &query.settings)).collect::<Result<_>>()?;
         let outputs = program.sinks.iter().map(|_| None).collect();
         let locals = program.sinks.iter().map(|_| Vec::new()).collect();
         Ok(Self { program, inputs: inputs.into_iter().map(Some).collect(), query, sinks, locals, outputs })

@@ -139,7 +139,7 @@ impl LocalScan<'_> {
     fn chunk(&mut self, segments: &[Arc<Segment>], start: usize, len: usize) -> Result<Option<Chunk>> {
         let scan = self.scan;
         if scan.columns.is_empty() {
-            return Ok(Some(Chunk::without_columns(len)));
+            return self.filter(Chunk::without_columns(len));
         }
         let all = !self.select_encoded(segments, start, len);
         if !all && self.rows.is_empty() {
@@ -157,7 +157,15 @@ impl LocalScan<'_> {
         if !all {
             chunk.select(&self.rows);
         }
-        for filter in &scan.filters {
+        match self.filter(chunk)? {
+            Some(chunk) => self.prune_keys(chunk),
+            None => Ok(None),
+        }
+    }
+
+    /// The rows of `chunk` that pass the filters that need decoded values (or none: `WHERE false`).
+    fn filter(&mut self, mut chunk: Chunk) -> Result<Option<Chunk>> {
+        for filter in &self.scan.filters {
             if let Some(rows) = filter.expr.select(&chunk, &mut self.worker)? {
                 if rows.is_empty() {
                     return Ok(None);
@@ -165,7 +173,7 @@ impl LocalScan<'_> {
                 chunk.select(&rows);
             }
         }
-        self.prune_keys(chunk)
+        Ok(Some(chunk))
     }
 
     /// Evaluates the tests on encoded values into `self.rows`; false when there are none (all rows qualify).

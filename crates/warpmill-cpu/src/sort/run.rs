@@ -112,11 +112,11 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
     entries
 }
 
-/// The first open key of entries and their places, where it is a string and never NULL.
+/// The first open key of entries and their places, where there is one that is a string and never NULL.
 fn open_strings<P>(batches: &[SortBatch<P>], entries: &[Entry<P>]) -> Option<Vec<(StrView, u64)>> {
     let string = |place: u64| {
         let (batch, row) = at(place);
-        let key = &batches[batch].open_keys[0];
+        let key = batches[batch].open_keys.first()?;
         match &key.data {
             Data::Str(strings) if key.is_valid(row) => Some((strings[row], place)),
             _ => None,

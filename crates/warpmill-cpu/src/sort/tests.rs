@@ -108,13 +108,19 @@ fn top_rows_are_cut_and_filtered_by_threshold() {
             ]
         })
         .collect();
-    for keys in
-        [vec![key(1, true, true), key(0, false, false)], vec![key(6, true, false), key(1, false, false)], vec![]]
-    {
+    for keys in [
+        vec![key(1, true, true), key(0, false, false)],
+        vec![key(0, true, true)],
+        vec![key(6, true, false), key(1, false, false)],
+        vec![],
+    ] {
         for (skip, fetch) in [(0, 10), (3, 100), (39_990, 100), (0, 0)] {
             let expected = expected(&rows, &keys, skip, Some(fetch));
             assert_eq!(run(&rows, &keys, skip, Some(fetch), 512, 3), expected);
         }
+        // The last chunk is cut: no more rows are left than are wanted, and equal ones among them.
+        let rows = &rows[..super::TOP_ROWS];
+        assert_eq!(run(rows, &keys, 0, Some(10), 512, 1), self::expected(rows, &keys, 0, Some(10)));
     }
 }
 

@@ -23,6 +23,20 @@ pub fn append(g: &mut Generator, id: SinkId) -> String {
     g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"))
 }
 
+/// What stands before the row loop of a build.
+pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
+    if layout.reserves {
+        g.code.line("Reserved reserved = {0, 0};");
+    }
+}
+
+/// As [`append`], where unused positions do no harm.
+fn append_reserved(g: &mut Generator, id: SinkId) -> String {
+    let state = g.sink_state(id);
+    let active = g.active.clone();
+    g.code.define(CType::U64, "at", format!("append_reserved({state}, {active}, lane, &reserved)"))
+}
+
 /// Stores `values` at position `at` where there is room.
 pub fn append_at(g: &mut Generator, rows: &RowsLayout, values: &[Value], at: &str) {
     let capacity = g.params.value(CType::U64, "capacity", rows.capacity.to_le_bytes().to_vec());
@@ -48,6 +62,12 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.line(format!("if ({active} && !{keyed}) {state}->has_null = 1;"));
         }
     }
+    for (key, part) in &layout.bitmaps {
+        let bits = g.params.output("u32", "bits", named(&format!("bits{key}")));
+        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+        let bit = g.code.define(CType::U64, "bit", format!("{keyed} ? (u64){} - {min} : 0", key_values[*key].text));
+        g.code.line(format!("if ({keyed} && !bit_test({bits}, {bit})) bit_set({bits}, {bit});"));
+    }
     match layout.table {
         Table::Bitmap => {
             let (key, _) = g.packed_key(&layout.keys, &key_values, false);
@@ -60,7 +80,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.close_to(depth);
         }
         Table::All | Table::Direct | Table::Hash | Table::Wide => {
-            let at = append(g, id);
+            let at = if layout.reserves { append_reserved(g, id) } else { append(g, id) };
             let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
             let depth = g.code.depth();
             g.code.open(format!("if ({active} && {at} < {capacity})"));

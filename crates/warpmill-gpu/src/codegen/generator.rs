@@ -72,6 +72,8 @@ pub struct Generator {
     pub active: String,
     /// Dynamic shared memory, in bytes.
     pub shared: usize,
+    /// Blocks that registers must leave room for on a multiprocessor; 0: as the compiler sees fit.
+    pub min_blocks: u32,
 }
 
 /// The result of generating.
@@ -82,6 +84,7 @@ impl Generator {
     pub fn new() -> Self {
         Self {
             code: Code::at_depth(1),
+            min_blocks: 0,
             params: Params::default(),
             scopes: vec![],
             active: "false".into(),
@@ -286,6 +289,13 @@ impl Generator {
         let key = self.code.define(CType::U64, "key", terms.join(" + "));
         let inside = if conditions.is_empty() { "true".into() } else { conditions.join(" && ") };
         (key, inside)
+    }
+
+    /// `bytes` bytes of dynamic shared memory: the offset in 8-byte words from `shared`, as an operand.
+    pub fn shared_memory(&mut self, bytes: usize) -> String {
+        let offset = (self.shared / 8) as u32;
+        self.shared += bytes.next_multiple_of(16);
+        self.params.value(CType::U32, "shared", offset.to_le_bytes().to_vec())
     }
 
     /// Evaluates a list of expressions over the innermost scope.

@@ -28,14 +28,14 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             }
         }
         GroupTable::Private => {
-            g.shared = cells as usize * words * 8 * PRIVATE_BLOCK as usize;
+            let at = g.shared_memory(cells as usize * words * 8 * PRIVATE_BLOCK as usize);
             g.code.comment("records[word][thread]: no two threads share a word, and a warp's words lie side by side.");
-            g.code.line("DYNAMIC_SHARED(u64, records);");
+            g.code.line(format!("u64* const records = shared + {at};"));
             g.code.line(format!("for (u32 i = 0; i < {}; i++) records[i * blockDim.x + threadIdx.x] = 0;", cells as usize * words));
         }
         GroupTable::Shared => {
-            g.shared = cells as usize * words * 8;
-            g.code.line("DYNAMIC_SHARED(u64, records);");
+            let at = g.shared_memory(cells as usize * words * 8);
+            g.code.line(format!("u64* const records = shared + {at};"));
             let total = cells as usize * words;
             g.code.line(format!("for (u32 i = threadIdx.x; i < {total}; i += blockDim.x) records[i] = 0;"));
             g.code.line("__syncthreads();");
@@ -383,7 +383,16 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
     g.code.line(format!("if (!__any_sync(FULL_WARP, {})) continue;", g.active));
     let state = g.sink_state(id);
     let active = g.active.clone();
-    let at = g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"));
+    let at = match layout.rows.reserves {
+        true => format!("append_reserved({state}, {active}, lane, &reserved)"),
+        false => format!("append({state}, {active}, lane)"),
+    };
+    let at = g.code.define(CType::U64, "at", at);
+    if layout.rows.reserves {
+        let live = g.params.output("u8", "live", Binding::Named(format!("sink{id}.live")));
+        let capacity = g.params.value(CType::U64, "capacity", layout.rows.capacity.to_le_bytes().to_vec());
+        g.code.line(format!("if ({active} && {at} < {capacity}) {live}[{at}] = 1;"));
+    }
     let mut values = key_values(g, layout, groups, fields);
     g.code.line(format!("const u64* const record = {records} + (present ? row : 0) * {words};"));
     for (output, field) in layout.outputs.iter().zip(&fields[groups.len()..]) {

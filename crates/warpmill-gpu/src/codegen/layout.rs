@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use warpmill_plan::{
-    AggregateExpr, AggregateFunction, Expr, ExprKind, JoinKind, Operator, Phys, Pipeline, Program, Sink, SinkId, Source,
+    AggregateExpr, AggregateFunction, Expr, JoinKind, Operator, Phys, Pipeline, Program, Sink, SinkId, Source,
     Unsupported,
 };
 
-use super::keys::KeyShape;
+use super::estimate;
+use super::keys::{KeyPart, KeyShape};
 use super::storage::FlatColumn;
 use super::top::Top;
 
@@ -50,6 +51,8 @@ pub struct RowsLayout {
     pub columns: Vec<FlatColumn>,
     /// How many rows fit.
     pub capacity: u64,
+    /// Whether warps reserve positions for several rows at once: then `{owner}.live` says which positions hold a row.
+    pub reserves: bool,
     /// Where only the first rows in a sort order are wanted, and they are few: how those are found.
     pub top: Option<Box<Top>>,
 }
@@ -88,6 +91,29 @@ pub struct BuildLayout {
     pub track_matches: bool,
     /// Whether NULL keys equal each other.
     pub null_equals_null: bool,
+    /// The part of its source's rows that is expected to arrive: what a test of its keys lets pass.
+    pub fraction: f64,
+    /// Keys of which there is a bitmap beside the table, because scans are pruned by them.
+    pub bitmaps: Vec<(usize, KeyPart)>,
+    /// Whether warps reserve positions for several rows at once, so that some stay unused.
+    pub reserves: bool,
+}
+
+impl BuildLayout {
+    /// The bitmap of key `key` of this build, `id`: its name, and which values its bits stand for.
+    pub fn key_bits(&self, id: SinkId, key: usize) -> Option<(String, KeyPart)> {
+        match &self.keys {
+            // NULL keys find each other, and have no bit.
+            _ if self.null_equals_null => None,
+            KeyShape::Packed { parts, .. } if self.table == Table::Bitmap && parts.len() == 1 => {
+                Some((format!("sink{id}.bits"), parts[0]))
+            }
+            _ => {
+                let (_, part) = self.bitmaps.iter().find(|(other, _)| *other == key)?;
+                Some((format!("sink{id}.bits{key}"), *part))
+            }
+        }
+    }
 }
 
 /// How rows find their group.
@@ -213,14 +239,24 @@ pub struct GroupLayout {
 /// What the device cannot do.
 pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -> Result<Vec<SinkLayout>, Unsupported> {
     let mut bounds: Vec<u64> = vec![0; program.sinks.len()];
+    let mut estimates: Vec<f64> = vec![0.0; program.sinks.len()];
     let mut layouts: Vec<Option<SinkLayout>> = vec![None; program.sinks.len()];
     for (index, pipeline) in program.pipelines.iter().enumerate() {
         let rows = source_rows(pipeline, inputs, &bounds);
         bounds[pipeline.sink] = bounds[pipeline.sink].saturating_add(rows);
+        let fraction = |build: SinkId| match &layouts[build] {
+            Some(SinkLayout::Build(layout)) => layout.fraction,
+            _ => 1.0,
+        };
+        estimates[pipeline.sink] += estimate::rows(pipeline, inputs, &estimates, fraction);
         let last = program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink);
         if last {
-            let planner = Planner { program, hints, limits, id: pipeline.sink, rows: bounds[pipeline.sink] };
+            let estimate = estimates[pipeline.sink].min(bounds[pipeline.sink] as f64).max(1.0);
+            let planner = Planner { program, hints, limits, id: pipeline.sink, rows: bounds[pipeline.sink], estimate };
             let (layout, bound) = planner.layout()?;
+            if let SinkLayout::Groups(groups) = &layout {
+                estimates[pipeline.sink] = groups.rows.capacity as f64;
+            }
             bounds[pipeline.sink] = bound;
             layouts[pipeline.sink] = Some(layout);
         }
@@ -245,7 +281,12 @@ struct Planner<'a> {
     id: SinkId,
     /// Rows that reach the sink, unless a join multiplies them.
     rows: u64,
+    /// Rows that are expected to.
+    estimate: f64,
 }
+
+/// Room for so many rows is made without looking at estimates.
+const SMALL: u64 = 1 << 20;
 
 impl Planner<'_> {
     fn layout(&self) -> Result<(SinkLayout, u64), Unsupported> {
@@ -261,7 +302,7 @@ impl Planner<'_> {
                 let capacity = self.capacity();
                 let told_apart = !self.hints.all_rows.contains(&self.id);
                 let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
-                (SinkLayout::Rows(RowsLayout { columns, capacity, top }), capacity)
+                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top }), capacity)
             }
         })
     }
@@ -272,7 +313,8 @@ impl Planner<'_> {
 
     /// Rows to make room for.
     fn capacity(&self) -> u64 {
-        self.hints.capacity.get(&self.id).copied().unwrap_or(self.rows).max(1)
+        let guess = if self.rows <= SMALL { self.rows } else { self.rows.min((self.estimate * 1.3) as u64 + SMALL) };
+        self.hints.capacity.get(&self.id).copied().unwrap_or(guess).max(1)
     }
 
     /// Rows that certainly are all that reach the sink: joins may repeat rows.
@@ -334,17 +376,59 @@ impl Planner<'_> {
                 .collect(),
             _ => vec![],
         };
+        // Positions stay unused where warps reserve them: nobody may go through all rows then.
+        let chained = matches!(table, Table::Direct | Table::Hash);
+        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > SMALL;
+        let slots = (2 * rows).next_power_of_two().max(1024);
+        let rows = if reserves { rows + (1 << 21) } else { rows };
+        let from: f64 = self.source_rows();
         let layout = BuildLayout {
+            fraction: (self.estimate / from.max(1.0)).min(1.0),
+            reserves,
+            bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null { vec![] } else { self.bitmaps(keys) },
             keys: shape,
             table,
             payload: FlatColumn::all(&owner, fields),
             key_columns,
             capacity: rows,
-            slots: (2 * rows).next_power_of_two().max(1024),
+            slots,
             track_matches: *track_matches,
             null_equals_null: *null_equals_null,
         };
         Ok((SinkLayout::Build(layout), rows))
+    }
+
+    /// The keys by which a scan is pruned, where a bitmap of their values is small.
+    fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
+        let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        });
+        let mut wanted: Vec<usize> =
+            scans.flat_map(|scan| &scan.prune).filter(|prune| prune.build == self.id).map(|prune| prune.key).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let bitmap = |key: usize| match KeyShape::of([&keys[key].ty.with_nullable(false)], false) {
+            KeyShape::Packed { parts, cells } if cells <= 1 << 28 => Some((key, parts[0])),
+            _ => None,
+        };
+        wanted.into_iter().filter_map(bitmap).collect()
+    }
+
+    /// Whether a pipeline's source is this build.
+    fn is_read_as_rows(&self) -> bool {
+        let reads = |pipeline: &Pipeline| matches!(pipeline.source, Source::Build { sink, .. } if sink == self.id);
+        self.program.pipelines.iter().any(reads)
+    }
+
+    /// Rows of the tables that feed the sink.
+    fn source_rows(&self) -> f64 {
+        let feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        let rows = feeding.map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => scan.table.num_rows() as f64,
+            _ => self.rows as f64,
+        });
+        rows.sum()
     }
 
     fn has_residual(&self) -> bool {
@@ -364,6 +448,24 @@ impl Planner<'_> {
         source_is_unique(self.program, pipeline, key)
     }
 
+    /// Groups to make room for.
+    fn groups_capacity(&self, groups: &[Expr]) -> u64 {
+        if let Some(&capacity) = self.hints.capacity.get(&self.id) {
+            return capacity.max(1);
+        }
+        if self.rows <= SMALL {
+            return self.rows.max(1);
+        }
+        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
+        let distinct = match feeding.as_slice() {
+            [pipeline] => estimate::groups(self.program, pipeline, groups),
+            _ => None,
+        };
+        let rows = self.estimate * 1.3;
+        let groups = distinct.map_or(rows, |distinct| (distinct * 1.2).min(rows));
+        self.rows.min(groups as u64 + SMALL)
+    }
+
     fn groups(&self, groups: &[Expr], aggregates: &[AggregateExpr]) -> Result<GroupLayout, Unsupported> {
         let mut plan = Aggregates::default();
         let rows = self.most_rows();
@@ -372,7 +474,7 @@ impl Planner<'_> {
         }
         let keys = KeyShape::of(groups.iter().map(|group| &group.ty), true);
         let bytes = |cells: u64, words: usize| cells.saturating_mul(8 * words as u64);
-        let capacity = self.capacity();
+        let capacity = self.groups_capacity(groups);
         let words = plan.words + 1;
         let table = match (&keys, keys.cells()) {
             (KeyShape::None, _) => GroupTable::One,
@@ -417,16 +519,19 @@ impl Planner<'_> {
                 .collect(),
             _ => vec![],
         };
+        let most = if table == GroupTable::One { 1 } else { most.min(cells) };
+        let reserves = most > SMALL;
         let rows = RowsLayout {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
-            capacity: if table == GroupTable::One { 1 } else { most.min(cells) },
+            capacity: if reserves { most + (1 << 21) } else { most },
+            reserves,
             top: None,
         };
         Ok(GroupLayout {
             keys,
             table,
             key_columns,
-            distinct_slots: (2 * self.rows.max(1)).next_power_of_two().max(1024),
+            distinct_slots: (2 * self.capacity()).next_power_of_two().max(1024),
             arguments: plan.arguments,
             filters: plan.filters,
             distinct: plan.distinct,
@@ -443,24 +548,7 @@ impl Planner<'_> {
 /// Whether the values of `key` at the end of `pipeline` are likely different in all rows: the column they come from is a
 /// key of its table. Joins are taken not to repeat rows.
 fn source_is_unique(program: &Program, pipeline: &Pipeline, key: &Expr) -> bool {
-    let ExprKind::Column(mut column) = key.kind else { return false };
-    for operator in pipeline.operators.iter().rev() {
-        match operator {
-            Operator::Filter(_) | Operator::Limit { .. } => {}
-            Operator::Project(list) => match list[column].1.kind {
-                ExprKind::Column(source) => column = source,
-                _ => return false,
-            },
-            Operator::Probe(probe) => {
-                let input = probe.output[column];
-                let width = width_before(pipeline, operator);
-                if input >= width {
-                    return false;
-                }
-                column = input;
-            }
-        }
-    }
+    let Some(column) = estimate::source_column(pipeline, key) else { return false };
     match &pipeline.source {
         Source::Scan(scan) => {
             let rows = scan.table.num_rows();
@@ -473,22 +561,6 @@ fn source_is_unique(program: &Program, pipeline: &Pipeline, key: &Expr) -> bool 
         },
         _ => false,
     }
-}
-
-/// Columns that reach `operator` of `pipeline`.
-fn width_before(pipeline: &Pipeline, operator: &Operator) -> usize {
-    let mut width = pipeline.source.fields().len();
-    for other in &pipeline.operators {
-        if std::ptr::eq(other, operator) {
-            break;
-        }
-        match other {
-            Operator::Project(list) => width = list.len(),
-            Operator::Probe(probe) => width = probe.fields.len(),
-            Operator::Filter(_) | Operator::Limit { .. } => {}
-        }
-    }
-    width
 }
 
 /// The accumulators behind some aggregates, shared where aggregates overlap.

@@ -12,6 +12,7 @@
 
 pub mod build;
 pub mod cpp;
+pub mod estimate;
 pub mod expr;
 pub mod generator;
 pub mod group;

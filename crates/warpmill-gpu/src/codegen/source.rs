@@ -120,17 +120,36 @@ fn test(prepared: &PreparedExpr) -> Option<(usize, PackedTest)> {
     Some((column, test))
 }
 
+/// A test of a scan's column against the bitmap of a hash build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyTest {
+    /// The scan's column.
+    pub column: usize,
+    /// The bitmap.
+    pub buffer: String,
+    /// The key of the first bit.
+    pub min: i64,
+    /// How many bits there are.
+    pub keys: u32,
+    /// Whether each block copies it into shared memory.
+    pub shared: bool,
+}
+
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
 /// Opens the loop over the rows of a scan: a warp takes a vector (or a part of one), decides packed predicates for all its
 /// rows, and then goes through the rows that are left, 32 at a time.
-pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape]) -> Result<()> {
+pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape], prunes: &[KeyTest]) -> Result<()> {
     let columns = shapes.len();
     let segments = g.params.pointer("SegmentColumn", "segments", Binding::Named("scan.segments".into()));
     let rows = g.params.pointer("u32", "rows", Binding::Named("scan.rows".into()));
     let count = g.params.add("u32".into(), 4, "count", Binding::Named("scan.count".into()));
     let split = g.params.add("u32".into(), 4, "split", Binding::Named("scan.split".into()));
+    let bitmaps: Vec<String> = prunes.iter().enumerate().map(|(number, test)| key_bits(g, number, test)).collect();
+    if prunes.iter().any(|test| test.shared) {
+        g.code.line("__syncthreads();");
+    }
     g.code.line("__shared__ u16 queues[8][1024];");
     g.code.line("u16* const queue = queues[threadIdx.x / 32];");
     g.code.comment("A warp takes 1 / 2^split of a vector at a time: vectors of 1024 rows, 1024 vectors to a segment.");
@@ -163,6 +182,11 @@ pub fn scan(g: &mut Generator, filters: &ScanFilters, shapes: &[ColumnShape]) ->
         match shapes[*column] {
             ColumnShape::Lane { width, nullable, .. } => packed_test(g, *column, width, nullable, test),
             ColumnShape::Any { .. } => rest.push((*column, test)),
+        }
+    }
+    for (prune, bits) in prunes.iter().zip(&bitmaps) {
+        if let ColumnShape::Lane { width, .. } = shapes[prune.column] {
+            key_test(g, prune, bits, width);
         }
     }
     g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
@@ -205,6 +229,31 @@ fn packed_test(g: &mut Generator, column: usize, width: u32, nullable: bool, tes
         g.code.line(format!("mask &= valid_mask(c{column}, vector, lane);"));
     }
     g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
+}
+
+/// Narrows `mask` to rows whose key a hash build has; `bits` is the bitmap.
+fn key_test(g: &mut Generator, test: &KeyTest, bits: &str, width: u32) {
+    let column = test.column;
+    let min = g.params.value(CType::I64, "min", test.min.to_le_bytes().to_vec());
+    let keys = g.params.value(CType::U32, "keys", test.keys.to_le_bytes().to_vec());
+    let first = format!("(u32)((u64)c{column}_reference - (u64){min})");
+    g.code.line("if (!__any_sync(FULL_WARP, mask)) continue;");
+    g.code.line(format!("mask = lane_keys_mask<{width}>(mask, c{column}_words, lane, {bits}, {first}, {keys});"));
+}
+
+/// The bitmap of a test, copied into shared memory where it is small.
+fn key_bits(g: &mut Generator, number: usize, test: &KeyTest) -> String {
+    let bits = g.params.pointer("u32", "bits", Binding::Named(test.buffer.clone()));
+    if !test.shared {
+        return bits;
+    }
+    let words = test.keys.div_ceil(32);
+    let at = g.shared_memory(words as usize * 4);
+    let words = g.params.value(CType::U32, "words", words.to_le_bytes().to_vec());
+    let copy = format!("bits{number}");
+    g.code.line(format!("u32* const {copy} = (u32*)(shared + {at});"));
+    g.code.line(format!("for (u32 i = threadIdx.x; i < {words}; i += blockDim.x) {copy}[i] = {bits}[i];"));
+    copy
 }
 
 fn code_set(g: &mut Generator, set: &Bitmap) -> (String, String) {

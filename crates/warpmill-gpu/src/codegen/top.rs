@@ -60,7 +60,7 @@ impl Top {
             nullable: false,
         };
         let columns = FlatColumn::all(&owner, fields);
-        let rows = RowsLayout { columns, capacity: ROOM.max(4 * limit).min(capacity), top: None };
+        let rows = RowsLayout { columns, capacity: ROOM.max(4 * limit).min(capacity), reserves: false, top: None };
         // Not so few that another launch costs more than their copy to the host.
         let enough = (2 * limit).max(256);
         Some(Self { limit, enough, order, bits: Image::of(&key.expr.ty).bits(), rows, owner })
@@ -202,7 +202,7 @@ pub fn append_rows(
     values.push(image(g, key)?);
     let at = append(g, id);
     let columns = rows.columns.iter().chain([&top.order]).cloned().collect();
-    append_at(g, &RowsLayout { columns, capacity: rows.capacity, top: None }, &values, &at);
+    append_at(g, &RowsLayout { columns, capacity: rows.capacity, reserves: false, top: None }, &values, &at);
     Ok(())
 }
 

@@ -58,6 +58,9 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
         buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
     };
     let cells = build.keys.cells().unwrap_or(0);
+    for (key, part) in &build.bitmaps {
+        add(&format!("bits{key}"), part.size.div_ceil(32) * 4, Some(0));
+    }
     match build.table {
         Table::Bitmap => add("bits", cells.div_ceil(32) * 4, Some(0)),
         Table::Direct => {
@@ -96,6 +99,9 @@ fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {
             add("taken", 8, Some(0));
         }
         _ => {}
+    }
+    if groups.rows.reserves {
+        add("live", groups.rows.capacity, Some(0));
     }
     for set in 0..groups.distinct.len() {
         add(&format!("set{set}"), 8 * groups.distinct_slots, Some(0xFF));

@@ -1,21 +1,60 @@
-//! Sorts below joins, deferred to the end.
+//! Sorts that need not be where they are.
 //!
-//! DataFusion moves a sort below a join that keeps the order of its probe side. A device keeps no order while it appends rows,
-//! so where the sort keys are still there at the end, the rows are sorted there instead.
+//! DataFusion moves a sort below a join that keeps the order of its probe side. A device keeps no order while it appends rows:
+//! where the sort keys are still there at the end, the rows are sorted there instead; where what follows has no use for an
+//! order, they are not sorted at all.
 
-use warpmill_plan::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SortKey, Source};
+use warpmill_plan::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, SortKey, Source};
 
-/// `program` with a sort that only orders the final rows moved to its end; `None` where there is none to move.
-pub fn defer_sort(program: &Program) -> Option<Program> {
+/// `program` without sorts in between; `None` where there is none that can go.
+pub fn defer_sorts(program: &Program) -> Option<Program> {
+    let mut changed = drop_useless(program);
+    if let Some(moved) = move_to_end(changed.as_ref().unwrap_or(program)) {
+        changed = Some(moved);
+    }
+    changed
+}
+
+/// The pipelines that read `sink`.
+fn readers(program: &Program, sink: SinkId) -> Vec<&Pipeline> {
+    let reads = |pipeline: &&Pipeline| matches!(pipeline.source, Source::Rows { sink: read, .. } if read == sink);
+    program.pipelines.iter().filter(reads).collect()
+}
+
+fn joins(pipeline: &Pipeline) -> bool {
+    pipeline.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)))
+}
+
+/// Sorts of which all readers join and end in a sink that keeps no order become plain rows.
+fn drop_useless(program: &Program) -> Option<Program> {
+    let useless = |id: SinkId, sink: &Sink| {
+        let readers = readers(program, id);
+        let unordered = |pipeline: &&Pipeline| {
+            let limits = pipeline.operators.iter().any(|operator| matches!(operator, Operator::Limit { .. }));
+            joins(pipeline) && !limits && !matches!(program.sinks[pipeline.sink], Sink::Collect { .. })
+        };
+        matches!(sink, Sink::Sort { skip: 0, fetch: None, .. }) && !readers.is_empty() && readers.iter().all(unordered)
+    };
+    let sinks: Vec<(bool, &Sink)> = program.sinks.iter().enumerate().map(|(id, sink)| (useless(id, sink), sink)).collect();
+    sinks.iter().any(|(useless, _)| *useless).then(|| {
+        let plain = |(useless, sink): (bool, &Sink)| match useless {
+            true => Sink::Collect { fields: sink.fields().to_vec() },
+            false => sink.clone(),
+        };
+        let sinks = sinks.into_iter().map(plain).collect();
+        Program { pipelines: program.pipelines.clone(), sinks, schema: program.schema.clone() }
+    })
+}
+
+/// Moves a sort that only orders the final rows to the end.
+fn move_to_end(program: &Program) -> Option<Program> {
     let last = program.sinks.len() - 1;
     let Sink::Collect { fields: result } = &program.sinks[last] else { return None };
     let mut feeding = program.pipelines.iter().filter(|pipeline| pipeline.sink == last);
     let (pipeline, None) = (feeding.next()?, feeding.next()) else { return None };
     let Source::Rows { sink: sorted, .. } = pipeline.source else { return None };
     let Sink::Sort { keys, skip: 0, fetch: None, fields } = &program.sinks[sorted] else { return None };
-    let joins = pipeline.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)));
-    let readers = program.pipelines.iter().filter(|other| matches!(other.source, Source::Rows { sink, .. } if sink == sorted));
-    if !joins || readers.count() != 1 {
+    if !joins(pipeline) || readers(program, sorted).len() != 1 {
         return None;
     }
     let keys = keys.iter().map(|key| key_at_end(key, pipeline)).collect::<Option<Vec<SortKey>>>()?;

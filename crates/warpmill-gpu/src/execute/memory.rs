@@ -115,13 +115,15 @@ pub type Owner = Arc<dyn std::any::Any + Send + Sync>;
 #[derive(Debug)]
 pub struct Cache {
     region: Region,
+    /// How often everything was dropped: what was put in before is gone when this has changed.
+    generation: u64,
     entries: HashMap<(usize, u8), (DevicePtr, u64, Owner)>,
 }
 
 impl Cache {
     /// An empty cache.
     pub fn new(region: Region) -> Self {
-        Self { region, entries: HashMap::new() }
+        Self { region, generation: 0, entries: HashMap::new() }
     }
 
     /// Where the data of `owner` and `kind` is, if it is here.
@@ -160,8 +162,22 @@ impl Cache {
 
     /// Drops everything. No queued work may use it.
     pub fn clear(&mut self) {
+        self.generation += 1;
         self.entries.clear();
         self.region.release();
+    }
+
+    /// Changes whenever everything was dropped.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// A copy of `bytes` that stays until everything is dropped.
+    pub fn keep(&mut self, bytes: &[u8], stream: Stream) -> Result<DevicePtr> {
+        let at = self.reserve(bytes.len() as u64)?;
+        // SAFETY: just reserved with this size.
+        unsafe { self.region.device.copy_to_device(at, bytes, stream)? };
+        Ok(at)
     }
 
     /// Bytes held.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_format::Dictionary;
 use warpmill_plan::{Program, Source};
@@ -38,6 +39,32 @@ pub struct Prepared {
     pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds.
     pub nanos: u64,
+    /// What is in the cache for it.
+    pub resident: Mutex<Resident>,
+}
+
+/// What the cache holds for a program: valid while the cache's generation is the same.
+#[derive(Debug, Default)]
+pub struct Resident {
+    /// The generation in which all segments and dictionaries were found in the cache.
+    pub loaded: Option<u64>,
+    /// Descriptors of each kernel's segments, with the generation that they were made in.
+    pub descriptors: HashMap<usize, (u64, Descriptors)>,
+}
+
+/// The segments of a kernel as it sees them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Descriptors {
+    /// `SegmentColumn`s, row segment by row segment.
+    pub columns: DevicePtr,
+    /// Rows of each row segment.
+    pub rows: DevicePtr,
+    /// Row segments.
+    pub count: u64,
+    /// Vectors of 1024 rows.
+    pub vectors: u64,
+    /// Bytes of all columns.
+    pub bytes: u64,
 }
 
 impl Prepared {
@@ -54,7 +81,7 @@ impl Prepared {
         recoded: &Recoded,
     ) -> Result<Self> {
         let started = Instant::now();
-        let program = super::defer::defer_sort(program).map_or_else(|| program.clone(), Arc::new);
+        let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let layouts = layout::sinks(&program, inputs, &hints, limits)?;
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
@@ -68,7 +95,8 @@ impl Prepared {
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let nanos = started.elapsed().as_nanos() as u64;
         let inputs = inputs.to_vec();
-        Ok(Self { program, layouts, lowered, functions, scans, constants, hints, inputs, nanos })
+        let resident = Mutex::default();
+        Ok(Self { resident, program, layouts, lowered, functions, scans, constants, hints, inputs, nanos })
     }
 }
 

@@ -11,6 +11,7 @@ use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::{AggregateExpr, Program, Sink, Source};
 
+use crate::codegen::CType;
 use crate::codegen::layout::{Hints, Limits, SinkLayout, Table};
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Place, Work};
@@ -18,7 +19,7 @@ use crate::codegen::top;
 use crate::device::{Device, DeviceKind, DevicePtr, Event, LaunchShape, Stream};
 
 use super::memory::{Cache, Owner, Region};
-use super::prepared::Prepared;
+use super::prepared::{Descriptors, Prepared};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::rows::{self, Addresses, Mirrors};
 use super::segments::{self, Recoded, Uploaded};
@@ -253,6 +254,9 @@ impl<'a> Run<'a> {
 
     /// Makes sure that all segments are in the caching region.
     fn load_segments(&mut self) -> Result<()> {
+        if self.prepared.resident.lock().loaded == Some(self.state.cache.generation()) {
+            return Ok(());
+        }
         let started = Instant::now();
         let mut done = Uploaded::default();
         match self.try_load(&mut done) {
@@ -271,6 +275,7 @@ impl<'a> Run<'a> {
             let Uploaded { bytes, count } = done;
             self.profile.transfers.push(TransferProfile { what: "segments to the device", bytes, count, nanos });
         }
+        self.prepared.resident.lock().loaded = Some(self.state.cache.generation());
         Ok(())
     }
 
@@ -374,7 +379,7 @@ impl<'a> Run<'a> {
         let prepared = self.prepared;
         for (index, kernel) in prepared.lowered.kernels.iter().enumerate() {
             self.options.cancel.check()?;
-            let (tasks, bytes, per_kernel) = self.work(kernel)?;
+            let (tasks, bytes, per_kernel) = self.work(index, kernel)?;
             let function = &prepared.functions[index];
             if tasks == 0 {
                 continue;
@@ -417,41 +422,52 @@ impl<'a> Run<'a> {
     }
 
     /// Warps' (or rows') worth of work, bytes read, and the parameters that are this kernel's own.
-    fn work(&mut self, kernel: &Kernel) -> Result<(u64, u64, HashMap<String, u64>)> {
-        let segments = match &kernel.work {
+    fn work(&mut self, index: usize, kernel: &Kernel) -> Result<(u64, u64, HashMap<String, u64>)> {
+        let Descriptors { columns, rows, count, vectors, bytes } = match &kernel.work {
             Work::Rows(rows) => return Ok((rows.div_ceil(32), 0, HashMap::new())),
-            Work::Segments(segments) => segments,
+            Work::Segments(segments) => self.descriptors(index, kernel.pipeline, segments)?,
         };
-        let scan = &self.prepared.scans[&kernel.pipeline];
-        let Source::Scan(source) = &self.program.pipelines[kernel.pipeline].source else {
-            return Ok((0, 0, HashMap::new()));
-        };
-        let (mut descriptors, mut rows, mut bytes, mut vectors) = (vec![], vec![], 0, 0);
-        for segment in segments {
-            let position = scan.segments.segments.iter().position(|other| other == segment).unwrap_or(0);
-            for column in &scan.columns[position] {
-                segments::describe(column, &self.state.cache, &mut descriptors)?;
-                bytes += column.as_bytes().len() as u64;
-            }
-            let count = source.table.segment_rows(*segment) as u32;
-            vectors += u64::from(count.div_ceil(1024));
-            rows.extend_from_slice(&count.to_le_bytes());
-        }
-        let rows_at = descriptors.len();
-        descriptors.extend_from_slice(&rows);
-        let at = self.state.processing.allocate(descriptors.len() as u64)?;
-        // SAFETY: just allocated with this size.
-        unsafe { self.device().copy_to_device(at, &descriptors, self.state.stream)? };
         // Small tables are split finer, so that all multiprocessors have something to do.
         let warps = u64::from(self.device().properties().multiprocessors) * 32;
         let split = (0..4).find(|split| vectors << split >= warps).unwrap_or(4);
         let named = HashMap::from([
-            ("scan.segments".to_string(), at),
-            ("scan.rows".to_string(), at + rows_at as u64),
-            ("scan.count".to_string(), segments.len() as u64),
+            ("scan.segments".to_string(), columns),
+            ("scan.rows".to_string(), rows),
+            ("scan.count".to_string(), count),
             ("scan.split".to_string(), split),
         ]);
-        Ok(((segments.len() as u64 * 1024) << split, bytes, named))
+        Ok(((count * 1024) << split, bytes, named))
+    }
+
+    /// The descriptors of a kernel's row segments: made once, and kept beside the segments.
+    fn descriptors(&mut self, index: usize, pipeline: usize, segments: &[usize]) -> Result<Descriptors> {
+        let generation = self.state.cache.generation();
+        if let Some((made, descriptors)) = self.prepared.resident.lock().descriptors.get(&index)
+            && *made == generation
+        {
+            return Ok(*descriptors);
+        }
+        let scan = &self.prepared.scans[&pipeline];
+        let Source::Scan(source) = &self.program.pipelines[pipeline].source else {
+            return Ok(Descriptors::default());
+        };
+        let positions: HashMap<usize, usize> =
+            scan.segments.segments.iter().enumerate().map(|(position, &segment)| (segment, position)).collect();
+        let (mut image, mut rows) = (vec![], vec![]);
+        let mut made = Descriptors { count: segments.len() as u64, ..Descriptors::default() };
+        for segment in segments {
+            for column in &scan.columns[positions[segment]] {
+                segments::describe(column, &self.state.cache, &mut image)?;
+                made.bytes += column.as_bytes().len() as u64;
+            }
+            let count = source.table.segment_rows(*segment) as u32;
+            made.vectors += u64::from(count.div_ceil(1024));
+            rows.extend_from_slice(&count.to_le_bytes());
+        }
+        made.columns = self.state.cache.keep(&image, self.state.stream)?;
+        made.rows = self.state.cache.keep(&rows, self.state.stream)?;
+        self.prepared.resident.lock().descriptors.insert(index, (generation, made));
+        Ok(made)
     }
 
     fn shape(&self, kernel: &Kernel, function: &crate::device::Function, tasks: u64) -> Result<LaunchShape> {
@@ -508,6 +524,8 @@ impl<'a> Run<'a> {
                 SinkLayout::Groups(groups) => {
                     if state.overflow {
                         hints.capacity.insert(id, groups.rows.capacity.max(groups.cells) * 2);
+                    } else if state.count > groups.rows.capacity {
+                        hints.capacity.insert(id, state.count);
                     } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]
                         && let Some(safe) = aggregates.iter().filter_map(AggregateExpr::safe_rows).min()
                         && state.input > safe
@@ -536,11 +554,13 @@ impl<'a> Run<'a> {
 
     /// Where each pipeline ran, with the rows that the host goes on with.
     fn fetch(&mut self, words: &[u64]) -> Result<Vec<Placed>> {
-        let mut mirrors = Mirrors::of_cache(&self.state.cache);
-        std::mem::swap(&mut mirrors, &mut self.mirrors);
-        self.mirrors.append(mirrors);
-        self.fetch_arena(words)?;
-        self.mirrors.sort();
+        let strings = |layout: &SinkLayout| matches!(layout, SinkLayout::Rows(rows)
+            if rows.columns.iter().any(|column| column.ty == CType::Str));
+        if self.prepared.layouts.iter().any(strings) {
+            self.mirrors.append(Mirrors::of_cache(&self.state.cache));
+            self.fetch_arena(words)?;
+            self.mirrors.sort();
+        }
         let last = self.program.sinks.len() - 1;
         let mut placed = vec![];
         for (index, pipeline) in self.program.pipelines.iter().enumerate() {

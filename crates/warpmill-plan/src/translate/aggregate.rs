@@ -11,7 +11,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use super::expr::Scope;
 use super::stream::{Rows, Stream};
 use super::{Translator, moved, scope};
-use crate::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys, Sink, Source, Unsupported};
+use crate::{AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, Source, Unsupported};
 
 /// How much larger than its estimate a row count may be before a 64-bit sum could overflow.
 const ESTIMATE_MARGIN: f64 = 16.0;
@@ -118,6 +118,8 @@ impl Context<'_> {
             AggregateFunction::Count if !distinct && argument.as_ref().is_none_or(|a| !a.ty.nullable) => {
                 (function, argument) = (AggregateFunction::CountStar, None);
             }
+            // An exact sum, whatever the order of rows.
+            AggregateFunction::Avg => argument = argument.map(before_float_cast),
             AggregateFunction::Min
             | AggregateFunction::Max
             | AggregateFunction::BoolAnd
@@ -153,6 +155,7 @@ impl Context<'_> {
             AggregateFunction::Sum if ty.phys.is_int() => self.sum(ty, argument?)?,
             AggregateFunction::Sum => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
             AggregateFunction::Avg if ty.phys.is_int() => average(ty, argument?)?,
+            AggregateFunction::Avg if argument.is_some_and(|a| a.ty.phys.is_int()) => ty,
             AggregateFunction::Avg => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
             AggregateFunction::StddevSamp
             | AggregateFunction::StddevPop
@@ -186,6 +189,14 @@ impl Context<'_> {
             }
         };
         Some(ColType { range: Some(range), phys, ..ty })
+    }
+}
+
+/// The integer that `argument` is the float of: DataFusion averages integers as floats.
+fn before_float_cast(argument: Expr) -> Expr {
+    match argument.kind {
+        ExprKind::Cast { input, .. } if argument.ty.phys == Phys::F64 && input.ty.logical.is_integer() => *input,
+        kind => Expr { kind, ..argument },
     }
 }
 

@@ -13,7 +13,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
 use super::expr::{Scope, comparable};
-use super::stream::{Branch, Rows, Stream};
+use super::stream::{Branch, Origin, Rows, ScanPlace, Stream};
 use super::{Translator, scope, subquery_scope};
 use crate::{
     BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Phys, Probe, PruneKey, Sink, SinkId, Source,
@@ -112,6 +112,7 @@ impl Translator<'_> {
         self.attach_subqueries(&mut build, build_on.clone())?;
         let build_schema = build_plan.schema();
         let build_keys = keys(&scope(&build, &build_schema), build_on)?;
+        let first = self.pipelines.len();
         let mut probe = self.stream(probe_plan)?;
         self.attach_subqueries(&mut probe, probe_on.clone().chain(join.filter.map(JoinFilter::expression)))?;
         let probe_keys = keys(&scope(&probe, &probe_plan.schema()), probe_on)?;
@@ -125,18 +126,35 @@ impl Translator<'_> {
         let residual = join.filter.map(|filter| residual(&join, filter, &probe, &build)).transpose()?;
         let rows = joined_rows(kind, &build, &probe, &build_keys);
         let build_shape = (build.fields.clone(), build.columns.clone(), build.distinct.clone());
-        let sink = self.build(build, build_keys, &join, after.is_some());
+        let (sink, origin) = self.build(build, build_keys, &join, after.is_some());
         let null_aware = join.null_aware;
         let probe_template =
             Probe { build: sink, kind, keys: probe_keys, residual, null_aware, output: vec![], fields: vec![] };
+        self.prune_scans(&mut probe, &probe_template, first);
+        joined_origins(&mut probe, &probe_template, &self.sinks[sink], &origin);
         let mut stream = self.probe(probe, probe_template, build_shape, after, rows);
         project_join(&join, &mut stream);
         Ok(stream.0)
     }
 
-    /// Ends `build` in a hash build.
-    fn build(&mut self, build: Stream, keys: Vec<Expr>, join: &Join<'_>, track_matches: bool) -> SinkId {
+    /// Ends `build` in a hash build. Gives it and the origins of its columns, as seen by who probes it.
+    fn build(
+        &mut self,
+        build: Stream,
+        keys: Vec<Expr>,
+        join: &Join<'_>,
+        track_matches: bool,
+    ) -> (SinkId, Vec<Vec<Origin>>) {
         let fields = build.fields.clone();
+        let sink = self.sinks.len();
+        let mut origins = vec![vec![]; fields.len()];
+        for (i, branch) in build.branches.iter().enumerate() {
+            let seen = |origin: &Origin| match origin.scan {
+                ScanPlace::Own => Origin { scan: ScanPlace::Build(sink, i), ..*origin },
+                ScanPlace::Build(..) => *origin,
+            };
+            origins.iter_mut().zip(&branch.origin).for_each(|(all, own)| all.extend(own.iter().map(seen)));
+        }
         let sink = Sink::HashBuild {
             keys,
             payload: (0..fields.len()).collect(),
@@ -144,7 +162,41 @@ impl Translator<'_> {
             null_equals_null: join.null_equality == NullEquality::NullEqualsNull,
             track_matches,
         };
-        self.finish(build, sink)
+        (self.finish(build, sink), origins)
+    }
+
+    /// Prunes the scans whose rows the join of `probe` drops. Scans of builds that the probe side probes are among them:
+    /// their pipelines were the first to be made for it, from `first` on, and the join's own build goes before them.
+    fn prune_scans(&mut self, input: &mut Stream, probe: &Probe, first: usize) {
+        let Sink::HashBuild { null_equals_null: false, .. } = self.sinks[probe.build] else { return };
+        let drops = match probe.kind {
+            JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter => true,
+            JoinKind::BuildOnly => !probe.null_aware,
+            JoinKind::ProbeOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark | JoinKind::Full => false,
+        };
+        let mut below = vec![];
+        for branch in input.branches.iter_mut().filter(|_| drops) {
+            for (key, expr) in probe.keys.iter().enumerate() {
+                let origins = pruning_column(expr).map_or(&[][..], |i| &branch.origin[i]);
+                for origin in origins {
+                    let prune = PruneKey { column: origin.column, build: probe.build, key };
+                    match origin.scan {
+                        ScanPlace::Own => add_prune(&mut branch.source, prune),
+                        ScanPlace::Build(sink, index) => below.push((sink, index, prune)),
+                    }
+                }
+            }
+        }
+        if below.is_empty() {
+            return;
+        }
+        let own = self.pipelines.iter().filter(|pipeline| pipeline.sink == probe.build).count();
+        self.pipelines[first..].rotate_right(own);
+        for (sink, index, prune) in below {
+            if let Some(pipeline) = self.pipelines.iter_mut().filter(|pipeline| pipeline.sink == sink).nth(index) {
+                add_prune(&mut pipeline.source, prune);
+            }
+        }
     }
 
     /// Appends `probe` to all branches of `input`. Gives the joined stream and what its columns are.
@@ -194,9 +246,7 @@ impl Translator<'_> {
             input.distinct.iter().copied().chain(build_distinct.iter().copied()).chain([Some(2)]).collect();
         input.distinct = probe.output.iter().map(|&i| distinct[i]).collect();
         input.subqueries.retain_mut(|(_, i)| probe.output.iter().position(|o| o == i).map(|at| *i = at).is_some());
-        let prunes = matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi)
-            && matches!(self.sinks[probe.build], Sink::HashBuild { null_equals_null: false, .. });
-        input.branches.iter_mut().for_each(|branch| append(branch, &probe, payloads, prunes));
+        input.branches.iter_mut().for_each(|branch| append(branch, &probe));
         if probe.kind == JoinKind::BuildOnly {
             input.columns.clear();
             input.fields.clear();
@@ -214,7 +264,7 @@ impl Translator<'_> {
         }
         if let Some(rows) = after {
             let source = Source::Build { sink: probe.build, rows, fields: fields.clone() };
-            let origin = vec![None; fields.len()];
+            let origin = vec![vec![]; fields.len()];
             input.branches.push(Branch { source, operators: vec![], origin });
         }
         input.fields = fields;
@@ -230,26 +280,46 @@ struct Sides {
     mark: Option<usize>,
 }
 
-/// Appends a probe to a branch, and prunes the branch's scan where rows without a match are dropped.
-fn append(branch: &mut Branch, probe: &Probe, payloads: usize, prunes: bool) {
-    let Branch { source, operators, origin } = branch;
-    if let (Source::Scan(scan), true) = (source, prunes) {
-        for (key, expr) in probe.keys.iter().enumerate() {
-            if let Some(column) = pruning_column(expr).and_then(|i| origin[i]) {
-                scan.prune.push(PruneKey { column, build: probe.build, key });
+/// Adds what an inner join tells of origins to those of its input: the payload's columns have theirs, and keys that are
+/// equal share them.
+fn joined_origins(input: &mut Stream, probe: &Probe, build: &Sink, payload: &[Vec<Origin>]) {
+    let Sink::HashBuild { keys, .. } = build else { return };
+    let inputs = input.fields.len();
+    for branch in &mut input.branches {
+        let inner = probe.kind == JoinKind::Inner;
+        branch.origin.extend(payload.iter().map(|origin| if inner { origin.clone() } else { vec![] }));
+        // The mark.
+        branch.origin.push(vec![]);
+        for (own, other) in probe.keys.iter().zip(keys).filter(|_| inner) {
+            if let (Some(own), Some(other)) = (pruning_column(own), pruning_column(other)) {
+                let both = [own, inputs + other].map(|i| branch.origin[i].clone()).concat();
+                branch.origin[own].clone_from(&both);
+                branch.origin[inputs + other] = both;
             }
         }
     }
+}
+
+/// Appends a probe to a branch whose origins are those of the joined columns.
+fn append(branch: &mut Branch, probe: &Probe) {
+    let Branch { operators, origin, .. } = branch;
     if matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly) {
         // Rows that are dropped further up have set match flags here: pruning the scan by them would lose the flags.
-        origin.fill(None);
+        origin.fill(vec![]);
     }
-    let all: Vec<Option<usize>> = origin.iter().copied().chain(vec![None; payloads + 1]).collect();
-    *origin = probe.output.iter().map(|&i| all[i]).collect();
+    *origin = probe.output.iter().map(|&i| origin[i].clone()).collect();
     operators.push(Operator::Probe(probe.clone()));
 }
 
-/// The column that a probe key is, where its values are the build's key values as they are.
+fn add_prune(source: &mut Source, key: PruneKey) {
+    if let Source::Scan(scan) = source
+        && !scan.prune.contains(&key)
+    {
+        scan.prune.push(key);
+    }
+}
+
+/// The column that a key is, where its values are the key's as they are.
 fn pruning_column(key: &Expr) -> Option<usize> {
     match &key.kind {
         ExprKind::Column(index) => Some(*index),

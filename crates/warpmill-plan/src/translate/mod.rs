@@ -41,7 +41,10 @@ use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::scan_exec::WarpmillScanExec;
-use crate::{ColType, Expr, Field, Pipeline, Program, Scalar, Scan, Sink, SinkId, SortKey, Source, Unsupported};
+use crate::{
+    ColType, Expr, Field, JoinKind, Operator, Pipeline, Program, Scalar, Scan, Sink, SinkId, SortKey, Source,
+    Unsupported,
+};
 
 use expr::{Scope, SubqueryKey, convert, reads_subquery};
 use stream::{Branch, Rows, Stream, column_type};
@@ -79,8 +82,15 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     if is_input(plan, options) {
         return Err(Unsupported::new(plan.name(), "there is nothing to run but the rows of another source"));
     }
-    let mut translator =
-        Translator { options, pipelines: vec![], sinks: vec![], inputs: vec![], fallbacks: vec![], subqueries: vec![] };
+    let mut translator = Translator {
+        options,
+        pipelines: vec![],
+        sinks: vec![],
+        inputs: vec![],
+        fallbacks: vec![],
+        subqueries: vec![],
+        single_rows: vec![],
+    };
     let stream = translator.operator(plan)?;
     let stream = translator.ordered(stream, plan)?;
     translator.result(stream);
@@ -103,6 +113,8 @@ struct Translator<'a> {
     fallbacks: Vec<Unsupported>,
     /// Scalar subqueries whose values may be read where the translator is.
     subqueries: Vec<subquery::Subquery>,
+    /// Hash builds of at most one row.
+    single_rows: Vec<SinkId>,
 }
 
 impl Translator<'_> {
@@ -117,6 +129,7 @@ impl Translator<'_> {
             Err(reason) if self.options.fallback => {
                 self.pipelines.truncate(before.0);
                 self.sinks.truncate(before.1);
+                self.single_rows.retain(|&sink| sink < before.1);
                 self.inputs.truncate(before.2);
                 self.fallbacks.truncate(before.3);
                 self.subqueries.truncate(subqueries);
@@ -357,12 +370,20 @@ impl Translator<'_> {
         }
     }
 
-    /// Whether `stream` has the order of a sort (streaming operators keep it).
+    /// Whether `stream` has the order of a sort. A probe with several matches per row does not keep it: it gives all first
+    /// matches of a chunk, then all second ones.
     fn is_sorted(&self, stream: &Stream) -> bool {
-        match stream.branches.as_slice() {
-            [Branch { source: Source::Rows { sink, .. }, .. }] => matches!(self.sinks[*sink], Sink::Sort { .. }),
-            _ => false,
-        }
+        let [Branch { source: Source::Rows { sink, .. }, operators, .. }] = stream.branches.as_slice() else {
+            return false;
+        };
+        let keeps = |operator: &Operator| match operator {
+            Operator::Filter(_) | Operator::Project(_) | Operator::Limit { .. } => true,
+            Operator::Probe(probe) => {
+                matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)
+                    || self.single_rows.contains(&probe.build)
+            }
+        };
+        matches!(self.sinks[*sink], Sink::Sort { .. }) && operators.iter().all(keeps)
     }
 
     /// The first `fetch` rows of all of `stream` after `skip`.
@@ -379,21 +400,21 @@ impl Translator<'_> {
             return stream;
         }
         if stream.branches.len() > 1 {
+            // Probes that set match flags must see all rows; other branches need not give more than are wanted in all.
+            let flags = stream.branches.iter().any(|branch| matches!(branch.source, Source::Build { .. }));
+            if let Some(limit) = limit.filter(|_| !flags) {
+                stream.limit(0, Some(limit.saturating_add(skip)));
+            }
             stream = self.collect(stream);
         }
         stream.limit(skip, limit);
         stream
     }
 
-    /// The limit of a node whose partitions each stop after `fetch` rows: as a whole at most as many per branch.
-    fn fetch(&mut self, mut stream: Stream, fetch: Option<usize>) -> Stream {
-        if let Some(fetch) = fetch {
-            match self.sort_sink(&stream) {
-                Some(_) => stream = self.limit(stream, 0, Some(fetch as u64)),
-                None => stream.limit(0, Some(fetch as u64)),
-            }
-        }
-        stream
+    /// The limit of a node each of whose partitions stops after `fetch` rows. More are never wanted of all together: such
+    /// limits come from one above.
+    fn fetch(&mut self, stream: Stream, fetch: Option<usize>) -> Stream {
+        self.limit(stream, 0, fetch.map(|fetch| fetch as u64))
     }
 
     /// Ends the pipelines of `stream` in a collection and begins a new one.

@@ -32,7 +32,7 @@ pub(super) fn prune(program: &mut Program) {
     let mut rewritten = vec![false; sinks.len()];
     for (pipeline, needs) in pipelines.iter_mut().zip(needs) {
         let mut rewrite = Rewrite::source(&mut pipeline.source, &needs[0], &outputs);
-        for (operator, after) in pipeline.operators.iter_mut().zip(&needs[1..]) {
+        for (operator, after) in pipeline.operators.iter_mut().zip(&needs[2..]) {
             rewrite.operator(operator, after, &outputs);
         }
         let exact = matches!(sinks[pipeline.sink], Sink::Sort { .. } | Sink::Collect { .. });
@@ -49,7 +49,8 @@ fn read(expr: &Expr, needed: &mut Needed) {
     expr.visit_columns(&mut |column| needed[column] = true);
 }
 
-/// What is needed at the source and after each operator; adds what the pipeline reads of finished sinks to `outputs`.
+/// What is needed in the source, after it, and after each operator; adds what the pipeline reads of finished sinks to
+/// `outputs`.
 fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Needed> {
     let mut lengths = vec![pipeline.source.fields().len()];
     for operator in &pipeline.operators {
@@ -104,6 +105,8 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
         };
         needs.push(before);
     }
+    // The source itself reads more than it has to give.
+    needs.push(needs[needs.len() - 1].clone());
     needs.reverse();
     let at_source = &mut needs[0];
     match &pipeline.source {

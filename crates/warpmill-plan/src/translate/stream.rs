@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::translate::expr::SubqueryKey;
-use crate::{ColType, Expr, ExprKind, Field, Operator, Scan, Source};
+use crate::{ColType, Expr, ExprKind, Field, Operator, Scan, SinkId, Source};
 
 /// The pipelines that together give the rows of a plan node. All branches have the same columns (`fields`); there are
 /// several below a union and after a join that also gives unmatched build rows.
@@ -34,9 +34,25 @@ pub(crate) struct Rows {
 pub(crate) struct Branch {
     pub source: Source,
     pub operators: Vec<Operator>,
-    /// For each column at the end of the branch: the scan column that it is, where dropping the scan's rows that an inner
-    /// join further up will drop changes nothing else.
-    pub origin: Vec<Option<usize>>,
+    /// For each column at the end of the branch: the scan columns that it is or that inner joins make it equal to, where
+    /// dropping the scan's rows that a join further up will drop changes nothing else.
+    pub origin: Vec<Vec<Origin>>,
+}
+
+/// A scan's column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub scan: ScanPlace,
+    pub column: usize,
+}
+
+/// Which pipeline a scan is the source of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanPlace {
+    /// The branch's own.
+    Own,
+    /// The one that is the second-th of those that feed a hash build that the branch probes, or one below it.
+    Build(SinkId, usize),
 }
 
 impl Stream {
@@ -44,8 +60,8 @@ impl Stream {
     pub fn of_source(source: Source, rows: Rows) -> Self {
         let fields = source.fields().to_vec();
         let origin = match &source {
-            Source::Scan(_) => (0..fields.len()).map(Some).collect(),
-            _ => vec![None; fields.len()],
+            Source::Scan(_) => (0..fields.len()).map(|column| vec![Origin { scan: ScanPlace::Own, column }]).collect(),
+            _ => vec![vec![]; fields.len()],
         };
         Self {
             columns: (0..fields.len()).collect(),
@@ -82,7 +98,8 @@ impl Stream {
             })
             .collect();
         for branch in &mut self.branches {
-            branch.origin = sources.iter().map(|source| source.and_then(|i| branch.origin[i])).collect();
+            let origin = |source: &Option<usize>| source.map_or_else(Vec::new, |i| branch.origin[i].clone());
+            branch.origin = sources.iter().map(origin).collect();
             branch.operators.push(Operator::Project(list.clone()));
         }
         self.distinct = sources.iter().map(|source| source.and_then(|i| self.distinct[i])).collect();
@@ -104,7 +121,7 @@ impl Stream {
     /// Lets `fetch` rows pass in each branch after the first `skip`.
     pub fn limit(&mut self, skip: u64, fetch: Option<u64>) {
         for branch in &mut self.branches {
-            branch.origin.fill(None);
+            branch.origin.fill(vec![]);
             branch.operators.push(Operator::Limit { skip, fetch });
         }
         if let Some(fetch) = fetch {

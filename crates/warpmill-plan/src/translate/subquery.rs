@@ -48,6 +48,7 @@ impl Translator<'_> {
                 track_matches: false,
             };
             let build = self.finish(stream, sink);
+            self.single_rows.push(build);
             let key = SubqueryKey::new(node.results(), link.index.as_usize());
             self.subqueries.push(Subquery { key, build, field, exactly_one: rows == RowCount::One });
         }
@@ -101,7 +102,7 @@ fn attach(stream: &mut Stream, subquery: &Subquery) {
         fields: stream.fields.clone(),
     };
     for branch in &mut stream.branches {
-        branch.origin.push(None);
+        branch.origin.push(vec![]);
         branch.operators.push(Operator::Probe(probe.clone()));
     }
     stream.subqueries.push((subquery.key.clone(), stream.fields.len() - 1));

@@ -9,6 +9,7 @@
 mod build_side;
 mod enumerate;
 mod estimate;
+mod explain;
 mod graph;
 mod rebuild;
 mod region;
@@ -25,6 +26,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+pub use explain::with_estimates;
 use graph::JoinGraph;
 use region::Region;
 pub use statistics::{ColumnStats, NamedStatistics, ProviderStatistics, TableStatistics, TableStats};

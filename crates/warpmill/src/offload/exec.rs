@@ -211,6 +211,7 @@ fn run_program(
         gpu_memory_limit: options.gpu_memory_limit as u64,
         device_strict: options.device_fallback == FallbackMode::Error,
         profile: options.profile,
+        equal_hashes: options.equal_hashes,
         cancel: handle.cancel.clone(),
     };
     let first_error = input::FirstError::default();

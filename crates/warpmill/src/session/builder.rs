@@ -1,14 +1,19 @@
 //! How a session is made.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::Result as DataFusionResult;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::{Inner, Session};
@@ -67,6 +72,7 @@ impl SessionBuilder {
             .with_config(config())
             .with_default_features()
             .with_optimizer_rules(optimizer_rules())
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, schemas);
@@ -116,6 +122,48 @@ fn optimizer_rules() -> Vec<SharedRule> {
         _ => rule,
     };
     rules.into_iter().map(switched).collect()
+}
+
+/// DataFusion's physical rules; those that find columns by name are skipped where names repeat.
+fn physical_rules() -> Vec<SharedPhysicalRule> {
+    let guarded = |rule: SharedPhysicalRule| match rule.name() {
+        "FilterPushdown" | "FilterPushdown(Post)" | "ProjectionPushdown" => {
+            Arc::new(IfNamesAreUnique(rule)) as SharedPhysicalRule
+        }
+        _ => rule,
+    };
+    PhysicalOptimizer::new().rules.into_iter().map(guarded).collect()
+}
+
+type SharedPhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// A rule that is skipped for plans in which some node has two columns of one name: `FilterPushdown` takes one for the
+/// other below a projection or a filter, and `ProjectionPushdown` below a join. Our own scans lose nothing.
+#[derive(Debug)]
+struct IfNamesAreUnique(SharedPhysicalRule);
+
+impl PhysicalOptimizerRule for IfNamesAreUnique {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        if has_unique_names(&plan) { self.0.optimize(plan, config) } else { Ok(plan) }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+fn has_unique_names(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let schema = plan.schema();
+    let mut seen = HashSet::with_capacity(schema.fields().len());
+    schema.fields().iter().all(|field| seen.insert(field.name())) && plan.children().into_iter().all(has_unique_names)
 }
 
 type SharedRule = Arc<dyn OptimizerRule + Send + Sync>;

@@ -13,6 +13,7 @@ use super::query::logical_plan;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::Result;
+use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::WarpmillExec;
 use crate::plan_cache::Prepared;
 
@@ -62,7 +63,7 @@ impl Session {
         let mut parts = Vec::new();
         if verbose {
             let optimized = state.optimize(plan)?;
-            parts.push(("logical plan".to_string(), optimized.display_indent().to_string()));
+            parts.push(("logical plan".to_string(), with_estimates(&optimized, &ProviderStatistics)));
         }
         let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
         // The programs are shown as they ran in the end.

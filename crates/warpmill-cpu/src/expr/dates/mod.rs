@@ -214,7 +214,7 @@ impl Compute for Trunc {
 
 /// Fields of types that the calendar above does not cover (zoned timestamps, times), by Arrow's kernel.
 fn arrow_part(input: &Value, from: &ColType, part: DatePart, ty: &ColType, worker: &mut Worker) -> Result<Value> {
-    let array = bridge::to_arrow(input.vector(), &from.logical)?;
+    let array = bridge::to_arrow(input.vector(), from)?;
     let fields = date_part(&array, part).map_err(|error| ExecError::Unsupported(error.to_string()))?;
     let fields = bridge::from_arrow(&fields, ty, worker)?;
     Ok(match input {

@@ -25,7 +25,7 @@ fn check(column: Arc<Vector>, from: &DataType, targets: &[DataType]) {
         for (rows, try_cast) in
             (0..column.len()).map(|i| (column.slice(i, 1), false)).chain([((*column).clone(), true)])
         {
-            let array = to_arrow(&rows, from).unwrap();
+            let array = to_arrow(&rows, &ty(from.clone())).unwrap();
             let options = CastOptions { safe: try_cast, ..Default::default() };
             let expected = cast_with_options(&array, &target, &options);
             let actual = eval(&cast(try_cast), &[Arc::new(rows.clone())]);
@@ -145,7 +145,7 @@ fn date_fields_agree_with_arrow() {
             (vector::<i32>(&days), DataType::Date32),
             (vector::<i64>(&seconds), DataType::Timestamp(TimeUnit::Microsecond, None)),
         ] {
-            let array = to_arrow(&column, &from).unwrap();
+            let array = to_arrow(&column, &ty(from.clone())).unwrap();
             let call = call(Function::DatePart, vec![text(field), col(0, from)], DataType::Int32);
             let result = eval(&call, &[column]).unwrap();
             same(&result, &date_part(&array, part).unwrap(), &ty(DataType::Int32), field);

@@ -112,9 +112,11 @@ impl Pattern {
             Pattern::Exact(literal) => s == literal,
             Pattern::Parts { prefix, middle, suffix } => {
                 let s = s.as_bytes();
+                // An empty part is not compared: its pointer dangles, and a compare of no bytes there may take 80 ns where
+                // the library's uses masked loads.
                 if s.len() < prefix.len() + suffix.len()
-                    || !s.starts_with(prefix.as_bytes())
-                    || !s.ends_with(suffix.as_bytes())
+                    || !prefix.is_empty() && !s.starts_with(prefix.as_bytes())
+                    || !suffix.is_empty() && !s.ends_with(suffix.as_bytes())
                 {
                     return false;
                 }

@@ -38,7 +38,15 @@ impl Compute for Text {
             Function::Substr => substr(args, valid, len)?,
             Function::CharLength => self.int(len, valid, |i| char_count(string(i))),
             Function::OctetLength => self.int(len, valid, |i| string(i).len()),
-            Function::StrPos => self.int(len, valid, |i| position(string(i), second(i))),
+            Function::StrPos => match args[1].side::<StrView>() {
+                Side::One(needle) => {
+                    let finder = memmem::Finder::new(needle.as_bytes());
+                    self.int(len, valid, |i| position(string(i), &finder))
+                }
+                Side::Many(_) => {
+                    self.int(len, valid, |i| position(string(i), &memmem::Finder::new(second(i).as_bytes())))
+                }
+            },
             Function::Upper => StrView::wrap(rows(len, valid, |i| Ok(upper(text.at(i), worker)))?),
             Function::Lower => StrView::wrap(rows(len, valid, |i| Ok(lower(text.at(i), worker)))?),
             Function::Trim | Function::LTrim | Function::RTrim => {
@@ -67,8 +75,17 @@ impl Compute for Text {
             },
             Function::Replace => {
                 let to = args[2].side::<StrView>();
-                let from = args[1].side::<StrView>();
-                StrView::wrap(rows(len, valid, |i| Ok(replace(text.at(i), from.at(i), to.at(i), worker)))?)
+                let mut line = String::new();
+                let mut replace = |i: usize, from: &memmem::Finder<'_>| {
+                    Ok(replace(text.at(i), from, to.at(i).as_str(), &mut line, worker))
+                };
+                StrView::wrap(match args[1].side::<StrView>() {
+                    Side::One(from) => {
+                        let finder = memmem::Finder::new(from.as_bytes());
+                        rows(len, valid, |i| replace(i, &finder))?
+                    }
+                    Side::Many(from) => rows(len, valid, |i| replace(i, &memmem::Finder::new(from[i].as_bytes())))?,
+                })
             }
             other => return Err(ExecError::Unsupported(format!("{other:?}"))),
         };
@@ -133,9 +150,9 @@ fn substr(args: &[Value], valid: Option<&warpmill_format::Bitmap>, len: usize) -
     Ok(StrView::wrap(views?))
 }
 
-/// The position of `needle`, from 1; 0 where it is not found.
-fn position(s: &str, needle: &str) -> usize {
-    memmem::find(s.as_bytes(), needle.as_bytes()).map_or(0, |at| char_count(&s[..at]) + 1)
+/// The position of what `finder` finds, from 1; 0 where it is not found.
+fn position(s: &str, finder: &memmem::Finder<'_>) -> usize {
+    finder.find(s.as_bytes()).map_or(0, |at| char_count(&s[..at]) + 1)
 }
 
 fn upper(view: StrView, worker: &mut Worker) -> StrView {
@@ -144,7 +161,7 @@ fn upper(view: StrView, worker: &mut Worker) -> StrView {
         if !s.bytes().any(|b| b.is_ascii_lowercase()) {
             return view;
         }
-        return worker.strings.alloc(&s.to_ascii_uppercase());
+        return worker.strings.alloc_ascii(s, |b| b.to_ascii_uppercase());
     }
     worker.strings.alloc(&s.to_uppercase())
 }
@@ -155,7 +172,7 @@ fn lower(view: StrView, worker: &mut Worker) -> StrView {
         if !s.bytes().any(|b| b.is_ascii_uppercase()) {
             return view;
         }
-        return worker.strings.alloc(&s.to_ascii_lowercase());
+        return worker.strings.alloc_ascii(s, |b| b.to_ascii_lowercase());
     }
     worker.strings.alloc(&s.to_lowercase())
 }
@@ -179,12 +196,26 @@ fn right(s: &'static str, n: i64) -> &'static str {
     }
 }
 
-/// `s` with every occurrence of `from` replaced; an empty `from` occurs nowhere.
-fn replace(s: StrView, from: StrView, to: StrView, worker: &mut Worker) -> StrView {
-    if from.is_empty() || memmem::find(s.as_bytes(), from.as_bytes()).is_none() {
+/// `s` with every occurrence of what `from` finds replaced; an empty needle occurs nowhere. `line` is a buffer.
+fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, worker: &mut Worker) -> StrView {
+    let text = s.as_str();
+    let needle = from.needle().len();
+    if needle == 0 {
         return s;
     }
-    worker.strings.alloc(&s.as_str().replace(from.as_str(), to.as_str()))
+    line.clear();
+    let mut end = 0;
+    for at in from.find_iter(text.as_bytes()) {
+        // Occurrences of a string begin and end at characters.
+        line.push_str(&text[end..at]);
+        line.push_str(to);
+        end = at + needle;
+    }
+    if end == 0 {
+        return s;
+    }
+    line.push_str(&text[end..]);
+    worker.strings.alloc(line)
 }
 
 /// All arguments one after the other; NULLs count as empty.

@@ -63,9 +63,14 @@ fn has_zone(logical: &DataType) -> bool {
     matches!(logical, DataType::Timestamp(_, Some(_)))
 }
 
-/// The same value under another name of its type.
+/// The same value under another name of its type. What an expression computes may follow from its type: such a one stays
+/// as it is, below.
 fn relabel(expr: Expr, logical: &DataType) -> Expr {
-    let ty = ColType { logical: logical.clone(), ..expr.ty };
+    let ty = ColType { logical: logical.clone(), ..expr.ty.clone() };
+    let typed = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Call { .. } | ExprKind::AddInterval { .. });
+    if typed && expr.ty.logical != *logical && !is_string(logical) {
+        return Expr { kind: ExprKind::Widen(Box::new(expr)), ty };
+    }
     Expr { kind: expr.kind, ty }
 }
 

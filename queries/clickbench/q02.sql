@@ -1,0 +1,2 @@
+SELECT SUM("AdvEngineID"), COUNT(*), AVG("ResolutionWidth")
+FROM hits

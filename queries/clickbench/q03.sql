@@ -1,0 +1,2 @@
+SELECT AVG("UserID")
+FROM hits

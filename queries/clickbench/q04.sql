@@ -1,0 +1,2 @@
+SELECT COUNT(DISTINCT "UserID")
+FROM hits

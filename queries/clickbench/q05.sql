@@ -1,0 +1,2 @@
+SELECT COUNT(DISTINCT "SearchPhrase")
+FROM hits

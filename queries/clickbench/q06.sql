@@ -1,0 +1,2 @@
+SELECT MIN("EventDate"), MAX("EventDate")
+FROM hits

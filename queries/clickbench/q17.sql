@@ -1,0 +1,3 @@
+SELECT "UserID", "SearchPhrase", COUNT(*)
+FROM hits GROUP BY "UserID", "SearchPhrase"
+LIMIT 10

@@ -1,0 +1,2 @@
+SELECT COUNT(*)
+FROM hits WHERE "URL" LIKE '%google%'

@@ -1,0 +1,4 @@
+SELECT "SearchPhrase"
+FROM hits WHERE "SearchPhrase" <> ''
+ORDER BY "EventTime"
+LIMIT 10

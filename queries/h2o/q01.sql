@@ -1,0 +1,3 @@
+select id1, sum(v1) as v1
+from x
+group by id1
