@@ -1,5 +1,5 @@
-//! `ORDER BY ... LIMIT` on the simulated device, which hands only the rows that can be in the result to the host: random data
-//! against the CPU back end.
+//! `ORDER BY ... LIMIT` on the simulated device, which hands only the rows that can be in the result to the host: random
+//! data against the CPU back end.
 //!
 //! `WARPMILL_TEST_DEVICE=gpu` runs it on a GPU instead.
 

@@ -1,6 +1,6 @@
-//! The first rows of a sort: with each appended row goes an image of its first sort key that orders as the key does. The
-//! row of the last wanted rank bounds the images of all rows that can be in the result; those rows are copied to columns of
-//! their own, which the host fetches and sorts. Rows with equal images all survive: the host decides between them.
+//! The first rows of a sort. With each appended row goes an image of its first sort key that orders as the key does. The
+//! image of the last wanted rank bounds those of all rows that can be in the result; these are copied to columns of their
+//! own, which the host fetches and sorts. Rows with equal images all survive: the host decides between them.
 
 use warpmill_plan::{ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, SortKey};
 
@@ -43,8 +43,8 @@ pub struct Top {
 }
 
 impl Top {
-    /// How the first rows of `sink`, which has room for `capacity` rows, are found; `None`: it is no sort with a small limit, its
-    /// rows are few, or its first key is not computed on the device.
+    /// How the first rows of `sink`, which has room for `capacity` rows, are found; `None`: it is no sort with a small
+    /// limit, its rows are few, or its first key is not computed on the device.
     pub fn of(id: SinkId, sink: &Sink, capacity: u64) -> Option<Self> {
         let Sink::Sort { keys, skip, fetch: Some(fetch), fields } = sink else { return None };
         let limit = skip.saturating_add(*fetch);

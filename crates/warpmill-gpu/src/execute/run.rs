@@ -348,7 +348,8 @@ impl<'a> Run<'a> {
             self.addresses.insert(top::state(sink as usize), states + QUERY_STATE + SINK_STATE * (sinks + sink));
         }
         for pipeline in 0..limits {
-            self.addresses.insert(format!("limit{pipeline}"), states + QUERY_STATE + SINK_STATE * (2 * sinks + pipeline));
+            let at = states + QUERY_STATE + SINK_STATE * (2 * sinks + pipeline);
+            self.addresses.insert(format!("limit{pipeline}"), at);
         }
         for buffer in buffers::of_sinks(&self.prepared.layouts) {
             let at = self.state.processing.allocate(buffer.bytes)?;
