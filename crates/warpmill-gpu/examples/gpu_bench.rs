@@ -53,6 +53,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     };
     let mut report = Report::default();
     for &suite in &command.suites {
+        eprintln!("{} ...", suite.name());
         let start = Instant::now();
         let outcome = bench::run(&device, suite, &command.options, &mut report);
         eprintln!("{}: {:.1} s", suite.name(), start.elapsed().as_secs_f64());

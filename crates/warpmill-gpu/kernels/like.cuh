@@ -11,10 +11,14 @@ __device__ __forceinline__ LikeRest like_ends(Str s, Str prefix, Str suffix) {
     return LikeRest{match ? slice(s, prefix.len, s.len - suffix.len) : Str{nullptr, 0}, match};
 }
 
-__device__ __forceinline__ LikeRest like_part(LikeRest from, Str part) {
-    const u64 at = find(from.rest, part, 0);
-    const bool match = from.match && at <= from.rest.len;
-    return LikeRest{match ? slice(from.rest, (u32)at + part.len, from.rest.len) : Str{nullptr, 0}, match};
+// All of `s`, where neither end is anchored.
+__device__ __forceinline__ LikeRest like_any(Str s) { return LikeRest{s, true}; }
+
+// What follows the needle's first occurrence. A needle is longer than the rest that a part before has not left.
+__device__ __forceinline__ LikeRest like_part(LikeRest from, const Needle& needle, u32 span) {
+    const u64 at = find(from.rest, 0, needle, span);
+    const bool match = at <= from.rest.len;
+    return LikeRest{match ? slice(from.rest, (u32)at + needle.text.len, from.rest.len) : Str{nullptr, 0}, match};
 }
 
 // Characters of a pattern that are no characters.

@@ -2,16 +2,26 @@
 
 __device__ __forceinline__ bool starts_char(u8 byte) { return (byte & 0xc0) != 0x80; }
 
+// How many of the bytes in `bytes` continue a character.
+__device__ __forceinline__ u32 continuations(u64 bytes) {
+    return (u32)__popcll(bytes >> 7 & ~(bytes >> 6) & 0x0101010101010101ull);
+}
+
 __device__ inline u32 char_count(Str s) {
-    u32 count = 0;
-    for (u32 i = 0; i < s.len; i++) count += starts_char(s.data[i]);
+    u32 count = s.len;
+    const u64 end = (u64)s.data + s.len;
+    for (u64 word = (u64)s.data & ~7ull; s.len > 0 && word < end; word += 8)
+        count -= continuations(*(const u64*)word & bytes_within(word, s));
     return count;
 }
 
 // The byte at which character `n` starts, from byte `from` (which starts one) on, or the end.
 __device__ inline u32 char_start(Str s, u32 from, u64 n) {
     u32 at = from;
-    for (u64 left = n; at < s.len; at++)
+    u64 left = n;
+    // Eight bytes start at most eight characters.
+    for (; left >= 8 && s.len - at >= 8; at += 8) left -= 8 - continuations(load_bytes(s.data + at, 8));
+    for (; at < s.len; at++)
         if (starts_char(s.data[at]) && left-- == 0) break;
     return at;
 }

@@ -80,16 +80,13 @@ impl Default for Options {
 /// Runs `suite` on `device`.
 pub fn run(device: &Arc<dyn Device>, suite: Suite, options: &Options, report: &mut Report) -> Result<()> {
     let mut bench = Bench::new(device, options)?;
-    let outcome = match suite {
+    match suite {
         Suite::Decode => decode::run(&mut bench, report),
         Suite::Join => join::run(&mut bench, report),
         Suite::GroupBy => group_by::run(&mut bench, report),
         Suite::Sort => sort::run(&mut bench, report),
         Suite::Like => like::run(&mut bench, report),
-    };
-    device.synchronize(bench.stream)?;
-    device.destroy_stream(bench.stream);
-    outcome
+    }
 }
 
 /// Device memory that is given back when dropped.
@@ -122,6 +119,14 @@ struct Bench {
     options: Options,
     /// Written between runs, so that nothing of a run's input is left in the L2 cache.
     flush: Option<(Buffer, u64)>,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // A buffer waits for the stream before it goes: the stream goes last.
+        self.flush = None;
+        self.device.destroy_stream(self.stream);
+    }
 }
 
 impl Bench {

@@ -8,6 +8,8 @@ use crate::bench::encode;
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 
+mod strings;
+
 const ROWS: usize = 2048;
 
 /// Runs everything at width W on two vectors; `out` is, per vector, 32 range masks, 32 set masks, 32 row masks, and then twice

@@ -74,6 +74,16 @@ impl Shape {
     }
 }
 
+/// A `Needle` and its span as arguments (kernels/strings.cuh). The span is part of the text: what it is decides which
+/// instructions find the needle's bytes. `part` is not empty.
+fn needle(context: &mut Context<'_>, part: &str) -> String {
+    let bytes = part.as_bytes();
+    let span = (bytes.len() - 1).min(4);
+    let text = context.params.text("like", part.into());
+    let [first, other] = [bytes[0], bytes[span]].map(|byte| context.params.value(CType::U32, "byte", vec![byte; 4]));
+    format!("Needle{{{text}, {first}, {other}}}, {span}")
+}
+
 /// `input [NOT] LIKE` a pattern of this shape.
 pub(super) fn like(
     input: &Expr,
@@ -90,10 +100,14 @@ pub(super) fn like(
         Shape::Exact(part) => format!("same({s}, {})", text(context, part)),
         Shape::Prefix(part) => format!("starts_with({s}, {})", text(context, part)),
         Shape::Suffix(part) => format!("ends_with({s}, {})", text(context, part)),
-        Shape::Contains(part) => format!("contains({s}, {})", text(context, part)),
+        Shape::Contains(part) => format!("contains({s}, {})", needle(context, part)),
         Shape::Parts { prefix, middle, suffix } => {
-            let ends = format!("like_ends({s}, {}, {})", text(context, prefix), text(context, suffix));
-            let found = middle.iter().fold(ends, |found, part| format!("like_part({found}, {})", text(context, part)));
+            let rest = match prefix.is_empty() && suffix.is_empty() {
+                true => format!("like_any({s})"),
+                false => format!("like_ends({s}, {}, {})", text(context, prefix), text(context, suffix)),
+            };
+            let found =
+                middle.iter().fold(rest, |found, part| format!("like_part({found}, {})", needle(context, part)));
             format!("{found}.match")
         }
         Shape::Tokens { tokens, any_case } => {

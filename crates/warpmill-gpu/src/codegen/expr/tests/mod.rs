@@ -78,7 +78,8 @@ impl Rig {
     }
 
     fn upload(&self, bytes: &[u8]) -> DevicePtr {
-        let ptr = self.device.allocate(bytes.len().max(16) as u64).unwrap();
+        // Strings are read in aligned words of up to 16 bytes.
+        let ptr = self.device.allocate(bytes.len().max(1).next_multiple_of(16) as u64).unwrap();
         // SAFETY: just allocated.
         unsafe { self.device.copy_to_device(ptr, bytes, self.stream) }.unwrap();
         ptr
