@@ -17,7 +17,7 @@ pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[F
 }
 
 /// Takes a position for each active row; gives the `u64` variable.
-fn append(g: &mut Generator, id: SinkId) -> String {
+pub fn append(g: &mut Generator, id: SinkId) -> String {
     let state = g.sink_state(id);
     let active = g.active.clone();
     g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"))

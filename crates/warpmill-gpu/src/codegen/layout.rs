@@ -11,6 +11,7 @@ use warpmill_plan::{
 use super::estimate;
 use super::keys::{KeyPart, KeyShape};
 use super::storage::FlatColumn;
+use super::top::Top;
 
 /// What an earlier run of the program taught.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,6 +20,8 @@ pub struct Hints {
     pub repeated_keys: Vec<SinkId>,
     /// Rows or groups that a sink must have room for.
     pub capacity: HashMap<SinkId, u64>,
+    /// Sorts of which the first rows are not told apart well enough by their first key.
+    pub all_rows: Vec<SinkId>,
 }
 
 /// Limits that follow from the device.
@@ -50,6 +53,8 @@ pub struct RowsLayout {
     pub capacity: u64,
     /// Whether warps reserve positions for several rows at once: then `{owner}.live` says which positions hold a row.
     pub reserves: bool,
+    /// Where only the first rows in a sort order are wanted, and they are few: how those are found.
+    pub top: Option<Box<Top>>,
 }
 
 /// How probes find a build's rows.
@@ -297,7 +302,9 @@ impl Planner<'_> {
             Sink::Sort { fields, .. } | Sink::Collect { fields } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
                 let capacity = self.capacity();
-                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false }), capacity)
+                let told_apart = !self.hints.all_rows.contains(&self.id);
+                let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
+                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top }), capacity)
             }
         })
     }
@@ -520,6 +527,7 @@ impl Planner<'_> {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
             capacity: if reserves { most + (1 << 21) } else { most },
             reserves,
+            top: None,
         };
         Ok(GroupLayout {
             keys,

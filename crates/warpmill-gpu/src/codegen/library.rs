@@ -35,11 +35,13 @@ pub enum Library {
     Table,
     /// Accumulators.
     Aggregate,
+    /// The first rows of a sort.
+    TopK,
 }
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 16] = [
+    pub const ALL: [Library; 17] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -56,6 +58,7 @@ impl Library {
         Library::Scan,
         Library::Table,
         Library::Aggregate,
+        Library::TopK,
     ];
 
     /// Its text.
@@ -77,6 +80,7 @@ impl Library {
             Library::Scan => include_str!("../../kernels/scan.cuh"),
             Library::Table => include_str!("../../kernels/table.cuh"),
             Library::Aggregate => include_str!("../../kernels/aggregate.cuh"),
+            Library::TopK => include_str!("../../kernels/topk.cuh"),
         }
     }
 
@@ -88,6 +92,7 @@ impl Library {
             Library::Scan => &[Library::Value, Library::LaneFilter],
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
+            Library::TopK => &[Library::Aggregate],
             Library::Strings => &[Library::Compare],
             Library::Like | Library::Text => &[Library::Strings],
             Library::Cast | Library::Math | Library::Dates => &[Library::Arith],

@@ -8,10 +8,11 @@ use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, S
 use super::cpp::CType;
 use super::generator::{Generator, Result};
 use super::library::Library;
-use super::layout::{BuildLayout, GroupTable, SinkLayout, Table};
+use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use super::params::{Binding, Params};
 use super::source::{self, BLOCK, ColumnShape, KeyTest, ScanFilters};
 use super::storage::FlatColumn;
+use super::top::{self, Top};
 use super::{build, group, probe};
 
 /// A kernel: the text of its parameter's struct and its function, without the device functions that it calls.
@@ -95,7 +96,8 @@ pub fn lower(
             }
             None => kernels.push(lowering.flat(inputs)?),
         }
-        if program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink) {
+        let here = |later: usize| places[later] == Place::Device && program.pipelines[later].sink == pipeline.sink;
+        if !(index + 1..program.pipelines.len()).any(here) {
             kernels.extend(lowering.end()?);
         }
     }
@@ -284,6 +286,10 @@ impl Lowering<'_> {
         match (&self.program.sinks[id], &self.sinks[id]) {
             (Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => build::build(g, id, layout, keys, payload),
             (Sink::Aggregate { groups, .. }, SinkLayout::Groups(layout)) => group::accumulate(g, id, layout, groups),
+            (Sink::Sort { keys, fields, .. }, SinkLayout::Rows(layout)) => match &layout.top {
+                Some(top) => top::append_rows(g, id, layout, top, &keys[0], fields),
+                None => build::append_rows(g, id, layout, fields),
+            },
             (sink, SinkLayout::Rows(layout)) => build::append_rows(g, id, layout, sink.fields()),
             _ => Err(Unsupported::new("sink", "whose layout is of another kind")),
         }
@@ -312,12 +318,12 @@ impl Lowering<'_> {
         Ok(kernel(g, entry, threads, work, self.index, label))
     }
 
-    /// What is left to do when all pipelines of the sink have run.
-    fn end(&self) -> Result<Option<Kernel>> {
+    /// What is left to do when all of the device's pipelines of the sink have run.
+    fn end(&self) -> Result<Vec<Kernel>> {
         let id = self.pipeline.sink;
         match (&self.program.sinks[id], &self.sinks[id]) {
             (Sink::HashBuild { .. }, SinkLayout::Build(layout)) if layout.table == Table::Wide => {
-                Ok(Some(self.link(id, layout)))
+                Ok(vec![self.link(id, layout)])
             }
             (Sink::Aggregate { groups, fields, .. }, SinkLayout::Groups(layout)) => {
                 let mut g = Generator::new();
@@ -337,10 +343,35 @@ impl Lowering<'_> {
                 group::finish(&mut g, id, layout, groups, fields)?;
                 g.code.close_to(1);
                 let label = format!("pipeline {}: groups to rows", self.index);
-                Ok(Some(kernel(g, format!("groups_{id}"), BLOCK, Work::Rows(layout.cells), self.index, label)))
+                Ok(vec![kernel(g, format!("groups_{id}"), BLOCK, Work::Rows(layout.cells), self.index, label)])
             }
-            _ => Ok(None),
+            (_, SinkLayout::Rows(layout)) => match &layout.top {
+                Some(top) => self.top(id, layout, top),
+                None => Ok(vec![]),
+            },
+            _ => Ok(vec![]),
         }
+    }
+
+    /// Finds the first rows of a sort, digit by digit of their order images, and copies them.
+    fn top(&self, id: SinkId, layout: &RowsLayout, top: &Top) -> Result<Vec<Kernel>> {
+        let label = format!("pipeline {}: top {}", self.index, top.limit);
+        let finish = |g: Generator, entry: String, label: String| {
+            kernel(g, entry, BLOCK, Work::Rows(layout.capacity), self.index, label)
+        };
+        let mut kernels = vec![];
+        for digit in top.digits() {
+            let mut g = Generator::new();
+            let count = sink_count(&mut g, id, layout.capacity);
+            top::select(&mut g, top, &digit, &count);
+            kernels.push(finish(g, format!("select_{id}"), format!("{label}: bits from {}", digit.shift)));
+        }
+        let mut g = Generator::new();
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        let count = sink_count(&mut g, id, layout.capacity);
+        top::copy_rows(&mut g, id, layout, top, &count)?;
+        kernels.push(finish(g, format!("top_{id}"), label));
+        Ok(kernels)
     }
 
     fn link(&self, id: SinkId, layout: &BuildLayout) -> Kernel {

@@ -2,6 +2,7 @@
 
 use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use crate::codegen::storage::FlatColumn;
+use crate::codegen::top;
 
 /// An array in device memory.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,11 @@ pub fn of_columns(columns: &[FlatColumn], capacity: u64, buffers: &mut Vec<Buffe
 
 fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
     of_columns(&rows.columns, rows.capacity, buffers);
+    if let Some(top) = &rows.top {
+        of_columns(std::slice::from_ref(&top.order), rows.capacity, buffers);
+        buffers.push(Buffer::new(top.selection(), top::SELECTION_BYTES, Some(0)));
+        of_rows(&top.rows, buffers);
+    }
 }
 
 /// A bitmap's bytes, with a zero bit past its last: what stands for keys that it has no bit for.

@@ -1,6 +1,6 @@
 //! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -91,17 +91,24 @@ impl Prepared {
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
         let lowered = program::lower(&program, &layouts, &described, inputs)?;
-        let functions = lowered
-            .kernels
-            .par_iter()
-            .map(|kernel| device.compile(&source(kernel))?.function(&kernel.entry))
-            .collect::<Result<_, _>>()?;
+        let functions = compile(&lowered.kernels, device)?;
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let nanos = started.elapsed().as_nanos() as u64;
         let inputs = inputs.to_vec();
         let resident = Mutex::default();
         Ok(Self { resident, program, layouts, lowered, functions, scans, constants, hints, inputs, nanos })
     }
+}
+
+/// Compiles kernels: those of the same text once.
+fn compile(kernels: &[Kernel], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
+    let sources: Vec<KernelSource> = kernels.iter().map(source).collect();
+    let distinct: HashSet<&KernelSource> = sources.iter().collect();
+    let compiled = distinct
+        .into_par_iter()
+        .map(|source| Ok((source, device.compile(source)?.function(&source.entries[0])?)))
+        .collect::<Result<HashMap<_, _>>>()?;
+    Ok(sources.iter().map(|source| compiled[source].clone()).collect())
 }
 
 /// The complete text of a kernel.

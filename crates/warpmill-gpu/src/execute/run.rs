@@ -15,6 +15,7 @@ use crate::codegen::CType;
 use crate::codegen::layout::{Hints, Limits, SinkLayout, Table};
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Place, Work};
+use crate::codegen::top;
 use crate::device::{Device, DeviceKind, DevicePtr, Event, LaunchShape, Stream};
 
 use super::memory::{Cache, Owner, Region};
@@ -330,7 +331,7 @@ impl<'a> Run<'a> {
     fn allocate(&mut self) -> Result<DevicePtr> {
         let sinks = self.program.sinks.len() as u64;
         let limits = self.program.pipelines.len() as u64;
-        let bytes = QUERY_STATE + SINK_STATE * (sinks + limits);
+        let bytes = QUERY_STATE + SINK_STATE * (2 * sinks + limits);
         let (device, stream) = (self.device(), self.state.stream);
         let states = self.state.processing.allocate(bytes)?;
         let arena_size = self.prepared.hints.capacity.get(&usize::MAX).copied().unwrap_or(16 << 20);
@@ -344,9 +345,11 @@ impl<'a> Run<'a> {
         self.addresses.insert("arena".into(), arena);
         for sink in 0..sinks {
             self.addresses.insert(format!("sink{sink}.state"), states + QUERY_STATE + SINK_STATE * sink);
+            self.addresses.insert(top::state(sink as usize), states + QUERY_STATE + SINK_STATE * (sinks + sink));
         }
         for pipeline in 0..limits {
-            self.addresses.insert(format!("limit{pipeline}"), states + QUERY_STATE + SINK_STATE * (sinks + pipeline));
+            let at = states + QUERY_STATE + SINK_STATE * (2 * sinks + pipeline);
+            self.addresses.insert(format!("limit{pipeline}"), at);
         }
         for buffer in buffers::of_sinks(&self.prepared.layouts) {
             let at = self.state.processing.allocate(buffer.bytes)?;
@@ -478,7 +481,7 @@ impl<'a> Run<'a> {
 
     /// All states, when all work is done.
     fn read_states(&mut self, states: DevicePtr) -> Result<Vec<u64>> {
-        let bytes = QUERY_STATE + SINK_STATE * self.program.sinks.len() as u64;
+        let bytes = QUERY_STATE + SINK_STATE * 2 * self.program.sinks.len() as u64;
         let mut image = vec![0u8; bytes as usize];
         // SAFETY: the states are this long; `image` lives past the synchronization.
         unsafe { self.device().copy_to_host(&mut image, states, self.state.stream)? };
@@ -534,11 +537,20 @@ impl<'a> Run<'a> {
                 SinkLayout::Rows(rows) => {
                     if state.count > rows.capacity {
                         hints.capacity.insert(id, state.count);
+                    } else if let Some(top) = &rows.top
+                        && self.first_rows(words, id) > top.rows.capacity
+                    {
+                        hints.all_rows.push(id);
                     }
                 }
             }
         }
         Ok((hints != self.prepared.hints).then_some(Outcome::Again(hints)))
+    }
+
+    /// How many rows of sort `id` may be among the first that are wanted.
+    fn first_rows(&self, words: &[u64], id: usize) -> u64 {
+        SinkWords::of(words, self.program.sinks.len() + id).count
     }
 
     /// Where each pipeline ran, with the rows that the host goes on with.
@@ -569,7 +581,11 @@ impl<'a> Run<'a> {
                 placed.push(Placed::Elsewhere);
                 continue;
             }
-            let count = SinkWords::of(words, pipeline.sink).count as usize;
+            let (layout, count) = match &layout.top {
+                Some(top) => (&top.rows, self.first_rows(words, pipeline.sink)),
+                None => (layout, SinkWords::of(words, pipeline.sink).count),
+            };
+            let count = count as usize;
             let fields = self.program.sinks[pipeline.sink].fields();
             let rows = rows::fetch(
                 self.device(),
