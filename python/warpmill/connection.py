@@ -87,14 +87,21 @@ class Connection:
         """The same as `sql`, under the name that database drivers use."""
         return self.sql(query, params)
 
-    def explain(self, query: str, analyze: bool = False, params: Params = None) -> str:
-        """The plan of a query: what Warpmill runs, what falls back to DataFusion and why.
+    def explain(self, query: str, analyze: bool = False, params: Params = None, *, kernels: bool = False) -> str:
+        """The plan of a query: what Warpmill runs and where, what falls back to DataFusion and why.
 
-        With `analyze` the query runs, and every operator shows rows, bytes and time.
+        With `analyze` the query runs, and every operator and kernel shows rows, bytes and time. With `kernels` the text
+        is instead that of the kernels generated for the device (the simulated one where there is no GPU).
         """
+        if analyze and kernels:
+            raise ValueError("explain takes analyze or kernels, not both")
         if params is not None:
-            keyword = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
-            return str(self._run(f"{keyword} {query}", params).rows(0, 1)[0][-1])
+            keyword = "EXPLAIN ANALYZE" if analyze else "EXPLAIN KERNELS" if kernels else "EXPLAIN"
+            result = self._run(f"{keyword} {query}", params)
+            parts = (f"== {title} ==\n{str(text).rstrip()}\n" for title, text in result.rows(0, result.num_rows))
+            return "\n".join(parts)
+        if kernels:
+            return self._with_variables(lambda: self._open.explain_kernels(query))
         return self._with_variables(lambda: self._open.explain(query, analyze))
 
     def register(self, name: str, data: object) -> None:

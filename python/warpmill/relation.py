@@ -106,9 +106,12 @@ class Relation:
         """Write all rows to a file; its name's ending tells the format where `format` does not: csv, json, parquet."""
         self._result.write(format or path.rpartition(".")[2].lower(), path)
 
-    def explain(self, analyze: bool = False) -> str:
-        """The plan of the query; with `analyze` the query runs again and the plan shows what it did."""
-        return self._connection.explain(self._sql, analyze, self._params)
+    def explain(self, analyze: bool = False, *, kernels: bool = False) -> str:
+        """The plan of the query; with `analyze` the query runs again and the plan shows what it did.
+
+        With `kernels`: the kernels generated for the device.
+        """
+        return self._connection.explain(self._sql, analyze, self._params, kernels=kernels)
 
     def show(self, max_rows: int = 40) -> None:
         """Print the first rows as a table."""

@@ -1,12 +1,14 @@
 //! Which device a query runs on, and the process's executors.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
-use warpmill_gpu::device::Device;
-use warpmill_gpu::device::cuda::CudaDevice;
+use serde::Serialize;
+use warpmill_gpu::device::cuda::{CudaDevice, nvrtc};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
+use warpmill_gpu::device::{Device, DeviceProperties};
 use warpmill_gpu::execute::Executor;
 
 /// Where programs are run.
@@ -27,10 +29,22 @@ pub enum DeviceChoice {
 const SIM_MEMORY: u64 = 4 << 30;
 
 type Opened = Result<Arc<Executor>, String>;
+type Executors = Mutex<HashMap<(bool, u64), Opened>>;
+
+/// By whether they are of the simulated device, and by their limit of memory.
+static EXECUTORS: LazyLock<Executors> = LazyLock::new(Mutex::default);
+
+/// What profiles and messages call the device of `choice`.
+pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
+    match choice {
+        DeviceChoice::Sim => "sim",
+        DeviceChoice::Auto | DeviceChoice::Gpu => "gpu",
+        DeviceChoice::Cpu => "cpu",
+    }
+}
 
 /// The executor for `choice` (not `Cpu`), which may use `memory` bytes (0: nearly all) of its device; or why there is none.
 pub(crate) fn executor(choice: DeviceChoice, memory: u64) -> Opened {
-    static EXECUTORS: LazyLock<Mutex<HashMap<(bool, u64), Opened>>> = LazyLock::new(Mutex::default);
     let sim = choice == DeviceChoice::Sim;
     EXECUTORS.lock().entry((sim, memory)).or_insert_with(|| open(sim, memory)).clone()
 }
@@ -46,4 +60,83 @@ fn open(sim: bool, memory: u64) -> Opened {
     let usable = warpmill_gpu::execute::default_memory(&*device).map_err(|error| error.to_string())?;
     let memory = if memory == 0 { usable } else { memory.min(usable) };
     Executor::new(device, memory).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// Makes the devices of the process forget the data that they keep between queries: the next query copies it again. Waits for
+/// programs that run.
+pub fn clear_device_caches() {
+    let opened: Vec<_> = EXECUTORS.lock().values().filter_map(|opened| opened.clone().ok()).collect();
+    opened.iter().for_each(|executor| executor.clear_cache());
+}
+
+/// What this machine has for programs to run on.
+#[derive(Debug, Clone, Serialize)]
+pub struct Devices {
+    /// The GPUs; none where `no_gpu` says why.
+    pub gpus: Vec<Gpu>,
+    /// Why there is no GPU.
+    pub no_gpu: Option<String>,
+    /// What compiles kernels for GPUs.
+    pub nvrtc: Option<NvrtcLibrary>,
+    /// Why kernels cannot be compiled for GPUs.
+    pub no_nvrtc: Option<String>,
+    /// Why there is no simulated device (it needs a C++ compiler).
+    pub no_simulated_device: Option<String>,
+    /// What runs programs under `warpmill.device = 'auto'`: `gpu` or `cpu`.
+    pub default: &'static str,
+}
+
+/// A GPU.
+#[derive(Debug, Clone, Serialize)]
+pub struct Gpu {
+    /// Its properties.
+    #[serde(flatten)]
+    pub properties: DeviceProperties,
+    /// Bytes of its memory that are free now.
+    pub free_bytes: u64,
+}
+
+/// An installed NVRTC.
+#[derive(Debug, Clone, Serialize)]
+pub struct NvrtcLibrary {
+    /// The CUDA release it belongs to.
+    pub version: String,
+    /// Its file, where it can be told.
+    pub path: Option<PathBuf>,
+}
+
+/// Looks for devices and compilers.
+pub fn devices() -> Devices {
+    let opened = CudaDevice::count().and_then(|count| (0..count).map(gpu).collect::<Result<Vec<_>, _>>());
+    let (gpus, no_gpu) = match opened {
+        Ok(gpus) => (gpus, None),
+        Err(error) => (vec![], Some(error.to_string())),
+    };
+    let (nvrtc, mut no_nvrtc) = match nvrtc::available() {
+        Ok(found) => (Some(found), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    if let (Some(found), Some(gpu)) = (&nvrtc, gpus.first()) {
+        let driver = gpu.properties.driver.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        if driver.is_some_and(|driver| found.major > driver) {
+            let driver = &gpu.properties.driver;
+            no_nvrtc = Some(format!(
+                "NVRTC {found} is for drivers of CUDA {}.0 or later, this one supports {driver}",
+                found.major
+            ));
+        }
+    }
+    Devices {
+        default: if gpus.is_empty() || no_nvrtc.is_some() { "cpu" } else { "gpu" },
+        gpus,
+        no_gpu,
+        nvrtc: nvrtc.map(|found| NvrtcLibrary { version: found.to_string(), path: found.path }),
+        no_nvrtc,
+        no_simulated_device: SimDevice::new(SimOptions::default()).err().map(|error| error.to_string()),
+    }
+}
+
+fn gpu(ordinal: usize) -> warpmill_gpu::device::Result<Gpu> {
+    let device = CudaDevice::open(ordinal)?;
+    Ok(Gpu { properties: device.properties().clone(), free_bytes: device.free_memory()? })
 }

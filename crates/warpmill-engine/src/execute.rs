@@ -13,7 +13,7 @@ use warpmill_cpu::source::InputStream;
 use warpmill_gpu::execute::{DeviceProfile, Failure};
 use warpmill_plan::Program;
 
-use crate::device::{self, DeviceChoice};
+use crate::device::{self, DeviceChoice, device_name};
 use crate::profile::QueryProfile;
 
 /// How to run a program.
@@ -148,14 +148,6 @@ impl Parts {
     }
 }
 
-fn device_name(choice: DeviceChoice) -> &'static str {
-    match choice {
-        DeviceChoice::Sim => "sim",
-        DeviceChoice::Auto | DeviceChoice::Gpu => "gpu",
-        DeviceChoice::Cpu => "cpu",
-    }
-}
-
 /// Runs what the device runs; the rest, or all where it cannot, is left for the CPU.
 fn on_device(
     choice: DeviceChoice,
@@ -172,14 +164,23 @@ fn on_device(
         Err(reason) => return Ok(Parts::on_cpu(program, inputs, Some(reason))),
     };
     // Kept, because the CPU may have to run the program after all.
-    let batches: Vec<Vec<RecordBatch>> =
-        inputs.into_iter().map(|input| input.collect::<Result<_, _>>()).collect::<Result<_, _>>().map_err(ExecError::Input)?;
+    let batches: Vec<Vec<RecordBatch>> = inputs
+        .into_iter()
+        .map(|input| input.collect::<Result<_, _>>())
+        .collect::<Result<_, _>>()
+        .map_err(ExecError::Input)?;
     let options = warpmill_gpu::execute::Options { cancel: context.cancel.clone(), profile: context.profile };
     match executor.execute(program, &batches, &options) {
         Ok(output) => {
             output.owners.into_iter().for_each(|owner| query.keep_alive(owner));
             query.keep_alive(batches);
-            Ok(Parts { program: output.program, placed: output.placed, inputs: vec![], profile: Some(output.profile), reason: None })
+            Ok(Parts {
+                program: output.program,
+                placed: output.placed,
+                inputs: vec![],
+                profile: Some(output.profile),
+                reason: None,
+            })
         }
         Err(Failure::Exec(error)) => Err(error.into()),
         Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),

@@ -3,10 +3,12 @@
 
 mod device;
 mod execute;
+mod explain;
 mod profile;
 
-pub use device::DeviceChoice;
+pub use device::{DeviceChoice, Devices, Gpu, NvrtcLibrary, clear_device_caches, devices};
 pub use execute::{EngineError, ExecutionContext, QueryOutput, execute};
+pub use explain::{Kernels, Placement, kernels, placement};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::context::{CancelToken, ExecError};

@@ -1,4 +1,4 @@
-//! How a table on disk is stored.
+//! How a table on disk is stored, and what devices there are.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use warpmill_format::Table;
 
-use crate::errors::format_error;
+use crate::errors::{Error, format_error};
 
 /// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries,
 /// rows, nulls, distinct values, bytes as stored and as plain columns.
@@ -30,4 +30,17 @@ pub(crate) fn inspect(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<Bound<
             Ok(dict)
         })
         .collect()
+}
+
+/// GPUs, kernel compilers and the simulated device, as JSON.
+#[pyfunction]
+pub(crate) fn devices(py: Python<'_>) -> PyResult<String> {
+    let found = py.detach(warpmill_engine::devices);
+    serde_json::to_string(&found).map_err(|error| Error::new_err(error.to_string()))
+}
+
+/// Makes devices forget the data that they keep between queries.
+#[pyfunction]
+pub(crate) fn clear_device_caches(py: Python<'_>) {
+    py.detach(warpmill_engine::clear_device_caches);
 }

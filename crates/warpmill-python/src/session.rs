@@ -87,6 +87,10 @@ impl PySession {
         self.run(py, &Reporter::new(None), move |session| Ok(session.explain(&sql, analyze)?))
     }
 
+    fn explain_kernels(&self, py: Python<'_>, sql: String) -> PyResult<String> {
+        self.run(py, &Reporter::new(None), move |session| Ok(session.explain_kernels(&sql)?))
+    }
+
     /// Makes an Arrow object a table, without a copy where its types are the engine's.
     fn register(&self, name: &str, data: AnyRecordBatch) -> PyResult<()> {
         let reader = data.into_reader()?;

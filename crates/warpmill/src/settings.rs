@@ -4,7 +4,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
-use warpmill_engine::{Compaction, DeviceChoice};
+use warpmill_engine::{CancelToken, Compaction, DeviceChoice, ExecutionContext};
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -97,6 +97,22 @@ impl WarpmillOptions {
         }
     }
 
+    /// How programs are run under these settings, until `cancel` stops them.
+    pub fn execution(&self, cancel: CancelToken) -> ExecutionContext {
+        ExecutionContext {
+            threads: self.threads,
+            memory_limit: self.memory_limit,
+            chunk_rows: self.chunk_rows,
+            compaction: self.compaction,
+            device: self.device,
+            gpu_memory_limit: self.gpu_memory_limit as u64,
+            device_strict: self.device_fallback == FallbackMode::Error,
+            profile: self.profile,
+            equal_hashes: self.equal_hashes,
+            cancel,
+        }
+    }
+
     fn device_name(&self) -> &'static str {
         DEVICES.iter().find(|(_, value)| *value == self.device).map_or("auto", |(name, _)| name)
     }
@@ -106,12 +122,8 @@ impl WarpmillOptions {
     }
 }
 
-const DEVICES: [(&str, DeviceChoice); 4] = [
-    ("auto", DeviceChoice::Auto),
-    ("cpu", DeviceChoice::Cpu),
-    ("gpu", DeviceChoice::Gpu),
-    ("sim", DeviceChoice::Sim),
-];
+const DEVICES: [(&str, DeviceChoice); 4] =
+    [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
 
 const COMPACTIONS: [(&str, Compaction); 6] = [
     ("none", Compaction::None),
@@ -202,7 +214,11 @@ impl ExtensionOptions for WarpmillOptions {
                 self.device_fallback.name().to_string(),
                 "allow: the CPU runs what the chosen device cannot; error: refuse",
             ),
-            ("warpmill.fallback", self.fallback.name().to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
+            (
+                "warpmill.fallback",
+                self.fallback.name().to_string(),
+                "allow: DataFusion runs what Warpmill does not; error: refuse",
+            ),
             ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
             ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),

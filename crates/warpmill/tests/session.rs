@@ -183,6 +183,22 @@ fn a_running_query_is_cancelled() {
 }
 
 #[test]
+fn explain_kernels_shows_what_the_device_runs() {
+    let session = Session::builder().set("warpmill.device", "sim").build().unwrap();
+    session.execute("CREATE TABLE t AS SELECT 1 AS a, CAST(2 AS DOUBLE) AS b", &[]).unwrap();
+    let text = session.explain_kernels("SELECT a, count(*) FROM t GROUP BY a").unwrap();
+    for part in ["== program 0, sim, pipeline 0: scan t ==", "groups to rows", "extern \"C\" __global__"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let rows = session.execute("explain -- a comment\n kernels SELECT a FROM t WHERE a = $1", &[1i64.into()]).unwrap();
+    assert_eq!(rows.batches[0].num_rows(), 1);
+    let text = session.explain("SELECT stddev(b) FROM t", false).unwrap();
+    assert!(text.contains("program 0: cpu, not on the device: StddevSamp"), "{text}");
+    assert!(session.explain_kernels("SELECT stddev(b) FROM t").unwrap().contains("not on the device: StddevSamp"));
+    assert!(session.execute("EXPLAIN KERNELS SELECT nothing FROM t", &[]).is_err());
+}
+
+#[test]
 fn explain_says_what_runs_where() {
     let session = Session::builder().build().unwrap();
     session.execute("CREATE TABLE t AS SELECT 1 AS a", &[]).unwrap();
@@ -192,6 +208,9 @@ fn explain_says_what_runs_where() {
     }
     let rows = session.execute("EXPLAIN SELECT sum(a) FROM t", &[]).unwrap();
     assert_eq!(rows.schema.field(1).name(), "plan");
+    session.set("device", "cpu").unwrap();
+    let text = session.explain("SELECT sum(a) FROM t", false).unwrap();
+    assert!(text.contains("== runs on ==\nprogram 0: cpu\n"), "{text}");
     let sql = "EXPLAIN VERBOSE SELECT count(*) FROM t JOIN t AS u ON t.a = u.a";
     let rows = session.execute(sql, &[]).unwrap();
     let text = arrow::util::pretty::pretty_format_batches(&rows.batches).unwrap().to_string();

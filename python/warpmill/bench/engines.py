@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import warpmill
+from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,15 @@ class Measured:
 
     fallbacks: int = 0
     bytes_read: int | None = None
+    #: Milliseconds in kernels; None where no program ran on a device.
+    kernel_ms: float | None = None
+    #: Where programs ran, and the device's name.
+    devices: frozenset[str] = frozenset()
+    device_name: str | None = None
+    #: Why programs did not run on the device, one text per program.
+    not_on_device: tuple[str, ...] = ()
+    #: All that is known, as `Relation.profile` gives it.
+    profile: dict[str, Any] = field(default_factory=dict)
 
 
 class Engine(Protocol):
@@ -41,6 +51,9 @@ class Engine(Protocol):
 
     def admit(self, sql: str) -> None:
         """Raise `UnsupportedError` where the engine cannot run a query."""
+
+    def ready(self) -> None:
+        """Put the data where a run must find it (not timed)."""
 
     def run(self, sql: str) -> Any:
         """Run a query to its last row."""
@@ -57,8 +70,9 @@ class Warpmill:
 
     name = "warpmill"
 
-    def __init__(self, data: Data, threads: int, settings: dict[str, str]) -> None:
+    def __init__(self, data: Data, threads: int, settings: dict[str, str], *, copy_per_query: bool = False) -> None:
         self._con = warpmill.connect(data.database, threads=threads, **settings)
+        self._copy_per_query = copy_per_query
         #: Why a query was run with fallbacks allowed.
         self.reasons: dict[str, str] = {}
 
@@ -77,6 +91,11 @@ class Warpmill:
         except warpmill.Error as error:
             raise UnsupportedError(str(error)) from error
 
+    def ready(self) -> None:
+        """Empty the device's memory where every query has to copy what it reads."""
+        if self._copy_per_query:
+            _warpmill.clear_device_caches()
+
     def run(self, sql: str) -> Any:
         """Run a query to its last Arrow batch."""
         return self._con.sql(sql)
@@ -87,9 +106,20 @@ class Warpmill:
         return rows
 
     def measured(self, result: Any) -> Measured:
-        """Fallbacks and bytes, from the query's profile."""
+        """Fallbacks, bytes, kernel times and devices, from the query's profile."""
         profile = result.profile
-        return Measured(len(profile.get("fallbacks") or []), profile.get("bytes_read"))
+        programs = profile.get("programs") or []
+        ran = [program["on_device"] for program in programs if program["on_device"]]
+        nanos = [kernel["nanos"] for program in ran for kernel in program["kernels"]]
+        return Measured(
+            fallbacks=len(profile.get("fallbacks") or []),
+            bytes_read=profile.get("bytes_read"),
+            kernel_ms=round(sum(nanos) / 1e6, 6) if ran else None,
+            devices=frozenset(program["device"] for program in programs),
+            device_name=ran[0]["device"] if ran else None,
+            not_on_device=tuple(p["not_on_device"] for p in programs if p["not_on_device"]),
+            profile=profile,
+        )
 
 
 class DuckDB:
@@ -106,6 +136,9 @@ class DuckDB:
 
     def admit(self, sql: str) -> None:
         """DuckDB runs every query of the suites."""
+
+    def ready(self) -> None:
+        """Nothing: the data is in memory."""
 
     def run(self, sql: str) -> Any:
         """Run a query to an Arrow table."""
@@ -141,6 +174,9 @@ class DataFusion:
 
     def admit(self, sql: str) -> None:
         """DataFusion runs every query of the suites; what it does not run shows as an error."""
+
+    def ready(self) -> None:
+        """Nothing: the data is in memory."""
 
     def run(self, sql: str) -> Any:
         """Run a query to its last batch."""
@@ -187,6 +223,9 @@ class Polars:
         if done.returncode:
             lines = done.stderr.strip().splitlines()
             raise UnsupportedError(lines[-1][:300] if lines else f"died of signal {-done.returncode}")
+
+    def ready(self) -> None:
+        """Nothing: the data is in memory."""
 
     def run(self, sql: str) -> Any:
         """Run a query to a data frame."""

@@ -40,6 +40,9 @@ def as_json(suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> dic
             "verified": outcome.verified,
             "fallbacks": outcome.fallbacks,
             "bytes_read": outcome.bytes_read,
+            "device": device([outcome]),
+            "kernel_ms": outcome.kernel_ms if outcome.kernel_ms is None else round(outcome.kernel_ms, 4),
+            "not_on_device": list(outcome.not_on_device),
         }
         if outcome.error:
             row["error"] = outcome.error
@@ -48,11 +51,16 @@ def as_json(suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> dic
         "suite": suite,
         "sf": sf,
         "threads": threads,
-        "device": "cpu",
-        "machine": machine(),
+        "device": device(outcomes) or "cpu",
+        "machine": {**machine(), "gpu": next((o.device_name for o in outcomes if "gpu" in o.devices), None)},
         "totals_ms": totals(outcomes),
         "results": results,
     }
+
+
+def device(outcomes: list[Outcome]) -> str | None:
+    """Where Warpmill's programs ran: one device, or several joined by "+"; None where no program ran."""
+    return "+".join(sorted(set().union(*(outcome.devices for outcome in outcomes)), reverse=True)) or None
 
 
 def machine() -> dict[str, Any]:
@@ -80,6 +88,9 @@ def table(title: str, outcomes: list[Outcome]) -> Table:
         out.add_column(engine, justify="right", no_wrap=True)
     for peer in peers:
         out.add_column(f"/ {peer}", justify="right", no_wrap=True)
+    kernels = any(outcome.kernels_ms for outcome in outcomes)
+    if kernels:
+        out.add_column("kernels", justify="right", no_wrap=True)
     out.add_column("rows", justify="right")
     out.add_column("fallbacks", justify="right")
     out.add_column("verified")
@@ -90,6 +101,7 @@ def table(title: str, outcomes: list[Outcome]) -> Table:
             query,
             *(_time(row[engine]) for engine in engines),
             *(_ratio(ours.median_ms, row[peer].median_ms) for peer in peers),
+            *([milliseconds(ours.kernel_ms)] if kernels else []),
             "" if ours.rows is None else f"{ours.rows:,}",
             str(ours.fallbacks),
             _verdict(list(row.values())),
@@ -100,6 +112,7 @@ def table(title: str, outcomes: list[Outcome]) -> Table:
         "total",
         *(milliseconds(sums[engine]) for engine in engines),
         *(_ratio(sums[engines[0]], sums[peer]) for peer in peers),
+        *([milliseconds(sum(outcome.kernel_ms or 0.0 for outcome in outcomes))] if kernels else []),
         "",
         str(sum(outcome.fallbacks for outcome in outcomes)),
         "",
@@ -116,6 +129,21 @@ def problems(outcomes: list[Outcome]) -> list[str]:
             kind = "differs from duckdb" if outcome.runs_ms else "did not run"
             found.append(f"{outcome.engine} {outcome.query} {kind}: {outcome.error}")
     return found
+
+
+def not_on_device(outcomes: list[Outcome]) -> list[str]:
+    """How many programs did not run on the device that was asked for, reason by reason."""
+    queries: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for reason in outcome.not_on_device:
+            queries.setdefault(reason, []).append(outcome.query)
+    count = sum(len(names) for names in queries.values())
+    if not count:
+        return []
+    lines = [f"{count} program(s) did not run on the device:"]
+    for reason, names in queries.items():
+        lines.append(f"  {len(names)} (query {', '.join(dict.fromkeys(names))}): {reason}")
+    return lines
 
 
 def failed(outcomes: list[Outcome]) -> bool:

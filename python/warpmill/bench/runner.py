@@ -13,7 +13,7 @@ from warpmill.bench.verify import difference
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from warpmill.bench.engines import Engine
+    from warpmill.bench.engines import Engine, Measured
 
 
 @dataclass
@@ -28,6 +28,15 @@ class Outcome:
     verified: bool | None = None
     fallbacks: int = 0
     bytes_read: int | None = None
+    #: Milliseconds in kernels, run by run; empty where no program ran on a device.
+    kernels_ms: list[float] = field(default_factory=list)
+    #: Where programs ran in any run, and the device's name.
+    devices: set[str] = field(default_factory=set)
+    device_name: str | None = None
+    #: Why programs did not run on the device, one text per program of the last run.
+    not_on_device: tuple[str, ...] = ()
+    #: The profile of every timed run, for engines that have one.
+    profiles: list[dict[str, Any]] = field(default_factory=list)
     #: Why there are no times, or how the result differs.
     error: str | None = None
 
@@ -35,6 +44,22 @@ class Outcome:
     def median_ms(self) -> float | None:
         """The median time."""
         return statistics.median(self.runs_ms) if self.runs_ms else None
+
+    @property
+    def kernel_ms(self) -> float | None:
+        """The median time in kernels."""
+        return statistics.median(self.kernels_ms) if self.kernels_ms else None
+
+    def add(self, milliseconds: float, measured: Measured) -> None:
+        """Count a timed run."""
+        self.runs_ms.append(round(milliseconds, 3))
+        if measured.kernel_ms is not None:
+            self.kernels_ms.append(measured.kernel_ms)
+        self.devices |= measured.devices
+        self.device_name = measured.device_name or self.device_name
+        self.not_on_device = measured.not_on_device
+        if measured.profile:
+            self.profiles.append(measured.profile)
 
 
 def measure(
@@ -79,9 +104,11 @@ def measure(
         for _ in range(runs):
             for engine in ready:
                 told(name, engine.name)
+                engine.ready()
                 start = time.perf_counter()
-                engine.run(sql)
-                row[engine.name].runs_ms.append(round((time.perf_counter() - start) * 1000, 3))
+                result = engine.run(sql)
+                elapsed = time.perf_counter() - start
+                row[engine.name].add(elapsed * 1000, engine.measured(result))
         outcomes.extend(row.values())
     return outcomes
 

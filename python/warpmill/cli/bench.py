@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -41,6 +43,69 @@ DataDir = Annotated[
 ]
 
 
+class DeviceName(StrEnum):
+    """Values of `warpmill.device`."""
+
+    auto = "auto"
+    cpu = "cpu"
+    gpu = "gpu"
+    sim = "sim"
+
+
+class CopyPolicy(StrEnum):
+    """When segments are copied to the device."""
+
+    per_dataset = "per-dataset"
+    per_query = "per-query"
+
+
+Device = Annotated[DeviceName | None, typer.Option("--device", help="Where Warpmill's programs run (default: auto).")]
+GpuMemoryLimit = Annotated[
+    str | None, typer.Option("--gpu-memory-limit", metavar="SIZE", help="Most GPU memory to use, such as 16GB.")
+]
+Copies = Annotated[
+    CopyPolicy,
+    typer.Option("--copy-policy", help="Copy data to the device once, or (timed) for every run of a query."),
+]
+ProfileFile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Write the profile of every run: kernels, transfers, operators. FILE.trace.json: for chrome://tracing.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a benchmark of queries was asked to do."""
+
+    suite: str
+    sf: float
+    queries: str | None
+    runs: int
+    against: str | None
+    threads: int | None
+    verify: bool
+    json_file: str | None
+    data: str | None
+    settings: list[str] | None
+    device: DeviceName | None
+    gpu_memory_limit: str | None
+    copy_policy: CopyPolicy
+    profile: str | None
+
+    def chosen_settings(self) -> dict[str, str]:
+        """Settings of Warpmill's session."""
+        chosen = dict(pair(text, "--set") for text in self.settings or [])
+        if self.device is not None:
+            chosen["device"] = self.device.value
+        if self.gpu_memory_limit is not None:
+            chosen["gpu_memory_limit"] = self.gpu_memory_limit
+        return chosen
+
+
 @app.command("tpch", epilog=EXAMPLES.format(suite="tpch", queries="1,6,18"))
 def tpch(
     sf: Sf = 1.0,
@@ -52,9 +117,14 @@ def tpch(
     json_file: JsonFile = None,
     data: DataDir = None,
     set_: Settings = None,
+    device: Device = None,
+    gpu_memory_limit: GpuMemoryLimit = None,
+    copy_policy: Copies = CopyPolicy.per_dataset,
+    profile: ProfileFile = None,
 ) -> None:
     """TPC-H: 22 queries over 8 tables."""
-    _run("tpch", sf, queries, runs, against, threads, verify, json_file, data, set_)
+    where = (device, gpu_memory_limit, copy_policy, profile)
+    _run(Plan("tpch", sf, queries, runs, against, threads, verify, json_file, data, set_, *where))
 
 
 @app.command("ssb", epilog=EXAMPLES.format(suite="ssb", queries="1.1,4.3"))
@@ -68,9 +138,14 @@ def ssb(
     json_file: JsonFile = None,
     data: DataDir = None,
     set_: Settings = None,
+    device: Device = None,
+    gpu_memory_limit: GpuMemoryLimit = None,
+    copy_policy: Copies = CopyPolicy.per_dataset,
+    profile: ProfileFile = None,
 ) -> None:
     """Star Schema Benchmark: 13 queries over 5 tables."""
-    _run("ssb", sf, queries, runs, against, threads, verify, json_file, data, set_)
+    where = (device, gpu_memory_limit, copy_policy, profile)
+    _run(Plan("ssb", sf, queries, runs, against, threads, verify, json_file, data, set_, *where))
 
 
 def _chosen(suite: str, names: str | None) -> list[tuple[str, str]]:
@@ -85,54 +160,50 @@ def _chosen(suite: str, names: str | None) -> list[tuple[str, str]]:
     return [(name, texts[name]) for name in wanted]
 
 
-def _run(
-    suite: str,
-    sf: float,
-    names: str | None,
-    runs: int,
-    against: str | None,
-    threads: int | None,
-    verify: bool,
-    json_file: str | None,
-    directory: str | None,
-    settings: list[str] | None,
-) -> None:
-    from warpmill.bench import engines, report
+def _run(plan: Plan) -> None:
+    from warpmill.bench import engines, report, trace
     from warpmill.bench.data import prepare
     from warpmill.bench.runner import measure
 
-    queries = _chosen(suite, names)
-    chosen = dict(pair(text, "--set") for text in settings or [])
-    peers = [name.strip() for name in against.split(",")] if against else []
+    queries = _chosen(plan.suite, plan.queries)
+    chosen = plan.chosen_settings()
+    if plan.profile and chosen.get("profile", "on") in ("off", "false", "0"):
+        raise typer.BadParameter("--profile needs the setting profile=on")
+    peers = [name.strip() for name in plan.against.split(",")] if plan.against else []
     for name in peers:
         if name not in engines.PEERS:
             raise typer.BadParameter(f"unknown engine {name!r}: --against takes {', '.join(engines.PEERS)}")
     with bars() as bar:
-        data = prepare(suite, sf, directory, bool(peers) or verify, bar)
-    count = min(threads or cores(), cores())
+        data = prepare(plan.suite, plan.sf, plan.data, bool(peers) or plan.verify, bar)
+    count = min(plan.threads or cores(), cores())
     engines.use_cores(count)
     console = Console(stderr=True)
     with console.status("") as status:
-        ours = engines.Warpmill(data, count, chosen)
+        copies = plan.copy_policy is CopyPolicy.per_query
+        ours = engines.Warpmill(data, count, chosen, copy_per_query=copies)
         everyone: list[engines.Engine] = [ours]
         for name in peers:
             status.update(f"loading {name}")
             everyone.append(engines.load(name, data, count))
-        reference = next((engine for engine in everyone if engine.name == "duckdb"), None) if verify else None
-        if verify and reference is None:
+        reference = next((engine for engine in everyone if engine.name == "duckdb"), None) if plan.verify else None
+        if plan.verify and reference is None:
             status.update("loading duckdb")
             reference = engines.load("duckdb", data, count)
-        outcomes = measure(everyone, queries, runs, reference, lambda q, e: status.update(f"query {q}: {e}"))
-    title = f"{suite} at scale factor {sf:g}, {count} threads, median of {runs} runs"
+        outcomes = measure(everyone, queries, plan.runs, reference, lambda q, e: status.update(f"query {q}: {e}"))
+    ran = report.device(outcomes) or "cpu"
+    title = f"{plan.suite} at scale factor {plan.sf:g}, {count} threads, on {ran}, median of {plan.runs} runs"
     # A pipe has no width: let lines be as long as they are.
     Console(width=None if sys.stdout.isatty() else 160).print(report.table(title, outcomes))
-    for line in report.problems(outcomes):
+    for line in [*report.problems(outcomes), *report.not_on_device(outcomes)]:
         typer.echo(line, err=True)
     for sql, reason in ours.reasons.items():
         name = next(name for name, text in queries if text == sql)
         typer.echo(f"warpmill {name} needed a fallback: {reason}", err=True)
-    if json_file:
-        report.save(report.as_json(suite, sf, count, outcomes), json_file)
+    if plan.json_file:
+        found = report.as_json(plan.suite, plan.sf, count, outcomes)
+        report.save({**found, "copy_policy": plan.copy_policy.value}, plan.json_file)
+    if plan.profile:
+        trace.save(plan.profile, plan.suite, plan.sf, count, outcomes)
     if report.failed(outcomes):
         raise typer.Exit(1)
 

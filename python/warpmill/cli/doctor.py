@@ -7,17 +7,17 @@ import json
 import os
 import platform
 import sys
-from ctypes.util import find_library
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import warpmill
-from warpmill import _cpu
+from warpmill import _cpu, _warpmill
 from warpmill.cli.units import size
 
 PEERS = ("duckdb", "datafusion", "polars", "pyarrow", "pandas")
@@ -77,8 +77,8 @@ def report() -> dict[str, Any]:
             "memory_bytes": memory(),
             "disk_free_bytes": disk.f_bavail * disk.f_frsize,
             "os": platform.platform(),
-            "cuda_driver": find_library("cuda"),
         },
+        "devices": json.loads(_warpmill.devices()),
         "software": {
             "warpmill": warpmill.__version__,
             "python": platform.python_version(),
@@ -111,6 +111,25 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         raise typer.Exit(1)
 
 
+def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    for gpu in found["gpus"]:
+        capability = f"{gpu['arch'][3:-1]}.{gpu['arch'][-1]}"
+        memory = f"{size(gpu['free_bytes'])} of {size(gpu['memory_bytes'])} free"
+        rows.append((f"GPU {gpu['ordinal']}", f"{gpu['name']}, compute capability {capability}, {memory}"))
+        rows.append(("  driver", f"CUDA {gpu['driver']}"))
+    if found["no_gpu"]:
+        rows.append(("GPU", found["no_gpu"]))
+    nvrtc = found["nvrtc"]
+    rows.append(("NVRTC", f"{nvrtc['version']}, {nvrtc['path'] or 'found by the loader'}" if nvrtc else "not found"))
+    if found["no_nvrtc"] and found["gpus"]:
+        rows.append(("", f"[yellow]{escape(found['no_nvrtc'])}: pip install 'warpmill\\[gpu]'[/yellow]"))
+    rows.append(("simulated device", found["no_simulated_device"] or "available (a C++ compiler was found)"))
+    first = " (GPU 0)" if found["default"] == "gpu" else ""
+    rows.append(("queries run on", f"the {found['default'].upper()}{first}, unless warpmill.device says otherwise"))
+    return rows
+
+
 def _show(found: dict[str, Any]) -> None:
     console = Console()
     machine = found["machine"]
@@ -120,8 +139,8 @@ def _show(found: dict[str, Any]) -> None:
     out.add_row("vector units", ", ".join(machine["vector"]) or "none known")
     out.add_row("memory", size(machine["memory_bytes"]))
     out.add_row("free disk here", size(machine["disk_free_bytes"]))
-    driver = machine["cuda_driver"]
-    out.add_row("GPU", f"driver {driver} found; this version computes on the CPU" if driver else "no CUDA driver")
+    for title, text in _devices(found["devices"]):
+        out.add_row(title, text)
     for name, version in found["software"].items():
         out.add_row(name, version or "not installed")
     for name, value in found["settings"].items():

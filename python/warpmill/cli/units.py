@@ -18,7 +18,10 @@ def milliseconds(ms: float | None) -> str:
     """A time with three digits that matter."""
     if ms is None:
         return "-"
-    return f"{ms / 1000:.2f} s" if ms >= 10_000 else f"{ms:.0f} ms" if ms >= 100 else f"{ms:.1f} ms"
+    if ms >= 10_000:
+        return f"{ms / 1000:.2f} s"
+    digits = 0 if ms >= 100 else 1 if ms >= 10 else 2 if ms >= 1 else 3
+    return f"{ms:.{digits}f} ms"
 
 
 def ratio(plain: int | None, stored: int | None) -> str:

@@ -27,12 +27,12 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
-use warpmill_engine::{CancelToken, EngineError, ExecError, ExecutionContext, QueryOutput};
+use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput};
 use warpmill_plan::Program;
 
 use super::{UnprovenSums, input, place};
 use crate::Error;
-use crate::settings::{FallbackMode, WarpmillOptions};
+use crate::settings::WarpmillOptions;
 
 /// What a running query shares with its operators: an extension of the task's configuration.
 #[derive(Debug, Default)]
@@ -84,6 +84,15 @@ impl WarpmillExec {
     /// What runs instead of the program since more rows than estimated reached its sums.
     pub fn widened(&self) -> Option<&Arc<dyn ExecutionPlan>> {
         self.wide.get()
+    }
+
+    /// Rows that each input is expected to have; 2^20 where nobody knows.
+    pub fn input_rows(&self) -> Vec<u64> {
+        let rows = |plan: &Arc<dyn ExecutionPlan>| {
+            let statistics = plan.partition_statistics(None).ok()?;
+            statistics.num_rows.get_value().map(|&rows| rows as u64)
+        };
+        self.inputs.iter().map(|plan| rows(plan).unwrap_or(1 << 20)).collect()
     }
 
     /// The part of DataFusion's plan that the program stands for.
@@ -201,19 +210,7 @@ fn run_program(
     context: &Arc<TaskContext>,
     handle: &QueryHandle,
 ) -> Result<impl Future<Output = Result<Ran>> + use<>> {
-    let options = WarpmillOptions::of(context.session_config().options());
-    let execution = ExecutionContext {
-        threads: options.threads,
-        memory_limit: options.memory_limit,
-        chunk_rows: options.chunk_rows,
-        compaction: options.compaction,
-        device: options.device,
-        gpu_memory_limit: options.gpu_memory_limit as u64,
-        device_strict: options.device_fallback == FallbackMode::Error,
-        profile: options.profile,
-        equal_hashes: options.equal_hashes,
-        cancel: handle.cancel.clone(),
-    };
+    let execution = WarpmillOptions::of(context.session_config().options()).execution(handle.cancel.clone());
     let first_error = input::FirstError::default();
     let inputs = inputs.iter().map(|plan| input::input(plan, context, &first_error));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;

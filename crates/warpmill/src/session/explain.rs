@@ -1,37 +1,43 @@
-//! EXPLAIN and EXPLAIN ANALYZE.
+//! EXPLAIN, EXPLAIN ANALYZE and EXPLAIN KERNELS.
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
+use datafusion::common::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+use warpmill_plan::Program;
 
 use super::query::logical_plan;
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::Result;
 use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::WarpmillExec;
 use crate::plan_cache::Prepared;
+use crate::{Result, ScalarValue};
+
+/// Titles and texts.
+type Parts = Vec<(String, String)>;
+
+/// The query of `EXPLAIN KERNELS query`, which DataFusion's parser does not know. `sql` is without comments.
+pub(super) fn kernels_statement(sql: &str) -> Option<&str> {
+    let (explain, rest) = sql.split_once(' ')?;
+    let (kernels, query) = rest.split_once(' ')?;
+    (explain.eq_ignore_ascii_case("explain") && kernels.eq_ignore_ascii_case("kernels")).then_some(query)
+}
 
 impl Session {
     pub(super) async fn explain_text(&self, sql: &str, analyze: bool, query: &Query) -> Result<String> {
-        let plan = logical_plan(&self.inner.context.state(), sql, &[]).await?;
-        let plan = match &plan {
-            LogicalPlan::Explain(explain) => &explain.plan,
-            LogicalPlan::Analyze(analyze) => &analyze.input,
-            plan => plan,
-        };
-        let mut text = String::new();
-        for (title, part) in Box::pin(self.explain_parts(plan, false, analyze, query)).await? {
-            let _ = writeln!(text, "== {title} ==\n{}\n", part.trim_end());
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        Ok(text)
+        let plan = explained(logical_plan(&self.inner.context.state(), sql, &[]).await?);
+        Ok(text(Box::pin(self.explain_parts(&plan, false, analyze, query)).await?))
+    }
+
+    pub(super) async fn kernels_text(&self, sql: &str, query: &Query) -> Result<String> {
+        Ok(text(self.kernel_parts(sql, &[], query).await?))
     }
 
     /// The result of the statement EXPLAIN.
@@ -42,45 +48,116 @@ impl Session {
         analyze: bool,
         query: &Query,
     ) -> Result<QueryResult> {
-        let (titles, parts): (Vec<_>, Vec<_>) =
-            self.explain_parts(plan, verbose, analyze, query).await?.into_iter().unzip();
-        let text = |name| Field::new(name, DataType::Utf8, false);
-        let schema = Arc::new(Schema::new(vec![text("plan_type"), text("plan")]));
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(StringArray::from_iter_values(titles)), Arc::new(StringArray::from_iter_values(parts))];
-        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-        Ok(QueryResult { schema, batches: vec![batch], profile: None })
+        rows(self.explain_parts(plan, verbose, analyze, query).await?)
     }
 
-    async fn explain_parts(
-        &self,
-        plan: &LogicalPlan,
-        verbose: bool,
-        analyze: bool,
-        query: &Query,
-    ) -> Result<Vec<(String, String)>> {
+    /// The result of the statement EXPLAIN KERNELS.
+    pub(super) async fn kernels_rows(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
+        rows(self.kernel_parts(sql, params, query).await?)
+    }
+
+    async fn explain_parts(&self, plan: &LogicalPlan, verbose: bool, analyze: bool, query: &Query) -> Result<Parts> {
         let state = self.inner.context.state();
         let mut parts = Vec::new();
         if verbose {
             let optimized = state.optimize(plan)?;
             parts.push(("logical plan".to_string(), with_estimates(&optimized, &ProviderStatistics)));
         }
+        let start = Instant::now();
         let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
+        let planning_nanos = start.elapsed().as_nanos() as u64;
         // The programs are shown as they ran in the end.
-        let profile = if analyze { self.run_prepared(&prepared, query).await?.profile } else { None };
+        let mut profile = if analyze { self.run_prepared(&prepared, query).await?.profile } else { None };
+        if let Some(profile) = profile.as_mut().and_then(Arc::get_mut) {
+            profile.planning_nanos = planning_nanos;
+        }
         parts.extend(plan_parts(&prepared, verbose));
+        // A profile says where programs ran.
+        parts.extend(if profile.is_none() { self.placement_part(&prepared, query).await? } else { None });
         parts.extend(profile.map(|profile| ("profile".to_string(), profile.to_string())));
+        Ok(parts)
+    }
+
+    /// Where each program will run, and why not on the device; `None` where there is no program.
+    async fn placement_part(&self, prepared: &Prepared, query: &Query) -> Result<Option<(String, String)>> {
+        let (programs, context) = (programs(prepared), self.options().execution(query.handle.cancel.clone()));
+        if programs.is_empty() {
+            return Ok(None);
+        }
+        let place = move |(i, (program, inputs)): (usize, (Arc<Program>, Vec<u64>))| {
+            format!("program {i}: {}", warpmill_engine::placement(&program, &inputs, &context))
+        };
+        let lines: Vec<_> = blocking(move || programs.into_iter().enumerate().map(place).collect()).await?;
+        Ok(Some(("runs on".to_string(), lines.join("\n"))))
+    }
+
+    /// One part per kernel of every program.
+    async fn kernel_parts(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Parts> {
+        let state = self.inner.context.state();
+        let plan = explained(logical_plan(&state, sql, params).await?);
+        let (prepared, _) = Box::pin(self.prepare(&state, &plan, &self.options())).await?;
+        let (programs, context) = (programs(&prepared), self.options().execution(query.handle.cancel.clone()));
+        let lower = move |(i, (program, inputs)): (usize, (Arc<Program>, Vec<u64>))| {
+            let found = warpmill_engine::kernels(&program, &inputs, &context);
+            let mut parts = match found.kernels {
+                Ok(kernels) => kernels
+                    .into_iter()
+                    .map(|(label, text)| (format!("program {i}, {}, {label}", found.device), text))
+                    .collect(),
+                Err(reason) => vec![(format!("program {i}"), format!("not on the device: {reason}"))],
+            };
+            let note = |reason| (format!("program {i}"), format!("for the simulated device: {reason}"));
+            parts.splice(0..0, found.not_on_gpu.map(note));
+            parts
+        };
+        let mut parts: Parts = blocking(move || programs.into_iter().enumerate().flat_map(lower).collect()).await?;
+        if parts.is_empty() {
+            parts.push(("kernels".to_string(), "none: DataFusion runs all of the query".to_string()));
+        }
         Ok(parts)
     }
 }
 
+/// Opens devices and compiles kernels off the threads that run asynchronous work.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    Ok(tokio::task::spawn_blocking(work).await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?)
+}
+
+/// The plan below EXPLAIN.
+fn explained(plan: LogicalPlan) -> LogicalPlan {
+    match plan {
+        LogicalPlan::Explain(explain) => Arc::unwrap_or_clone(explain.plan),
+        LogicalPlan::Analyze(analyze) => Arc::unwrap_or_clone(analyze.input),
+        plan => plan,
+    }
+}
+
+fn text(parts: Parts) -> String {
+    let mut text = String::new();
+    for (title, part) in parts {
+        let _ = writeln!(text, "== {title} ==\n{}\n", part.trim_end());
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+fn rows(parts: Parts) -> Result<QueryResult> {
+    let (titles, parts): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let text = |name| Field::new(name, DataType::Utf8, false);
+    let schema = Arc::new(Schema::new(vec![text("plan_type"), text("plan")]));
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(StringArray::from_iter_values(titles)), Arc::new(StringArray::from_iter_values(parts))];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(QueryResult { schema, batches: vec![batch], profile: None })
+}
+
 /// The plan, its programs, and what stays with DataFusion.
-fn plan_parts(prepared: &Prepared, verbose: bool) -> Vec<(String, String)> {
+fn plan_parts(prepared: &Prepared, verbose: bool) -> Parts {
     let tree = displayable(prepared.plan.as_ref()).indent(verbose).to_string();
     let mut parts = vec![("physical plan".to_string(), tree)];
-    let mut programs = Vec::new();
-    collect_programs(&prepared.plan, &mut programs);
-    parts.extend(programs.into_iter().enumerate().map(|(i, text)| (format!("program {i}"), text)));
+    let numbered = programs(prepared).into_iter().enumerate();
+    parts.extend(numbered.map(|(i, (program, _))| (format!("program {i}"), program.to_string())));
     if !prepared.fallbacks.is_empty() {
         let lines: Vec<_> = prepared.fallbacks.iter().map(ToString::to_string).collect();
         parts.push(("run by DataFusion".to_string(), lines.join("\n")));
@@ -88,12 +165,19 @@ fn plan_parts(prepared: &Prepared, verbose: bool) -> Vec<(String, String)> {
     parts
 }
 
-fn collect_programs(plan: &Arc<dyn ExecutionPlan>, programs: &mut Vec<String>) {
+/// The programs of a plan, outermost first, with the rows that their inputs are expected to have.
+fn programs(prepared: &Prepared) -> Vec<(Arc<Program>, Vec<u64>)> {
+    let mut programs = Vec::new();
+    collect_programs(&prepared.plan, &mut programs);
+    programs
+}
+
+fn collect_programs(plan: &Arc<dyn ExecutionPlan>, programs: &mut Vec<(Arc<Program>, Vec<u64>)>) {
     if let Some(node) = plan.downcast_ref::<WarpmillExec>() {
         if let Some(wide) = node.widened() {
             return collect_programs(wide, programs);
         }
-        programs.push(node.program().to_string());
+        programs.push((Arc::clone(node.program()), node.input_rows()));
     }
     plan.children().into_iter().for_each(|child| collect_programs(child, programs));
 }

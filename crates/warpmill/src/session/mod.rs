@@ -117,12 +117,22 @@ impl Session {
         Ok(QueryStream { schema: stream.schema(), session: self.clone(), stream, query })
     }
 
-    /// How a query is run: DataFusion's plan with the parts that Warpmill runs, their programs, and what stays with
-    /// DataFusion and why. With `analyze` the query is run, and the text says what each operator did.
+    /// How a query is run: DataFusion's plan with the parts that Warpmill runs, their programs, what stays with DataFusion
+    /// and why, and where each program will run. With `analyze` the query is run, and the text says where each program ran
+    /// and what each operator did.
     pub fn explain(&self, sql: &str, analyze: bool) -> Result<String> {
         self.block_on(async {
             let query = self.inner.running.start();
             query.until_cancelled(self.explain_text(sql, analyze, &query)).await
+        })
+    }
+
+    /// The kernels that a query needs on the session's device: their labels and texts. Where that is the CPU, or there is no
+    /// GPU, they are those of the simulated device.
+    pub fn explain_kernels(&self, sql: &str) -> Result<String> {
+        self.block_on(async {
+            let query = self.inner.running.start();
+            query.until_cancelled(self.kernels_text(sql, &query)).await
         })
     }
 

@@ -13,6 +13,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
 
+use super::explain::kernels_statement;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
@@ -106,6 +107,9 @@ impl Session {
             && let Some(prepared) = self.inner.plan_cache.lock().get(&key, basis.0, basis.1)
         {
             return Ok(Planned::Query { prepared, cached: true });
+        }
+        if let Some(sql) = kernels_statement(&key.0) {
+            return Ok(Planned::Done(self.kernels_rows(sql, params, query).await?));
         }
         let state = self.inner.context.state();
         let plan = logical_plan(&state, sql, params).await?;

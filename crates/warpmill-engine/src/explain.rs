@@ -1,0 +1,109 @@
+//! What is known of a program's run beforehand: where it will be, and the kernels it needs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use warpmill_gpu::codegen::layout::{self, Hints, Limits};
+use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
+use warpmill_gpu::codegen::source::ColumnShape;
+use warpmill_gpu::device::cuda::nvrtc;
+use warpmill_gpu::execute::defer::defer_sorts;
+use warpmill_plan::{Program, Source, Unsupported};
+
+use crate::DeviceChoice;
+use crate::device::{device_name, executor};
+use crate::execute::ExecutionContext;
+
+/// Where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// `cpu`, `gpu` or `sim`.
+    pub device: &'static str,
+    /// Why the device that was asked for will not run it.
+    pub not_on_device: Option<String>,
+    /// Pipelines that the CPU runs although the program runs on a device: they read sorted rows, which the CPU sorts.
+    pub on_host: Vec<usize>,
+}
+
+impl std::fmt::Display for Placement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.device)?;
+        if let Some(reason) = &self.not_on_device {
+            write!(f, ", not on the device: {reason}")?;
+        }
+        if !self.on_host.is_empty() {
+            let pipelines: Vec<_> = self.on_host.iter().map(ToString::to_string).collect();
+            write!(f, ", but pipeline {} (sorted rows) on the cpu", pipelines.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
+pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
+    let on_cpu = |not_on_device| Placement { device: "cpu", not_on_device, on_host: vec![] };
+    if context.device == DeviceChoice::Cpu {
+        return on_cpu(None);
+    }
+    if let Err(reason) = executor(context.device, context.gpu_memory_limit) {
+        return on_cpu(Some(reason));
+    }
+    if context.device != DeviceChoice::Sim
+        && let Err(error) = nvrtc::available()
+    {
+        return on_cpu(Some(error.to_string()));
+    }
+    match places(program, inputs) {
+        Ok(places) => {
+            let on_host = (0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect();
+            Placement { device: device_name(context.device), not_on_device: None, on_host }
+        }
+        Err(reason) => on_cpu(Some(reason.to_string())),
+    }
+}
+
+/// Generates kernels for segments of any encoding, only to see whether that works. What a device lacks does not depend on
+/// its memory, for which a size is made up here.
+fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsupported> {
+    let program = defer_sorts(program).map_or_else(|| Arc::clone(program), Arc::new);
+    let limits = Limits { table_bytes: 8 << 30, shared_bytes: 64 << 10 };
+    let layouts = layout::sinks(&program, inputs, &Hints::default(), limits)?;
+    let mut scans = HashMap::new();
+    for (index, pipeline) in program.pipelines.iter().enumerate() {
+        if let Source::Scan(scan) = &pipeline.source {
+            let any =
+                scan.fields.iter().map(|field| ColumnShape::Any { phys: field.ty.phys, nullable: field.ty.nullable });
+            scans.insert(index, ScanSegments { segments: vec![0], shapes: vec![any.collect()] });
+        }
+    }
+    let scans = scans.iter().map(|(index, scan)| (*index, scan)).collect();
+    Ok(program::lower(&program, &layouts, &scans, inputs)?.places)
+}
+
+/// The kernels of a program.
+#[derive(Debug, Clone)]
+pub struct Kernels {
+    /// Which device they are for: `gpu` or `sim`.
+    pub device: &'static str,
+    /// Why they are not for the device that was asked for.
+    pub not_on_gpu: Option<String>,
+    /// What each does, and its text; or why there are none.
+    pub kernels: Result<Vec<(String, String)>, String>,
+}
+
+/// The kernels that `program`, with inputs of so many rows, needs on the device of `context`: where that is the CPU, or a GPU
+/// that is not there, on the simulated device. Reads the statistics and layouts of segments, and compiles what has not been
+/// compiled before.
+pub fn kernels(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Kernels {
+    let memory = context.gpu_memory_limit;
+    let (choice, not_on_gpu, found) = match context.device {
+        DeviceChoice::Auto | DeviceChoice::Gpu => match executor(context.device, memory) {
+            Ok(executor) => (context.device, None, Ok(executor)),
+            Err(reason) => (DeviceChoice::Sim, Some(reason), executor(DeviceChoice::Sim, 0)),
+        },
+        DeviceChoice::Cpu => (DeviceChoice::Sim, None, executor(DeviceChoice::Sim, 0)),
+        DeviceChoice::Sim => (DeviceChoice::Sim, None, executor(DeviceChoice::Sim, memory)),
+    };
+    let kernels = found.and_then(|executor| executor.kernels(program, inputs).map_err(|failure| failure.to_string()));
+    Kernels { device: device_name(choice), not_on_gpu, kernels }
+}
