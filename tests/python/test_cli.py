@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import warpmill
+from warpmill import _warpmill
 from warpmill.cli import app
 from warpmill.cli.statements import complete, split
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from typer.testing import Result
+
+DEVICES = json.loads(_warpmill.devices())
 
 
 def run(*arguments: object, stdin: str | None = None) -> Result:
@@ -115,7 +118,11 @@ def test_doctor() -> None:
     found = json.loads(done.output)
     assert found["machine"]["cores"] >= 1
     assert found["software"]["warpmill"] == warpmill.__version__
-    assert "cores" in run("doctor").output
+    devices = found["devices"]
+    assert devices["default"] in ("cpu", "gpu")
+    assert bool(devices["gpus"]) == (devices["no_gpu"] is None)
+    shown = run("doctor").output
+    assert all(part in shown for part in ("cores", "NVRTC", "simulated device", "queries run on"))
 
 
 def test_shell_reads_a_pipe(source: Path) -> None:
@@ -158,7 +165,7 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(report.read_text())
-    assert {"suite", "sf", "threads", "device", "machine", "totals_ms", "results"} == set(found)
+    assert {"suite", "sf", "threads", "device", "copy_policy", "machine", "totals_ms", "results"} == set(found)
     ours = [row for row in found["results"] if row["engine"] == "warpmill"]
     assert len(ours) == (22 if suite == "tpch" else 13)
     for row in ours:
@@ -166,6 +173,50 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
         assert len(row["runs_ms"]) == 2
     assert sum(row["fallbacks"] for row in ours) == 0
     assert set(found["totals_ms"]) == {"warpmill", "duckdb"}
+
+
+def bench(*options: object) -> str:
+    program = [sys.executable, "-m", "warpmill", "bench", "ssb", "--sf", "0.01", "--runs", "2", "--queries", "1.1,2.1"]
+    done = subprocess.run([*program, *map(str, options)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+def test_bench_on_a_device_times_kernels(tmp_path: Path) -> None:
+    report, profile, trace = (tmp_path / name for name in ("report.json", "profile.json", "run.trace.json"))
+    where = ["--data", tmp_path / "data", "--device", "sim", "--gpu-memory-limit", "1GB"]
+    bench(*where, "--verify", "--json", report, "--profile", profile)
+    found = json.loads(report.read_text())
+    assert found["device"] == "sim"
+    for row in found["results"]:
+        assert (row["device"], row["verified"], row["not_on_device"]) == ("sim", True, [])
+        assert row["kernel_ms"] > 0
+
+    def copies(profile: Path) -> list[bool]:
+        runs = [run for query in json.loads(profile.read_text())["queries"] for run in query["runs"]]
+        transfers = [[t["what"] for p in run["programs"] for t in p["on_device"]["transfers"]] for run in runs]
+        return ["segments to the device" in what for what in transfers]
+
+    assert copies(profile) == [False] * 4
+    bench(*where, "--copy-policy", "per-query", "--profile", profile)
+    assert copies(profile) == [True] * 4
+    bench(*where, "--profile", trace)
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {"query 1.1, run 1", "rows to the host", "pipeline 1: scan lineorder"} <= {e["name"] for e in events}
+    assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+
+
+@pytest.mark.skipif(DEVICES["default"] == "gpu", reason="there is a GPU")
+def test_bench_counts_programs_that_the_device_did_not_run(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    output = bench("--data", tmp_path / "data", "--device", "gpu", "--json", report)
+    assert "2 program(s) did not run on the device:" in output
+    found = json.loads(report.read_text())
+    assert found["device"] == "cpu"
+    for row in found["results"]:
+        assert row["kernel_ms"] is None
+        assert len(row["not_on_device"]) == 1
 
 
 def test_bench_ingest_measures_every_source(tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""Queries on devices: the simulated one has the CPU's answers; what a device does not run is told, or refused."""
+
+from __future__ import annotations
+
+import decimal
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import warpmill
+from warpmill import _warpmill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEVICES = json.loads(_warpmill.devices())
+
+#: Skipped where there is no C++ compiler to build kernels with.
+needs_sim = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+without_gpu = pytest.mark.skipif(DEVICES["default"] == "gpu", reason="there is a GPU")
+
+QUERIES = {
+    "filter": "SELECT id, amount FROM sales WHERE amount > 20 AND id < 900 ORDER BY id",
+    "nulls": "SELECT count(*), count(amount), count(shop), sum(amount), min(amount), max(id), avg(amount) FROM sales",
+    "null tests": "SELECT count(*) FROM sales WHERE amount IS NULL OR shop IS NULL",
+    "strings": "SELECT id, shop, upper(shop) AS u FROM sales WHERE shop LIKE '%or%' OR shop = 'süd' ORDER BY id",
+    "plain strings": "SELECT id, note FROM sales WHERE note LIKE '%7%' AND length(note) > 8 ORDER BY id",
+    "group by string": "SELECT shop, count(*) AS n, sum(price) AS p FROM sales GROUP BY shop ORDER BY shop NULLS FIRST",
+    "group by two": "SELECT shop, id % 7 AS k, sum(amount) AS s FROM sales GROUP BY shop, id % 7 ORDER BY k, shop, s",
+    "distinct": "SELECT count(DISTINCT amount), count(DISTINCT shop) FROM sales",
+    "having": "SELECT id % 50 AS k, sum(amount) AS s FROM sales GROUP BY id % 50 HAVING sum(amount) > 200 ORDER BY k",
+    "join": "SELECT city, count(*), sum(amount) FROM sales JOIN shops ON shop = name GROUP BY city ORDER BY city",
+    "outer join": """SELECT name, count(id) AS n FROM shops LEFT JOIN sales ON shop = name AND amount > 30
+                     GROUP BY name ORDER BY name""",
+    "semi join": "SELECT count(*) FROM sales WHERE shop IN (SELECT name FROM shops WHERE city = 'Kiel')",
+    "anti join": "SELECT count(*) FROM sales WHERE NOT EXISTS (SELECT 1 FROM shops WHERE name = shop)",
+    "expressions": """SELECT id, CASE WHEN amount IS NULL THEN -1 ELSE amount * 2 END AS a, price / 3 AS p,
+                      date_part('month', day) AS m FROM sales WHERE id % 100 = 3 ORDER BY id""",
+    "no rows": "SELECT shop, sum(amount) FROM sales WHERE id < 0 GROUP BY shop",
+    "one group of no rows": "SELECT sum(amount), count(*) FROM sales WHERE id < 0",
+}
+
+
+def fill(con: warpmill.Connection) -> None:
+    """Two small tables with NULLs, strings with and without a dictionary, decimals, dates."""
+    rows = range(1000)
+    names = ["nord", "süd", None, "hafen", "tor"]
+    day = 24 * 60 * 60
+    con.create_table(
+        "sales",
+        pa.table(
+            {
+                "id": pa.array(rows, pa.int64()),
+                "shop": [names[i * i % 5] for i in rows],
+                "note": [f"note number {i * 37 % 1000}" for i in rows],
+                "amount": pa.array([None if i % 11 == 0 else i * 13 % 41 for i in rows], pa.int32()),
+                "price": pa.array([decimal.Decimal(i * 7 % 997) / 100 for i in rows], pa.decimal128(15, 2)),
+                "day": pa.array([pa.scalar(i * day, pa.timestamp("s")).as_py().date() for i in rows], pa.date32()),
+            }
+        ),
+    )
+    con.create_table(
+        "shops", {"name": ["nord", "süd", "hafen", "west", None], "city": ["Kiel", "Ulm", "Kiel", "Ulm", "?"]}
+    )
+
+
+@pytest.fixture(scope="module")
+def shop() -> Iterator[warpmill.Connection]:
+    with warpmill.connect(fallback="error", device_fallback="error") as con:
+        fill(con)
+        yield con
+
+
+@needs_sim
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_simulated_device_has_the_answers_of_the_cpu(shop: warpmill.Connection, name: str) -> None:
+    shop.set("device", "cpu")
+    expected = shop.sql(QUERIES[name])
+    shop.set("device", "sim")
+    found = shop.sql(QUERIES[name])
+    assert found.fetchall() == expected.fetchall()
+    assert {program["device"] for program in expected.profile["programs"]} == {"cpu"}
+    programs = found.profile["programs"]
+    assert {program["device"] for program in programs} == {"sim"}
+    assert all(program["not_on_device"] is None for program in programs)
+    assert all(program["on_device"]["kernels"] for program in programs)
+
+
+@needs_sim
+def test_what_the_device_lacks_falls_back_or_is_refused(shop: warpmill.Connection) -> None:
+    query = "SELECT stddev(amount) FROM sales"
+    shop.set("device", "sim")
+    with pytest.raises(warpmill.ExecutionError, match=r"not run on the sim: StddevSamp.*device_fallback"):
+        shop.sql(query)
+    shop.set("device_fallback", "allow")
+    try:
+        result = shop.sql(query)
+        (program,) = result.profile["programs"]
+        assert program["device"] == "cpu"
+        assert "variances" in program["not_on_device"]
+        assert result.fetchone() is not None
+        assert "not on the device: StddevSamp" in shop.explain(query)
+        assert "not on the device: StddevSamp" in shop.explain(query, analyze=True)
+    finally:
+        shop.set("device_fallback", "error")
+
+
+@needs_sim
+def test_too_little_device_memory_is_a_reason(shop: warpmill.Connection) -> None:
+    shop.set("device", "sim")
+    shop.set("gpu_memory_limit", "4kB")
+    try:
+        with pytest.raises(warpmill.ExecutionError, match=r"region needs .* bytes of device memory"):
+            shop.sql("SELECT count(*) FROM sales WHERE amount > 3")
+    finally:
+        shop.set("gpu_memory_limit", "unlimited")
+
+
+@without_gpu
+def test_without_a_gpu_the_cpu_runs_queries_or_they_are_refused() -> None:
+    with warpmill.connect(device="gpu") as con:
+        con.create_table("t", {"a": [1, 2, 3]})
+        result = con.sql("SELECT sum(a) FROM t")
+        (program,) = result.profile["programs"]
+        assert (result.fetchone(), program["device"]) == ((6,), "cpu")
+        assert program["not_on_device"]
+        assert f"program 0: cpu, not on the device: {program['not_on_device']}" in con.explain("SELECT sum(a) FROM t")
+        con.set("device_fallback", "error")
+        with pytest.raises(warpmill.ExecutionError, match="not run on the gpu"):
+            con.sql("SELECT sum(a) FROM t")
+        # auto promises no device, so it never refuses.
+        con.set("device", "auto")
+        assert con.sql("SELECT sum(a) FROM t").fetchone() == (6,)
+
+
+@needs_sim
+@pytest.mark.parametrize("device", ["sim", "cpu", "auto"])
+def test_explain_kernels_shows_their_text(shop: warpmill.Connection, device: str) -> None:
+    query = "SELECT shop, count(*) FROM sales WHERE amount > 5 GROUP BY shop"
+    shop.set("device", device)
+    text = shop.explain(query, kernels=True)
+    assert text.count('extern "C" __global__') == text.count(", pipeline ")
+    assert "pipeline 0: scan sales ==" in text
+    assert "pipeline 0: groups to rows ==" in text
+    rows = shop.sql(f"EXPLAIN KERNELS {query}")
+    assert rows.columns == ["plan_type", "plan"]
+    assert all(f"== {title} ==" in text for title, _ in rows)
+    bound = shop.sql("SELECT id FROM sales WHERE amount = ?", [3]).explain(kernels=True)
+    assert "extern" in bound
+    with pytest.raises(ValueError, match="not both"):
+        shop.explain(query, analyze=True, kernels=True)
+
+
+@needs_sim
+def test_data_stays_on_the_device_until_its_cache_is_cleared(shop: warpmill.Connection) -> None:
+    def copied() -> bool:
+        (program,) = shop.sql("SELECT max(id) FROM sales WHERE amount < 40").profile["programs"]
+        return any(transfer["what"] == "segments to the device" for transfer in program["on_device"]["transfers"])
+
+    shop.set("device", "sim")
+    _warpmill.clear_device_caches()
+    assert [copied(), copied()] == [True, False]
+    _warpmill.clear_device_caches()
+    assert copied()
