@@ -106,12 +106,8 @@ impl WarpmillOptions {
     }
 }
 
-const DEVICES: [(&str, DeviceChoice); 4] = [
-    ("auto", DeviceChoice::Auto),
-    ("cpu", DeviceChoice::Cpu),
-    ("gpu", DeviceChoice::Gpu),
-    ("sim", DeviceChoice::Sim),
-];
+const DEVICES: [(&str, DeviceChoice); 4] =
+    [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
 
 const COMPACTIONS: [(&str, Compaction); 6] = [
     ("none", Compaction::None),
@@ -202,7 +198,11 @@ impl ExtensionOptions for WarpmillOptions {
                 self.device_fallback.name().to_string(),
                 "allow: the CPU runs what the chosen device cannot; error: refuse",
             ),
-            ("warpmill.fallback", self.fallback.name().to_string(), "allow: DataFusion runs what Warpmill does not; error: refuse"),
+            (
+                "warpmill.fallback",
+                self.fallback.name().to_string(),
+                "allow: DataFusion runs what Warpmill does not; error: refuse",
+            ),
             ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
             ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),

@@ -351,9 +351,9 @@ impl Planner<'_> {
                 let few = *cells <= 16 * self.rows + (1 << 16);
                 let bitmap_bytes = cells / 8 + cells.saturating_mul(payload_bytes);
                 let pure = payload.is_empty() && !track_matches && !self.has_residual();
-                if pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20) {
-                    Table::Bitmap
-                } else if few && !null_rows && self.is_unique(keys) && bitmap_bytes <= self.limits.table_bytes {
+                let marks = pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
+                let fits = few && bitmap_bytes <= self.limits.table_bytes;
+                if marks || (fits && !null_rows && self.is_unique(keys)) {
                     Table::Bitmap
                 } else if few && 4 * cells <= self.limits.table_bytes && capacity < u64::from(u32::MAX) {
                     Table::Direct
@@ -371,11 +371,9 @@ impl Planner<'_> {
         }
         let owner = self.owner();
         let key_columns = match table {
-            Table::Wide => keys
-                .iter()
-                .enumerate()
-                .map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty))
-                .collect(),
+            Table::Wide => {
+                keys.iter().enumerate().map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty)).collect()
+            }
             _ => vec![],
         };
         // Positions stay unused where warps reserve them: nobody may go through all rows then.
@@ -387,7 +385,11 @@ impl Planner<'_> {
         let layout = BuildLayout {
             fraction: (self.estimate / from.max(1.0)).min(1.0),
             reserves,
-            bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null { vec![] } else { self.bitmaps(keys) },
+            bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null {
+                vec![]
+            } else {
+                self.bitmaps(keys)
+            },
             keys: shape,
             table,
             payload: FlatColumn::all(&owner, fields),
@@ -495,8 +497,8 @@ impl Planner<'_> {
             (_, None) => GroupTable::Wide,
         };
         // Groups without rows do not exist; open addressing knows by its keys.
-        let presence = matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense)
-            .then(|| plan.presence());
+        let presence =
+            matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense).then(|| plan.presence());
         let most = keys.cells().unwrap_or(u64::MAX).min(capacity);
         for set in &plan.distinct {
             let ty = plan.arguments[set.argument].ty.with_nullable(false);
@@ -514,11 +516,9 @@ impl Planner<'_> {
         };
         let owner = self.owner();
         let key_columns = match table {
-            GroupTable::Wide => groups
-                .iter()
-                .enumerate()
-                .map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty))
-                .collect(),
+            GroupTable::Wide => {
+                groups.iter().enumerate().map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty)).collect()
+            }
             _ => vec![],
         };
         let most = if table == GroupTable::One { 1 } else { most.min(cells) };

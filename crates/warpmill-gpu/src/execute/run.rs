@@ -21,7 +21,7 @@ use crate::device::{Device, DeviceKind, DevicePtr, Event, LaunchShape, Stream};
 use super::memory::{Cache, Owner, Region};
 use super::prepared::{Descriptors, Prepared};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
-use super::rows::{self, Addresses, Mirrors};
+use super::rows::{self, Addresses, Mirrors, Uploads};
 use super::segments::{self, Recoded, Uploaded};
 use super::{Failure, Result, buffers};
 
@@ -59,6 +59,7 @@ pub struct DeviceOutput {
 /// Runs programs on one device, one at a time.
 pub struct Executor {
     device: Arc<dyn Device>,
+    memory: u64,
     limits: Limits,
     state: Mutex<State>,
     recoded: Recoded,
@@ -84,14 +85,14 @@ impl Executor {
     /// The device's.
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
         let memory = memory.min(device.free_memory()?);
-        // Data stays between queries; tables and rows do not.
-        let (cached, processed) = (memory / 2, memory - memory / 2);
-        let cache = Cache::new(Region::new(device.clone(), "the caching region", cached));
-        let processing = Region::new(device.clone(), "the processing region", processed);
+        // Data stays between queries; tables and rows do not, and have what data leaves them.
+        let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
+        let processing = Region::new(device.clone(), "the processing region", memory);
         let state = State { stream: device.stream()?, cache, processing, prepared: HashMap::new() };
         let shared = device.properties().shared_per_block.min(64 << 10);
-        let limits = Limits { table_bytes: processed / 3, shared_bytes: shared };
-        Ok(Self { device, limits, state: Mutex::new(state), recoded: Recoded::default() })
+        let limits = Limits { table_bytes: memory / 5, shared_bytes: shared };
+        let recoded = Recoded::default();
+        Ok(Self { device, memory, limits, state: Mutex::new(state), recoded })
     }
 
     /// The device.
@@ -119,11 +120,16 @@ impl Executor {
     ///
     /// # Errors
     /// [`Failure`]: nothing of a failed run is given, and the program can be run elsewhere.
-    pub fn execute(&self, program: &Arc<Program>, inputs: &[Vec<RecordBatch>], options: &Options) -> Result<DeviceOutput> {
+    pub fn execute(
+        &self,
+        program: &Arc<Program>,
+        inputs: &[Vec<RecordBatch>],
+        options: &Options,
+    ) -> Result<DeviceOutput> {
         let mut state = self.state.lock();
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let mut runs = 0;
+        let (mut runs, mut released) = (0, false);
         loop {
             runs += 1;
             let prepared = self.prepared(&mut state, program, &rows)?;
@@ -137,7 +143,15 @@ impl Executor {
                     self.prepare(&mut state, program, &rows, hints)?;
                 }
                 Ok(Outcome::Again(_)) => {
-                    return Err(warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into());
+                    return Err(
+                        warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into()
+                    );
+                }
+                Err(Failure::Memory { .. }) if !released => {
+                    // Allocations of other sizes, left by other queries, may be in the way.
+                    released = true;
+                    self.device.synchronize(state.stream)?;
+                    state.processing.release();
                 }
                 Err(failure) => {
                     // Whatever was queued before the failure must not outlive the memory that it uses.
@@ -159,7 +173,13 @@ impl Executor {
         self.prepare(state, program, inputs, Hints::default())
     }
 
-    fn prepare(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64], hints: Hints) -> Result<Arc<Prepared>> {
+    fn prepare(
+        &self,
+        state: &mut State,
+        program: &Arc<Program>,
+        inputs: &[u64],
+        hints: Hints,
+    ) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
         let prepared = Arc::new(prepared);
         if state.prepared.len() >= MOST_PREPARED {
@@ -202,12 +222,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(
-        executor: &'a Executor,
-        state: &'a mut State,
-        prepared: &'a Arc<Prepared>,
-        options: &'a Options,
-    ) -> Self {
+    fn new(executor: &'a Executor, state: &'a mut State, prepared: &'a Arc<Prepared>, options: &'a Options) -> Self {
         let profile = DeviceProfile {
             device: executor.device.properties().name.clone(),
             prepare_nanos: prepared.nanos,
@@ -234,6 +249,7 @@ impl<'a> Run<'a> {
     fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
         self.options.cancel.check()?;
         self.load_segments()?;
+        self.state.processing.set_limit(self.executor.memory.saturating_sub(self.state.cache.used()));
         self.load_inputs(inputs)?;
         let states = self.allocate()?;
         let constants = self.constants()?;
@@ -249,7 +265,12 @@ impl<'a> Run<'a> {
         self.profile.processing_bytes = self.state.processing.used();
         self.profile.cached_bytes = self.state.cache.used();
         let program = self.program.clone();
-        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners: self.mirrors.owners, profile: self.profile })))
+        Ok(Outcome::Done(Box::new(DeviceOutput {
+            program,
+            placed,
+            owners: self.mirrors.owners,
+            profile: self.profile,
+        })))
     }
 
     /// Makes sure that all segments are in the caching region.
@@ -263,6 +284,7 @@ impl<'a> Run<'a> {
             Err(Failure::Memory { .. }) => {
                 // What other queries left behind makes room.
                 self.device().synchronize(self.state.stream)?;
+                self.state.processing.release();
                 self.state.cache.clear();
                 self.executor.recoded.clear();
                 self.try_load(&mut done)?;
@@ -298,9 +320,8 @@ impl<'a> Run<'a> {
                     let mut rows = RowSet::default();
                     for batch in &inputs[*input] {
                         let columns = batch.columns().iter().zip(fields);
-                        let vectors = columns.map(|(array, field)| {
-                            warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new)
-                        });
+                        let vectors = columns
+                            .map(|(array, field)| warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new));
                         rows.batches.push((vectors.collect::<Result<_, _>>()?, batch.num_rows()));
                     }
                     (format!("input{input}"), rows, fields)
@@ -310,16 +331,14 @@ impl<'a> Run<'a> {
                 }
                 _ => continue,
             };
-            let bytes = rows::upload(
-                &*self.executor.device,
-                self.state.stream,
-                &mut self.state.processing,
-                &owner,
-                fields,
-                &rows,
-                &mut self.addresses,
-                &mut self.mirrors,
-            )?;
+            let to = Uploads {
+                device: &*self.executor.device,
+                stream: self.state.stream,
+                region: &mut self.state.processing,
+                addresses: &mut self.addresses,
+                mirrors: &mut self.mirrors,
+            };
+            let bytes = rows::upload(to, &owner, fields, &rows)?;
             self.counts.insert(format!("{owner}.count"), rows.rows() as u64);
             let transfer = TransferProfile { what: "rows to the device", bytes, count: 1, nanos: 0 };
             self.profile.transfers.push(transfer);
@@ -555,8 +574,10 @@ impl<'a> Run<'a> {
 
     /// Where each pipeline ran, with the rows that the host goes on with.
     fn fetch(&mut self, words: &[u64]) -> Result<Vec<Placed>> {
-        let strings = |layout: &SinkLayout| matches!(layout, SinkLayout::Rows(rows)
-            if rows.columns.iter().any(|column| column.ty == CType::Str));
+        let strings = |layout: &SinkLayout| {
+            matches!(layout, SinkLayout::Rows(rows)
+            if rows.columns.iter().any(|column| column.ty == CType::Str))
+        };
         if self.prepared.layouts.iter().any(strings) {
             self.mirrors.append(Mirrors::of_cache(&self.state.cache));
             self.fetch_arena(words)?;
