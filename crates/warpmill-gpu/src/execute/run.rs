@@ -1,213 +1,35 @@
-//! Runs a program: launches, checks, repeats with more room, and fetches what the host goes on with.
+//! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
-use parking_lot::Mutex;
-use warpmill_cpu::context::{CancelToken, ExecError};
+use warpmill_cpu::context::ExecError;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::{AggregateExpr, Program, Sink, Source};
 
 use crate::codegen::CType;
-use crate::codegen::layout::{Hints, Limits, SinkLayout, Table};
+use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Place, Work};
 use crate::codegen::top;
-use crate::device::{Device, DeviceKind, DevicePtr, Event, LaunchShape, Stream};
+use crate::device::{Device, DevicePtr, Event, LaunchShape};
 
-use super::memory::{Cache, Owner, Region};
+use super::executor::{DeviceOutput, Executor, Options, Outcome, State};
 use super::prepared::{Descriptors, Prepared};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::rows::{self, Addresses, Mirrors, Uploads};
-use super::segments::{self, Recoded, Uploaded};
+use super::segments::{self, Uploaded};
 use super::{Failure, Result, buffers};
 
 /// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
 const QUERY_STATE: u64 = 32;
 const SINK_STATE: u64 = 32;
 
-/// A program is not run more often than this, each time with more room.
-const MOST_RUNS: u32 = 16;
-
-/// Programs that are kept prepared.
-const MOST_PREPARED: usize = 256;
-
-/// How a program is run.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Stops the query between launches.
-    pub cancel: CancelToken,
-    /// Whether kernels are timed.
-    pub profile: bool,
-}
-
-/// What a program gave.
-pub struct DeviceOutput {
-    /// The program that was run: the one asked for, but for the place of a sort.
-    pub program: Arc<Program>,
-    /// Where each pipeline was run, with the rows that the host goes on with.
-    pub placed: Vec<Placed>,
-    /// What strings in those rows point into.
-    pub owners: Vec<Owner>,
-    /// What happened.
-    pub profile: DeviceProfile,
-}
-
-/// Runs programs on one device, one at a time.
-pub struct Executor {
-    device: Arc<dyn Device>,
-    memory: u64,
-    limits: Limits,
-    state: Mutex<State>,
-    recoded: Recoded,
-}
-
-struct State {
-    stream: Stream,
-    cache: Cache,
-    processing: Region,
-    prepared: HashMap<usize, (Weak<Program>, Arc<Prepared>)>,
-}
-
-impl std::fmt::Debug for Executor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Executor").field("device", &self.device.properties().name).finish_non_exhaustive()
-    }
-}
-
-impl Executor {
-    /// An executor on `device` that uses at most `memory` bytes of it.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
-        let memory = memory.min(device.free_memory()?);
-        // Data stays between queries; tables and rows do not, and have what data leaves them.
-        let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
-        let processing = Region::new(device.clone(), "the processing region", memory);
-        let state = State { stream: device.stream()?, cache, processing, prepared: HashMap::new() };
-        let shared = device.properties().shared_per_block.min(64 << 10);
-        let limits = Limits { table_bytes: memory / 5, shared_bytes: shared };
-        let recoded = Recoded::default();
-        Ok(Self { device, memory, limits, state: Mutex::new(state), recoded })
-    }
-
-    /// The device.
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
-    ///
-    /// # Errors
-    /// What the device cannot do.
-    pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let mut state = self.state.lock();
-        let prepared = self.prepared(&mut state, program, inputs)?;
-        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
-        Ok(prepared.lowered.kernels.iter().map(text).collect())
-    }
-
-    /// Forgets all cached data: queries read host memory again.
-    pub fn clear_cache(&self) {
-        self.state.lock().cache.clear();
-    }
-
-    /// Runs `program` up to the point where the host goes on.
-    ///
-    /// # Errors
-    /// [`Failure`]: nothing of a failed run is given, and the program can be run elsewhere.
-    pub fn execute(
-        &self,
-        program: &Arc<Program>,
-        inputs: &[Vec<RecordBatch>],
-        options: &Options,
-    ) -> Result<DeviceOutput> {
-        let mut state = self.state.lock();
-        let rows: Vec<u64> =
-            inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let (mut runs, mut released) = (0, false);
-        loop {
-            runs += 1;
-            let prepared = self.prepared(&mut state, program, &rows)?;
-            let mut run = Run::new(self, &mut state, &prepared, options);
-            run.profile.runs = runs;
-            let outcome = run.run(inputs);
-            state.processing.reset();
-            match outcome {
-                Ok(Outcome::Done(output)) => return Ok(*output),
-                Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
-                    self.prepare(&mut state, program, &rows, hints)?;
-                }
-                Ok(Outcome::Again(_)) => {
-                    return Err(
-                        warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into()
-                    );
-                }
-                Err(Failure::Memory { .. }) if !released => {
-                    // Allocations of other sizes, left by other queries, may be in the way.
-                    released = true;
-                    self.device.synchronize(state.stream)?;
-                    state.processing.release();
-                }
-                Err(failure) => {
-                    // Whatever was queued before the failure must not outlive the memory that it uses.
-                    let _ = self.device.synchronize(state.stream);
-                    return Err(failure);
-                }
-            }
-        }
-    }
-
-    fn prepared(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64]) -> Result<Arc<Prepared>> {
-        let key = Arc::as_ptr(program) as usize;
-        if let Some((held, prepared)) = state.prepared.get(&key)
-            && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
-            && prepared.inputs == inputs
-        {
-            return Ok(prepared.clone());
-        }
-        self.prepare(state, program, inputs, Hints::default())
-    }
-
-    fn prepare(
-        &self,
-        state: &mut State,
-        program: &Arc<Program>,
-        inputs: &[u64],
-        hints: Hints,
-    ) -> Result<Arc<Prepared>> {
-        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
-        let prepared = Arc::new(prepared);
-        if state.prepared.len() >= MOST_PREPARED {
-            state.prepared.retain(|_, (program, _)| program.strong_count() > 0);
-        }
-        if state.prepared.len() >= MOST_PREPARED {
-            state.prepared.clear();
-        }
-        state.prepared.insert(Arc::as_ptr(program) as usize, (Arc::downgrade(program), prepared.clone()));
-        Ok(prepared)
-    }
-}
-
-impl Drop for Executor {
-    fn drop(&mut self) {
-        let state = self.state.get_mut();
-        let _ = self.device.synchronize(state.stream);
-        self.device.destroy_stream(state.stream);
-    }
-}
-
-enum Outcome {
-    Done(Box<DeviceOutput>),
-    Again(Hints),
-}
-
 /// One run of a program.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     executor: &'a Executor,
     state: &'a mut State,
     program: &'a Arc<Program>,
@@ -217,12 +39,17 @@ struct Run<'a> {
     /// Values of named parameters that are not addresses.
     counts: HashMap<String, u64>,
     mirrors: Mirrors,
-    profile: DeviceProfile,
+    pub(super) profile: DeviceProfile,
     started: Instant,
 }
 
 impl<'a> Run<'a> {
-    fn new(executor: &'a Executor, state: &'a mut State, prepared: &'a Arc<Prepared>, options: &'a Options) -> Self {
+    pub(super) fn new(
+        executor: &'a Executor,
+        state: &'a mut State,
+        prepared: &'a Arc<Prepared>,
+        options: &'a Options,
+    ) -> Self {
         let profile = DeviceProfile {
             device: executor.device.properties().name.clone(),
             prepare_nanos: prepared.nanos,
@@ -246,7 +73,7 @@ impl<'a> Run<'a> {
         &*self.executor.device
     }
 
-    fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
+    pub(super) fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
         self.options.cancel.check()?;
         self.load_segments()?;
         self.state.processing.set_limit(self.executor.memory.saturating_sub(self.state.cache.used()));
@@ -661,13 +488,4 @@ impl SinkWords {
             input: words[at + 3],
         }
     }
-}
-
-/// Bytes of device memory that an executor takes when nothing else is said.
-pub fn default_memory(device: &dyn Device) -> Result<u64> {
-    let free = device.free_memory()?;
-    Ok(match device.properties().kind {
-        DeviceKind::Cuda => free / 10 * 9,
-        DeviceKind::Sim => free,
-    })
 }
