@@ -10,6 +10,7 @@ use warpmill_cpu::compaction::Compaction;
 use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
 use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::source::InputStream;
+use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::{DeviceProfile, Failure};
 use warpmill_plan::Program;
 
@@ -97,6 +98,13 @@ pub fn execute(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
+    let parts = match context.device {
+        DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
+        choice => on_device(choice, program, inputs, context)?,
+    };
+    let host = Instant::now();
+    // Waking other threads takes longer than the few rows that a device leaves.
+    let threads = if parts.has_few_rows() { 1 } else { threads };
     let settings = Settings {
         threads,
         memory_limit: context.memory_limit,
@@ -105,11 +113,7 @@ pub fn execute(
         equal_hashes: context.equal_hashes,
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
-    let parts = match context.device {
-        DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
-        choice => on_device(choice, program, inputs, context, &query)?,
-    };
-    let host = Instant::now();
+    query.keep_alive(parts.owners);
     let (rows, pipelines) =
         warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
     let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
@@ -140,11 +144,21 @@ struct Parts {
     profile: Option<DeviceProfile>,
     /// Why all of it is.
     reason: Option<String>,
+    /// What strings in rows of the device point into.
+    owners: Vec<Owner>,
 }
 
 impl Parts {
     fn on_cpu(program: &Arc<Program>, inputs: Vec<InputStream>, reason: Option<String>) -> Self {
-        Self { program: program.clone(), placed: vec![], inputs, profile: None, reason }
+        Self { program: program.clone(), placed: vec![], inputs, profile: None, reason, owners: vec![] }
+    }
+
+    fn has_few_rows(&self) -> bool {
+        let rows = self.placed.iter().map(|placed| match placed {
+            Placed::Arrived(rows) => rows.rows(),
+            Placed::Here | Placed::Elsewhere => 0,
+        });
+        self.profile.is_some() && rows.sum::<usize>() < 1 << 16
     }
 }
 
@@ -154,7 +168,6 @@ fn on_device(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
     context: &ExecutionContext,
-    query: &QueryContext,
 ) -> Result<Parts, EngineError> {
     let strict = context.device_strict && choice != DeviceChoice::Auto;
     let refuse = |reason: String| EngineError::Device { device: device_name(choice), reason };
@@ -172,15 +185,10 @@ fn on_device(
     let options = warpmill_gpu::execute::Options { cancel: context.cancel.clone(), profile: context.profile };
     match executor.execute(program, &batches, &options) {
         Ok(output) => {
-            output.owners.into_iter().for_each(|owner| query.keep_alive(owner));
-            query.keep_alive(batches);
-            Ok(Parts {
-                program: output.program,
-                placed: output.placed,
-                inputs: vec![],
-                profile: Some(output.profile),
-                reason: None,
-            })
+            let mut owners = output.owners;
+            owners.push(Arc::new(batches));
+            let (program, placed, profile) = (output.program, output.placed, Some(output.profile));
+            Ok(Parts { program, placed, inputs: vec![], profile, reason: None, owners })
         }
         Err(Failure::Exec(error)) => Err(error.into()),
         Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),

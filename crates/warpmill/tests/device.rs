@@ -14,7 +14,8 @@ fn setting(name: &str, default: &str) -> String {
 
 fn session(suite: Suite) -> Session {
     let sf: f64 = setting("WARPMILL_TEST_SF", "0.01").parse().unwrap();
-    let session = Session::builder().set("warpmill.fallback", "error").set("warpmill.device_fallback", "error").build().unwrap();
+    let session =
+        Session::builder().set("warpmill.fallback", "error").set("warpmill.device_fallback", "error").build().unwrap();
     for name in warpmill_datagen::tables(suite) {
         let table = Table::in_memory(warpmill_datagen::schema(suite, name).unwrap());
         let mut writer = table.append(Default::default()).unwrap();

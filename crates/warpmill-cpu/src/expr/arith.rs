@@ -92,8 +92,7 @@ impl Arith {
             .ok_or_else(|| ExecError::Unsupported(format!("division to {} by 10^{exponent}", ty.logical)))?;
         let fits = |bound: i128| bound.checked_mul(dividend_scale).is_some_and(|b| i64::try_from(b).is_ok());
         let narrow = |bound: i128| i64::try_from(bound).is_ok();
-        let narrow_divisor =
-            right.phys != Phys::I128 || right.range.is_some_and(|(lo, hi)| narrow(lo) && narrow(hi));
+        let narrow_divisor = right.phys != Phys::I128 || right.range.is_some_and(|(lo, hi)| narrow(lo) && narrow(hi));
         let narrow_dividend = narrow_divisor && left.range.is_some_and(|(lo, hi)| fits(lo) && fits(hi));
         Ok(Self { op, checked, bounds, dividend_scale, narrow_dividend, logical: ty.logical.clone() })
     }

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_segment_in_lane_for_holds_the_same_rows() {
-        for encoding in [Encoding::LaneDelta, Encoding::LaneRle, Encoding::GpuFor, Encoding::GpuDfor, Encoding::GpuRfor] {
+        for encoding in [Encoding::LaneDelta, Encoding::LaneRle, Encoding::GpuFor, Encoding::GpuDfor, Encoding::GpuRfor]
+        {
             let segment = Segment::encode(&column(), None, Some(encoding)).unwrap();
             assert_eq!(segment.layout(), None, "{encoding:?}");
             let lane = segment.to_lane_for().unwrap();

@@ -141,9 +141,8 @@ pub fn link_wide(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
     let loads = g.flat_loads(&layout.key_columns, "row", None);
     g.push_loads(loads);
     let scope = g.scope();
-    let values: Vec<Value> = (0..layout.key_columns.len())
-        .map(|i| g.column(scope, i).expect("stored columns load"))
-        .collect();
+    let values: Vec<Value> =
+        (0..layout.key_columns.len()).map(|i| g.column(scope, i).expect("stored columns load")).collect();
     let arrays = g.arrays(&layout.key_columns, false);
     g.code.line(format!("if (present) {next}[row] = 0;"));
     let depth = g.code.depth();

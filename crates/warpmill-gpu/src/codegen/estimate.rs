@@ -7,6 +7,9 @@ use super::source::{PackedTest, ScanFilters};
 /// What a condition of which nothing is known lets pass.
 const UNKNOWN: f64 = 0.4;
 
+/// What a condition on groups lets pass: it is there to pick a few.
+const HAVING: f64 = 0.05;
+
 /// Rows that are expected to reach the end of `pipeline`. `sinks` are the rows of the sinks before it, `fraction` what part
 /// of its source's rows a hash build holds.
 pub fn rows(pipeline: &Pipeline, inputs: &[u64], sinks: &[f64], fraction: impl Fn(SinkId) -> f64) -> f64 {
@@ -18,6 +21,7 @@ pub fn rows(pipeline: &Pipeline, inputs: &[u64], sinks: &[f64], fraction: impl F
     };
     for operator in &pipeline.operators {
         rows *= match operator {
+            Operator::Filter(_) if matches!(pipeline.source, Source::Rows { .. }) => HAVING,
             Operator::Filter(_) => UNKNOWN,
             Operator::Project(_) | Operator::Limit { .. } => 1.0,
             Operator::Probe(probe) => match probe.kind {
@@ -88,7 +92,9 @@ pub fn groups(program: &Program, pipeline: &Pipeline, groups: &[Expr]) -> Option
             _ => None,
         };
         let distinct = source_column(pipeline, key).and_then(|column| match &pipeline.source {
-            Source::Scan(scan) => scan.table.column_stats(scan.columns[column]).distinct.map(|distinct| distinct as f64),
+            Source::Scan(scan) => {
+                scan.table.column_stats(scan.columns[column]).distinct.map(|distinct| distinct as f64)
+            }
             Source::Rows { sink, .. } if matches!(program.sinks[*sink], Sink::Aggregate { .. }) => None,
             _ => None,
         });

@@ -79,6 +79,12 @@ pub struct Generator {
 /// The result of generating.
 pub type Result<T, E = Unsupported> = std::result::Result<T, E>;
 
+impl Default for Generator {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Generator {
     /// Nothing generated yet.
     pub fn new() -> Self {
@@ -185,9 +191,7 @@ impl Generator {
                 let cast = column.ty.name();
                 let text = self.code.define(column.ty, "x", format!("{guard} ? ({cast}){data}[{row}] : {zero}"));
                 let valid = match (valid, present) {
-                    (Some(valid), _) => {
-                        Some(self.code.define(CType::Bool, "ok", format!("{guard} && {valid}[{row}]")))
-                    }
+                    (Some(valid), _) => Some(self.code.define(CType::Bool, "ok", format!("{guard} && {valid}[{row}]"))),
                     (None, Some(present)) => Some(present.clone()),
                     (None, None) => None,
                 };
@@ -229,8 +233,7 @@ impl Generator {
         }
         let memo = std::mem::take(&mut self.scopes[scope].memo);
         let guard = self.active.clone();
-        let mut context =
-            Context { code: &mut self.code, params: &mut self.params, columns: &columns, guard, memo };
+        let mut context = Context { code: &mut self.code, params: &mut self.params, columns: &columns, guard, memo };
         let result = generate(expr, &mut context);
         self.scopes[scope].memo = context.memo;
         result

@@ -31,7 +31,10 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             let at = g.shared_memory(cells as usize * words * 8 * PRIVATE_BLOCK as usize);
             g.code.comment("records[word][thread]: no two threads share a word, and a warp's words lie side by side.");
             g.code.line(format!("u64* const records = shared + {at};"));
-            g.code.line(format!("for (u32 i = 0; i < {}; i++) records[i * blockDim.x + threadIdx.x] = 0;", cells as usize * words));
+            g.code.line(format!(
+                "for (u32 i = 0; i < {}; i++) records[i * blockDim.x + threadIdx.x] = 0;",
+                cells as usize * words
+            ));
         }
         GroupTable::Shared => {
             let at = g.shared_memory(cells as usize * words * 8);
@@ -204,10 +207,14 @@ fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell: &st
             own_update(slot.accumulator, x, own)
         }
         GroupTable::Private => {
-            let own = |i: usize| format!("records[((u32){cell} * {} + {}) * blockDim.x + threadIdx.x]", layout.words, word + i);
+            let own = |i: usize| {
+                format!("records[((u32){cell} * {} + {}) * blockDim.x + threadIdx.x]", layout.words, word + i)
+            };
             own_update(slot.accumulator, x, own)
         }
-        GroupTable::Shared => shared_update(slot.accumulator, x, &format!("records + ((u32){cell} * {} + {word})", layout.words)),
+        GroupTable::Shared => {
+            shared_update(slot.accumulator, x, &format!("records + ((u32){cell} * {} + {word})", layout.words))
+        }
         GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {
             shared_update(slot.accumulator, x, &format!("groups + ({cell} * {} + {word})", layout.words))
         }
@@ -223,7 +230,9 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String)
         Accumulator::SumI64 => format!("{w} += (u64)(i64){x};"),
         Accumulator::SumI128 => {
             let high = word(1);
-            format!("{{ const u128 sum = ((u128){high} << 64 | {w}) + (u128)(i128){x}; {w} = (u64)sum; {high} = (u64)(sum >> 64); }}")
+            format!(
+                "{{ const u128 sum = ((u128){high} << 64 | {w}) + (u128)(i128){x}; {w} = (u64)sum; {high} = (u64)(sum >> 64); }}"
+            )
         }
         Accumulator::SumF64 => format!("{w} = double_bits(bits_double({w}) + (double){x});"),
         Accumulator::Min => format!("{{ const u64 bits = ~order_bits({x}); if (bits > {w}) {w} = bits; }}"),
@@ -231,7 +240,9 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String)
         Accumulator::MinWide | Accumulator::MaxWide => {
             let not = if accumulator == Accumulator::MinWide { "~" } else { "" };
             let high = word(1);
-            format!("{{ const u128 bits = {not}order_bits_wide({x}); if (bits > ((u128){high} << 64 | {w})) {{ {w} = (u64)bits; {high} = (u64)(bits >> 64); }} }}")
+            format!(
+                "{{ const u128 bits = {not}order_bits_wide({x}); if (bits > ((u128){high} << 64 | {w})) {{ {w} = (u64)bits; {high} = (u64)(bits >> 64); }} }}"
+            )
         }
     }
 }
@@ -276,7 +287,8 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
                     g.code.line(format!("u64 acc{} = 0;", slot.word + word));
                 }
                 g.code.open("for (u32 thread = lane; thread < blockDim.x; thread += 32)");
-                let read = |i: usize| format!("records[(cell * {} + {}) * blockDim.x + thread]", layout.words, slot.word + i);
+                let read =
+                    |i: usize| format!("records[(cell * {} + {}) * blockDim.x + thread]", layout.words, slot.word + i);
                 let merge = merge_words(slot, read, |i| format!("acc{}", slot.word + i));
                 g.code.line(merge);
                 g.code.close_to(inner + 1);
@@ -439,7 +451,11 @@ fn key_values(g: &mut Generator, layout: &GroupLayout, groups: &[Expr], fields: 
             (CType::U32, CType::Str) => {
                 let dictionary = group.ty.dictionary.clone().expect("codes have a dictionary");
                 let strings = g.params.pointer("Str", "strings", Binding::Dictionary(dictionary));
-                let last = if part.null_slot { format!("{offset} == {size} - 1 ? Str{{nullptr, 0}} : ") } else { String::new() };
+                let last = if part.null_slot {
+                    format!("{offset} == {size} - 1 ? Str{{nullptr, 0}} : ")
+                } else {
+                    String::new()
+                };
                 format!("{last}{strings}[{offset}]")
             }
             (CType::I128, _) => {
@@ -477,7 +493,9 @@ fn result(
             return average(g, slot, argument, field, &guard, &count).map(|value| value.with_valid(valid));
         }
         (Accumulator::Count | Accumulator::Presence | Accumulator::SumI64, _) => format!("({name})(i64){word}"),
-        (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 || !field.ty.phys.is_int() => format!("({name}){wide}"),
+        (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 || !field.ty.phys.is_int() => {
+            format!("({name}){wide}")
+        }
         (Accumulator::SumI128, _) => {
             let sum = g.code.define(CType::I128, "sum", wide);
             g.code.line(format!("if ((i128)({name}){sum} != {sum}) raise({state}, ERROR_OVERFLOW);"));

@@ -4,12 +4,13 @@
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
 //!   text depends on the shape of a query only;
 //! - [`library`]: the hand-written device functions that generated code composes;
-//! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory;
+//! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`] decide;
 //! - [`program`]: from a program to kernels, by way of the [`generator`]: [`source`], [`expr`], [`probe`], [`build`], [`group`], [`top`].
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
 //! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
 
+pub mod aggregates;
 pub mod build;
 pub mod cpp;
 pub mod estimate;
@@ -20,6 +21,7 @@ pub mod keys;
 pub mod layout;
 pub mod library;
 pub mod params;
+pub mod planner;
 pub mod probe;
 pub mod program;
 pub mod source;

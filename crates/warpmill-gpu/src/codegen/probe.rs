@@ -333,4 +333,3 @@ fn pairs_again(g: &mut Generator, probe: &Probe, build: &BuildLayout, row: &str,
     g.pop_to(scope - 1);
     pairs(g, probe, build, row, Some(emit))
 }
-

@@ -7,8 +7,8 @@ use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, S
 
 use super::cpp::CType;
 use super::generator::{Generator, Result};
-use super::library::Library;
 use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table};
+use super::library::Library;
 use super::params::{Binding, Params};
 use super::source::{self, BLOCK, ColumnShape, KeyTest, ScanFilters};
 use super::storage::FlatColumn;
@@ -171,7 +171,12 @@ impl Lowering<'_> {
         let mut g = Generator::new();
         self.prologue(&mut g);
         g.min_blocks = if matches!(&self.sinks[self.pipeline.sink], SinkLayout::Groups(layout)
-            if layout.table == GroupTable::Private) { 0 } else { 4 };
+            if layout.table == GroupTable::Private)
+        {
+            0
+        } else {
+            4
+        };
         source::scan(&mut g, &ScanFilters::of(scan)?, &shapes, &self.prunes(scan))?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
@@ -284,7 +289,9 @@ impl Lowering<'_> {
         }
         let id = self.pipeline.sink;
         match (&self.program.sinks[id], &self.sinks[id]) {
-            (Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => build::build(g, id, layout, keys, payload),
+            (Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => {
+                build::build(g, id, layout, keys, payload)
+            }
             (Sink::Aggregate { groups, .. }, SinkLayout::Groups(layout)) => group::accumulate(g, id, layout, groups),
             (Sink::Sort { keys, fields, .. }, SinkLayout::Rows(layout)) => match &layout.top {
                 Some(top) => top::append_rows(g, id, layout, top, &keys[0], fields),

@@ -320,9 +320,7 @@ pub fn flat(g: &mut Generator, count: &str) {
     g.code.line(format!("const u64 rows = {count};"));
     g.code.line("const u64 stride = (u64)gridDim.x * blockDim.x;");
     g.code.comment("All lanes of a warp stay in the loop until the last of them is done.");
-    g.code.open(
-        "for (u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows; first += stride)",
-    );
+    g.code.open("for (u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows; first += stride)");
     g.code.line("const u64 row = first + lane;");
     g.code.line("const bool present = row < rows;");
     g.active = "present".into();

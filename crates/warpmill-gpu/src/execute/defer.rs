@@ -35,7 +35,8 @@ fn drop_useless(program: &Program) -> Option<Program> {
         };
         matches!(sink, Sink::Sort { skip: 0, fetch: None, .. }) && !readers.is_empty() && readers.iter().all(unordered)
     };
-    let sinks: Vec<(bool, &Sink)> = program.sinks.iter().enumerate().map(|(id, sink)| (useless(id, sink), sink)).collect();
+    let sinks: Vec<(bool, &Sink)> =
+        program.sinks.iter().enumerate().map(|(id, sink)| (useless(id, sink), sink)).collect();
     sinks.iter().any(|(useless, _)| *useless).then(|| {
         let plain = |(useless, sink): (bool, &Sink)| match useless {
             true => Sink::Collect { fields: sink.fields().to_vec() },

@@ -96,9 +96,13 @@ impl Region {
         self.used
     }
 
-    /// Bytes that can be handed out.
-    pub fn limit(&self) -> u64 {
-        self.limit
+    /// Lets the region have at most `limit` bytes from now on; nothing must be handed out. What it holds beyond that goes
+    /// back to the device.
+    pub fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+        if self.chunks.iter().map(|chunk| chunk.size).sum::<u64>() > limit {
+            self.release();
+        }
     }
 }
 

@@ -5,16 +5,17 @@
 //! - [`buffers`]: what each sink needs in device memory;
 //! - [`prepared`]: a program lowered, compiled and with its constants uploaded;
 //! - [`defer`]: sorts below joins, moved to the end;
-//! - [`run`]: launches, checks, and repeats with more room where a size was guessed too small;
+//! - [`executor`]: runs programs, again with more room where a size was guessed too small; `run`: one run;
 //! - [`rows`]: rows to and from device memory.
 
 pub mod buffers;
 pub mod defer;
+pub mod executor;
 pub mod memory;
 pub mod prepared;
 pub mod profile;
 pub mod rows;
-pub mod run;
+mod run;
 pub mod segments;
 
 use warpmill_cpu::ExecError;
@@ -22,8 +23,8 @@ use warpmill_plan::Unsupported;
 
 use crate::device::DeviceError;
 
+pub use executor::{DeviceOutput, Executor, Options, default_memory};
 pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
-pub use run::{DeviceOutput, Executor, Options, default_memory};
 
 /// Why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]

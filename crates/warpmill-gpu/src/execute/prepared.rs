@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use warpmill_format::Dictionary;
 use warpmill_plan::{Program, Source};
 
-use crate::codegen::layout::{self, Hints, Limits, SinkLayout};
+use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
+use crate::codegen::planner;
 use crate::codegen::program::{self, Kernel, Lowered};
 use crate::codegen::{Library, Params};
 use crate::device::{Device, DevicePtr, Function, KernelSource, Stream};
@@ -82,7 +83,7 @@ impl Prepared {
     ) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let layouts = layout::sinks(&program, inputs, &hints, limits)?;
+        let layouts = planner::sinks(&program, inputs, &hints, limits)?;
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             if let Source::Scan(scan) = &pipeline.source {

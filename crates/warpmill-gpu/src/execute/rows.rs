@@ -188,17 +188,23 @@ fn values(column: &FlatColumn, phys: Phys, bytes: &[u8], valid: Option<&Bitmap>,
     })
 }
 
+/// Where rows are uploaded to.
+pub struct Uploads<'a> {
+    /// The device.
+    pub device: &'a dyn Device,
+    /// Takes the copies.
+    pub stream: Stream,
+    /// Gives the memory.
+    pub region: &'a mut Region,
+    /// Takes names and addresses of the arrays.
+    pub addresses: &'a mut Addresses,
+    /// Takes the bytes of strings.
+    pub mirrors: &'a mut Mirrors,
+}
+
 /// Uploads columns of `rows`, under the names that [`FlatColumn::all`] gives the columns of `owner`.
-pub fn upload(
-    device: &dyn Device,
-    stream: Stream,
-    region: &mut Region,
-    owner: &str,
-    fields: &[Field],
-    rows: &RowSet,
-    addresses: &mut Addresses,
-    mirrors: &mut Mirrors,
-) -> Result<u64> {
+pub fn upload(to: Uploads<'_>, owner: &str, fields: &[Field], rows: &RowSet) -> Result<u64> {
+    let Uploads { device, stream, region, addresses, mirrors } = to;
     let mut total = 0;
     for (index, column) in FlatColumn::all(owner, fields).iter().enumerate() {
         let (mut data, mut valid, mut text) = (vec![], vec![], vec![]);

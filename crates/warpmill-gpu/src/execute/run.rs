@@ -1,193 +1,35 @@
-//! Runs a program: launches, checks, repeats with more room, and fetches what the host goes on with.
+//! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
-use parking_lot::Mutex;
-use warpmill_cpu::context::{CancelToken, ExecError};
+use warpmill_cpu::context::ExecError;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::{AggregateExpr, Program, Sink, Source};
 
 use crate::codegen::CType;
-use crate::codegen::layout::{Hints, Limits, SinkLayout, Table};
+use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Place, Work};
 use crate::codegen::top;
-use crate::device::{Device, DeviceKind, DevicePtr, Event, LaunchShape, Stream};
+use crate::device::{Device, DevicePtr, Event, LaunchShape};
 
-use super::memory::{Cache, Owner, Region};
+use super::executor::{DeviceOutput, Executor, Options, Outcome, State};
 use super::prepared::{Descriptors, Prepared};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
-use super::rows::{self, Addresses, Mirrors};
-use super::segments::{self, Recoded, Uploaded};
+use super::rows::{self, Addresses, Mirrors, Uploads};
+use super::segments::{self, Uploaded};
 use super::{Failure, Result, buffers};
 
 /// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
 const QUERY_STATE: u64 = 32;
 const SINK_STATE: u64 = 32;
 
-/// A program is not run more often than this, each time with more room.
-const MOST_RUNS: u32 = 16;
-
-/// Programs that are kept prepared.
-const MOST_PREPARED: usize = 256;
-
-/// How a program is run.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Stops the query between launches.
-    pub cancel: CancelToken,
-    /// Whether kernels are timed.
-    pub profile: bool,
-}
-
-/// What a program gave.
-pub struct DeviceOutput {
-    /// The program that was run: the one asked for, but for the place of a sort.
-    pub program: Arc<Program>,
-    /// Where each pipeline was run, with the rows that the host goes on with.
-    pub placed: Vec<Placed>,
-    /// What strings in those rows point into.
-    pub owners: Vec<Owner>,
-    /// What happened.
-    pub profile: DeviceProfile,
-}
-
-/// Runs programs on one device, one at a time.
-pub struct Executor {
-    device: Arc<dyn Device>,
-    limits: Limits,
-    state: Mutex<State>,
-    recoded: Recoded,
-}
-
-struct State {
-    stream: Stream,
-    cache: Cache,
-    processing: Region,
-    prepared: HashMap<usize, (Weak<Program>, Arc<Prepared>)>,
-}
-
-impl std::fmt::Debug for Executor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Executor").field("device", &self.device.properties().name).finish_non_exhaustive()
-    }
-}
-
-impl Executor {
-    /// An executor on `device` that uses at most `memory` bytes of it.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
-        let memory = memory.min(device.free_memory()?);
-        // Data stays between queries; tables and rows do not.
-        let (cached, processed) = (memory / 2, memory - memory / 2);
-        let cache = Cache::new(Region::new(device.clone(), "the caching region", cached));
-        let processing = Region::new(device.clone(), "the processing region", processed);
-        let state = State { stream: device.stream()?, cache, processing, prepared: HashMap::new() };
-        let shared = device.properties().shared_per_block.min(64 << 10);
-        let limits = Limits { table_bytes: processed / 3, shared_bytes: shared };
-        Ok(Self { device, limits, state: Mutex::new(state), recoded: Recoded::default() })
-    }
-
-    /// The device.
-    pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
-    /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
-    ///
-    /// # Errors
-    /// What the device cannot do.
-    pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let mut state = self.state.lock();
-        let prepared = self.prepared(&mut state, program, inputs)?;
-        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
-        Ok(prepared.lowered.kernels.iter().map(text).collect())
-    }
-
-    /// Forgets all cached data: queries read host memory again.
-    pub fn clear_cache(&self) {
-        self.state.lock().cache.clear();
-    }
-
-    /// Runs `program` up to the point where the host goes on.
-    ///
-    /// # Errors
-    /// [`Failure`]: nothing of a failed run is given, and the program can be run elsewhere.
-    pub fn execute(&self, program: &Arc<Program>, inputs: &[Vec<RecordBatch>], options: &Options) -> Result<DeviceOutput> {
-        let mut state = self.state.lock();
-        let rows: Vec<u64> =
-            inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let mut runs = 0;
-        loop {
-            runs += 1;
-            let prepared = self.prepared(&mut state, program, &rows)?;
-            let mut run = Run::new(self, &mut state, &prepared, options);
-            run.profile.runs = runs;
-            let outcome = run.run(inputs);
-            state.processing.reset();
-            match outcome {
-                Ok(Outcome::Done(output)) => return Ok(*output),
-                Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
-                    self.prepare(&mut state, program, &rows, hints)?;
-                }
-                Ok(Outcome::Again(_)) => {
-                    return Err(warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into());
-                }
-                Err(failure) => {
-                    // Whatever was queued before the failure must not outlive the memory that it uses.
-                    let _ = self.device.synchronize(state.stream);
-                    return Err(failure);
-                }
-            }
-        }
-    }
-
-    fn prepared(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64]) -> Result<Arc<Prepared>> {
-        let key = Arc::as_ptr(program) as usize;
-        if let Some((held, prepared)) = state.prepared.get(&key)
-            && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
-            && prepared.inputs == inputs
-        {
-            return Ok(prepared.clone());
-        }
-        self.prepare(state, program, inputs, Hints::default())
-    }
-
-    fn prepare(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64], hints: Hints) -> Result<Arc<Prepared>> {
-        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
-        let prepared = Arc::new(prepared);
-        if state.prepared.len() >= MOST_PREPARED {
-            state.prepared.retain(|_, (program, _)| program.strong_count() > 0);
-        }
-        if state.prepared.len() >= MOST_PREPARED {
-            state.prepared.clear();
-        }
-        state.prepared.insert(Arc::as_ptr(program) as usize, (Arc::downgrade(program), prepared.clone()));
-        Ok(prepared)
-    }
-}
-
-impl Drop for Executor {
-    fn drop(&mut self) {
-        let state = self.state.get_mut();
-        let _ = self.device.synchronize(state.stream);
-        self.device.destroy_stream(state.stream);
-    }
-}
-
-enum Outcome {
-    Done(Box<DeviceOutput>),
-    Again(Hints),
-}
-
 /// One run of a program.
-struct Run<'a> {
+pub(super) struct Run<'a> {
     executor: &'a Executor,
     state: &'a mut State,
     program: &'a Arc<Program>,
@@ -197,12 +39,12 @@ struct Run<'a> {
     /// Values of named parameters that are not addresses.
     counts: HashMap<String, u64>,
     mirrors: Mirrors,
-    profile: DeviceProfile,
+    pub(super) profile: DeviceProfile,
     started: Instant,
 }
 
 impl<'a> Run<'a> {
-    fn new(
+    pub(super) fn new(
         executor: &'a Executor,
         state: &'a mut State,
         prepared: &'a Arc<Prepared>,
@@ -231,9 +73,10 @@ impl<'a> Run<'a> {
         &*self.executor.device
     }
 
-    fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
+    pub(super) fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
         self.options.cancel.check()?;
         self.load_segments()?;
+        self.state.processing.set_limit(self.executor.memory.saturating_sub(self.state.cache.used()));
         self.load_inputs(inputs)?;
         let states = self.allocate()?;
         let constants = self.constants()?;
@@ -249,7 +92,12 @@ impl<'a> Run<'a> {
         self.profile.processing_bytes = self.state.processing.used();
         self.profile.cached_bytes = self.state.cache.used();
         let program = self.program.clone();
-        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners: self.mirrors.owners, profile: self.profile })))
+        Ok(Outcome::Done(Box::new(DeviceOutput {
+            program,
+            placed,
+            owners: self.mirrors.owners,
+            profile: self.profile,
+        })))
     }
 
     /// Makes sure that all segments are in the caching region.
@@ -263,6 +111,7 @@ impl<'a> Run<'a> {
             Err(Failure::Memory { .. }) => {
                 // What other queries left behind makes room.
                 self.device().synchronize(self.state.stream)?;
+                self.state.processing.release();
                 self.state.cache.clear();
                 self.executor.recoded.clear();
                 self.try_load(&mut done)?;
@@ -298,9 +147,8 @@ impl<'a> Run<'a> {
                     let mut rows = RowSet::default();
                     for batch in &inputs[*input] {
                         let columns = batch.columns().iter().zip(fields);
-                        let vectors = columns.map(|(array, field)| {
-                            warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new)
-                        });
+                        let vectors = columns
+                            .map(|(array, field)| warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new));
                         rows.batches.push((vectors.collect::<Result<_, _>>()?, batch.num_rows()));
                     }
                     (format!("input{input}"), rows, fields)
@@ -310,16 +158,14 @@ impl<'a> Run<'a> {
                 }
                 _ => continue,
             };
-            let bytes = rows::upload(
-                &*self.executor.device,
-                self.state.stream,
-                &mut self.state.processing,
-                &owner,
-                fields,
-                &rows,
-                &mut self.addresses,
-                &mut self.mirrors,
-            )?;
+            let to = Uploads {
+                device: &*self.executor.device,
+                stream: self.state.stream,
+                region: &mut self.state.processing,
+                addresses: &mut self.addresses,
+                mirrors: &mut self.mirrors,
+            };
+            let bytes = rows::upload(to, &owner, fields, &rows)?;
             self.counts.insert(format!("{owner}.count"), rows.rows() as u64);
             let transfer = TransferProfile { what: "rows to the device", bytes, count: 1, nanos: 0 };
             self.profile.transfers.push(transfer);
@@ -555,8 +401,10 @@ impl<'a> Run<'a> {
 
     /// Where each pipeline ran, with the rows that the host goes on with.
     fn fetch(&mut self, words: &[u64]) -> Result<Vec<Placed>> {
-        let strings = |layout: &SinkLayout| matches!(layout, SinkLayout::Rows(rows)
-            if rows.columns.iter().any(|column| column.ty == CType::Str));
+        let strings = |layout: &SinkLayout| {
+            matches!(layout, SinkLayout::Rows(rows)
+            if rows.columns.iter().any(|column| column.ty == CType::Str))
+        };
         if self.prepared.layouts.iter().any(strings) {
             self.mirrors.append(Mirrors::of_cache(&self.state.cache));
             self.fetch_arena(words)?;
@@ -640,13 +488,4 @@ impl SinkWords {
             input: words[at + 3],
         }
     }
-}
-
-/// Bytes of device memory that an executor takes when nothing else is said.
-pub fn default_memory(device: &dyn Device) -> Result<u64> {
-    let free = device.free_memory()?;
-    Ok(match device.properties().kind {
-        DeviceKind::Cuda => free / 10 * 9,
-        DeviceKind::Sim => free,
-    })
 }

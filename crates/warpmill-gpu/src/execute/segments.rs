@@ -1,7 +1,9 @@
 //! Row segments as kernels see them: which ones a scan has to read, their bytes in the caching region, and descriptors.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
@@ -51,7 +53,10 @@ pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
     let columns: Vec<Vec<Arc<Segment>>> = segments
         .par_iter()
         .map(|&segment| {
-            let columns = scan.columns.iter().map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?));
+            let columns = scan
+                .columns
+                .iter()
+                .map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?));
             columns.collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
@@ -59,7 +64,8 @@ pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
         .iter()
         .map(|row| {
             let shape = |(segment, field): (&Arc<Segment>, &warpmill_plan::Field)| {
-                let layout = segment.layout().ok_or_else(|| Unsupported::new(&field.name, "an encoding without layout"))?;
+                let layout =
+                    segment.layout().ok_or_else(|| Unsupported::new(&field.name, "an encoding without layout"))?;
                 let nullable = layout.validity.is_some();
                 Ok(ColumnShape::of_segment(&layout.values, segment.remap().is_some(), field.ty.phys, nullable))
             };
@@ -69,9 +75,11 @@ pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
     Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns })
 }
 
-/// Segments in another encoding, by the segment they were made from.
+/// Segments in another encoding, by the address of the segment they were made from, which is kept beside each.
 #[derive(Debug, Default)]
-pub struct Recoded(parking_lot::Mutex<std::collections::HashMap<usize, (Arc<Segment>, Arc<Segment>)>>);
+pub struct Recoded(Mutex<HashMap<usize, Pair>>);
+
+type Pair = (Arc<Segment>, Arc<Segment>);
 
 impl Recoded {
     /// `segment`, or the same rows in an encoding that kernels read.

@@ -199,7 +199,7 @@ impl ExecutionPlan for WarpmillExec {
 
 /// How a program ended.
 enum Ran {
-    Done(QueryOutput),
+    Done(Box<QueryOutput>),
     NeedsWideSums,
 }
 
@@ -217,7 +217,7 @@ fn run_program(
     let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, &execution));
     Ok(running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
         match (done, first_error.lock().take()) {
-            (Ok(output), _) => Ok(Ran::Done(output)),
+            (Ok(output), _) => Ok(Ran::Done(Box::new(output))),
             (Err(EngineError::Exec(ExecError::NeedsWideSums { .. })), _) => Ok(Ran::NeedsWideSums),
             // A cancelled query cancels its inputs too: their errors say nothing.
             (Err(error), cause) => match (Error::from(error), cause) {

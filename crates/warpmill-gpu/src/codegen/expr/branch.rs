@@ -115,10 +115,7 @@ pub(super) fn coalesce(expr: &Expr, args: &[Expr], context: &mut Context<'_>) ->
             return coalesce_rest(result, &rest[i..], context);
         }
         let next = emit(arg, context)?;
-        let either = match &next.valid {
-            Some(next) => Some(context.named(CType::Bool, "valid", &format!("{valid} || {next}"))),
-            None => None,
-        };
+        let either = next.valid.as_ref().map(|next| context.named(CType::Bool, "valid", &format!("{valid} || {next}")));
         result = context.define(ty, &format!("{valid} ? {} : {}", result.text, next.text), either);
     }
     Ok(result)

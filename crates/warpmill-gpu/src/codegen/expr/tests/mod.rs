@@ -112,7 +112,7 @@ impl Rig {
             let byte = |i: usize| (row.wrapping_mul(2_654_435_761) >> (i % 4 * 8)) as u8;
             match vector.data.phys() {
                 Phys::Bool => vec![byte(0) & 1],
-                _ if row % 3 == 0 => vec![0xff; size],
+                _ if row.is_multiple_of(3) => vec![0xff; size],
                 _ if row % 3 == 1 => vec![0; size],
                 _ => (0..size).map(byte).collect(),
             }

@@ -1,0 +1,132 @@
+//! The accumulators of an aggregation.
+
+use warpmill_plan::{AggregateExpr, AggregateFunction, Expr, Phys, Unsupported};
+
+use super::layout::{Accumulator, DistinctSet, Output, Slot};
+
+/// The accumulators behind some aggregates, shared where aggregates overlap.
+#[derive(Default)]
+pub struct Aggregates {
+    /// Arguments, each once.
+    pub arguments: Vec<Expr>,
+    /// Filters, each once.
+    pub filters: Vec<Expr>,
+    /// Sets of different values.
+    pub distinct: Vec<DistinctSet>,
+    /// The accumulators.
+    pub slots: Vec<Slot>,
+    /// One per aggregate.
+    pub outputs: Vec<Output>,
+    /// Words of a record.
+    pub words: usize,
+}
+
+impl Aggregates {
+    /// Adds an aggregate over at most `rows` rows.
+    ///
+    /// # Errors
+    /// What the device cannot compute.
+    pub fn add(&mut self, aggregate: &AggregateExpr, rows: u64) -> Result<(), Unsupported> {
+        use AggregateFunction as F;
+        let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
+        let filter = aggregate.filter.as_ref().map(|expr| index_of(&mut self.filters, expr));
+        let unsupported = |reason: &str| Unsupported::new(format!("{:?}", aggregate.function), reason);
+        let matters = matches!(aggregate.function, F::Count | F::Sum | F::Avg);
+        let distinct = argument.filter(|_| aggregate.distinct && matters).map(|argument| {
+            let set = DistinctSet { argument, filter };
+            self.distinct.iter().position(|other| *other == set).unwrap_or_else(|| {
+                self.distinct.push(set);
+                self.distinct.len() - 1
+            })
+        });
+        let phys = aggregate.argument.as_ref().map_or(Phys::I64, |argument| argument.ty.phys);
+        let accumulator = match aggregate.function {
+            F::CountStar | F::Count => Accumulator::Count,
+            F::Sum => match aggregate.ty.phys {
+                _ if !phys.is_int() => Accumulator::SumF64,
+                Phys::I128 => Accumulator::SumI128,
+                Phys::I32 | Phys::I64 => Accumulator::SumI64,
+                _ => Accumulator::SumF64,
+            },
+            F::Avg if !phys.is_int() => Accumulator::SumF64,
+            F::Avg => match self.slots.iter().find(|slot| {
+                slot.accumulator == Accumulator::SumI64
+                    && (slot.argument, slot.filter, slot.distinct) == (argument, filter, distinct)
+            }) {
+                Some(_) => Accumulator::SumI64,
+                None if fits(aggregate.argument.as_ref(), rows) => Accumulator::SumI64,
+                None => Accumulator::SumI128,
+            },
+            F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr => {
+                let least = matches!(aggregate.function, F::Min | F::BoolAnd);
+                match phys {
+                    Phys::Str => return Err(unsupported("strings without a dictionary")),
+                    Phys::I128 if least => Accumulator::MinWide,
+                    Phys::I128 => Accumulator::MaxWide,
+                    _ if least => Accumulator::Min,
+                    _ => Accumulator::Max,
+                }
+            }
+            F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => {
+                return Err(unsupported("variances are not computed on the device"));
+            }
+        };
+        let slot = match aggregate.function {
+            F::CountStar => self.slot(accumulator, None, filter, None),
+            F::Count => self.count(argument, filter, distinct),
+            _ => self.slot(accumulator, argument, filter, distinct),
+        };
+        let counts = matches!(aggregate.function, F::CountStar | F::Count);
+        let count = (!counts).then(|| self.count(argument, filter, distinct));
+        self.outputs.push(Output { function: aggregate.function, slot, count, argument });
+        Ok(())
+    }
+
+    /// What tells that a group has rows: their count where it is asked for, otherwise a mark, which costs less.
+    pub fn presence(&mut self) -> usize {
+        let counts = |slot: &Slot| {
+            (slot.accumulator, slot.argument, slot.filter, slot.distinct) == (Accumulator::Count, None, None, None)
+        };
+        match self.slots.iter().position(counts) {
+            Some(slot) => slot,
+            None => self.slot(Accumulator::Presence, None, None, None),
+        }
+    }
+
+    /// The count of the rows that an aggregate takes in: of all rows where its argument is never NULL.
+    fn count(&mut self, argument: Option<usize>, filter: Option<usize>, distinct: Option<usize>) -> usize {
+        let nullable = argument.is_some_and(|argument| self.arguments[argument].ty.nullable);
+        let argument = argument.filter(|_| nullable || distinct.is_some());
+        self.slot(Accumulator::Count, argument, filter, distinct)
+    }
+
+    fn slot(
+        &mut self,
+        accumulator: Accumulator,
+        argument: Option<usize>,
+        filter: Option<usize>,
+        distinct: Option<usize>,
+    ) -> usize {
+        let slot = Slot { accumulator, argument, filter, distinct, word: self.words };
+        let same = |other: &Slot| Slot { word: slot.word, ..*other } == slot;
+        self.slots.iter().position(same).unwrap_or_else(|| {
+            self.words += accumulator.words();
+            self.slots.push(slot);
+            self.slots.len() - 1
+        })
+    }
+}
+
+/// Whether the sum of an argument over `rows` rows fits 64 bits.
+fn fits(argument: Option<&Expr>, rows: u64) -> bool {
+    let range = argument.and_then(|argument| argument.ty.range);
+    let largest = range.map_or(i128::MAX, |(lo, hi)| lo.saturating_abs().max(hi.saturating_abs()));
+    largest.checked_mul(i128::from(rows.max(1))).is_some_and(|sum| sum <= i64::MAX.into())
+}
+
+fn index_of(list: &mut Vec<Expr>, expr: &Expr) -> usize {
+    list.iter().position(|other| other == expr).unwrap_or_else(|| {
+        list.push(expr.clone());
+        list.len() - 1
+    })
+}

@@ -1,0 +1,341 @@
+//! Decides how each sink of a program lies in device memory, before code is generated: from types, row bounds, estimates and
+//! what earlier runs taught.
+
+use warpmill_plan::{AggregateExpr, Expr, JoinKind, Operator, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+
+use super::aggregates::Aggregates;
+use super::estimate;
+use super::keys::{KeyPart, KeyShape};
+use super::layout::{BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Table};
+use super::storage::FlatColumn;
+use super::top::Top;
+
+/// Decides for all sinks of `program`. `inputs` are the rows of each external input.
+///
+/// # Errors
+/// What the device cannot do.
+pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -> Result<Vec<SinkLayout>, Unsupported> {
+    let mut bounds: Vec<u64> = vec![0; program.sinks.len()];
+    let mut estimates: Vec<f64> = vec![0.0; program.sinks.len()];
+    let mut layouts: Vec<Option<SinkLayout>> = vec![None; program.sinks.len()];
+    for (index, pipeline) in program.pipelines.iter().enumerate() {
+        let rows = source_rows(pipeline, inputs, &bounds);
+        bounds[pipeline.sink] = bounds[pipeline.sink].saturating_add(rows);
+        let fraction = |build: SinkId| match &layouts[build] {
+            Some(SinkLayout::Build(layout)) => layout.fraction,
+            _ => 1.0,
+        };
+        estimates[pipeline.sink] += estimate::rows(pipeline, inputs, &estimates, fraction);
+        let last = program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink);
+        if last {
+            let estimate = estimates[pipeline.sink].min(bounds[pipeline.sink] as f64).max(1.0);
+            let planner = Planner { program, hints, limits, id: pipeline.sink, rows: bounds[pipeline.sink], estimate };
+            let (layout, bound) = planner.layout()?;
+            if let SinkLayout::Groups(groups) = &layout {
+                estimates[pipeline.sink] = groups.rows.capacity as f64;
+            }
+            bounds[pipeline.sink] = bound;
+            layouts[pipeline.sink] = Some(layout);
+        }
+    }
+    layouts.into_iter().collect::<Option<_>>().ok_or_else(|| Unsupported::new("program", "a sink that nothing feeds"))
+}
+
+/// At most (where no join multiplies rows) how many rows a pipeline starts with.
+fn source_rows(pipeline: &Pipeline, inputs: &[u64], bounds: &[u64]) -> u64 {
+    match &pipeline.source {
+        Source::Scan(scan) => scan.table.num_rows(),
+        Source::Rows { sink, .. } | Source::Build { sink, .. } => bounds[*sink],
+        Source::Input { input, .. } => inputs.get(*input).copied().unwrap_or(0),
+        Source::Values { rows, .. } => rows.len() as u64,
+    }
+}
+
+struct Planner<'a> {
+    program: &'a Program,
+    hints: &'a Hints,
+    limits: Limits,
+    id: SinkId,
+    /// Rows that reach the sink, unless a join multiplies them.
+    rows: u64,
+    /// Rows that are expected to.
+    estimate: f64,
+}
+
+/// Room for so many rows is made without looking at estimates.
+const SMALL: u64 = 1 << 20;
+
+impl Planner<'_> {
+    fn layout(&self) -> Result<(SinkLayout, u64), Unsupported> {
+        Ok(match &self.program.sinks[self.id] {
+            Sink::HashBuild { .. } => self.build()?,
+            Sink::Aggregate { groups, aggregates, .. } => {
+                let layout = self.groups(groups, aggregates)?;
+                let bound = layout.rows.capacity;
+                (SinkLayout::Groups(layout), bound)
+            }
+            Sink::Sort { fields, .. } | Sink::Collect { fields } => {
+                let columns = FlatColumn::all(&self.owner(), fields);
+                let capacity = self.capacity();
+                let told_apart = !self.hints.all_rows.contains(&self.id);
+                let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
+                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top }), capacity)
+            }
+        })
+    }
+
+    fn owner(&self) -> String {
+        format!("sink{}", self.id)
+    }
+
+    /// Rows to make room for.
+    fn capacity(&self) -> u64 {
+        let guess = if self.rows <= SMALL { self.rows } else { self.rows.min((self.estimate * 1.3) as u64 + SMALL) };
+        self.hints.capacity.get(&self.id).copied().unwrap_or(guess).max(1)
+    }
+
+    /// Rows that certainly are all that reach the sink: joins may repeat rows.
+    fn most_rows(&self) -> u64 {
+        let multiplies = |operator: &Operator| {
+            matches!(operator, Operator::Probe(probe)
+                if !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark))
+        };
+        let mut feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        let exact = feeding.all(|pipeline| {
+            matches!(pipeline.source, Source::Scan(_) | Source::Values { .. })
+                && !pipeline.operators.iter().any(multiplies)
+        });
+        if exact { self.rows } else { 1 << 40 }
+    }
+
+    fn build(&self) -> Result<(SinkLayout, u64), Unsupported> {
+        let Sink::HashBuild { keys, payload, fields, null_equals_null, track_matches } = &self.program.sinks[self.id]
+        else {
+            unreachable!("called for hash builds")
+        };
+        let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
+        let capacity = self.capacity();
+        let payload_bytes: u64 =
+            FlatColumn::all("", fields).iter().map(|column| column.row_bytes() as u64).sum::<u64>() + 1;
+        let table = match &shape {
+            KeyShape::None => Table::All,
+            KeyShape::Wide => Table::Wide,
+            KeyShape::Packed { cells, .. } => {
+                // NULL keys have no place in a bitmap, but their rows are asked for.
+                let null_rows = *track_matches && keys.iter().any(|key| key.ty.nullable) && !null_equals_null;
+                let few = *cells <= 16 * self.rows + (1 << 16);
+                let bitmap_bytes = cells / 8 + cells.saturating_mul(payload_bytes);
+                let pure = payload.is_empty() && !track_matches && !self.has_residual();
+                let marks = pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
+                let fits = few && bitmap_bytes <= self.limits.table_bytes;
+                if marks || (fits && !null_rows && self.is_unique(keys)) {
+                    Table::Bitmap
+                } else if few && 4 * cells <= self.limits.table_bytes && capacity < u64::from(u32::MAX) {
+                    Table::Direct
+                } else {
+                    Table::Hash
+                }
+            }
+        };
+        let rows = match (&table, shape.cells()) {
+            (Table::Bitmap, Some(cells)) => cells,
+            _ => capacity,
+        };
+        if table != Table::Bitmap && rows >= u64::from(u32::MAX) {
+            return Err(Unsupported::new("hash build", format!("{rows} rows are more than 32-bit row numbers hold")));
+        }
+        let owner = self.owner();
+        let key_columns = match table {
+            Table::Wide => {
+                keys.iter().enumerate().map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty)).collect()
+            }
+            _ => vec![],
+        };
+        // Positions stay unused where warps reserve them: nobody may go through all rows then.
+        let chained = matches!(table, Table::Direct | Table::Hash);
+        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > SMALL;
+        let slots = (2 * rows).next_power_of_two().max(1024);
+        let rows = if reserves { rows + (1 << 21) } else { rows };
+        let from: f64 = self.source_rows();
+        let layout = BuildLayout {
+            fraction: (self.estimate / from.max(1.0)).min(1.0),
+            reserves,
+            bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null {
+                vec![]
+            } else {
+                self.bitmaps(keys)
+            },
+            keys: shape,
+            table,
+            payload: FlatColumn::all(&owner, fields),
+            key_columns,
+            capacity: rows,
+            slots,
+            track_matches: *track_matches,
+            null_equals_null: *null_equals_null,
+        };
+        Ok((SinkLayout::Build(layout), rows))
+    }
+
+    /// The keys by which a scan is pruned, where a bitmap of their values is small.
+    fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
+        let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        });
+        let mut wanted: Vec<usize> =
+            scans.flat_map(|scan| &scan.prune).filter(|prune| prune.build == self.id).map(|prune| prune.key).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let bitmap = |key: usize| match KeyShape::of([&keys[key].ty.with_nullable(false)], false) {
+            KeyShape::Packed { parts, cells } if cells <= 1 << 28 => Some((key, parts[0])),
+            _ => None,
+        };
+        wanted.into_iter().filter_map(bitmap).collect()
+    }
+
+    /// Whether a pipeline's source is this build.
+    fn is_read_as_rows(&self) -> bool {
+        let reads = |pipeline: &Pipeline| matches!(pipeline.source, Source::Build { sink, .. } if sink == self.id);
+        self.program.pipelines.iter().any(reads)
+    }
+
+    /// Rows of the tables that feed the sink.
+    fn source_rows(&self) -> f64 {
+        let feeding = self.program.pipelines.iter().filter(|pipeline| pipeline.sink == self.id);
+        let rows = feeding.map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => scan.table.num_rows() as f64,
+            _ => self.rows as f64,
+        });
+        rows.sum()
+    }
+
+    fn has_residual(&self) -> bool {
+        self.program.pipelines.iter().flat_map(|pipeline| &pipeline.operators).any(|operator| {
+            matches!(operator, Operator::Probe(probe) if probe.build == self.id
+                && (probe.residual.is_some() || !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)))
+        })
+    }
+
+    /// Whether the keys are expected not to repeat; a wrong guess is found out and the query run again.
+    fn is_unique(&self, keys: &[Expr]) -> bool {
+        if self.hints.repeated_keys.contains(&self.id) {
+            return false;
+        }
+        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
+        let ([pipeline], [key]) = (feeding.as_slice(), keys) else { return false };
+        source_is_unique(self.program, pipeline, key)
+    }
+
+    /// Groups to make room for.
+    fn groups_capacity(&self, groups: &[Expr]) -> u64 {
+        if let Some(&capacity) = self.hints.capacity.get(&self.id) {
+            return capacity.max(1);
+        }
+        if self.rows <= SMALL {
+            return self.rows.max(1);
+        }
+        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
+        let distinct = match feeding.as_slice() {
+            [pipeline] => estimate::groups(self.program, pipeline, groups),
+            _ => None,
+        };
+        let rows = self.estimate * 1.3;
+        let groups = distinct.map_or(rows, |distinct| (distinct * 1.2).min(rows));
+        self.rows.min(groups as u64 + SMALL)
+    }
+
+    fn groups(&self, groups: &[Expr], aggregates: &[AggregateExpr]) -> Result<GroupLayout, Unsupported> {
+        let mut plan = Aggregates::default();
+        let rows = self.most_rows();
+        for aggregate in aggregates {
+            plan.add(aggregate, rows)?;
+        }
+        let keys = KeyShape::of(groups.iter().map(|group| &group.ty), true);
+        let bytes = |cells: u64, words: usize| cells.saturating_mul(8 * words as u64);
+        let capacity = self.groups_capacity(groups);
+        let words = plan.words + 1;
+        let table = match (&keys, keys.cells()) {
+            (KeyShape::None, _) => GroupTable::One,
+            (_, Some(cells)) if plan.distinct.is_empty() && cells.saturating_mul(words as u64) <= 64 => {
+                GroupTable::Private
+            }
+            (_, Some(cells)) if plan.distinct.is_empty() && bytes(cells, words) <= self.limits.shared_bytes.into() => {
+                GroupTable::Shared
+            }
+            (_, Some(cells))
+                if cells <= 4 * self.rows + (1 << 18) && bytes(cells, words) <= self.limits.table_bytes =>
+            {
+                GroupTable::Dense
+            }
+            (_, Some(_)) => GroupTable::Hash,
+            (_, None) => GroupTable::Wide,
+        };
+        // Groups without rows do not exist; open addressing knows by its keys.
+        let presence =
+            matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense).then(|| plan.presence());
+        let most = keys.cells().unwrap_or(u64::MAX).min(capacity);
+        for set in &plan.distinct {
+            let ty = plan.arguments[set.argument].ty.with_nullable(false);
+            let values = KeyShape::of([&ty], false).cells();
+            let members = values.and_then(|values| values.checked_mul(4 * keys.cells().unwrap_or(capacity).max(most)));
+            if members.is_none_or(|members| members > 1 << 63) {
+                return Err(Unsupported::new("DISTINCT", "of values that do not pack into 64 bits with their group"));
+            }
+        }
+        let cells = match table {
+            GroupTable::One => 1,
+            GroupTable::Private | GroupTable::Shared | GroupTable::Dense => keys.cells().unwrap_or(1),
+            GroupTable::Hash => (2 * most).next_power_of_two().max(1024),
+            GroupTable::Wide => capacity,
+        };
+        let owner = self.owner();
+        let key_columns = match table {
+            GroupTable::Wide => {
+                groups.iter().enumerate().map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty)).collect()
+            }
+            _ => vec![],
+        };
+        let most = if table == GroupTable::One { 1 } else { most.min(cells) };
+        let reserves = most > SMALL;
+        let rows = RowsLayout {
+            columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
+            capacity: if reserves { most + (1 << 21) } else { most },
+            reserves,
+            top: None,
+        };
+        Ok(GroupLayout {
+            keys,
+            table,
+            key_columns,
+            distinct_slots: (2 * self.capacity()).next_power_of_two().max(1024),
+            arguments: plan.arguments,
+            filters: plan.filters,
+            distinct: plan.distinct,
+            slots: plan.slots,
+            outputs: plan.outputs,
+            presence,
+            words: plan.words,
+            cells,
+            rows,
+        })
+    }
+}
+
+/// Whether the values of `key` at the end of `pipeline` are likely different in all rows: the column they come from is a
+/// key of its table. Joins are taken not to repeat rows.
+fn source_is_unique(program: &Program, pipeline: &Pipeline, key: &Expr) -> bool {
+    let Some(column) = estimate::source_column(pipeline, key) else { return false };
+    match &pipeline.source {
+        Source::Scan(scan) => {
+            let rows = scan.table.num_rows();
+            let distinct = scan.table.column_stats(scan.columns[column]).distinct;
+            distinct.is_some_and(|distinct| distinct as f64 >= 0.9 * rows as f64)
+        }
+        Source::Rows { sink, .. } => match &program.sinks[*sink] {
+            Sink::Aggregate { groups, .. } => groups.len() == 1 && column == 0,
+            _ => false,
+        },
+        _ => false,
+    }
+}
