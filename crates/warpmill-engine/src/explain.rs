@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use warpmill_gpu::codegen::layout::{self, Hints, Limits};
+use warpmill_gpu::codegen::layout::{Hints, Limits};
+use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
 use warpmill_gpu::codegen::source::ColumnShape;
 use warpmill_gpu::device::cuda::nvrtc;
@@ -67,7 +68,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
 fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsupported> {
     let program = defer_sorts(program).map_or_else(|| Arc::clone(program), Arc::new);
     let limits = Limits { table_bytes: 8 << 30, shared_bytes: 64 << 10 };
-    let layouts = layout::sinks(&program, inputs, &Hints::default(), limits)?;
+    let layouts = planner::sinks(&program, inputs, &Hints::default(), limits)?;
     let mut scans = HashMap::new();
     for (index, pipeline) in program.pipelines.iter().enumerate() {
         if let Source::Scan(scan) = &pipeline.source {
