@@ -20,6 +20,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -89,7 +90,7 @@ impl WarpmillExec {
     /// Rows that each input is expected to have; 2^20 where nobody knows.
     pub fn input_rows(&self) -> Vec<u64> {
         let rows = |plan: &Arc<dyn ExecutionPlan>| {
-            let statistics = plan.partition_statistics(None).ok()?;
+            let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
             statistics.num_rows.get_value().map(|&rows| rows as u64)
         };
         self.inputs.iter().map(|plan| rows(plan).unwrap_or(1 << 20)).collect()
