@@ -112,20 +112,7 @@ pub fn devices() -> Devices {
         Ok(gpus) => (gpus, None),
         Err(error) => (vec![], Some(error.to_string())),
     };
-    let (nvrtc, mut no_nvrtc) = match nvrtc::available() {
-        Ok(found) => (Some(found), None),
-        Err(error) => (None, Some(error.to_string())),
-    };
-    if let (Some(found), Some(gpu)) = (&nvrtc, gpus.first()) {
-        let driver = gpu.properties.driver.split('.').next().and_then(|major| major.parse::<u32>().ok());
-        if driver.is_some_and(|driver| found.major > driver) {
-            let driver = &gpu.properties.driver;
-            no_nvrtc = Some(format!(
-                "NVRTC {found} is for drivers of CUDA {}.0 or later, this one supports {driver}",
-                found.major
-            ));
-        }
-    }
+    let (nvrtc, no_nvrtc) = (nvrtc::available().ok(), no_compiler(gpus.first().map(|gpu| &gpu.properties)));
     Devices {
         default: if gpus.is_empty() || no_nvrtc.is_some() { "cpu" } else { "gpu" },
         gpus,
@@ -134,6 +121,19 @@ pub fn devices() -> Devices {
         no_nvrtc,
         no_simulated_device: SimDevice::new(SimOptions::default()).err().map(|error| error.to_string()),
     }
+}
+
+/// Why no kernels can be compiled for GPUs, or none that the driver of `gpu` takes.
+pub(crate) fn no_compiler(gpu: Option<&DeviceProperties>) -> Option<String> {
+    let nvrtc = match nvrtc::available() {
+        Ok(nvrtc) => nvrtc,
+        Err(error) => return Some(error.to_string()),
+    };
+    let driver = &gpu?.driver;
+    let major: u32 = driver.split('.').next()?.parse().ok()?;
+    let found = nvrtc.major;
+    (found > major)
+        .then(|| format!("NVRTC {nvrtc} needs a driver for CUDA {found}.0 or later, this one is for {driver}"))
 }
 
 fn gpu(ordinal: usize) -> warpmill_gpu::device::Result<Gpu> {

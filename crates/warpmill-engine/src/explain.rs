@@ -7,12 +7,12 @@ use warpmill_gpu::codegen::layout::{Hints, Limits};
 use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
 use warpmill_gpu::codegen::source::ColumnShape;
-use warpmill_gpu::device::cuda::nvrtc;
+use warpmill_gpu::device::DeviceKind;
 use warpmill_gpu::execute::defer::defer_sorts;
 use warpmill_plan::{Program, Source, Unsupported};
 
 use crate::DeviceChoice;
-use crate::device::{device_name, executor};
+use crate::device::{device_name, executor, no_compiler};
 use crate::execute::ExecutionContext;
 
 /// Where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
@@ -46,13 +46,15 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     if context.device == DeviceChoice::Cpu {
         return on_cpu(None);
     }
-    if let Err(reason) = executor(context.device, context.gpu_memory_limit) {
-        return on_cpu(Some(reason));
-    }
-    if context.device != DeviceChoice::Sim
-        && let Err(error) = nvrtc::available()
+    let device = match executor(context.device, context.gpu_memory_limit) {
+        Ok(executor) => Arc::clone(executor.device()),
+        Err(reason) => return on_cpu(Some(reason)),
+    };
+    let properties = device.properties();
+    if properties.kind == DeviceKind::Cuda
+        && let Some(reason) = no_compiler(Some(properties))
     {
-        return on_cpu(Some(error.to_string()));
+        return on_cpu(Some(reason));
     }
     match places(program, inputs) {
         Ok(places) => {

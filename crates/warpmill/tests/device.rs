@@ -1,7 +1,7 @@
 //! TPC-H and SSB on the simulated device: all of every query runs there, with the CPU back end's answers.
 //!
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead, `WARPMILL_TEST_SF` at another scale factor,
-//! `WARPMILL_TEST_QUERIES=Q1,Q2` only some.
+//! `WARPMILL_TEST_QUERIES=1,2` only some.
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryResult, Session};

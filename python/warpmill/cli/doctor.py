@@ -112,19 +112,22 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 
 def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Lines of the table: what is found, and what is missing."""
     rows = []
     for gpu in found["gpus"]:
         capability = f"{gpu['arch'][3:-1]}.{gpu['arch'][-1]}"
-        memory = f"{size(gpu['free_bytes'])} of {size(gpu['memory_bytes'])} free"
-        rows.append((f"GPU {gpu['ordinal']}", f"{gpu['name']}, compute capability {capability}, {memory}"))
-        rows.append(("  driver", f"CUDA {gpu['driver']}"))
+        free = f"{size(gpu['free_bytes'])} of {size(gpu['memory_bytes'])} free"
+        rows.append((f"GPU {gpu['ordinal']}", f"{escape(gpu['name'])}, compute capability {capability}, {free}"))
+        rows.append(("driver", f"CUDA {gpu['driver']}"))
     if found["no_gpu"]:
-        rows.append(("GPU", found["no_gpu"]))
+        rows.append(("GPU", escape(found["no_gpu"])))
     nvrtc = found["nvrtc"]
-    rows.append(("NVRTC", f"{nvrtc['version']}, {nvrtc['path'] or 'found by the loader'}" if nvrtc else "not found"))
+    where = escape(nvrtc["path"] or "found by the loader") if nvrtc else ""
+    rows.append(("NVRTC", f"{nvrtc['version']}, {where}" if nvrtc else "not found"))
     if found["no_nvrtc"] and found["gpus"]:
-        rows.append(("", f"[yellow]{escape(found['no_nvrtc'])}: pip install 'warpmill\\[gpu]'[/yellow]"))
-    rows.append(("simulated device", found["no_simulated_device"] or "available (a C++ compiler was found)"))
+        rows.append(("", f"[yellow]{escape(found['no_nvrtc'])}[/yellow]"))
+    missing = found["no_simulated_device"]
+    rows.append(("simulated device", escape(missing) if missing else "available: there is a C++ compiler"))
     first = " (GPU 0)" if found["default"] == "gpu" else ""
     rows.append(("queries run on", f"the {found['default'].upper()}{first}, unless warpmill.device says otherwise"))
     return rows
