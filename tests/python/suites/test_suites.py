@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ FALLBACKS = {
 
 #: A LIMIT without ORDER BY keeps any rows: only their number is compared.
 ANY_ROWS = {("clickbench", "17")}
+
+#: The correlation of a group without variance: NaN in DuckDB, NULL in DataFusion.
+NAN_IS_NULL = {("h2o", "09")}
 
 
 @dataclass
@@ -63,6 +67,10 @@ def named(suite: str) -> list[tuple[str, str]]:
     return [(suite, path.stem[1:]) for path in paths]
 
 
+def without_nan(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(None if isinstance(value, float) and isnan(value) else value for value in row) for row in rows]
+
+
 @pytest.mark.parametrize(("suite", "query"), [pair for suite in SUITES for pair in named(suite)])
 def test_answers_are_duckdbs(engines: Callable[[str], Engines], suite: str, query: str) -> None:
     pair = engines(suite)
@@ -77,6 +85,8 @@ def test_answers_are_duckdbs(engines: Callable[[str], Engines], suite: str, quer
         reason = str(error)
         pair.ours.set("fallback", "allow")
         actual = pair.ours.sql(sql).fetchall()
+    if (suite, query) in NAN_IS_NULL:
+        actual, rows = without_nan(actual), without_nan(rows)
     if (suite, query) in ANY_ROWS:
         assert len(actual) == len(rows)
     else:
