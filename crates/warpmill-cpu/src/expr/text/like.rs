@@ -130,15 +130,17 @@ impl Pattern {
                 }
                 true
             }
-            Pattern::Tokens(tokens) => matches_tokens(tokens, s),
+            // Bytes that are characters need not be decoded.
+            Pattern::Tokens(tokens) if s.is_ascii() => matches_tokens(tokens, s.bytes().map(char::from)),
+            Pattern::Tokens(tokens) => matches_tokens(tokens, s.chars()),
         }
     }
 }
 
-/// Greedy matching with a way back to the last `%` only.
-fn matches_tokens(tokens: &[Token], s: &str) -> bool {
-    let (mut t, mut rest) = (0, s.chars());
-    let mut back: Option<(usize, std::str::Chars<'_>)> = None;
+/// Greedy matching of all of `rest`, with a way back to the last `%` only.
+fn matches_tokens(tokens: &[Token], mut rest: impl Iterator<Item = char> + Clone) -> bool {
+    let mut t = 0;
+    let mut back = None;
     loop {
         let mut ahead = rest.clone();
         let next = ahead.next();
