@@ -5,7 +5,7 @@
 //! - [`execute`]: runs a program on a device;
 //! - [`kernels`]: hand-written device functions that kernels are composed of;
 //! - [`algorithm`]: sort, prefix sums and search with a host side of their own;
-//! - [`bench`]: micro-benchmarks of all of these.
+//! - [`mod@bench`]: micro-benchmarks of all of these.
 
 pub mod algorithm;
 pub mod bench;

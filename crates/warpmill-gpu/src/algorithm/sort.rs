@@ -1,7 +1,7 @@
 //! Radix sort: stable, any number of rows, unsigned keys of 32 or 64 bits with an optional u32 payload.
 //!
 //! Other orders are orders of unsigned keys: the caller flips sign bits, complements keys to sort descending, and passes
-//! several words (most significant first) to [`sort_rows`].
+//! several words (most significant first) to [`RowSort`].
 
 use std::ops::Range;
 use std::sync::Arc;
