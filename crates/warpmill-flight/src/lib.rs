@@ -1,0 +1,1 @@
+//! Arrow Flight SQL server over a Warpmill database.

@@ -1,0 +1,1 @@
+//! Substrait plans in and out: `execute_substrait` and `to_substrait` (Substrait specification, <https://substrait.io>).
