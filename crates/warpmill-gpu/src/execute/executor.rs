@@ -80,7 +80,7 @@ impl Executor {
         let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
         let processing = Region::new(device.clone(), "the processing region", memory);
         let state = State { stream: device.stream()?, cache, processing, prepared: HashMap::new() };
-        let shared = device.properties().shared_per_block.min(64 << 10);
+        let shared = device.properties().shared_per_block.min(80 << 10);
         let limits = Limits { table_bytes: memory / 5, shared_bytes: shared };
         let recoded = Recoded::default();
         Ok(Self { device, memory, limits, state: Mutex::new(state), recoded })

@@ -28,6 +28,9 @@ use super::{Failure, Result, buffers};
 const QUERY_STATE: u64 = 32;
 const SINK_STATE: u64 = 32;
 
+/// Vectors that a warp takes at a time, at most: a power of two.
+const MOST_VECTORS: u64 = 2;
+
 /// One run of a program.
 pub(super) struct Run<'a> {
     executor: &'a Executor,
@@ -277,13 +280,16 @@ impl<'a> Run<'a> {
         // Small tables are split finer, so that all multiprocessors have something to do.
         let warps = u64::from(self.device().properties().multiprocessors) * 32;
         let split = (0..4).find(|split| vectors << split >= warps).unwrap_or(4);
+        // Of large ones a warp takes several vectors at a time, of which few rows may be left.
+        let run = (0..=MOST_VECTORS).rev().find(|run| vectors >> run >= 16 * warps).unwrap_or(0);
         let named = HashMap::from([
             ("scan.segments".to_string(), columns),
             ("scan.rows".to_string(), rows),
             ("scan.count".to_string(), count),
             ("scan.split".to_string(), split),
+            ("scan.run".to_string(), run),
         ]);
-        Ok(((count * 1024) << split, bytes, named))
+        Ok(((count * 1024 >> run) << split, bytes, named))
     }
 
     /// The descriptors of a kernel's row segments: made once, and kept beside the segments.
