@@ -210,8 +210,7 @@ impl Lowering<'_> {
         if bitmaps + groups > LARGE_SHARED || far { (WIDE_BLOCK, 1) } else { (BLOCK, 4) }
     }
 
-    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost:
-    /// a test in shared memory takes about an eighth of the time of one in a cache.
+    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost.
     fn prunes(&self, scan: &Scan) -> Vec<KeyTest> {
         let mut tests: Vec<(f64, KeyTest)> = vec![];
         for prune in &scan.prune {
@@ -222,10 +221,12 @@ impl Lowering<'_> {
                 continue;
             }
             let shared = (keys / 32 + 1) * 4 <= SHARED_BITMAP;
-            let cost = if shared { 4.0 } else { 32.0 };
             let (fraction, bounds) = (layout.fraction, layout.key_bounds(prune.build, prune.key));
-            let test = KeyTest { column: prune.column, buffer, min: part.min as i64, keys, shared, fraction, bounds };
-            tests.push(((1.0 - layout.fraction) / cost, test));
+            let range = scan.fields[prune.column].ty.range;
+            let within = range.is_some_and(|(lo, hi)| lo >= part.min && hi < part.min + i128::from(keys));
+            let (column, min) = (prune.column, part.min as i64);
+            let test = KeyTest { column, buffer, min, keys, within, shared, fraction, bounds };
+            tests.push(((1.0 - fraction) / test.cost(), test));
         }
         tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = SHARED_BITMAPS;

@@ -155,6 +155,8 @@ pub struct KeyTest {
     pub min: i64,
     /// How many bits there are.
     pub keys: u32,
+    /// Whether statistics prove that all rows' keys have a bit.
+    pub within: bool,
     /// Whether each block copies it into shared memory.
     pub shared: bool,
     /// The part of the rows that is expected to pass.
@@ -163,6 +165,22 @@ pub struct KeyTest {
     /// a range stands for the bitmap.
     pub bounds: Option<(String, f64)>,
 }
+
+impl KeyTest {
+    /// What it costs, in tests of a range. Reads of other rows' bits from a cache take about eight times as long as from
+    /// shared memory, where a range is likely to do it is nearly one.
+    pub fn cost(&self) -> f64 {
+        match (&self.bounds, self.shared) {
+            (Some((_, density)), true) if *density < 0.5 => 1.2,
+            (_, true) => 1.5,
+            _ => 8.0,
+        }
+    }
+}
+
+/// The part of a scan's rows below which the columns of the others are not worth loading: the rest of the tests is for
+/// single rows.
+const FEW: f64 = 0.06;
 
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
@@ -209,7 +227,7 @@ pub fn scan(
     prunes: &[KeyTest],
     threads: u32,
 ) -> Result<()> {
-    let (tests, rest) = tests(g, filters, shapes, prunes);
+    let (tests, rest) = tests(g, scan, filters, shapes, prunes);
     let [segments, rows, count, split, run] = operands(g);
     let queues = g.shared_memory(threads as usize / 32 * QUEUE * 2);
     g.code.line(format!("u16* const queue = (u16*)(shared + {queues}) + (threadIdx.x / 32) * {QUEUE};"));
@@ -293,25 +311,38 @@ fn operands(g: &mut Generator) -> [String; 5] {
     ]
 }
 
-/// The tests that packed columns decide, in order, and those that have to wait for values.
+/// The tests that are decided for whole vectors, those that save the most for what they cost first, until few rows are
+/// expected to be left; and the filters that are decided row by row. Keys are left to their joins then.
 fn tests<'a>(
     g: &mut Generator,
+    scan: &Scan,
     filters: &'a ScanFilters,
     shapes: &[ColumnShape],
     prunes: &'a [KeyTest],
 ) -> (Vec<Test<'a>>, Vec<(usize, &'a PackedTest)>) {
-    let (mut tests, mut rest) = (vec![], vec![]);
-    for (column, test) in &filters.packed {
-        match shapes[*column] {
-            ColumnShape::Lane { .. } => tests.push(Test::Packed(*column, test)),
-            ColumnShape::Any { .. } => rest.push((*column, test)),
-        }
+    enum Candidate<'a> {
+        Packed(usize, &'a PackedTest),
+        Key(&'a KeyTest),
     }
-    for (number, prune) in prunes.iter().enumerate() {
-        if matches!(shapes[prune.column], ColumnShape::Lane { .. }) {
-            let operands = key_operands(g, number, prune);
-            tests.push(Test::Key(prune, operands));
+    let packed = filters.packed.iter().map(|(column, test)| {
+        (Candidate::Packed(*column, test), *column, estimate::packed_fraction(scan, *column, test), 1.0)
+    });
+    let keys = prunes.iter().map(|prune| (Candidate::Key(prune), prune.column, prune.fraction, prune.cost()));
+    let mut candidates: Vec<_> = packed.chain(keys).collect();
+    candidates.sort_by(|(.., f, a), (.., g, b)| ((1.0 - g) / b).total_cmp(&((1.0 - f) / a)));
+    let (mut tests, mut rest, mut left) = (vec![], vec![], 1.0);
+    for (candidate, column, fraction, _) in candidates {
+        let whole = matches!(shapes[column], ColumnShape::Lane { .. }) && left > FEW;
+        match candidate {
+            Candidate::Packed(column, test) if whole => tests.push(Test::Packed(column, test)),
+            Candidate::Packed(column, test) => rest.push((column, test)),
+            Candidate::Key(prune) if whole => {
+                let operands = key_operands(g, tests.len(), prune);
+                tests.push(Test::Key(prune, operands));
+            }
+            Candidate::Key(_) => {}
         }
+        left *= if whole { fraction } else { 1.0 };
     }
     (tests, rest)
 }
@@ -381,8 +412,9 @@ fn apply(g: &mut Generator, test: &Test<'_>, shapes: &[ColumnShape]) {
         }
         Test::Key(test, KeyOperands { bits, min, keys, range }) => {
             let first = format!("(u32)((u64){reference} - (u64){min})");
+            let within = if test.within && !nullable { "left >= 1024" } else { "false" };
             let bitmap = format!(
-                "mask = lane_keys_mask<{width}, {}>(mask, w{column}, {bits}, {first}, {keys});",
+                "mask = lane_keys_mask<{width}, {}>(mask, w{column}, {bits}, {first}, {keys}, {within});",
                 test.shared
             );
             match range {
