@@ -3,6 +3,15 @@
 
 __device__ __forceinline__ void add_i64(u64* cell, i64 value) { atomicAdd(cell, (u64)value); }
 
+// The same in shared memory, which adds 32 bits at once and 64 only by trying until nobody was faster: the low half's carry
+// goes to the high half, which mostly stays.
+__device__ __forceinline__ void add_i64_shared(u64* cell, i64 value) {
+    u32* const halves = (u32*)cell;
+    const u32 low = (u32)value, before = atomicAdd(halves, low);
+    const u32 high = (u32)((u64)value >> 32) + (before + low < before ? 1 : 0);
+    if (high) atomicAdd(halves + 1, high);
+}
+
 // 128 bits as two words, low first: the carry of the low word is added to the high one.
 __device__ __forceinline__ void add_i128(u64* cell, i128 value) {
     const u64 low = (u64)value;

@@ -213,7 +213,12 @@ fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell: &st
             own_update(slot.accumulator, x, own)
         }
         GroupTable::Shared => {
-            shared_update(slot.accumulator, x, &format!("records + ((u32){cell} * {} + {word})", layout.words))
+            let cell = format!("records + ((u32){cell} * {} + {word})", layout.words);
+            match slot.accumulator {
+                Accumulator::Count => format!("add_i64_shared({cell}, 1);"),
+                Accumulator::SumI64 => format!("add_i64_shared({cell}, (i64){x});"),
+                _ => shared_update(slot.accumulator, x, &cell),
+            }
         }
         GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {
             shared_update(slot.accumulator, x, &format!("groups + ({cell} * {} + {word})", layout.words))

@@ -62,6 +62,9 @@ struct Planner<'a> {
     estimate: f64,
 }
 
+/// Keys at least so dense are numbers without a meaning.
+const NUMBERED: f64 = 0.5;
+
 /// The part of the keys between the least and the greatest that counts as all of them.
 const NEARLY_ALL: f64 = 0.7;
 
@@ -221,7 +224,8 @@ impl Planner<'_> {
             let stats = scan.table.column_stats(scan.columns[column]);
             let ((least, greatest), distinct) = (stats.int_range()?, stats.distinct?);
             let density = distinct as f64 / (greatest - least + 1).max(1) as f64;
-            Some((key, parts[0], density.min(1.0) * NEARLY_ALL))
+            // Of keys that are numbered through, a condition rarely leaves a range.
+            (density < NUMBERED).then_some((key, parts[0], density * NEARLY_ALL))
         };
         self.wanted_keys().into_iter().filter_map(bounds).collect()
     }

@@ -207,7 +207,7 @@ impl Lowering<'_> {
             _ => 0,
         };
         let far = prunes.iter().any(|test| !test.shared);
-        if bitmaps + groups > LARGE_SHARED || far { (WIDE_BLOCK, 1) } else { (BLOCK, 4) }
+        if bitmaps + groups > LARGE_SHARED || far { (WIDE_BLOCK, 1) } else { (BLOCK, std::env::var("WM_BLOCKS").map_or(3, |x| x.parse().unwrap())) }
     }
 
     /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost.

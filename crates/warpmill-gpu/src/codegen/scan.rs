@@ -171,22 +171,24 @@ impl KeyTest {
     /// shared memory, where a range is likely to do it is nearly one.
     pub fn cost(&self) -> f64 {
         match (&self.bounds, self.shared) {
-            (Some((_, density)), true) if *density < 0.5 => 1.2,
-            (_, true) => 1.5,
+            (Some(_), true) => 1.2,
+            (None, true) => 1.5,
             _ => 8.0,
         }
     }
 }
 
-/// The part of a scan's rows below which the columns of the others are not worth loading: the rest of the tests is for
-/// single rows.
-const FEW: f64 = 0.06;
+/// The part of a scan's rows below which a column is not worth loading for all rows: the rest of the tests is for single
+/// rows. Keys take longer to test than ranges.
+const FEW_IN_RANGE: f64 = 0.02;
+const FEW_KEYS: f64 = 0.06;
 
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
-/// Threads of a block that shares large tables: one block to a multiprocessor, one copy.
-pub const WIDE_BLOCK: u32 = 1024;
+/// Threads of a block that shares large tables: one block to a multiprocessor, one copy. More threads would have too few
+/// registers for two columns' words.
+pub const WIDE_BLOCK: u32 = 768;
 
 /// Entries of a warp's queue: less than half a vector joins less than a batch that is waiting.
 const QUEUE: usize = 544;
@@ -332,7 +334,8 @@ fn tests<'a>(
     candidates.sort_by(|(.., f, a), (.., g, b)| ((1.0 - g) / b).total_cmp(&((1.0 - f) / a)));
     let (mut tests, mut rest, mut left) = (vec![], vec![], 1.0);
     for (candidate, column, fraction, _) in candidates {
-        let whole = matches!(shapes[column], ColumnShape::Lane { .. }) && left > FEW;
+        let few = if matches!(candidate, Candidate::Key(_)) { FEW_KEYS } else { FEW_IN_RANGE };
+        let whole = matches!(shapes[column], ColumnShape::Lane { .. }) && left > few;
         match candidate {
             Candidate::Packed(column, test) if whole => tests.push(Test::Packed(column, test)),
             Candidate::Packed(column, test) => rest.push((column, test)),
