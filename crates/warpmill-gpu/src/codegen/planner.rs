@@ -265,7 +265,8 @@ impl Planner<'_> {
 
     /// Whether groups of so many bytes are worth a table in every block's shared memory.
     fn shares(&self, bytes: u64) -> bool {
-        bytes <= SMALL_SHARED || (bytes <= self.limits.shared_bytes.into() && self.estimate >= MANY * self.source_rows())
+        bytes <= SMALL_SHARED
+            || (bytes <= self.limits.shared_bytes.into() && self.estimate >= MANY * self.source_rows())
     }
 
     /// Groups to make room for.

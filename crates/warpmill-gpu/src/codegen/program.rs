@@ -10,7 +10,7 @@ use super::generator::{Generator, Result};
 use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use super::library::Library;
 use super::params::{Binding, Params};
-use super::scan::{self, BLOCK, ColumnShape, KeyTest, ScanFilters, WIDE_BLOCK};
+use super::scan::{self, BLOCK, Choice, ColumnShape, KeyTest, ScanFilters, TWO_KEYS_BLOCK, WIDE_BLOCK};
 use super::storage::FlatColumn;
 use super::top::{self, Top};
 use super::{build, group, probe, source};
@@ -188,10 +188,11 @@ impl Lowering<'_> {
         let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
         let mut g = Generator::new();
         let prunes = self.prunes(scan);
-        (g.threads, g.min_blocks) = self.block(&prunes);
+        let filters = ScanFilters::of(scan)?;
+        let choice = Choice::new(scan, &filters, &shapes, &prunes);
+        (g.threads, g.min_blocks) = self.block(&choice);
         self.prologue(&mut g);
-        let threads = g.threads;
-        scan::scan(&mut g, scan, &ScanFilters::of(scan)?, &shapes, &prunes, threads)?;
+        scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
         self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
@@ -199,15 +200,19 @@ impl Lowering<'_> {
 
     /// Threads of a block, and blocks that a multiprocessor must have room for. Large tables in shared memory are shared by
     /// as many threads as there can be, which leaves the most to the cache.
-    fn block(&self, prunes: &[KeyTest]) -> (u32, u32) {
-        let bitmaps: u64 = prunes.iter().filter(|test| test.shared).map(|test| u64::from(test.keys / 8)).sum();
+    fn block(&self, choice: &Choice<'_>) -> (u32, u32) {
+        let bitmaps: u64 = choice.keys().filter(|test| test.shared).map(|test| u64::from(test.keys / 8)).sum();
         let groups = match &self.sinks[self.pipeline.sink] {
             SinkLayout::Groups(layout) if layout.table == GroupTable::Private => return (group::PRIVATE_BLOCK, 0),
             SinkLayout::Groups(layout) if layout.table == GroupTable::Shared => layout.cells * layout.words as u64 * 8,
             _ => 0,
         };
-        let far = prunes.iter().any(|test| !test.shared);
-        if bitmaps + groups > LARGE_SHARED || far { (WIDE_BLOCK, 1) } else { (BLOCK, std::env::var("WM_BLOCKS").map_or(3, |x| x.parse().unwrap())) }
+        let far = choice.keys().any(|test| !test.shared);
+        match bitmaps + groups > LARGE_SHARED || far {
+            true if choice.keys().count() > 1 => (TWO_KEYS_BLOCK, 1),
+            true => (WIDE_BLOCK, 1),
+            false => (BLOCK, 4),
+        }
     }
 
     /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost.

@@ -63,9 +63,7 @@ impl ColumnShape {
     /// The same, where vectors may have references of their own.
     pub fn with_references(self) -> Self {
         match self {
-            ColumnShape::Lane { width, phys, nullable, .. } => {
-                ColumnShape::Lane { width, phys, nullable, local: true }
-            }
+            ColumnShape::Lane { width, phys, nullable, .. } => ColumnShape::Lane { width, phys, nullable, local: true },
             other => other,
         }
     }
@@ -186,9 +184,11 @@ const FEW_KEYS: f64 = 0.06;
 /// Threads of a block.
 pub const BLOCK: u32 = 256;
 
-/// Threads of a block that shares large tables: one block to a multiprocessor, one copy. More threads would have too few
-/// registers for two columns' words.
-pub const WIDE_BLOCK: u32 = 768;
+/// Threads of a block that shares large tables: one block to a multiprocessor, one copy.
+pub const WIDE_BLOCK: u32 = 1024;
+
+/// The same where two columns of keys are in registers at once: more threads would have too few of them.
+pub const TWO_KEYS_BLOCK: u32 = 768;
 
 /// Entries of a warp's queue: less than half a vector joins less than a batch that is waiting.
 const QUEUE: usize = 544;
@@ -220,23 +220,24 @@ struct KeyOperands {
     range: Option<[String; 3]>,
 }
 
-/// Opens the loop over the rows of a scan; a block has `threads` threads.
+/// Opens the loop over the rows of a scan whose segments are encoded as `shapes`.
 pub fn scan(
     g: &mut Generator,
     scan: &Scan,
     filters: &ScanFilters,
     shapes: &[ColumnShape],
-    prunes: &[KeyTest],
-    threads: u32,
+    choice: &Choice<'_>,
 ) -> Result<()> {
-    let (tests, rest) = tests(g, scan, filters, shapes, prunes);
+    let tests = choice.tests(g);
     let [segments, rows, count, split, run] = operands(g);
-    let queues = g.shared_memory(threads as usize / 32 * QUEUE * 2);
+    let queues = g.shared_memory(g.threads as usize / 32 * QUEUE * 2);
     g.code.line(format!("u16* const queue = (u16*)(shared + {queues}) + (threadIdx.x / 32) * {QUEUE};"));
     if tests.iter().any(|test| matches!(test, Test::Key(key, _) if key.shared)) {
         g.code.line("__syncthreads();");
     }
-    g.code.comment("A warp takes 2^run vectors of 1024 rows at a time, or 1 / 2^split of one; 1024 vectors to a segment.");
+    g.code.comment(
+        "A warp takes 2^run vectors of 1024 rows at a time, or 1 / 2^split of one; 1024 vectors to a segment.",
+    );
     g.code.line(format!("const u64 tasks = ((u64){count} * 1024 >> {run}) << {split};"));
     let stride = "(u64)gridDim.x * (blockDim.x / 32)";
     g.code.open(format!(
@@ -248,10 +249,8 @@ pub fn scan(
     g.code.line(format!("const i64 rows = (i64){rows}[segment] - 1024 * (i64)base;"));
     g.code.line("if (rows <= 0) continue;");
     for (column, shape) in shapes.iter().enumerate() {
-        g.code.line(format!(
-            "const SegmentColumn& c{column} = {segments}[(u64)segment * {} + {column}];",
-            shapes.len()
-        ));
+        g.code
+            .line(format!("const SegmentColumn& c{column} = {segments}[(u64)segment * {} + {column}];", shapes.len()));
         if let ColumnShape::Lane { width, .. } = shape {
             g.code.line(format!(
                 "const u32* const c{column}_words = (const u32*)c{column}.data + (u64)base * {};",
@@ -293,7 +292,7 @@ pub fn scan(
             g.tested.push(Tested { column: key.column, buffer: key.buffer.clone(), unless: ranged });
         }
     }
-    for (column, test) in rest {
+    for &(column, test) in &choice.rest {
         row_test(g, column, test)?;
     }
     for expr in &filters.rest {
@@ -313,41 +312,59 @@ fn operands(g: &mut Generator) -> [String; 5] {
     ]
 }
 
-/// The tests that are decided for whole vectors, those that save the most for what they cost first, until few rows are
-/// expected to be left; and the filters that are decided row by row. Keys are left to their joins then.
-fn tests<'a>(
-    g: &mut Generator,
-    scan: &Scan,
-    filters: &'a ScanFilters,
-    shapes: &[ColumnShape],
-    prunes: &'a [KeyTest],
-) -> (Vec<Test<'a>>, Vec<(usize, &'a PackedTest)>) {
-    enum Candidate<'a> {
-        Packed(usize, &'a PackedTest),
-        Key(&'a KeyTest),
-    }
-    let packed = filters.packed.iter().map(|(column, test)| {
-        (Candidate::Packed(*column, test), *column, estimate::packed_fraction(scan, *column, test), 1.0)
-    });
-    let keys = prunes.iter().map(|prune| (Candidate::Key(prune), prune.column, prune.fraction, prune.cost()));
-    let mut candidates: Vec<_> = packed.chain(keys).collect();
-    candidates.sort_by(|(.., f, a), (.., g, b)| ((1.0 - g) / b).total_cmp(&((1.0 - f) / a)));
-    let (mut tests, mut rest, mut left) = (vec![], vec![], 1.0);
-    for (candidate, column, fraction, _) in candidates {
-        let few = if matches!(candidate, Candidate::Key(_)) { FEW_KEYS } else { FEW_IN_RANGE };
-        let whole = matches!(shapes[column], ColumnShape::Lane { .. }) && left > few;
-        match candidate {
-            Candidate::Packed(column, test) if whole => tests.push(Test::Packed(column, test)),
-            Candidate::Packed(column, test) => rest.push((column, test)),
-            Candidate::Key(prune) if whole => {
-                let operands = key_operands(g, tests.len(), prune);
-                tests.push(Test::Key(prune, operands));
+/// What decides which rows of a scan are looked at.
+pub struct Choice<'a> {
+    /// The tests that are decided for whole vectors, those that save the most for what they cost first, until few rows are
+    /// expected to be left. Keys are left to their joins then.
+    whole: Vec<Condition<'a>>,
+    /// Filters that are decided row by row.
+    rest: Vec<(usize, &'a PackedTest)>,
+}
+
+enum Condition<'a> {
+    Packed(usize, &'a PackedTest),
+    Key(&'a KeyTest),
+}
+
+impl<'a> Choice<'a> {
+    /// Chooses for segments encoded as `shapes`.
+    pub fn new(scan: &Scan, filters: &'a ScanFilters, shapes: &[ColumnShape], prunes: &'a [KeyTest]) -> Self {
+        let packed = filters.packed.iter().map(|(column, test)| {
+            (Condition::Packed(*column, test), *column, estimate::packed_fraction(scan, *column, test), 1.0)
+        });
+        let keys = prunes.iter().map(|prune| (Condition::Key(prune), prune.column, prune.fraction, prune.cost()));
+        let mut candidates: Vec<_> = packed.chain(keys).collect();
+        candidates.sort_by(|(.., f, a), (.., g, b)| ((1.0 - g) / b).total_cmp(&((1.0 - f) / a)));
+        let (mut choice, mut left) = (Self { whole: vec![], rest: vec![] }, 1.0);
+        for (condition, column, fraction, _) in candidates {
+            let few = if matches!(condition, Condition::Key(_)) { FEW_KEYS } else { FEW_IN_RANGE };
+            match condition {
+                _ if matches!(shapes[column], ColumnShape::Lane { .. }) && left > few => {
+                    left *= fraction;
+                    choice.whole.push(condition);
+                }
+                Condition::Packed(column, test) => choice.rest.push((column, test)),
+                Condition::Key(_) => {}
             }
-            Candidate::Key(_) => {}
         }
-        left *= if whole { fraction } else { 1.0 };
+        choice
     }
-    (tests, rest)
+
+    /// The tests of keys among those of whole vectors.
+    pub fn keys(&self) -> impl Iterator<Item = &'a KeyTest> + '_ {
+        self.whole.iter().filter_map(|condition| match condition {
+            Condition::Key(test) => Some(*test),
+            Condition::Packed(..) => None,
+        })
+    }
+
+    fn tests(&self, g: &mut Generator) -> Vec<Test<'a>> {
+        let test = |(number, condition): (usize, &Condition<'a>)| match condition {
+            Condition::Packed(column, test) => Test::Packed(*column, test),
+            Condition::Key(test) => Test::Key(test, key_operands(g, number, test)),
+        };
+        self.whole.iter().enumerate().map(test).collect()
+    }
 }
 
 /// Narrows `mask` by the tests. Columns are loaded together as long as it is likely that all of them are looked at.
