@@ -96,6 +96,12 @@ def _program(program: dict[str, Any], start: float) -> Iterator[dict[str, Any]]:
     for kernel in ran["kernels"]:
         yield _event(4, kernel["label"], at, kernel["nanos"] / 1e3, kernel)
         at += kernel["nanos"] / 1e3
+    at = start
+    steps = {"waiting for other programs": "wait", "queueing": "queue", "waiting for the device": "sync"}
+    for title, step in {**steps, "reading rows": "fetch"}.items():
+        duration = ran[f"{step}_nanos"] / 1e3
+        yield _event(5, title, at, duration, {})
+        at += duration
     host = ran["host_nanos"] / 1e3
     yield _event(5, "rows on the host", start + program["wall_nanos"] / 1e3 - host, host, {})
 

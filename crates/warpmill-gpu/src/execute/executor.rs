@@ -143,6 +143,10 @@ impl Executor {
         inputs: &[Vec<RecordBatch>],
         options: &Options,
     ) -> Result<DeviceOutput> {
+        if options.profile {
+            // Measured now if it never was: not while the program runs.
+            self.peak_bandwidth();
+        }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
         let mut prepared = self.prepared(program, &rows)?;
