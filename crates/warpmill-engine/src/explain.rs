@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpmill_gpu::codegen::layout::{Hints, Limits};
 use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
-use warpmill_gpu::codegen::source::ColumnShape;
+use warpmill_gpu::codegen::scan::ColumnShape;
 use warpmill_gpu::device::DeviceKind;
 use warpmill_gpu::execute::defer::defer_sorts;
 use warpmill_plan::{Program, Source, Unsupported};

@@ -115,3 +115,34 @@ __device__ __forceinline__ T fresh(const T* from) {
     }
     return value;
 }
+
+// The least and greatest key of a hash build, counted from the least that its type allows, and its rows. All zero at first.
+struct KeyBounds {
+    u64 least;      // its complement
+    u64 greatest;
+    u64 rows;
+};
+
+// Takes in this warp's keys: the least's complement, the greatest, how many.
+__device__ __forceinline__ void add_bounds(KeyBounds* bounds, u64 least, u64 greatest, u64 rows, u32 lane) {
+    least = warp_max(least);
+    greatest = warp_max(greatest);
+    rows = warp_sum(rows);
+    if (lane != 0 || rows == 0) return;
+    atomicMax(&bounds->least, least);
+    atomicMax(&bounds->greatest, greatest);
+    atomicAdd(&bounds->rows, rows);
+}
+
+// Whether the keys are nearly all that lie between the least and the greatest, where `density` of all possible ones exist.
+__device__ __forceinline__ bool keys_in_a_row(const KeyBounds* bounds, double density) {
+    const u64 span = bounds->greatest - ~bounds->least + 1;
+    return (double)bounds->rows >= density * (double)span;
+}
+
+__device__ __forceinline__ i64 first_key(const KeyBounds* bounds, i64 min) {
+    return bounds->rows == 0 ? 1 : (i64)((u64)min + ~bounds->least);
+}
+__device__ __forceinline__ i64 last_key(const KeyBounds* bounds, i64 min) {
+    return bounds->rows == 0 ? 0 : (i64)((u64)min + bounds->greatest);
+}

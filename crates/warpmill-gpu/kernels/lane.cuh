@@ -101,8 +101,9 @@ __device__ __forceinline__ u32 lane_at(const u32* __restrict__ packed, u32 row) 
         if constexpr (32 % W == 0) {
             return (low >> s) & lane_field_mask(W);
         } else {
-            // A field inside one word loads that word twice: no branch, and both loads start at once.
-            const u32 high = __ldg(vector + lane_word_index(W, s + W > 32 ? k + 1 : k, lane));
+            // Rows lie apart: every load that is left out counts.
+            u32 high = low;
+            if (s + W > 32) high = __ldg(vector + lane_word_index(W, k + 1, lane));
             return __funnelshift_r(low, high, s) & lane_field_mask(W);
         }
     }

@@ -119,58 +119,70 @@ __device__ __forceinline__ u32 valid_mask(const SegmentColumn& c, u32 vector, u3
     return mask;
 }
 
-// The rows of a lane whose value is in lo ..= hi, W-bit offsets from `reference` at `vector`.
+// The rows of a lane whose value is in lo ..= hi, among W-bit offsets from `reference` that were loaded before.
 template <int W>
-__device__ __forceinline__ u32 lane_values_mask(const u32* vector, u32 lane, i64 lo, i64 hi, i64 reference) {
+__device__ __forceinline__ u32 lane_values_mask(const u32 (&words)[lane_words(W)], i64 lo, i64 hi, i64 reference) {
     const u64 most = lane_field_mask(W);
     if (lo > hi || hi < reference || (lo > reference && (u64)lo - (u64)reference > most)) return 0;
     const u64 first = lo <= reference ? 0 : (u64)lo - (u64)reference;
     const u64 last = (u64)hi - (u64)reference > most ? most : (u64)hi - (u64)reference;
     if (first == 0 && last == most) return FULL_WARP;
-    return lane_range_mask<W>(vector, lane, (u32)first, (u32)(last - first + 1));
+    return lane_words_range_mask<W>(words, (u32)first, (u32)(last - first + 1));
 }
 
-// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits, which a zero bit follows: a test before
-// the join, so that rows without a partner cost no more. Keys that differ by 2^32 may pass; the join itself decides. NEAR:
-// the bits are in shared memory, where loads of other rows cost less than leaving them out.
-template <int W, bool NEAR>
-__device__ __forceinline__ u32 lane_keys_mask(u32 mask, const u32* vector, u32 lane, const u32* bits, u32 first, u32 keys) {
-    u32 words[lane_words(W)];
-    lane_load<W>(words, vector, lane);
+// Rows whose offset has its bit set at `bits`, where every offset has one: rows of `mask`, or of all (ALL).
+template <int W, bool ALL>
+__device__ __forceinline__ u32 lane_bits_mask(u32 mask, const u32 (&words)[lane_words(W)], const u32* bits) {
     u32 passed = 0;
 #pragma unroll
     for (int j = 0; j < 32; j += 8) {
         // Eight loads are under way before the first is used.
-        u32 found[8];
+        u32 key[8], found[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            u32 key = first + lane_get<W>(words, j + i);
-            key = key < keys ? key : keys;
-            found[i] = NEAR || (mask >> (j + i) & 1) ? bits[key >> 5] >> (key & 31) : 0;
+            key[i] = lane_get<W>(words, j + i);
+            found[i] = ALL || (mask >> (j + i) & 1) ? bits[key[i] >> 5] : 0;
         }
-        // The lowest bit of each is shifted in from above: after 32 of them, bit j is row j's.
+        // Shifts count modulo 32. The lowest bit of each is shifted in from above: after 32 of them, bit j is row j's.
 #pragma unroll
-        for (int i = 0; i < 8; i++) passed = __funnelshift_r(passed, found[i], 1);
+        for (int i = 0; i < 8; i++) passed = __funnelshift_r(passed, __funnelshift_r(found[i], 0, key[i]), 1);
+    }
+    return passed;
+}
+
+// The rows of `mask` whose key, `first` + offset, has its bit set among `keys` bits, which a zero bit follows: a test before
+// the join, so that rows without a partner cost no more. `within`: no row's key lies outside. Keys that differ by 2^32 may pass;
+// the join itself decides. NEAR: the bits are in shared memory, where loads of other rows cost less than leaving them out.
+template <int W, bool NEAR>
+__device__ __forceinline__ u32 lane_keys_mask(u32 mask, const u32 (&words)[lane_words(W)], const u32* bits, u32 first,
+                                              u32 keys, bool within) {
+    // Mostly segments begin where the build's keys do.
+    if (within && first == 0) return mask & lane_bits_mask<W, NEAR>(mask, words, bits);
+    u32 passed = 0;
+#pragma unroll
+    for (int j = 0; j < 32; j++) {
+        u32 key = first + lane_get<W>(words, j);
+        key = key < keys ? key : keys;
+        const u32 found = NEAR || (mask >> j & 1) ? bits[key >> 5] >> (key & 31) : 0;
+        passed = __funnelshift_r(passed, found, 1);
     }
     return passed & mask;
 }
 
-// Survivors of a vector in a warp's queue (1024 entries of shared memory): the rows of all lanes' masks, and how many.
-__device__ inline u32 queue_rows(u32 mask, u32 lane, u16* queue) {
+// Appends the rows of all lanes' masks to a warp's queue in shared memory, counted from `first`. All lanes of the warp call.
+__device__ inline void queue_rows(u32 mask, u32 lane, u32 first, u16* queue) {
     const u32 mine = __popc(mask);
     u32 before = mine;
     for (u32 d = 1; d < 32; d *= 2) {
         const u32 other = __shfl_up_sync(FULL_WARP, before, d);
         if (lane >= d) before += other;
     }
-    const u32 total = __shfl_sync(FULL_WARP, before, 31);
     before -= mine;
     __syncwarp(FULL_WARP);
     while (mask) {
         const u32 j = __ffs(mask) - 1;
         mask &= mask - 1;
-        queue[before++] = (u16)striped_row(lane, j);
+        queue[before++] = (u16)(first + striped_row(lane, j));
     }
     __syncwarp(FULL_WARP);
-    return total;
 }

@@ -82,7 +82,8 @@ impl SortSink {
         let shared = &self.shared;
         let entry = size_of::<run::Entry<P>>();
         query.reserve("Sort", rows * entry)?;
-        let sorted = pool.install(|| run::sorted(&batches, &shared.open, shared.limit));
+        let sort = || run::sorted(&batches, &shared.open, shared.limit);
+        let sorted = if rows <= run::FEW_ROWS { sort() } else { pool.install(sort) };
         let wanted = &sorted[shared.skip.min(sorted.len())..];
         if wanted.is_empty() {
             query.release(rows * entry);
@@ -91,10 +92,11 @@ impl SortSink {
         let source: usize = batches.iter().flat_map(|b| &b.columns).map(|column| column.bytes()).sum();
         query.reserve("Sort", (source as u128 * wanted.len() as u128 / rows as u128) as usize)?;
         let columns = run::by_column(batches.iter().map(|b| b.columns.as_slice()), shared.columns);
-        let output = pool.install(|| {
-            let parts = wanted.par_chunks(OUTPUT_ROWS);
-            parts.map(|entries| (run::gather(&columns, entries), entries.len())).collect()
-        });
+        let gather = |entries: &[run::Entry<P>]| (run::gather(&columns, entries), entries.len());
+        let output = match wanted.len() <= run::FEW_ROWS {
+            true => vec![gather(wanted)],
+            false => pool.install(|| wanted.par_chunks(OUTPUT_ROWS).map(gather).collect()),
+        };
         query.release(rows * entry);
         Ok(SinkOutput::Rows(Arc::new(RowSet { batches: output })))
     }

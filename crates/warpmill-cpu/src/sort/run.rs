@@ -14,6 +14,8 @@ pub(super) type Origin = (u64, u64);
 
 /// Fewer rows are sorted by the calling thread.
 const SERIAL_ROWS: usize = 1 << 16;
+/// So few rows are sorted and copied without another thread: waking one takes longer.
+pub(super) const FEW_ROWS: usize = 4096;
 
 /// Rows to be sorted.
 pub(super) struct SortBatch<P> {
@@ -98,8 +100,9 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
     }
     // Prefixes alone first: they are at hand. Rows with equal prefixes are then sorted with their first open key at hand.
     let mut entries = first(entries, limit, Entry::<P>::cmp);
-    entries.par_chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run.len() > 1).for_each(|run| {
-        let Some(mut strings) = open_strings(batches, run) else {
+    let by_open_keys = |run: &mut [Entry<P>]| {
+        let strings = (run.len() > FEW_ROWS).then(|| open_strings(batches, run)).flatten();
+        let Some(mut strings) = strings else {
             return run.sort_unstable_by(|a, b| by_value(0, a.1, b.1));
         };
         let order = |a: &(StrView, u64), b: &(StrView, u64)| {
@@ -108,7 +111,12 @@ pub(super) fn sorted<P: Prefix>(batches: &[SortBatch<P>], open: &[Direction], li
         };
         strings.par_sort_unstable_by(order);
         run.iter_mut().zip(strings).for_each(|(entry, (_, place))| entry.1 = place);
-    });
+    };
+    if entries.len() <= FEW_ROWS {
+        entries.chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run.len() > 1).for_each(by_open_keys);
+    } else {
+        entries.par_chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run.len() > 1).for_each(by_open_keys);
+    }
     entries
 }
 

@@ -114,13 +114,22 @@ struct Times {
     min_ms: f64,
 }
 
+/// What empties the L2 cache: a buffer that is read through, so that what is left in the cache is clean. Lines that were
+/// written would have to go to memory while the next kernel is timed.
+struct Flush {
+    buffer: Buffer,
+    words: u64,
+    sum: Buffer,
+    kernel: Kernel,
+}
+
 /// A device and a stream to measure on.
 struct Bench {
     device: Arc<dyn Device>,
     stream: Stream,
     options: Options,
-    /// Written between runs, so that nothing of a run's input is left in the L2 cache.
-    flush: Option<(Buffer, u64)>,
+    /// Read between runs, so that nothing of a run's input is left in the L2 cache.
+    flush: Option<Flush>,
 }
 
 impl Drop for Bench {
@@ -137,7 +146,10 @@ impl Bench {
         let mut bench = Self { device: device.clone(), stream, options: options.clone(), flush: None };
         if device.properties().kind == DeviceKind::Cuda {
             let bytes = 4 * device.properties().l2_bytes.max(1 << 20);
-            bench.flush = Some((bench.buffer(bytes)?, bytes));
+            let text = include_str!("../../kernels/bench/data.cuh").to_owned();
+            let [kernel] = Kernel::compile(device, text, [("sum_words", 256, 0)])?;
+            let (buffer, sum) = (bench.buffer(bytes)?, bench.buffer(8)?);
+            bench.flush = Some(Flush { buffer, words: bytes / 4, sum, kernel });
         }
         Ok(bench)
     }
@@ -206,8 +218,8 @@ impl Bench {
         let mut times = Vec::new();
         for run in 0..=self.options.runs {
             setup()?;
-            if let Some((flush, bytes)) = &self.flush {
-                self.fill(flush, run as u8, *bytes)?;
+            if let Some(Flush { buffer, words, sum, kernel }) = &self.flush {
+                self.prepare(kernel, *words, ParamBytes::new().u64(buffer.ptr).u64(sum.ptr).u64(*words))?;
             }
             let start = self.device.record(self.stream)?;
             work()?;

@@ -22,11 +22,11 @@ pub struct Aggregates {
 }
 
 impl Aggregates {
-    /// Adds an aggregate over at most `rows` rows.
+    /// Adds an aggregate over at most `rows` rows; `grouped`: there are groups, which exist because they have rows.
     ///
     /// # Errors
     /// What the device cannot compute.
-    pub fn add(&mut self, aggregate: &AggregateExpr, rows: u64) -> Result<(), Unsupported> {
+    pub fn add(&mut self, aggregate: &AggregateExpr, rows: u64, grouped: bool) -> Result<(), Unsupported> {
         use AggregateFunction as F;
         let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
         let filter = aggregate.filter.as_ref().map(|expr| index_of(&mut self.filters, expr));
@@ -76,21 +76,47 @@ impl Aggregates {
             F::Count => self.count(argument, filter, distinct),
             _ => self.slot(accumulator, argument, filter, distinct),
         };
-        let counts = matches!(aggregate.function, F::CountStar | F::Count);
-        let count = (!counts).then(|| self.count(argument, filter, distinct));
+        // A group has a row, and where none of its values can be missing, a value.
+        let some = argument.is_some_and(|argument| !self.arguments[argument].ty.nullable)
+            && grouped
+            && filter.is_none()
+            && distinct.is_none();
+        let count = match aggregate.function {
+            F::CountStar | F::Count => false,
+            F::Avg => true,
+            _ => !some,
+        };
+        let count = count.then(|| self.count(argument, filter, distinct));
         self.outputs.push(Output { function: aggregate.function, slot, count, argument });
         Ok(())
     }
 
-    /// What tells that a group has rows: their count where it is asked for, otherwise a mark, which costs less.
+    /// What tells that a group has rows: their count or a sum of positive values where it is asked for, otherwise a mark.
     pub fn presence(&mut self) -> usize {
-        let counts = |slot: &Slot| {
-            (slot.accumulator, slot.argument, slot.filter, slot.distinct) == (Accumulator::Count, None, None, None)
-        };
-        match self.slots.iter().position(counts) {
+        match self.slots.iter().position(|slot| self.is_presence(slot)) {
             Some(slot) => slot,
             None => self.slot(Accumulator::Presence, None, None, None),
         }
+    }
+
+    /// Whether there is such an accumulator without a mark.
+    pub fn tells_presence(&self) -> bool {
+        self.slots.iter().any(|slot| self.is_presence(slot))
+    }
+
+    /// Whether the first word of an accumulator is zero for groups without rows only.
+    fn is_presence(&self, slot: &Slot) -> bool {
+        let positive = |argument: usize| {
+            let ty = &self.arguments[argument].ty;
+            !ty.nullable && ty.range.is_some_and(|(lo, _)| lo > 0)
+        };
+        slot.filter.is_none()
+            && slot.distinct.is_none()
+            && match slot.accumulator {
+                Accumulator::Count => slot.argument.is_none(),
+                Accumulator::SumI64 => slot.argument.is_some_and(positive),
+                _ => false,
+            }
     }
 
     /// The count of the rows that an aggregate takes in: of all rows where its argument is never NULL.

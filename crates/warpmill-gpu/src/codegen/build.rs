@@ -28,6 +28,17 @@ pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
     if layout.reserves {
         g.code.line("Reserved reserved = {0, 0};");
     }
+    for (key, ..) in &layout.bounds {
+        g.code.line(format!("u64 least{key} = 0, greatest{key} = 0, rows{key} = 0;"));
+    }
+}
+
+/// What stands after the row loop of build `id`.
+pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
+    for (key, ..) in &layout.bounds {
+        let bounds = g.params.output("KeyBounds", "bounds", Binding::Named(format!("sink{id}.bounds{key}")));
+        g.code.line(format!("add_bounds({bounds}, least{key}, greatest{key}, rows{key}, lane);"));
+    }
 }
 
 /// As [`append`], where unused positions do no harm.
@@ -67,6 +78,15 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
         let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
         let bit = g.code.define(CType::U64, "bit", format!("{keyed} ? (u64){} - {min} : 0", key_values[*key].text));
         g.code.line(format!("if ({keyed} && !bit_test({bits}, {bit})) bit_set({bits}, {bit});"));
+    }
+    for (key, part, _) in &layout.bounds {
+        let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
+        let offset = g.code.define(CType::U64, "k", format!("(u64){} - {min}", key_values[*key].text));
+        g.code.when(&keyed, |code| {
+            code.line(format!("if (~{offset} > least{key}) least{key} = ~{offset};"));
+            code.line(format!("if ({offset} > greatest{key}) greatest{key} = {offset};"));
+            code.line(format!("rows{key}++;"));
+        });
     }
     match layout.table {
         Table::Bitmap => {

@@ -2,7 +2,7 @@
 
 use warpmill_plan::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
-use super::source::{PackedTest, ScanFilters};
+use super::scan::{PackedTest, ScanFilters};
 
 /// What a condition of which nothing is known lets pass.
 const UNKNOWN: f64 = 0.4;
@@ -40,19 +40,22 @@ pub fn rows(pipeline: &Pipeline, inputs: &[u64], sinks: &[f64], fraction: impl F
 /// The part of a table's rows that a scan's filters let pass, taken to be independent.
 fn selectivity(scan: &Scan) -> f64 {
     let Ok(filters) = ScanFilters::of(scan) else { return UNKNOWN };
-    let packed = filters.packed.iter().map(|(column, test)| {
-        let stats = scan.table.column_stats(scan.columns[*column]);
-        match test {
-            PackedTest::Codes(set) => set.count_ones() as f64 / set.len().max(1) as f64,
-            PackedTest::Range(lo, hi) => {
-                let codes = scan.fields[*column].ty.dictionary.as_ref().map(|d| (0, d.len() as i128 - 1));
-                let Some((min, max)) = codes.or_else(|| stats.int_range()) else { return UNKNOWN };
-                let passed = i128::from(*hi).min(max) - i128::from(*lo).max(min) + 1;
-                (passed.max(0) as f64 / (max - min + 1).max(1) as f64).clamp(0.0, 1.0)
-            }
-        }
-    });
+    let packed = filters.packed.iter().map(|(column, test)| packed_fraction(scan, *column, test));
     packed.product::<f64>() * UNKNOWN.powi(filters.rest.len() as i32)
+}
+
+/// The part of a table's rows that a test of column `column` of its scan lets pass.
+pub fn packed_fraction(scan: &Scan, column: usize, test: &PackedTest) -> f64 {
+    match test {
+        PackedTest::Codes(set) => set.count_ones() as f64 / set.len().max(1) as f64,
+        PackedTest::Range(lo, hi) => {
+            let stats = scan.table.column_stats(scan.columns[column]);
+            let codes = scan.fields[column].ty.dictionary.as_ref().map(|d| (0, d.len() as i128 - 1));
+            let Some((min, max)) = codes.or_else(|| stats.int_range()) else { return UNKNOWN };
+            let passed = i128::from(*hi).min(max) - i128::from(*lo).max(min) + 1;
+            (passed.max(0) as f64 / (max - min + 1).max(1) as f64).clamp(0.0, 1.0)
+        }
+    }
 }
 
 /// The column of the source that `key`, over the columns at the end of `pipeline`, is.

@@ -17,7 +17,7 @@ pub enum Load {
         /// Index among the scan's columns.
         column: usize,
         /// How it is encoded.
-        shape: super::source::ColumnShape,
+        shape: super::scan::ColumnShape,
     },
     /// `data[row]`, if `present` (a `bool` operand): otherwise NULL.
     Flat {
@@ -47,17 +47,24 @@ enum Slot {
     Same(usize, usize),
 }
 
+/// A test that all rows of a kernel have passed: their value in a column of the scan has its bit set.
+#[derive(Debug, Clone)]
+pub struct Tested {
+    /// The scan's column.
+    pub column: usize,
+    /// The bitmap.
+    pub buffer: String,
+    /// A `bool` operand that says whether the bitmap was not looked at.
+    pub unless: Option<String>,
+}
+
 /// The columns of an operator's input, and what has been computed of them.
 #[derive(Default)]
 struct Scope {
     slots: Vec<Slot>,
+    /// The scan's column that each of them is, if it is one.
+    origins: Vec<Option<usize>>,
     memo: Memo,
-}
-
-impl FromIterator<Slot> for Scope {
-    fn from_iter<T: IntoIterator<Item = Slot>>(slots: T) -> Self {
-        Self { slots: slots.into_iter().collect(), memo: Memo::default() }
-    }
 }
 
 /// Generates one kernel.
@@ -70,8 +77,12 @@ pub struct Generator {
     scopes: Vec<Scope>,
     /// A `bool` operand: whether this thread has a row here.
     pub active: String,
+    /// Tests of keys against bitmaps that every row has passed.
+    pub tested: Vec<Tested>,
     /// Dynamic shared memory, in bytes.
     pub shared: usize,
+    /// Threads of a block.
+    pub threads: u32,
     /// Blocks that registers must leave room for on a multiprocessor; 0: as the compiler sees fit.
     pub min_blocks: u32,
 }
@@ -90,10 +101,12 @@ impl Generator {
     pub fn new() -> Self {
         Self {
             code: Code::at_depth(1),
+            threads: super::scan::BLOCK,
             min_blocks: 0,
             params: Params::default(),
             scopes: vec![],
             active: "false".into(),
+            tested: vec![],
             shared: 0,
         }
     }
@@ -105,7 +118,23 @@ impl Generator {
 
     /// Begins a scope of columns that are loaded on demand.
     pub fn push_loads(&mut self, loads: impl IntoIterator<Item = Load>) {
-        self.scopes.push(loads.into_iter().map(Slot::Load).collect());
+        let slots = loads.into_iter().map(Slot::Load).collect();
+        self.push_scope(slots);
+    }
+
+    fn push_scope(&mut self, slots: Vec<Slot>) {
+        let origin = |slot: &Slot| match slot {
+            Slot::Load(Load::Segment { column, .. }) => Some(*column),
+            Slot::Same(scope, index) => self.scopes[*scope].origins[*index],
+            _ => None,
+        };
+        let origins = slots.iter().map(origin).collect();
+        self.scopes.push(Scope { slots, origins, memo: Memo::default() });
+    }
+
+    /// The scan's column that column `index` of the innermost scope is, if it is one.
+    pub fn origin(&self, index: usize) -> Option<usize> {
+        self.scopes.last().and_then(|scope| scope.origins[index])
     }
 
     /// Begins the scope of a projection.
@@ -115,15 +144,16 @@ impl Generator {
             warpmill_plan::ExprKind::Column(index) => Slot::Same(from, index),
             _ => Slot::Expr(expr.clone(), from),
         };
-        self.scopes.push(exprs.into_iter().map(slot).collect());
+        let slots = exprs.into_iter().map(slot).collect();
+        self.push_scope(slots);
     }
 
     /// Begins the scope of a probe's pairs: the columns of the scope before, then `payload`.
     pub fn push_pairs(&mut self, payload: impl IntoIterator<Item = Load>) {
         let from = self.scope();
         let input = (0..self.width()).map(|i| Slot::Same(from, i));
-        let scope = input.chain(payload.into_iter().map(Slot::Load)).collect();
-        self.scopes.push(scope);
+        let slots = input.chain(payload.into_iter().map(Slot::Load)).collect();
+        self.push_scope(slots);
     }
 
     /// Columns of the innermost scope.
@@ -158,13 +188,16 @@ impl Generator {
 
     /// Adds a computed column to the innermost scope.
     pub fn push_value(&mut self, value: Value) {
-        self.scopes.last_mut().expect("a scope").slots.push(Slot::Ready(value));
+        let scope = self.scopes.last_mut().expect("a scope");
+        scope.slots.push(Slot::Ready(value));
+        scope.origins.push(None);
     }
 
     /// Begins a scope of some columns of the innermost one.
     pub fn push_selection(&mut self, columns: &[usize]) {
         let from = self.scope();
-        self.scopes.push(columns.iter().map(|&column| Slot::Same(from, column)).collect());
+        let slots = columns.iter().map(|&column| Slot::Same(from, column)).collect();
+        self.push_scope(slots);
     }
 
     /// The value of column `index` of `scope`: loaded or computed now if it was not before.
@@ -181,7 +214,7 @@ impl Generator {
 
     fn load(&mut self, load: &Load) -> Value {
         match load {
-            Load::Segment { column, shape } => super::source::load_segment(self, *column, shape),
+            Load::Segment { column, shape } => super::scan::load_segment(self, *column, shape),
             Load::Flat { column, data, valid, row, present } => {
                 let guard = match present {
                     Some(present) => format!("({} && {present})", self.active),

@@ -90,11 +90,20 @@ pub struct BuildLayout {
     pub fraction: f64,
     /// Keys of which there is a bitmap beside the table, because scans are pruned by them.
     pub bitmaps: Vec<(usize, KeyPart)>,
+    /// Keys whose least and greatest value are kept, because scans are pruned by them; and the part of the values between
+    /// any two that exist in their table, so that a build can tell whether it has nearly all of these.
+    pub bounds: Vec<(usize, KeyPart, f64)>,
     /// Whether warps reserve positions for several rows at once, so that some stay unused.
     pub reserves: bool,
 }
 
 impl BuildLayout {
+    /// The bounds of key `key` of this build, `id`: their name, and how dense keys are where none is missing.
+    pub fn key_bounds(&self, id: SinkId, key: usize) -> Option<(String, f64)> {
+        let (_, _, density) = self.bounds.iter().find(|(other, ..)| *other == key)?;
+        Some((format!("sink{id}.bounds{key}"), *density))
+    }
+
     /// The bitmap of key `key` of this build, `id`: its name, and which values its bits stand for.
     pub fn key_bits(&self, id: SinkId, key: usize) -> Option<(String, KeyPart)> {
         match &self.keys {

@@ -5,7 +5,7 @@
 //!   text depends on the shape of a query only;
 //! - [`library`]: the hand-written device functions that generated code composes;
 //! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`] decide;
-//! - [`program`]: from a program to kernels, by way of the [`generator`]: [`source`], [`expr`], [`probe`], [`build`], [`group`], [`top`].
+//! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`], [`group`], [`top`].
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
 //! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
@@ -24,6 +24,7 @@ pub mod params;
 pub mod planner;
 pub mod probe;
 pub mod program;
+pub mod scan;
 pub mod source;
 pub mod storage;
 pub mod top;

@@ -62,6 +62,15 @@ struct Planner<'a> {
     estimate: f64,
 }
 
+/// The part of the keys between the least and the greatest that counts as all of them.
+const NEARLY_ALL: f64 = 0.7;
+
+/// Rows of which this part or more reaches an aggregation justify a table in shared memory that leaves less to the cache.
+const MANY: f64 = 0.02;
+
+/// Bytes of shared memory that a table of groups takes without a second thought.
+const SMALL_SHARED: u64 = 16 << 10;
+
 /// Room for so many rows is made without looking at estimates.
 const SMALL: u64 = 1 << 20;
 
@@ -160,6 +169,7 @@ impl Planner<'_> {
         let layout = BuildLayout {
             fraction: (self.estimate / from.max(1.0)).min(1.0),
             reserves,
+            bounds: self.bounds(keys),
             bitmaps: if (table == Table::Bitmap && keys.len() == 1) || *null_equals_null {
                 vec![]
             } else {
@@ -177,8 +187,8 @@ impl Planner<'_> {
         Ok((SinkLayout::Build(layout), rows))
     }
 
-    /// The keys by which a scan is pruned, where a bitmap of their values is small.
-    fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
+    /// The keys by which a scan is pruned.
+    fn wanted_keys(&self) -> Vec<usize> {
         let scans = self.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
             Source::Scan(scan) => Some(scan),
             _ => None,
@@ -187,11 +197,33 @@ impl Planner<'_> {
             scans.flat_map(|scan| &scan.prune).filter(|prune| prune.build == self.id).map(|prune| prune.key).collect();
         wanted.sort_unstable();
         wanted.dedup();
+        wanted
+    }
+
+    /// The keys by which a scan is pruned, where a bitmap of their values is small.
+    fn bitmaps(&self, keys: &[Expr]) -> Vec<(usize, KeyPart)> {
         let bitmap = |key: usize| match KeyShape::of([&keys[key].ty.with_nullable(false)], false) {
             KeyShape::Packed { parts, cells } if cells <= 1 << 28 => Some((key, parts[0])),
             _ => None,
         };
-        wanted.into_iter().filter_map(bitmap).collect()
+        self.wanted_keys().into_iter().filter_map(bitmap).collect()
+    }
+
+    /// The keys by which a scan is pruned, where statistics say how dense their values lie in their table.
+    fn bounds(&self, keys: &[Expr]) -> Vec<(usize, KeyPart, f64)> {
+        let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
+        let [pipeline] = feeding.as_slice() else { return vec![] };
+        let Source::Scan(scan) = &pipeline.source else { return vec![] };
+        let bounds = |key: usize| {
+            let shape = KeyShape::of([&keys[key].ty.with_nullable(false)], false);
+            let KeyShape::Packed { parts, .. } = shape else { return None };
+            let column = estimate::source_column(pipeline, &keys[key])?;
+            let stats = scan.table.column_stats(scan.columns[column]);
+            let ((least, greatest), distinct) = (stats.int_range()?, stats.distinct?);
+            let density = distinct as f64 / (greatest - least + 1).max(1) as f64;
+            Some((key, parts[0], density.min(1.0) * NEARLY_ALL))
+        };
+        self.wanted_keys().into_iter().filter_map(bounds).collect()
     }
 
     /// Whether a pipeline's source is this build.
@@ -227,6 +259,12 @@ impl Planner<'_> {
         source_is_unique(self.program, pipeline, key)
     }
 
+    /// Whether groups of so many bytes are worth a table in every block's shared memory.
+    fn shares(&self, bytes: u64) -> bool {
+        bytes <= SMALL_SHARED
+            || (bytes <= self.limits.shared_bytes.into() && self.estimate >= MANY * self.source_rows())
+    }
+
     /// Groups to make room for.
     fn groups_capacity(&self, groups: &[Expr]) -> u64 {
         if let Some(&capacity) = self.hints.capacity.get(&self.id) {
@@ -249,20 +287,18 @@ impl Planner<'_> {
         let mut plan = Aggregates::default();
         let rows = self.most_rows();
         for aggregate in aggregates {
-            plan.add(aggregate, rows)?;
+            plan.add(aggregate, rows, !groups.is_empty())?;
         }
         let keys = KeyShape::of(groups.iter().map(|group| &group.ty), true);
         let bytes = |cells: u64, words: usize| cells.saturating_mul(8 * words as u64);
         let capacity = self.groups_capacity(groups);
-        let words = plan.words + 1;
+        let words = if plan.tells_presence() { plan.words } else { plan.words + 1 };
         let table = match (&keys, keys.cells()) {
             (KeyShape::None, _) => GroupTable::One,
             (_, Some(cells)) if plan.distinct.is_empty() && cells.saturating_mul(words as u64) <= 64 => {
                 GroupTable::Private
             }
-            (_, Some(cells)) if plan.distinct.is_empty() && bytes(cells, words) <= self.limits.shared_bytes.into() => {
-                GroupTable::Shared
-            }
+            (_, Some(cells)) if plan.distinct.is_empty() && self.shares(bytes(cells, words)) => GroupTable::Shared,
             (_, Some(cells))
                 if cells <= 4 * self.rows + (1 << 18) && bytes(cells, words) <= self.limits.table_bytes =>
             {

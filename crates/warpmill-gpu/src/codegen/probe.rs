@@ -4,7 +4,7 @@
 //! every lane takes one step per iteration: a pair, or the row's NULL-extended copy once no pair is left. All that follows in
 //! the pipeline lies inside that loop, once.
 
-use warpmill_plan::{JoinKind, Probe, Unsupported};
+use warpmill_plan::{ExprKind, JoinKind, Probe, Unsupported};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Load, Result};
@@ -32,7 +32,7 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()
     let matches = matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
     let names = Names::new(g, probe, build, matches);
     let values = g.eval_all(&probe.keys)?;
-    let head = find(g, build, &names, &values);
+    let head = find(g, probe, build, &names, &values);
     match probe.kind {
         JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => {
             let matched = exists(g, probe, build, &names, &head)?;
@@ -73,7 +73,7 @@ impl Names {
 }
 
 /// The first candidate row for the keys (a `u32` variable), or none.
-fn find(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value]) -> String {
+fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, values: &[Value]) -> String {
     let active = g.active.clone();
     match build.table {
         Table::All => {
@@ -85,7 +85,14 @@ fn find(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value])
             let ok = g.code.define(CType::Bool, "in", format!("{active} && {inside}"));
             let table = &names.table;
             let found = match build.table {
-                Table::Bitmap => format!("{ok} && bit_test({table}, {key}) ? (u32){key} : {NONE}"),
+                Table::Bitmap => match tested(g, probe) {
+                    // The scan has looked at the same bit.
+                    Some(None) => format!("{ok} ? (u32){key} : {NONE}"),
+                    Some(Some(unless)) => {
+                        format!("{ok} && (!{unless} || bit_test({table}, {key})) ? (u32){key} : {NONE}")
+                    }
+                    None => format!("{ok} && bit_test({table}, {key}) ? (u32){key} : {NONE}"),
+                },
                 _ => format!("{ok} ? {table}[{key}] - 1 : {NONE}"),
             };
             g.code.define(CType::U32, "m", found)
@@ -103,6 +110,16 @@ fn find(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value])
         }
         Table::Wide => find_wide(g, build, names, values),
     }
+}
+
+/// Whether all rows have passed the bitmap of this probe's build already, and unless what.
+fn tested(g: &Generator, probe: &Probe) -> Option<Option<String>> {
+    let [key] = probe.keys.as_slice() else { return None };
+    let ExprKind::Column(index) = key.kind else { return None };
+    let column = g.origin(index)?;
+    let buffer = format!("sink{}.bits", probe.build);
+    let test = g.tested.iter().find(|test| test.column == column && test.buffer == buffer)?;
+    Some(test.unless.clone())
 }
 
 /// The operand of an open-addressing table's mask.

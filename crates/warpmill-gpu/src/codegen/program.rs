@@ -10,10 +10,10 @@ use super::generator::{Generator, Result};
 use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use super::library::Library;
 use super::params::{Binding, Params};
-use super::source::{self, BLOCK, ColumnShape, KeyTest, ScanFilters};
+use super::scan::{self, BLOCK, ColumnShape, KeyTest, ScanFilters, WIDE_BLOCK};
 use super::storage::FlatColumn;
 use super::top::{self, Top};
-use super::{build, group, probe};
+use super::{build, group, probe, source};
 
 /// A kernel: the text of its parameter's struct and its function, without the device functions that it calls.
 #[derive(Debug)]
@@ -139,6 +139,21 @@ fn alike(scan: &ScanSegments) -> Vec<(Vec<ColumnShape>, Vec<usize>)> {
             None => groups.push((shapes.clone(), vec![*segment])),
         }
     }
+    let columns = groups.first().map_or(0, |(shapes, _)| shapes.len());
+    for column in 0..columns {
+        // One kernel serves segments with and without references per vector.
+        if groups.iter().any(|(shapes, _)| shapes[column].has_references()) {
+            groups.iter_mut().for_each(|(shapes, _)| shapes[column] = shapes[column].with_references());
+        }
+    }
+    let mut merged: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
+    for (shapes, segments) in groups {
+        match merged.iter_mut().find(|(other, _)| *other == shapes) {
+            Some((_, others)) => others.extend(segments),
+            None => merged.push((shapes, segments)),
+        }
+    }
+    let mut groups = merged;
     groups.sort_by_key(|(_, segments)| std::cmp::Reverse(segments.len()));
     const SPECIALIZED: usize = 1;
     if groups.len() > SPECIALIZED + 1 {
@@ -153,6 +168,9 @@ fn alike(scan: &ScanSegments) -> Vec<(Vec<ColumnShape>, Vec<usize>)> {
     }
     groups
 }
+
+/// Bytes of tables in shared memory from which on a multiprocessor runs one block only.
+const LARGE_SHARED: u64 = 8 << 10;
 
 /// Bytes of a bitmap that is copied into shared memory, and of all that a kernel copies.
 const SHARED_BITMAP: u32 = 32 << 10;
@@ -169,22 +187,30 @@ impl Lowering<'_> {
     fn scan(&self, number: usize, shapes: Vec<ColumnShape>, segments: Vec<usize>) -> Result<Kernel> {
         let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
         let mut g = Generator::new();
+        let prunes = self.prunes(scan);
+        (g.threads, g.min_blocks) = self.block(&prunes);
         self.prologue(&mut g);
-        g.min_blocks = if matches!(&self.sinks[self.pipeline.sink], SinkLayout::Groups(layout)
-            if layout.table == GroupTable::Private)
-        {
-            0
-        } else {
-            4
-        };
-        source::scan(&mut g, &ScanFilters::of(scan)?, &shapes, &self.prunes(scan))?;
+        let threads = g.threads;
+        scan::scan(&mut g, scan, &ScanFilters::of(scan)?, &shapes, &prunes, threads)?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
         self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
     }
 
-    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost:
-    /// a test in shared memory takes about an eighth of the time of one in a cache.
+    /// Threads of a block, and blocks that a multiprocessor must have room for. Large tables in shared memory are shared by
+    /// as many threads as there can be, which leaves the most to the cache.
+    fn block(&self, prunes: &[KeyTest]) -> (u32, u32) {
+        let bitmaps: u64 = prunes.iter().filter(|test| test.shared).map(|test| u64::from(test.keys / 8)).sum();
+        let groups = match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(layout) if layout.table == GroupTable::Private => return (group::PRIVATE_BLOCK, 0),
+            SinkLayout::Groups(layout) if layout.table == GroupTable::Shared => layout.cells * layout.words as u64 * 8,
+            _ => 0,
+        };
+        let far = prunes.iter().any(|test| !test.shared);
+        if bitmaps + groups > LARGE_SHARED || far { (WIDE_BLOCK, 1) } else { (BLOCK, 4) }
+    }
+
+    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost.
     fn prunes(&self, scan: &Scan) -> Vec<KeyTest> {
         let mut tests: Vec<(f64, KeyTest)> = vec![];
         for prune in &scan.prune {
@@ -195,9 +221,12 @@ impl Lowering<'_> {
                 continue;
             }
             let shared = (keys / 32 + 1) * 4 <= SHARED_BITMAP;
-            let cost = if shared { 4.0 } else { 32.0 };
-            let test = KeyTest { column: prune.column, buffer, min: part.min as i64, keys, shared };
-            tests.push(((1.0 - layout.fraction) / cost, test));
+            let (fraction, bounds) = (layout.fraction, layout.key_bounds(prune.build, prune.key));
+            let range = scan.fields[prune.column].ty.range;
+            let within = range.is_some_and(|(lo, hi)| lo >= part.min && hi < part.min + i128::from(keys));
+            let (column, min) = (prune.column, part.min as i64);
+            let test = KeyTest { column, buffer, min, keys, within, shared, fraction, bounds };
+            tests.push(((1.0 - fraction) / test.cost(), test));
         }
         tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = SHARED_BITMAPS;
@@ -315,13 +344,17 @@ impl Lowering<'_> {
 
     fn finish(&self, mut g: Generator, entry: String, work: Work, label: String) -> Result<Kernel> {
         g.code.close_to(1);
-        let mut threads = BLOCK;
-        if let SinkLayout::Groups(layout) = &self.sinks[self.pipeline.sink] {
-            group::epilogue(&mut g, self.pipeline.sink, layout);
-            if layout.table == GroupTable::Private {
-                threads = group::PRIVATE_BLOCK;
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(layout) => {
+                group::epilogue(&mut g, self.pipeline.sink, layout);
+                if layout.table == GroupTable::Private {
+                    g.threads = group::PRIVATE_BLOCK;
+                }
             }
+            SinkLayout::Build(layout) => build::epilogue(&mut g, self.pipeline.sink, layout),
+            SinkLayout::Rows(_) => {}
         }
+        let threads = g.threads;
         Ok(kernel(g, entry, threads, work, self.index, label))
     }
 

@@ -4,6 +4,9 @@ use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, S
 use crate::codegen::storage::FlatColumn;
 use crate::codegen::top;
 
+/// Bytes of a `KeyBounds` (kernels/aggregate.cuh).
+const KEY_BOUNDS: u64 = 24;
+
 /// An array in device memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Buffer {
@@ -65,6 +68,9 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
     let cells = build.keys.cells().unwrap_or(0);
     for (key, part) in &build.bitmaps {
         add(&format!("bits{key}"), bitmap_bytes(part.size), Some(0));
+    }
+    for (key, ..) in &build.bounds {
+        add(&format!("bounds{key}"), KEY_BOUNDS, Some(0));
     }
     match build.table {
         Table::Bitmap => add("bits", bitmap_bytes(cells), Some(0)),

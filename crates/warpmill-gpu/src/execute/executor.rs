@@ -86,7 +86,7 @@ impl Executor {
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
         let memory = memory.min(device.free_memory()?);
         let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
-        let shared = device.properties().shared_per_block.min(64 << 10);
+        let shared = device.properties().shared_per_block.min(80 << 10);
         let limits = Limits { table_bytes: memory / 5, shared_bytes: shared };
         Ok(Self {
             device,

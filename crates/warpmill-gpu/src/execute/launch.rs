@@ -19,6 +19,9 @@ use super::prepared::Prepared;
 /// Places in memory for which a program's launches are kept: programs that run at once take turns with a few.
 const MOST_REPLAYS: usize = 4;
 
+/// Vectors that a warp takes at a time, at most: a power of two.
+const MOST_VECTORS: u64 = 2;
+
 /// A launch.
 #[derive(Debug)]
 pub(super) struct Launch {
@@ -136,13 +139,16 @@ fn work(device: &dyn Device, kernel: &Kernel, segments: Descriptors) -> (u64, u6
     // Small tables are split finer, so that all multiprocessors have something to do.
     let warps = u64::from(device.properties().multiprocessors) * 32;
     let split = (0..4).find(|split| segments.vectors << split >= warps).unwrap_or(4);
+    // Of large ones a warp takes several vectors at a time, of which few rows may be left.
+    let run = (0..=MOST_VECTORS).rev().find(|run| segments.vectors >> run >= 16 * warps).unwrap_or(0);
     let named = HashMap::from([
         ("scan.segments", segments.columns),
         ("scan.rows", segments.rows),
         ("scan.count", segments.count),
         ("scan.split", split),
+        ("scan.run", run),
     ]);
-    ((segments.count * 1024) << split, segments.bytes, named)
+    ((segments.count * 1024 >> run) << split, segments.bytes, named)
 }
 
 fn shape(device: &dyn Device, kernel: &Kernel, function: &Function, tasks: u64) -> Result<LaunchShape> {

@@ -11,7 +11,7 @@ use warpmill_format::{Segment, ValueLayout};
 use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
-use crate::codegen::source::ColumnShape;
+use crate::codegen::scan::ColumnShape;
 use crate::device::DevicePtr;
 
 use super::items::{remap_key, segment_key};
