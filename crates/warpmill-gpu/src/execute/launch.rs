@@ -148,7 +148,7 @@ fn work(device: &dyn Device, kernel: &Kernel, segments: Descriptors) -> (u64, u6
         ("scan.split", split),
         ("scan.run", run),
     ]);
-    ((segments.count * 1024 >> run) << split, segments.bytes, named)
+    (((segments.count * 1024) >> run) << split, segments.bytes, named)
 }
 
 fn shape(device: &dyn Device, kernel: &Kernel, function: &Function, tasks: u64) -> Result<LaunchShape> {
