@@ -85,6 +85,10 @@ def test_usage_errors_exit_with_2() -> None:
     assert run("sql", "SELECT 1", "--table", "noequals").exit_code == 2
     assert run("bench", "tpch", "--queries", "99").exit_code == 2
     assert run("bench", "tpch", "--against", "oracle").exit_code == 2
+    assert run("bench", "tpch", "--data-location", "gpu", "--copy-policy", "per-query").exit_code == 2
+    assert run("bench", "tpch", "--data-location", "disk", "--copy-policy", "per-dataset").exit_code == 2
+    assert run("bench", "decode", "--device", "cpu").exit_code == 2
+    assert run("bench", "start", "tpcz").exit_code == 2
 
 
 def test_import_and_inspect(source: Path, tmp_path: Path) -> None:
@@ -179,7 +183,9 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(report.read_text())
-    assert {"suite", "sf", "threads", "device", "copy_policy", "machine", "totals_ms", "results"} == set(found)
+    assert set(found) == {
+        *("suite", "sf", "threads", "device", "data_location", "copy_policy", "machine", "totals_ms", "results")
+    }
     ours = [row for row in found["results"] if row["engine"] == "warpmill"]
     assert len(ours) == (22 if suite == "tpch" else 13)
     for row in ours:
@@ -207,14 +213,29 @@ def test_bench_on_a_device_times_kernels(tmp_path: Path) -> None:
         assert (row["device"], row["verified"], row["not_on_device"]) == ("sim", True, [])
         assert row["kernel_ms"] > 0
 
-    def copies(profile: Path) -> list[bool]:
+    def copies(profile: Path, kind: str) -> list[bool]:
         runs = [run for query in json.loads(profile.read_text())["queries"] for run in query["runs"]]
         transfers = [[t["what"] for p in run["programs"] for t in p["on_device"]["transfers"]] for run in runs]
-        return ["segments to the device" in what for what in transfers]
+        return [kind in what for what in transfers]
 
-    assert copies(profile) == [False] * 4
+    assert copies(profile, "segments to the device") == [False] * 4
     bench(*where, "--copy-policy", "per-query", "--profile", profile)
-    assert copies(profile) == [True] * 4
+    assert copies(profile, "segments from host memory") == [True] * 4
+    bench(*where, "--data-location", "pinned", "--profile", profile, "--profile-level", "transfers", "--json", report)
+    assert copies(profile, "segments from pinned memory") == [True] * 4
+    found = json.loads(report.read_text())
+    assert (found["data_location"], found["copy_policy"]) == ("pinned", "per-query")
+    for row in found["results"]:
+        (copied,) = (t for t in row["transfers"] if t["what"] == "segments from pinned memory")
+        assert copied["bytes"] > 100_000
+        assert copied["gb_per_s"] > 0
+    levels = {}
+    for level in ("summary", "transfers", "operators"):
+        bench(*where, "--profile", profile, "--profile-level", level)
+        (program,) = json.loads(profile.read_text())["queries"][0]["runs"][0]["programs"]
+        assert program["on_device"]["kernel_nanos"] > 0
+        levels[level] = {"kernels", "transfers"} & set(program["on_device"])
+    assert levels == {"summary": set(), "transfers": {"transfers"}, "operators": {"kernels", "transfers"}}
     bench(*where, "--profile", trace)
     events = json.loads(trace.read_text())["traceEvents"]
     assert {"query 1.1, run 1", "rows to the host", "pipeline 1: scan lineorder"} <= {e["name"] for e in events}
@@ -231,6 +252,32 @@ def test_bench_counts_programs_that_the_device_did_not_run(tmp_path: Path) -> No
     for row in found["results"]:
         assert row["kernel_ms"] is None
         assert len(row["not_on_device"]) == 1
+
+
+@pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+@pytest.mark.parametrize("suite", ["decode", "join", "groupby", "sort", "like"])
+def test_bench_of_kernels_checks_their_answers(suite: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = run("bench", suite, "--device", "sim", "--runs", "1", "--json", report)
+    assert done.exit_code == 0, done.output
+    found = json.loads(report.read_text())
+    assert found["device"]["kind"] == "sim"
+    assert found["measurements"]
+    assert all(row["suite"] == suite and row["verified"] for row in found["measurements"])
+
+
+@pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+def test_bench_start_times_new_processes(tmp_path: Path) -> None:
+    report = tmp_path / "start.json"
+    options = ["--sf", "0.01", "--queries", "1.1", "--runs", "1", "--device", "sim", "--data", tmp_path / "data"]
+    done = run("bench", "start", "ssb", *options, "--json", report)
+    assert done.exit_code == 0, done.output
+    cold, kept = json.loads(report.read_text())["starts"]
+    assert (cold["kernels"], kept["kernels"], kept["device"]) == ("none", "kept", "sim")
+    for start in (cold, kept):
+        assert 0 < start["imported_ms"] < start["connected_ms"] < start["first_answer_ms"] <= start["all_answers_ms"]
+    # Compiling takes a second, loading what is kept a few milliseconds.
+    assert kept["prepare_ms"] < cold["prepare_ms"] / 2
 
 
 def test_bench_ingest_measures_every_source(tmp_path: Path) -> None:

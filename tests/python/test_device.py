@@ -154,6 +154,47 @@ def test_explain_kernels_shows_their_text(shop: warpmill.Connection, device: str
 
 
 @needs_sim
+def test_kernels_are_timed_only_when_asked(shop: warpmill.Connection) -> None:
+    query = "SELECT shop, sum(amount) FROM sales WHERE amount > 6 GROUP BY shop"
+
+    def nanos() -> int:
+        (program,) = shop.sql(query).profile["programs"]
+        return sum(kernel["nanos"] for kernel in program["on_device"]["kernels"])
+
+    shop.set("device", "sim")
+    assert nanos() == 0
+    text = shop.explain(query, analyze=True)
+    assert " 0.000 ms in kernels" not in text
+    for step in ("waiting for other programs", "queueing", "waiting for the device", "reading rows", "Arrow"):
+        assert f"{step} " in text
+    shop.set("profile", "kernels")
+    try:
+        assert nanos() > 0
+        # The setting is none of the plan's.
+        assert shop.sql(query).profile["plan_cached"]
+    finally:
+        shop.set("profile", "on")
+
+
+@needs_sim
+@pytest.mark.parametrize("data", ["pinned", "host", "disk", "cache"])
+def test_data_comes_from_where_it_is_said_to_be(shop: warpmill.Connection, data: str) -> None:
+    shop.set("device", "sim")
+    shop.set("device_data", data)
+    shop.set("device_fallback", "allow")
+    try:
+        for _ in range(2):
+            result = shop.sql("SELECT shop, count(*) FROM sales WHERE note LIKE '%7%' GROUP BY shop ORDER BY shop")
+            assert sum(count for _, count in result.fetchall()) == 271
+            (program,) = result.profile["programs"]
+            copies = [t["what"] for t in program["on_device"]["transfers"] if t["what"].startswith("segments")]
+            assert data == "cache" or len(copies) == 1
+    finally:
+        shop.set("device_fallback", "error")
+        shop.set("device_data", "cache")
+
+
+@needs_sim
 def test_data_stays_on_the_device_until_its_cache_is_cleared(shop: warpmill.Connection) -> None:
     def copied() -> bool:
         (program,) = shop.sql("SELECT max(id) FROM sales WHERE amount < 40").profile["programs"]

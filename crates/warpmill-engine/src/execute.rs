@@ -11,7 +11,7 @@ use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
 use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::source::InputStream;
 use warpmill_gpu::execute::memory::Owner;
-use warpmill_gpu::execute::{DeviceProfile, Failure};
+use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure};
 use warpmill_plan::Program;
 
 use crate::device::{self, DeviceChoice, device_name};
@@ -34,8 +34,10 @@ pub struct ExecutionContext {
     pub gpu_memory_limit: u64,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
-    /// Whether kernels are timed.
-    pub profile: bool,
+    /// Whether kernels are timed, which takes a few microseconds each.
+    pub time_kernels: bool,
+    /// Where the data of programs that run on a device is.
+    pub device_data: DataSource,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
     pub equal_hashes: bool,
     /// Stops the query from another thread.
@@ -52,7 +54,8 @@ impl Default for ExecutionContext {
             device: DeviceChoice::Cpu,
             gpu_memory_limit: 0,
             device_strict: false,
-            profile: true,
+            time_kernels: false,
+            device_data: DataSource::default(),
             equal_hashes: false,
             cancel: CancelToken::default(),
         }
@@ -117,7 +120,9 @@ pub fn execute(
     let (rows, pipelines) =
         warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
     let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
+    let arrow = Instant::now();
     let batches = warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?;
+    let arrow_nanos = arrow.elapsed().as_nanos() as u64;
     let mut profile = QueryProfile {
         bytes_read: pipelines.iter().map(|pipeline| pipeline.counter("bytes_read")).sum(),
         pipelines,
@@ -128,7 +133,7 @@ pub fn execute(
         on_device: None,
     };
     if let Some(mut on_device) = parts.profile {
-        on_device.host_nanos = host.elapsed().as_nanos() as u64;
+        (on_device.host_nanos, on_device.arrow_nanos) = (host.elapsed().as_nanos() as u64, arrow_nanos);
         profile.device = device_name(context.device);
         profile.bytes_read = on_device.kernels.iter().map(|kernel| kernel.bytes).sum();
         profile.on_device = Some(on_device);
@@ -182,7 +187,11 @@ fn on_device(
         .map(|input| input.collect::<Result<_, _>>())
         .collect::<Result<_, _>>()
         .map_err(ExecError::Input)?;
-    let options = warpmill_gpu::execute::Options { cancel: context.cancel.clone(), profile: context.profile };
+    let options = warpmill_gpu::execute::Options {
+        cancel: context.cancel.clone(),
+        profile: context.time_kernels,
+        data: context.device_data,
+    };
     match executor.execute(program, &batches, &options) {
         Ok(output) => {
             let mut owners = output.owners;

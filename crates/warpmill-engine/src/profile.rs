@@ -56,17 +56,33 @@ impl std::fmt::Display for QueryProfile {
 fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt::Result {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     write!(f, "{}: {:.3} ms in kernels", profile.device, ms(profile.kernel_nanos()))?;
-    write!(f, ", {:.3} ms until queued", ms(profile.queue_nanos))?;
-    write!(f, ", {:.3} ms until rows were here", ms(profile.device_nanos))?;
-    writeln!(f, ", {:.3} ms on the host, {} run(s)", ms(profile.host_nanos), profile.runs)?;
+    writeln!(f, ", {:.3} ms until rows were here, {} run(s)", ms(profile.device_nanos), profile.runs)?;
+    let rest = profile.host_nanos.saturating_sub(profile.arrow_nanos);
+    let steps = [
+        ("waiting for other programs", profile.wait_nanos),
+        ("queueing", profile.queue_nanos),
+        ("waiting for the device", profile.sync_nanos),
+        ("reading rows", profile.fetch_nanos),
+        ("sorting and the like", rest),
+        ("Arrow", profile.arrow_nanos),
+    ];
+    let steps: Vec<String> = steps.iter().map(|(what, nanos)| format!("{what} {:.3} ms", ms(*nanos))).collect();
+    writeln!(f, "  on the host: {}", steps.join(", "))?;
     for transfer in &profile.transfers {
-        writeln!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
+        write!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
+        if transfer.nanos > 0 {
+            write!(f, ", {:.3} ms, {:.1} GB/s", ms(transfer.nanos), transfer.bytes as f64 / transfer.nanos as f64)?;
+        }
+        writeln!(f)?;
     }
     for kernel in &profile.kernels {
         write!(f, "  {:<60} {:>9.3} ms", shortened(&kernel.label, 60), ms(kernel.nanos))?;
         if kernel.bytes > 0 && kernel.nanos > 0 {
             let rate = kernel.bytes as f64 / kernel.nanos as f64;
             write!(f, "  bytes {:>12} {rate:>8.1} GB/s", kernel.bytes)?;
+        }
+        if let Some(fraction) = kernel.peak_fraction {
+            write!(f, " ({:.0}% of peak)", 100.0 * fraction)?;
         }
         writeln!(f, "  {} x {} threads, {} registers", kernel.shape.0, kernel.shape.1, kernel.registers)?;
     }

@@ -9,7 +9,11 @@ use parquet::arrow::ArrowWriter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warpmill_cpu::bench::{CompactionOptions, Experiment};
-use warpmill_datagen::{DatagenError, Suite, expected_rows, schema, stream};
+use warpmill_datagen::{DatagenError, expected_rows, schema, stream};
+use warpmill_engine::warpmill_gpu::bench::{self, Options, Report, Suite};
+use warpmill_engine::warpmill_gpu::device::cuda::CudaDevice;
+use warpmill_engine::warpmill_gpu::device::sim::{SimDevice, SimOptions};
+use warpmill_engine::warpmill_gpu::device::{Device, DeviceError};
 
 use crate::errors::{Error, ExecutionError, IOError, InterruptError};
 use crate::run::{Reporter, run};
@@ -22,14 +26,14 @@ pub(crate) fn datagen_error(error: DatagenError) -> PyErr {
 /// (name, SQL text) of every query of a suite.
 #[pyfunction]
 pub(crate) fn queries(suite: &str) -> PyResult<Vec<(&'static str, &'static str)>> {
-    let suite: Suite = suite.parse().map_err(datagen_error)?;
+    let suite: warpmill_datagen::Suite = suite.parse().map_err(datagen_error)?;
     Ok(warpmill_datagen::queries(suite).iter().map(|query| (query.name, query.sql)).collect())
 }
 
 /// The table names of a suite.
 #[pyfunction]
 pub(crate) fn tables(suite: &str) -> PyResult<Vec<&'static str>> {
-    let suite: Suite = suite.parse().map_err(datagen_error)?;
+    let suite: warpmill_datagen::Suite = suite.parse().map_err(datagen_error)?;
     Ok(warpmill_datagen::tables(suite).to_vec())
 }
 
@@ -45,7 +49,7 @@ pub(crate) fn generate_parquet(
     threads: usize,
     progress_callback: Option<Py<PyAny>>,
 ) -> PyResult<()> {
-    let suite: Suite = suite.parse().map_err(datagen_error)?;
+    let suite: warpmill_datagen::Suite = suite.parse().map_err(datagen_error)?;
     let reporter = Reporter::new(progress_callback);
     let total = expected_rows(suite, table, sf).map_err(datagen_error)?;
     reporter.progress.total.store(total, Ordering::Relaxed);
@@ -99,6 +103,42 @@ pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: us
             let rows = warpmill_cpu::bench::compaction(&options)
                 .map_err(|error| ExecutionError::new_err(error.to_string()))?;
             serde_json::to_string(&rows).map_err(|error| Error::new_err(error.to_string()))
+        },
+    )
+}
+
+/// Runs a suite of device benchmarks (`decode`, `join`, `groupby`, `sort`, `like`) on the first GPU, or on the simulated device; its
+/// report, with the device, as JSON.
+#[pyfunction]
+pub(crate) fn device_bench(
+    py: Python<'_>,
+    suite: &str,
+    simulated: bool,
+    scale: f64,
+    runs: usize,
+    tune: bool,
+) -> PyResult<String> {
+    let found = Suite::from_name(suite).ok_or_else(|| PyValueError::new_err(format!("unknown suite '{suite}'")))?;
+    let options = Options { scale, runs, tune };
+    // A suite takes seconds and cannot be stopped: Ctrl-C is heard when it ends.
+    run(
+        py,
+        &Reporter::new(None),
+        || (),
+        move || -> PyResult<String> {
+            let failed = |error: DeviceError| ExecutionError::new_err(error.to_string());
+            let device: Arc<dyn Device> = match simulated {
+                true => Arc::new(SimDevice::new(SimOptions::default()).map_err(failed)?),
+                false => CudaDevice::open(0).map_err(failed)?,
+            };
+            let mut report = Report::default();
+            bench::run(&device, found, &options, &mut report).map_err(failed)?;
+            let report = serde_json::json!({
+                "device": device.properties(),
+                "floor_bytes_per_s": bench::FLOOR_BYTES_PER_SECOND,
+                "measurements": report.measurements,
+            });
+            Ok(report.to_string())
         },
     )
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
-use warpmill_engine::{CancelToken, Compaction, DeviceChoice, ExecutionContext};
+use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -25,8 +25,10 @@ pub struct WarpmillOptions {
     pub memory_limit: usize,
     /// Whether joins are reordered by estimated cardinality.
     pub join_order: bool,
-    /// Whether results carry a profile.
-    pub profile: bool,
+    /// What results tell of how they came about.
+    pub profile: ProfileMode,
+    /// Where the data of programs that run on a device is.
+    pub device_data: DataSource,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
@@ -35,6 +37,17 @@ pub struct WarpmillOptions {
     pub equal_hashes: bool,
     /// Rows of a segment in tables that the session writes: a multiple of 1024 (small values are for tests).
     pub segment_rows: usize,
+}
+
+/// What results tell of how they came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProfileMode {
+    /// Nothing.
+    Off,
+    /// Times of the host, rows, bytes, transfers.
+    On,
+    /// The times of a device's kernels as well, which take a few microseconds each to measure.
+    Kernels,
 }
 
 /// What happens to operators that Warpmill does not run.
@@ -74,7 +87,8 @@ impl Default for WarpmillOptions {
             threads: 0,
             memory_limit: usize::MAX,
             join_order: true,
-            profile: true,
+            profile: ProfileMode::On,
+            device_data: DataSource::default(),
             plan_cache: true,
             chunk_rows: 2048,
             equal_hashes: false,
@@ -107,19 +121,35 @@ impl WarpmillOptions {
             device: self.device,
             gpu_memory_limit: self.gpu_memory_limit as u64,
             device_strict: self.device_fallback == FallbackMode::Error,
-            profile: self.profile,
+            time_kernels: self.profile == ProfileMode::Kernels,
+            device_data: self.device_data,
             equal_hashes: self.equal_hashes,
             cancel,
         }
     }
 
     fn device_name(&self) -> &'static str {
-        DEVICES.iter().find(|(_, value)| *value == self.device).map_or("auto", |(name, _)| name)
+        name_of(&DEVICES, &self.device)
     }
 
     fn compaction_name(&self) -> &'static str {
-        COMPACTIONS.iter().find(|(_, value)| *value == self.compaction).map_or("smart", |(name, _)| name)
+        name_of(&COMPACTIONS, &self.compaction)
     }
+}
+
+const PROFILES: [(&str, ProfileMode); 3] =
+    [("off", ProfileMode::Off), ("on", ProfileMode::On), ("kernels", ProfileMode::Kernels)];
+
+const DATA_SOURCES: [(&str, DataSource); 4] = [
+    ("cache", DataSource::Cache),
+    ("pinned", DataSource::Pinned),
+    ("host", DataSource::Host),
+    ("disk", DataSource::Disk),
+];
+
+/// The name of a value.
+fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static str {
+    values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
 
 const DEVICES: [(&str, DeviceChoice); 4] =
@@ -178,7 +208,16 @@ impl ExtensionOptions for WarpmillOptions {
                 self.memory_limit = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB, or 'unlimited'"))?;
             }
             "join_order" => self.join_order = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
-            "profile" => self.profile = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "profile" => {
+                let found = PROFILES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode);
+                let switch = |on| if on { ProfileMode::On } else { ProfileMode::Off };
+                let found = found.or_else(|| parse_switch(&text).map(switch));
+                self.profile = found.ok_or_else(|| expects("off, on or kernels"))?;
+            }
+            "device_data" => {
+                let found = DATA_SOURCES.iter().find(|(name, _)| *name == text);
+                self.device_data = found.ok_or_else(|| expects("cache, pinned, host or disk"))?.1;
+            }
             "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "chunk_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));
@@ -210,6 +249,11 @@ impl ExtensionOptions for WarpmillOptions {
             ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
             ("warpmill.device", self.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
             (
+                "warpmill.device_data",
+                name_of(&DATA_SOURCES, &self.device_data).to_string(),
+                "cache, pinned, host or disk: where the data of a device's programs is",
+            ),
+            (
                 "warpmill.device_fallback",
                 self.device_fallback.name().to_string(),
                 "allow: the CPU runs what the chosen device cannot; error: refuse",
@@ -224,7 +268,11 @@ impl ExtensionOptions for WarpmillOptions {
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
             ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
             ("warpmill.plan_cache", switch(self.plan_cache), "Keep the plans of repeated queries"),
-            ("warpmill.profile", switch(self.profile), "Give results a profile"),
+            (
+                "warpmill.profile",
+                name_of(&PROFILES, &self.profile).to_string(),
+                "off, on or kernels: what results tell",
+            ),
             ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
             ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
         ];
@@ -283,8 +331,15 @@ mod tests {
     #[test]
     fn bad_values_name_the_setting() {
         let mut options = WarpmillOptions::default();
-        let cases =
-            [("fallback", "perhaps"), ("threads", "-1"), ("chunk_rows", "3"), ("segment_rows", "1000"), ("nope", "1")];
+        let cases = [
+            ("fallback", "perhaps"),
+            ("profile", "2"),
+            ("device_data", "tape"),
+            ("threads", "-1"),
+            ("chunk_rows", "3"),
+            ("segment_rows", "1000"),
+            ("nope", "1"),
+        ];
         for (key, value) in cases {
             let message = options.set(key, value).unwrap_err().to_string();
             assert!(message.contains(&format!("warpmill.{key}")), "{message}");

@@ -1,7 +1,11 @@
 //! TPC-H and SSB on the simulated device: all of every query runs there, with the CPU back end's answers.
 //!
+//! Their kernels are also compiled by NVRTC, for GPUs that need not be there.
+//!
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead, `WARPMILL_TEST_SF` at another scale factor,
 //! `WARPMILL_TEST_QUERIES=1,2` only some.
+
+mod machine_code;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryResult, Session};
@@ -52,6 +56,7 @@ fn rows(result: &QueryResult) -> Vec<String> {
 }
 
 fn check(suite: Suite) {
+    machine_code::record();
     let session = session(suite);
     let device = setting("WARPMILL_TEST_DEVICE", "sim");
     let chosen = setting("WARPMILL_TEST_QUERIES", "");
@@ -83,6 +88,7 @@ fn check(suite: Suite) {
         }
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    machine_code::check(suite.name());
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Runs `sql/**/*.slt` under the default settings and under every adversarial configuration of `sql/configs/*.json`.
 //!
+//! The kernels of the simulated device are also compiled by NVRTC, for GPUs that need not be there.
+//!
 //! Warpmill must run every query itself (`warpmill.fallback = 'error'`), unless a file says `# fallback: allow`.
+
+mod machine_code;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -101,6 +105,7 @@ fn default_settings() {
 
 #[test]
 fn adversarial_settings() {
+    machine_code::record();
     let mut configs = Vec::new();
     files(&sql_folder().join("configs"), "json", &mut configs);
     assert!(!configs.is_empty());
@@ -110,4 +115,5 @@ fn adversarial_settings() {
         failures.extend(run_files(&path.file_stem().unwrap().to_string_lossy(), &settings));
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n\n"));
+    machine_code::check("sql");
 }

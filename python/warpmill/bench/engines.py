@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import warpmill
-from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +39,8 @@ class Measured:
     device_name: str | None = None
     #: Why programs did not run on the device, one text per program.
     not_on_device: tuple[str, ...] = ()
+    #: Copies between host and device: what, bytes, count and nanoseconds (0 where they were not timed).
+    transfers: tuple[dict[str, Any], ...] = ()
     #: All that is known, as `Relation.profile` gives it.
     profile: dict[str, Any] = field(default_factory=dict)
 
@@ -64,15 +65,18 @@ class Engine(Protocol):
     def measured(self, result: Any) -> Measured:
         """What is known of how the result came about."""
 
+    def profiled(self, sql: str) -> Measured | None:
+        """Run a query with its kernels timed, which makes it slower; None where there are no kernels to time."""
+
 
 class Warpmill:
     """Warpmill over its own tables, memory-mapped and encoded; a fallback is an error until a query needs one."""
 
     name = "warpmill"
 
-    def __init__(self, data: Data, threads: int, settings: dict[str, str], *, copy_per_query: bool = False) -> None:
+    def __init__(self, data: Data, threads: int, settings: dict[str, str]) -> None:
         self._con = warpmill.connect(data.database, threads=threads, **settings)
-        self._copy_per_query = copy_per_query
+        self._profile = settings.get("profile", "on")
         #: Why a query was run with fallbacks allowed.
         self.reasons: dict[str, str] = {}
 
@@ -92,13 +96,22 @@ class Warpmill:
             raise UnsupportedError(str(error)) from error
 
     def ready(self) -> None:
-        """Empty the device's memory where every query has to copy what it reads."""
-        if self._copy_per_query:
-            _warpmill.clear_device_caches()
+        """Nothing: where data is before a query is a setting."""
 
     def run(self, sql: str) -> Any:
         """Run a query to its last Arrow batch."""
         return self._con.sql(sql)
+
+    def profiled(self, sql: str) -> Measured | None:
+        """Run it on the device once more, its kernels timed."""
+        if self._profile not in ("on", "true", "1"):
+            return None
+        self._con.set("profile", "kernels")
+        try:
+            measured = self.measured(self._con.sql(sql))
+        finally:
+            self._con.set("profile", self._profile)
+        return measured if measured.kernel_ms is not None else None
 
     def rows(self, result: Any) -> list[tuple[Any, ...]]:
         """All rows."""
@@ -114,7 +127,9 @@ class Warpmill:
         return Measured(
             fallbacks=len(profile.get("fallbacks") or []),
             bytes_read=profile.get("bytes_read"),
-            kernel_ms=round(sum(nanos) / 1e6, 6) if ran else None,
+            # Without times where the profile was not asked for them.
+            kernel_ms=round(sum(nanos) / 1e6, 6) if any(nanos) else None,
+            transfers=tuple(transfer for program in ran for transfer in program["transfers"]),
             devices=frozenset(program["device"] for program in programs),
             device_name=ran[0]["device"] if ran else None,
             not_on_device=tuple(p["not_on_device"] for p in programs if p["not_on_device"]),
@@ -152,6 +167,10 @@ class DuckDB:
         """Nothing."""
         del result
         return Measured()
+
+    def profiled(self, sql: str) -> None:
+        """There are no kernels."""
+        del sql
 
 
 class DataFusion:
@@ -192,6 +211,10 @@ class DataFusion:
         """Nothing."""
         del result
         return Measured()
+
+    def profiled(self, sql: str) -> None:
+        """There are no kernels."""
+        del sql
 
 
 class Polars:
@@ -240,6 +263,10 @@ class Polars:
         """Nothing."""
         del result
         return Measured()
+
+    def profiled(self, sql: str) -> None:
+        """There are no kernels."""
+        del sql
 
 
 def arrow_rows(table: Any) -> list[tuple[Any, ...]]:

@@ -42,6 +42,7 @@ def as_json(suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> dic
             "bytes_read": outcome.bytes_read,
             "device": device([outcome]),
             "kernel_ms": outcome.kernel_ms if outcome.kernel_ms is None else round(outcome.kernel_ms, 4),
+            "transfers": [with_rate(transfer) for transfer in outcome.transfers],
             "not_on_device": list(outcome.not_on_device),
         }
         if outcome.error:
@@ -56,6 +57,12 @@ def as_json(suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> dic
         "totals_ms": totals(outcomes),
         "results": results,
     }
+
+
+def with_rate(transfer: dict[str, Any]) -> dict[str, Any]:
+    """A transfer with its GB/s; None where it was not timed."""
+    nanos = transfer["nanos"]
+    return {**transfer, "gb_per_s": round(transfer["bytes"] / nanos, 3) if nanos else None}
 
 
 def device(outcomes: list[Outcome]) -> str | None:

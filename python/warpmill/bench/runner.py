@@ -35,7 +35,9 @@ class Outcome:
     device_name: str | None = None
     #: Why programs did not run on the device, one text per program of the last run.
     not_on_device: tuple[str, ...] = ()
-    #: The profile of every timed run, for engines that have one.
+    #: Copies between host and device in the last run.
+    transfers: tuple[dict[str, Any], ...] = ()
+    #: The profile of every run whose kernels were timed, or else of every timed run, for engines that have one.
     profiles: list[dict[str, Any]] = field(default_factory=list)
     #: Why there are no times, or how the result differs.
     error: str | None = None
@@ -55,11 +57,17 @@ class Outcome:
         self.runs_ms.append(round(milliseconds, 3))
         if measured.kernel_ms is not None:
             self.kernels_ms.append(measured.kernel_ms)
+        self.transfers = measured.transfers
         self.devices |= measured.devices
         self.device_name = measured.device_name or self.device_name
         self.not_on_device = measured.not_on_device
         if measured.profile:
             self.profiles.append(measured.profile)
+
+    def add_kernels(self, profiled: list[Measured]) -> None:
+        """Take kernel times, and profiles, from runs in which kernels were timed."""
+        self.kernels_ms = [measured.kernel_ms for measured in profiled if measured.kernel_ms is not None]
+        self.profiles = [measured.profile for measured in profiled]
 
 
 def measure(
@@ -70,6 +78,8 @@ def measure(
     told: Callable[[str, str], None],
 ) -> list[Outcome]:
     """Run every query on every engine: one warm-up, then `runs` rounds that take the engines in turn.
+
+    Timing kernels takes time: it is done in as many further runs, whose own times do not count.
 
     With a `reference`, its rows are what the others' are compared with. `told(query, engine)` hears what comes next.
     """
@@ -109,6 +119,11 @@ def measure(
                 result = engine.run(sql)
                 elapsed = time.perf_counter() - start
                 row[engine.name].add(elapsed * 1000, engine.measured(result))
+        for engine in ready:
+            first = engine.profiled(sql) if row[engine.name].devices - {"cpu"} else None
+            if first:
+                others = [engine.profiled(sql) for _ in range(runs - 1)]
+                row[engine.name].add_kernels([first, *(measured for measured in others if measured)])
         outcomes.extend(row.values())
     return outcomes
 

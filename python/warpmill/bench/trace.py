@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warpmill.bench.report import machine
+from warpmill.bench.report import machine, with_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,15 +20,49 @@ _TRACKS = {1: "query", 2: "programs", 3: "transfers", 4: "kernels", 5: "host"}
 _GAP = 50.0
 
 
-def save(path: str, suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> None:
-    """Write all profiles of timed runs; a name that ends in ``.trace.json`` asks for Chrome's trace format."""
+#: How much of a profile is written, from little to all.
+LEVELS = ("summary", "transfers", "operators")
+
+
+def save(path: str, level: str, suite: str, sf: float, threads: int, outcomes: list[Outcome]) -> None:
+    """Write profiles, as much as `level` says; a name that ends in ``.trace.json`` asks for Chrome's trace format."""
     profiled = [outcome for outcome in outcomes if outcome.profiles]
     if path.endswith(".trace.json"):
         report: dict[str, Any] = {"displayTimeUnit": "ns", "traceEvents": list(_events(profiled))}
     else:
-        queries = [{"query": outcome.query, "runs": outcome.profiles} for outcome in profiled]
-        report = {"suite": suite, "sf": sf, "threads": threads, "machine": machine(), "queries": queries}
+        queries = [
+            {"query": outcome.query, "runs": [reduced(run, level) for run in outcome.profiles]} for outcome in profiled
+        ]
+        report = {
+            "level": level,
+            "suite": suite,
+            "sf": sf,
+            "threads": threads,
+            "machine": machine(),
+            "queries": queries,
+        }
     Path(path).write_text(json.dumps(report) + "\n", encoding="utf-8")
+
+
+def reduced(run: dict[str, Any], level: str) -> dict[str, Any]:
+    """A run's profile as far as a level goes: sums, then every transfer, then every kernel and operator."""
+    return {**run, "programs": [_reduced(program, LEVELS.index(level)) for program in run["programs"]]}
+
+
+def _reduced(program: dict[str, Any], depth: int) -> dict[str, Any]:
+    out = {key: value for key, value in program.items() if key != "pipelines" or depth == 2}
+    ran = program["on_device"]
+    if ran is None:
+        return out
+    kept = {key: value for key, value in ran.items() if key not in ("kernels", "transfers")}
+    kept["kernel_nanos"] = sum(kernel["nanos"] for kernel in ran["kernels"])
+    kept["kernel_count"] = len(ran["kernels"])
+    kept["transferred_bytes"] = sum(transfer["bytes"] for transfer in ran["transfers"])
+    if depth >= 1:
+        kept["transfers"] = [with_rate(transfer) for transfer in ran["transfers"]]
+    if depth == 2:
+        kept["kernels"] = ran["kernels"]
+    return {**out, "on_device": kept}
 
 
 def _events(outcomes: list[Outcome]) -> Iterator[dict[str, Any]]:
@@ -62,6 +96,12 @@ def _program(program: dict[str, Any], start: float) -> Iterator[dict[str, Any]]:
     for kernel in ran["kernels"]:
         yield _event(4, kernel["label"], at, kernel["nanos"] / 1e3, kernel)
         at += kernel["nanos"] / 1e3
+    at = start
+    steps = {"waiting for other programs": "wait", "queueing": "queue", "waiting for the device": "sync"}
+    for title, step in {**steps, "reading rows": "fetch"}.items():
+        duration = ran[f"{step}_nanos"] / 1e3
+        yield _event(5, title, at, duration, {})
+        at += duration
     host = ran["host_nanos"] / 1e3
     yield _event(5, "rows on the host", start + program["wall_nanos"] / 1e3 - host, host, {})
 

@@ -59,21 +59,52 @@ class CopyPolicy(StrEnum):
     per_query = "per-query"
 
 
+class DataLocation(StrEnum):
+    """Where data is when a query starts."""
+
+    gpu = "gpu"
+    pinned = "pinned"
+    host = "host"
+    disk = "disk"
+
+
+class ProfileLevel(StrEnum):
+    """How much of a profile is written."""
+
+    summary = "summary"
+    transfers = "transfers"
+    operators = "operators"
+
+
 Device = Annotated[DeviceName | None, typer.Option("--device", help="Where Warpmill's programs run (default: auto).")]
 GpuMemoryLimit = Annotated[
     str | None, typer.Option("--gpu-memory-limit", metavar="SIZE", help="Most GPU memory to use, such as 16GB.")
 ]
 Copies = Annotated[
-    CopyPolicy,
-    typer.Option("--copy-policy", help="Copy data to the device once, or (timed) for every run of a query."),
+    CopyPolicy | None,
+    typer.Option(
+        "--copy-policy",
+        help="Copy data to the device once (per-dataset, the default with data on the GPU), or, timed, for every run.",
+    ),
+]
+Location = Annotated[
+    DataLocation | None,
+    typer.Option(
+        "--data-location",
+        help="Where data is when a query starts: GPU memory (default), pinned or pageable host memory, table files.",
+    ),
 ]
 ProfileFile = Annotated[
     str | None,
     typer.Option(
         "--profile",
         metavar="FILE",
-        help="Write the profile of every run: kernels, transfers, operators. FILE.trace.json: for chrome://tracing.",
+        help="Write profiles of runs with timed kernels. FILE.trace.json: for chrome://tracing.",
     ),
+]
+Level = Annotated[
+    ProfileLevel,
+    typer.Option("--profile-level", help="What a profile has: sums; transfers as well; kernels and operators as well."),
 ]
 
 
@@ -89,16 +120,32 @@ class Plan:
     threads: int | None
     verify: bool
     json_file: str | None
-    data: str | None
+    directory: str | None
     settings: list[str] | None
     device: DeviceName | None
     gpu_memory_limit: str | None
-    copy_policy: CopyPolicy
+    location: DataLocation | None
+    copy_policy: CopyPolicy | None
     profile: str | None
+    level: ProfileLevel
+
+    def data(self) -> tuple[DataLocation, CopyPolicy]:
+        """Where data is, and when it is copied: one follows from the other where only one is said."""
+        per_query = self.copy_policy is CopyPolicy.per_query
+        location = self.location or (DataLocation.host if per_query else DataLocation.gpu)
+        policy = CopyPolicy.per_dataset if location is DataLocation.gpu else CopyPolicy.per_query
+        if self.copy_policy not in (None, policy):
+            raise typer.BadParameter(
+                f"--data-location {location.value} is --copy-policy {policy.value}: only data on the GPU stays there"
+            )
+        return location, policy
 
     def chosen_settings(self) -> dict[str, str]:
         """Settings of Warpmill's session."""
         chosen = dict(pair(text, "--set") for text in self.settings or [])
+        location, _ = self.data()
+        if location is not DataLocation.gpu:
+            chosen["device_data"] = location.value
         if self.device is not None:
             chosen["device"] = self.device.value
         if self.gpu_memory_limit is not None:
@@ -119,11 +166,13 @@ def tpch(
     set_: Settings = None,
     device: Device = None,
     gpu_memory_limit: GpuMemoryLimit = None,
-    copy_policy: Copies = CopyPolicy.per_dataset,
+    data_location: Location = None,
+    copy_policy: Copies = None,
     profile: ProfileFile = None,
+    profile_level: Level = ProfileLevel.operators,
 ) -> None:
     """TPC-H: 22 queries over 8 tables."""
-    where = (device, gpu_memory_limit, copy_policy, profile)
+    where = (device, gpu_memory_limit, data_location, copy_policy, profile, profile_level)
     _run(Plan("tpch", sf, queries, runs, against, threads, verify, json_file, data, set_, *where))
 
 
@@ -140,11 +189,13 @@ def ssb(
     set_: Settings = None,
     device: Device = None,
     gpu_memory_limit: GpuMemoryLimit = None,
-    copy_policy: Copies = CopyPolicy.per_dataset,
+    data_location: Location = None,
+    copy_policy: Copies = None,
     profile: ProfileFile = None,
+    profile_level: Level = ProfileLevel.operators,
 ) -> None:
     """Star Schema Benchmark: 13 queries over 5 tables."""
-    where = (device, gpu_memory_limit, copy_policy, profile)
+    where = (device, gpu_memory_limit, data_location, copy_policy, profile, profile_level)
     _run(Plan("ssb", sf, queries, runs, against, threads, verify, json_file, data, set_, *where))
 
 
@@ -174,13 +225,12 @@ def _run(plan: Plan) -> None:
         if name not in engines.PEERS:
             raise typer.BadParameter(f"unknown engine {name!r}: --against takes {', '.join(engines.PEERS)}")
     with bars() as bar:
-        data = prepare(plan.suite, plan.sf, plan.data, bool(peers) or plan.verify, bar)
+        data = prepare(plan.suite, plan.sf, plan.directory, bool(peers) or plan.verify, bar)
     count = min(plan.threads or cores(), cores())
     engines.use_cores(count)
     console = Console(stderr=True)
     with console.status("") as status:
-        copies = plan.copy_policy is CopyPolicy.per_query
-        ours = engines.Warpmill(data, count, chosen, copy_per_query=copies)
+        ours = engines.Warpmill(data, count, chosen)
         everyone: list[engines.Engine] = [ours]
         for name in peers:
             status.update(f"loading {name}")
@@ -201,9 +251,10 @@ def _run(plan: Plan) -> None:
         typer.echo(f"warpmill {name} needed a fallback: {reason}", err=True)
     if plan.json_file:
         found = report.as_json(plan.suite, plan.sf, count, outcomes)
-        report.save({**found, "copy_policy": plan.copy_policy.value}, plan.json_file)
+        location, policy = plan.data()
+        report.save({**found, "data_location": location.value, "copy_policy": policy.value}, plan.json_file)
     if plan.profile:
-        trace.save(plan.profile, plan.suite, plan.sf, count, outcomes)
+        trace.save(plan.profile, plan.level.value, plan.suite, plan.sf, count, outcomes)
     if report.failed(outcomes):
         raise typer.Exit(1)
 
@@ -230,6 +281,123 @@ def ingest(
     Console(width=None if sys.stdout.isatty() else 160).print(loading.table(title, measured))
     if json_file:
         report.save(loading.as_json(sf, count, measured), json_file)
+
+
+Scale = Annotated[
+    float | None,
+    typer.Option(
+        "--scale", min=0.0, help="Factor of all row counts (default: 1; on the simulated device nearly none)."
+    ),
+]
+Tune = Annotated[bool, typer.Option("--tune", help="Try several launch shapes where there is a choice.")]
+KernelDevice = Annotated[DeviceName, typer.Option("--device", help="gpu, or sim, whose times mean nothing.")]
+
+
+def _kernels(suite: str, device: DeviceName, scale: float | None, runs: int, tune: bool, json_file: str | None) -> None:
+    from warpmill.bench import kernels, report
+
+    if device is DeviceName.cpu:
+        raise typer.BadParameter("--device takes gpu or sim here: there are no kernels on the CPU")
+    with Console(stderr=True).status(suite):
+        found = kernels.measure(suite, device is DeviceName.sim, scale, runs, tune)
+    Console(width=None if sys.stdout.isatty() else 200).print(kernels.table(found))
+    if json_file:
+        report.save({**found, "machine": report.machine()}, json_file)
+    if not all(row["verified"] for row in found["measurements"]):
+        raise typer.Exit(1)
+
+
+@app.command("decode", epilog="Example: warpmill bench decode --json decode.json")
+def decode(
+    device: KernelDevice = DeviceName.gpu,
+    scale: Scale = None,
+    runs: Runs = 5,
+    tune: Tune = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Decoding on the device: every encoding and width, fused with a sum or written out; answers checked."""
+    _kernels("decode", device, scale, runs, tune, json_file)
+
+
+@app.command("join", epilog="Example: warpmill bench join --json join.json")
+def join(
+    device: KernelDevice = DeviceName.gpu,
+    scale: Scale = None,
+    runs: Runs = 5,
+    tune: Tune = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Hash and direct-address joins on the device; answers checked."""
+    _kernels("join", device, scale, runs, tune, json_file)
+
+
+@app.command("groupby", epilog="Example: warpmill bench groupby --json groupby.json")
+def groupby(
+    device: KernelDevice = DeviceName.gpu,
+    scale: Scale = None,
+    runs: Runs = 5,
+    tune: Tune = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Grouping with one sum on the device, from few groups to very many; answers checked."""
+    _kernels("groupby", device, scale, runs, tune, json_file)
+
+
+@app.command("sort", epilog="Example: warpmill bench sort --json sort.json")
+def sort(
+    device: KernelDevice = DeviceName.gpu,
+    scale: Scale = None,
+    runs: Runs = 5,
+    tune: Tune = False,
+    json_file: JsonFile = None,
+) -> None:
+    """Radix sort and prefix sums on the device; answers checked."""
+    _kernels("sort", device, scale, runs, tune, json_file)
+
+
+@app.command("like", epilog="Example: warpmill bench like --json like.json")
+def like(
+    device: KernelDevice = DeviceName.gpu,
+    scale: Scale = None,
+    runs: Runs = 5,
+    tune: Tune = False,
+    json_file: JsonFile = None,
+) -> None:
+    """LIKE '%a%b%' over strings of 50 bytes on the device; answers checked."""
+    _kernels("like", device, scale, runs, tune, json_file)
+
+
+@app.command("start", epilog="Example: warpmill bench start tpch --sf 1 --device gpu --json start.json")
+def start(
+    suite: Annotated[str, typer.Argument(help="tpch or ssb.")] = "tpch",
+    sf: Sf = 1.0,
+    queries: Queries = None,
+    runs: Runs = 3,
+    device: Device = None,
+    json_file: JsonFile = None,
+    data: DataDir = None,
+    set_: Settings = None,
+) -> None:
+    """New processes, each to its first answer and through all queries: with no compiled kernel kept, then with all."""
+    from warpmill.bench import report
+    from warpmill.bench import start as starting
+    from warpmill.bench.data import prepare
+
+    if suite not in ("tpch", "ssb"):
+        raise typer.BadParameter(f"there is no suite {suite!r}: there are tpch and ssb")
+    names = [name for name, _ in _chosen(suite, queries)]
+    settings = dict(pair(text, "--set") for text in set_ or [])
+    if device is not None:
+        settings["device"] = device.value
+    with bars() as bar:
+        found = prepare(suite, sf, data, False, bar)
+    with Console(stderr=True).status("") as status:
+        measured = starting.measure(found, settings, names, runs, status.update)
+    Console(width=None if sys.stdout.isatty() else 160).print(starting.table(suite, sf, measured))
+    if json_file:
+        report.save(
+            {"suite": suite, "sf": sf, "settings": settings, "machine": report.machine(), "starts": measured}, json_file
+        )
 
 
 @app.command("compaction", epilog="Example: warpmill bench compaction --rows 5000000 --out plots/")

@@ -28,6 +28,16 @@ pub struct SegmentBytes {
     ptr: *const u8,
     len: usize,
     _owner: Owner,
+    file: Option<Arc<FilePlace>>,
+}
+
+/// Where bytes are in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePlace {
+    /// The file.
+    pub path: PathBuf,
+    /// Offset of the first byte.
+    pub offset: u64,
 }
 
 // SAFETY: the bytes are immutable and kept alive by `_owner`, which is itself Send + Sync.
@@ -51,7 +61,7 @@ impl SegmentBytes {
         for (offset, part) in parts {
             target[offset..offset + part.len()].copy_from_slice(part);
         }
-        Self { ptr: lines.as_ptr().cast(), len, _owner: Owner::Lines(lines) }
+        Self { ptr: lines.as_ptr().cast(), len, _owner: Owner::Lines(lines), file: None }
     }
 
     /// A range of a memory map, not copied. Fails when the range is not inside the map or not 64-byte aligned.
@@ -63,7 +73,17 @@ impl SegmentBytes {
         if ptr.align_offset(SEGMENT_ALIGN) != 0 {
             return Err(corrupt(format!("a segment at byte {} is not {SEGMENT_ALIGN}-byte aligned", range.start)));
         }
-        Ok(Self { ptr, len, _owner: Owner::Map(map) })
+        Ok(Self { ptr, len, _owner: Owner::Map(map), file: None })
+    }
+
+    /// The same bytes, which are known to be at `place` of a file that does not change.
+    pub fn with_file(self, place: FilePlace) -> Self {
+        Self { file: Some(Arc::new(place)), ..self }
+    }
+
+    /// Where the bytes are in a file, if they are in one.
+    pub fn file(&self) -> Option<&FilePlace> {
+        self.file.as_deref()
     }
 }
 

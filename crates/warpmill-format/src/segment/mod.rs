@@ -17,7 +17,7 @@ mod layout;
 mod read;
 
 use bytes::View;
-pub use bytes::{SEGMENT_ALIGN, SegmentBytes};
+pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 pub use layout::{LaneLayout, SegmentLayout, ValueLayout};
 
 /// How the values of a segment are encoded (see [`crate::encoding`]).

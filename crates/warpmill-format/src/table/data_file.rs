@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::fs::{FileSystem, OutputFile};
 use super::manifest::FORMAT_VERSION;
-use crate::segment::{SEGMENT_ALIGN, SegmentBytes};
+use crate::segment::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 use crate::{FormatError, Result};
 
 /// The first bytes of a data file; the format version (u32) follows, then zeros up to [`HEADER_BYTES`].
@@ -111,7 +111,7 @@ impl Place {
         if xxh3_64(&bytes) != self.xxh3 {
             return Err(corrupt(format!("checksum mismatch in bytes {start}..{end}")));
         }
-        Ok(bytes)
+        Ok(bytes.with_file(FilePlace { path: self.file.path(), offset: self.offset }))
     }
 
     /// Whether both are the same bytes of the same file.

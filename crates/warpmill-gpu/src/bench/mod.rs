@@ -9,6 +9,7 @@ pub(crate) mod encode;
 mod group_by;
 mod join;
 mod like;
+mod peak;
 mod report;
 mod sort;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use peak::read_bandwidth;
 pub use report::{Measurement, Report};
 
 use crate::algorithm::launch::{Kernel, ParamBytes};

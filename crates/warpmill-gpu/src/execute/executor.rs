@@ -1,7 +1,8 @@
-//! Runs programs on one device, again with more room where a size was guessed too small.
+//! Runs programs on one device, several at once, and each again with more room where a size was guessed too small.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
@@ -11,13 +12,16 @@ use warpmill_plan::Program;
 
 use crate::codegen::layout::{Hints, Limits};
 use crate::codegen::program::Kernel;
-use crate::device::{Device, DeviceKind, Stream};
+use crate::device::{Device, DeviceKind};
 
+use super::admission::{self, Admission, Wanted};
+use super::inputs::Inputs;
 use super::memory::{Cache, Owner, Region};
 use super::prepared::Prepared;
 use super::profile::DeviceProfile;
 use super::run::Run;
 use super::segments::Recoded;
+use super::source::{DataSource, PinnedCopies};
 use super::{Failure, Result};
 
 /// A program is not run more often than this, each time with more room.
@@ -31,8 +35,10 @@ const MOST_PREPARED: usize = 256;
 pub struct Options {
     /// Stops the query between launches.
     pub cancel: CancelToken,
-    /// Whether kernels are timed.
+    /// Whether kernels are timed, which takes a few microseconds each.
     pub profile: bool,
+    /// Where the program's data is.
+    pub data: DataSource,
 }
 
 /// What a program gave.
@@ -47,21 +53,24 @@ pub struct DeviceOutput {
     pub profile: DeviceProfile,
 }
 
-/// Runs programs on one device, one at a time.
+/// Runs programs on one device: as many at once as its memory has room for, in the order in which they come.
 pub struct Executor {
     pub(super) device: Arc<dyn Device>,
+    /// Bytes of device memory, of both regions together.
     pub(super) memory: u64,
     limits: Limits,
-    state: Mutex<State>,
+    admission: Admission,
+    pub(super) cache: Mutex<Cache>,
+    /// Held while data is copied into the caching region.
+    pub(super) loading: Mutex<()>,
+    pub(super) pinned: PinnedCopies,
     pub(super) recoded: Recoded,
+    prepared: Mutex<PreparedPrograms>,
+    peak: OnceLock<Option<f64>>,
 }
 
-pub(super) struct State {
-    pub(super) stream: Stream,
-    pub(super) cache: Cache,
-    pub(super) processing: Region,
-    prepared: HashMap<usize, (Weak<Program>, Arc<Prepared>)>,
-}
+/// By the program's address.
+type PreparedPrograms = HashMap<usize, (Weak<Program>, Arc<Prepared>)>;
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -76,14 +85,21 @@ impl Executor {
     /// The device's.
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
         let memory = memory.min(device.free_memory()?);
-        // Data stays between queries; tables and rows do not, and have what data leaves them.
         let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
-        let processing = Region::new(device.clone(), "the processing region", memory);
-        let state = State { stream: device.stream()?, cache, processing, prepared: HashMap::new() };
         let shared = device.properties().shared_per_block.min(80 << 10);
         let limits = Limits { table_bytes: memory / 5, shared_bytes: shared };
-        let recoded = Recoded::default();
-        Ok(Self { device, memory, limits, state: Mutex::new(state), recoded })
+        Ok(Self {
+            device,
+            memory,
+            limits,
+            admission: Admission::default(),
+            cache: Mutex::new(cache),
+            loading: Mutex::default(),
+            pinned: PinnedCopies::default(),
+            recoded: Recoded::default(),
+            prepared: Mutex::default(),
+            peak: OnceLock::new(),
+        })
     }
 
     /// The device.
@@ -96,15 +112,25 @@ impl Executor {
     /// # Errors
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let mut state = self.state.lock();
-        let prepared = self.prepared(&mut state, program, inputs)?;
+        let prepared = self.prepared(program, inputs)?;
         let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
 
-    /// Forgets all cached data: queries read host memory again.
+    /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
     pub fn clear_cache(&self) {
-        self.state.lock().cache.clear();
+        let wanted = Wanted { prepared: None, processing: 0, alone: true };
+        // Whoever is alone finds the caching region empty.
+        if let Err(error) = self.admission.enter(self, wanted, &CancelToken::default()) {
+            tracing::warn!(%error, "the device's data was not dropped");
+        }
+        self.pinned.clear();
+    }
+
+    /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
+    /// device, and where measuring fails.
+    pub fn peak_bandwidth(&self) -> Option<f64> {
+        *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.device).ok().flatten())
     }
 
     /// Runs `program` up to the point where the host goes on.
@@ -117,79 +143,97 @@ impl Executor {
         inputs: &[Vec<RecordBatch>],
         options: &Options,
     ) -> Result<DeviceOutput> {
-        let mut state = self.state.lock();
+        if options.profile {
+            // Measured now if it never was: not while the program runs.
+            self.peak_bandwidth();
+        }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let (mut runs, mut released) = (0, false);
+        let mut prepared = self.prepared(program, &rows)?;
+        let inputs = Inputs::encode(&prepared.program, inputs)?;
+        let (mut runs, mut alone) = (1, false);
         loop {
-            runs += 1;
-            let prepared = self.prepared(&mut state, program, &rows)?;
-            let mut run = Run::new(self, &mut state, &prepared, options);
-            run.profile.runs = runs;
-            let outcome = run.run(inputs);
-            state.processing.reset();
-            match outcome {
+            match self.run_once(&prepared, &inputs, options, runs, alone) {
                 Ok(Outcome::Done(output)) => return Ok(*output),
                 Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
-                    self.prepare(&mut state, program, &rows, hints)?;
+                    runs += 1;
+                    prepared = self.prepare(program, &rows, hints)?;
                 }
                 Ok(Outcome::Again(_)) => {
                     return Err(
                         warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into()
                     );
                 }
-                Err(Failure::Memory { .. }) if !released => {
-                    // Allocations of other sizes, left by other queries, may be in the way.
-                    released = true;
-                    self.device.synchronize(state.stream)?;
-                    state.processing.release();
-                }
-                Err(failure) => {
-                    // Whatever was queued before the failure must not outlive the memory that it uses.
-                    let _ = self.device.synchronize(state.stream);
-                    return Err(failure);
-                }
+                // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
+                Err(Failure::Memory { .. }) if !alone && self.fits(&prepared, &inputs, options) => alone = true,
+                Err(failure) => return Err(failure),
             }
         }
     }
 
-    fn prepared(&self, state: &mut State, program: &Arc<Program>, inputs: &[u64]) -> Result<Arc<Prepared>> {
+    fn run_once(
+        &self,
+        prepared: &Arc<Prepared>,
+        inputs: &Inputs,
+        options: &Options,
+        runs: u32,
+        alone: bool,
+    ) -> Result<Outcome> {
+        let started = Instant::now();
+        let wanted = Wanted { alone, ..wanted(prepared, inputs, options) };
+        let mut turn = self.admission.enter(self, wanted, &options.cancel)?;
+        let mut profile = DeviceProfile {
+            device: self.device.properties().name.clone(),
+            prepare_nanos: prepared.nanos,
+            wait_nanos: started.elapsed().as_nanos() as u64,
+            runs,
+            ..DeviceProfile::default()
+        };
+        turn.busy = true;
+        let resident = self.load(&mut turn, prepared, options, &mut profile)?;
+        let outcome = Run::new(self, turn.lane(), prepared, resident, options, profile).run(inputs);
+        // What succeeded has waited for its work.
+        turn.busy = outcome.is_err();
+        outcome
+    }
+
+    /// Whether an empty device has room for the program.
+    fn fits(&self, prepared: &Arc<Prepared>, inputs: &Inputs, options: &Options) -> bool {
+        admission::check_size(self, wanted(prepared, inputs, options)).is_ok()
+    }
+
+    fn prepared(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Arc<Prepared>> {
         let key = Arc::as_ptr(program) as usize;
-        if let Some((held, prepared)) = state.prepared.get(&key)
+        if let Some((held, prepared)) = self.prepared.lock().get(&key)
             && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
             && prepared.inputs == inputs
         {
             return Ok(prepared.clone());
         }
-        self.prepare(state, program, inputs, Hints::default())
+        self.prepare(program, inputs, Hints::default())
     }
 
-    fn prepare(
-        &self,
-        state: &mut State,
-        program: &Arc<Program>,
-        inputs: &[u64],
-        hints: Hints,
-    ) -> Result<Arc<Prepared>> {
+    fn prepare(&self, program: &Arc<Program>, inputs: &[u64], hints: Hints) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
         let prepared = Arc::new(prepared);
-        if state.prepared.len() >= MOST_PREPARED {
-            state.prepared.retain(|_, (program, _)| program.strong_count() > 0);
+        let mut all = self.prepared.lock();
+        if all.len() >= MOST_PREPARED {
+            all.retain(|_, (program, _)| program.strong_count() > 0);
         }
-        if state.prepared.len() >= MOST_PREPARED {
-            state.prepared.clear();
+        if all.len() >= MOST_PREPARED {
+            all.clear();
         }
-        state.prepared.insert(Arc::as_ptr(program) as usize, (Arc::downgrade(program), prepared.clone()));
+        all.insert(Arc::as_ptr(program) as usize, (Arc::downgrade(program), prepared.clone()));
         Ok(prepared)
     }
 }
 
-impl Drop for Executor {
-    fn drop(&mut self) {
-        let state = self.state.get_mut();
-        let _ = self.device.synchronize(state.stream);
-        self.device.destroy_stream(state.stream);
-    }
+/// What a run needs of the device's memory.
+fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs, options: &Options) -> Wanted<'a> {
+    let cached = options.data == DataSource::Cache;
+    let data = if cached { 0 } else { prepared.data_bytes };
+    let processing = prepared.memory.bytes + inputs.allocated() + data;
+    Wanted { prepared: cached.then_some(prepared), processing, alone: false }
 }
 
 /// How a run ended.

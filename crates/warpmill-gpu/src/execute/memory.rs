@@ -3,15 +3,23 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::device::{Device, DeviceKind, DevicePtr, Stream};
+use crate::device::{Device, DeviceKind, DevicePtr};
 
 use super::{Failure, Result};
 
 /// Alignment of everything in device memory.
 const ALIGN: u64 = 256;
 
-/// Bytes that a region grows by at least.
+/// Bytes that the caching region grows by at least.
 const CHUNK: u64 = 256 << 20;
+
+/// What a processing region's one allocation is a multiple of: queries that need about as much take turns without a new one.
+const GRAIN: u64 = 16 << 20;
+
+/// What `bytes` bytes take of a region.
+pub fn aligned(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(ALIGN)
+}
 
 /// Memory that is handed out piece by piece and taken back all at once.
 ///
@@ -44,7 +52,7 @@ impl Region {
     /// # Errors
     /// [`Failure::Memory`] beyond the region's limit or the device's memory.
     pub fn allocate(&mut self, bytes: u64) -> Result<DevicePtr> {
-        let bytes = bytes.max(1).next_multiple_of(ALIGN);
+        let bytes = aligned(bytes);
         if self.used + bytes > self.limit {
             return Err(self.full(bytes));
         }
@@ -55,7 +63,7 @@ impl Region {
         }
         let size = match self.device.properties().kind {
             DeviceKind::Sim => bytes,
-            DeviceKind::Cuda => bytes.max(CHUNK),
+            DeviceKind::Cuda => bytes.max(CHUNK.min(self.limit)),
         };
         let base = match self.device.allocate(size) {
             Ok(base) => base,
@@ -96,13 +104,31 @@ impl Region {
         self.used
     }
 
-    /// Lets the region have at most `limit` bytes from now on; nothing must be handed out. What it holds beyond that goes
-    /// back to the device.
-    pub fn set_limit(&mut self, limit: u64) {
-        self.limit = limit;
-        if self.chunks.iter().map(|chunk| chunk.size).sum::<u64>() > limit {
-            self.release();
+    /// Lets the region have `bytes` bytes from now on; nothing must be handed out. On a GPU they are one allocation: the one that
+    /// is there, where it is large enough.
+    ///
+    /// # Errors
+    /// [`Failure::Memory`] where the device has not so much.
+    pub fn provide(&mut self, bytes: u64) -> Result<()> {
+        self.limit = bytes;
+        if self.device.properties().kind == DeviceKind::Sim || self.chunks.iter().any(|chunk| chunk.size >= bytes) {
+            return Ok(());
         }
+        self.release();
+        let size = bytes.next_multiple_of(GRAIN);
+        match self.device.allocate(size) {
+            Ok(base) => self.chunks.push(Chunk { base, size, used: 0 }),
+            Err(crate::device::DeviceError::OutOfMemory { requested, available, .. }) => {
+                return Err(Failure::Memory { what: self.what.into(), requested, available });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Bytes of the device's memory that the region has, handed out or not.
+    pub fn held(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.size).sum()
     }
 }
 
@@ -115,13 +141,16 @@ impl Drop for Region {
 /// Anything shared.
 pub type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
+/// Which host object data in device memory was made from, by its address, and what kind of data it is.
+pub type Key = (usize, u8);
+
 /// Data that stays in device memory between queries, found by the address of the host object it was made from.
 #[derive(Debug)]
 pub struct Cache {
     region: Region,
     /// How often everything was dropped: what was put in before is gone when this has changed.
     generation: u64,
-    entries: HashMap<(usize, u8), (DevicePtr, u64, Owner)>,
+    entries: HashMap<Key, (DevicePtr, Owner)>,
 }
 
 impl Cache {
@@ -130,38 +159,23 @@ impl Cache {
         Self { region, generation: 0, entries: HashMap::new() }
     }
 
-    /// Where the data of `owner` and `kind` is, if it is here.
-    pub fn get(&self, owner: usize, kind: u8) -> Option<DevicePtr> {
-        self.entries.get(&(owner, kind)).map(|(at, ..)| *at)
+    /// Where the data of `key` is, and what it is a copy of, if it is here.
+    pub fn get(&self, key: &Key) -> Option<&(DevicePtr, Owner)> {
+        self.entries.get(key)
     }
 
-    /// Keeps `bytes` under the address `key` and `kind`; `owner` keeps `key` from being the address of anything else.
-    pub fn insert(&mut self, key: usize, kind: u8, owner: Owner, bytes: &[u8], stream: Stream) -> Result<DevicePtr> {
-        let at = self.reserve(bytes.len() as u64)?;
-        self.fill(at, key, kind, owner, bytes, stream)?;
-        Ok(at)
-    }
-
-    /// Room for `bytes` bytes, which [`Cache::fill`] fills.
+    /// Room for `bytes` bytes, until everything is dropped.
+    ///
+    /// # Errors
+    /// [`Failure::Memory`] when the region is full.
     pub fn reserve(&mut self, bytes: u64) -> Result<DevicePtr> {
-        // Kernels may read whole words past the last byte.
-        self.region.allocate(bytes + 16)
+        self.region.allocate(padded(bytes))
     }
 
-    /// As [`Cache::insert`], at a place that was reserved.
-    pub fn fill(
-        &mut self,
-        at: DevicePtr,
-        key: usize,
-        kind: u8,
-        owner: Owner,
-        bytes: &[u8],
-        stream: Stream,
-    ) -> Result<()> {
-        // SAFETY: reserved with this size.
-        unsafe { self.region.device.copy_to_device(at, bytes, stream)? };
-        self.entries.insert((key, kind), (at, bytes.len() as u64, owner));
-        Ok(())
+    /// From now on the data of `key` is found at `at`, which was reserved and filled; `owner` keeps the key from being the
+    /// address of anything else.
+    pub fn insert(&mut self, key: Key, at: DevicePtr, owner: Owner) {
+        self.entries.insert(key, (at, owner));
     }
 
     /// Drops everything. No queued work may use it.
@@ -176,21 +190,18 @@ impl Cache {
         self.generation
     }
 
-    /// A copy of `bytes` that stays until everything is dropped.
-    pub fn keep(&mut self, bytes: &[u8], stream: Stream) -> Result<DevicePtr> {
-        let at = self.reserve(bytes.len() as u64)?;
-        // SAFETY: just reserved with this size.
-        unsafe { self.region.device.copy_to_device(at, bytes, stream)? };
-        Ok(at)
-    }
-
-    /// Bytes held.
+    /// Bytes handed out.
     pub fn used(&self) -> u64 {
         self.region.used()
     }
 
-    /// All entries: where each is, how long, and what it was made from.
-    pub fn entries(&self) -> impl Iterator<Item = (DevicePtr, u64, u8, &Owner)> {
-        self.entries.iter().map(|((_, kind), (at, bytes, owner))| (*at, *bytes, *kind, owner))
+    /// Bytes that it may have.
+    pub fn limit(&self) -> u64 {
+        self.region.limit
     }
+}
+
+/// What data of `bytes` bytes is allocated with: kernels may read whole words past the last byte.
+pub fn padded(bytes: u64) -> u64 {
+    bytes + 16
 }

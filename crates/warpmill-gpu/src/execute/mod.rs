@@ -1,22 +1,30 @@
 //! Runs programs on a device.
 //!
 //! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
-//! - [`segments`]: row segments as kernels see them;
-//! - [`buffers`]: what each sink needs in device memory;
-//! - [`prepared`]: a program lowered, compiled and with its constants uploaded;
+//! - [`segments`]: row segments as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
+//! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
+//! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
-//! - [`executor`]: runs programs, again with more room where a size was guessed too small; `run`: one run;
-//! - [`rows`]: rows to and from device memory.
+//! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
+//!   `load`: their data, from where [`source`] says; `run`: one run; `launch`: its launches;
+//! - [`inputs`], [`rows`]: rows to and from device memory.
 
+pub mod admission;
 pub mod buffers;
 pub mod defer;
 pub mod executor;
+pub mod inputs;
+pub mod items;
+mod launch;
+mod load;
 pub mod memory;
+pub mod plan;
 pub mod prepared;
 pub mod profile;
 pub mod rows;
 mod run;
 pub mod segments;
+pub mod source;
 
 use warpmill_cpu::ExecError;
 use warpmill_plan::Unsupported;
@@ -25,6 +33,7 @@ use crate::device::DeviceError;
 
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
 pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
+pub use source::DataSource;
 
 /// Why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]

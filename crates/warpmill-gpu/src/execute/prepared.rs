@@ -6,18 +6,22 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use warpmill_format::Dictionary;
+use warpmill_format::{Dictionary, Segment};
 use warpmill_plan::{Program, Source};
 
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
 use crate::codegen::planner;
-use crate::codegen::program::{self, Kernel, Lowered};
+use crate::codegen::program::{self, Kernel, Lowered, Work};
 use crate::codegen::{Library, Params};
-use crate::device::{Device, DevicePtr, Function, KernelSource, Stream};
+use crate::device::{Device, DevicePtr, Function, KernelSource};
 
 use super::Result;
-use super::memory::Cache;
+use super::items::{self, Descriptors, Item, Resident, dictionary_key};
+use super::launch::Replays;
+use super::load::data_bytes;
+use super::memory::{Cache, Key};
+use super::plan::MemoryPlan;
 use super::segments::{self, OpenScan, Recoded};
 
 /// A program made ready.
@@ -40,32 +44,16 @@ pub struct Prepared {
     pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds.
     pub nanos: u64,
-    /// What is in the cache for it.
-    pub resident: Mutex<Resident>,
-}
-
-/// What the cache holds for a program: valid while the cache's generation is the same.
-#[derive(Debug, Default)]
-pub struct Resident {
-    /// The generation in which all segments and dictionaries were found in the cache.
-    pub loaded: Option<u64>,
-    /// Descriptors of each kernel's segments, with the generation that they were made in.
-    pub descriptors: HashMap<usize, (u64, Descriptors)>,
-}
-
-/// The segments of a kernel as it sees them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Descriptors {
-    /// `SegmentColumn`s, row segment by row segment.
-    pub columns: DevicePtr,
-    /// Rows of each row segment.
-    pub rows: DevicePtr,
-    /// Row segments.
-    pub count: u64,
-    /// Vectors of 1024 rows.
-    pub vectors: u64,
-    /// Bytes of all columns.
-    pub bytes: u64,
+    /// What its kernels read of host objects.
+    pub items: Vec<Item>,
+    /// What items and descriptors take of a region.
+    pub data_bytes: u64,
+    /// What else it allocates.
+    pub memory: MemoryPlan,
+    /// Where its data is in the caching region, once it was there.
+    pub resident: Mutex<Option<Arc<Resident>>>,
+    /// Launches of earlier runs.
+    pub(super) replays: Replays,
 }
 
 impl Prepared {
@@ -94,10 +82,84 @@ impl Prepared {
         let lowered = program::lower(&program, &layouts, &described, inputs)?;
         let functions = compile(&lowered.kernels, device)?;
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
-        let nanos = started.elapsed().as_nanos() as u64;
+        let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
+        let items = items::collect(segments, &constants.dictionaries);
+        let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
-        let resident = Mutex::default();
-        Ok(Self { resident, program, layouts, lowered, functions, scans, constants, hints, inputs, nanos })
+        let (resident, replays) = Default::default();
+        let mut prepared = Self {
+            program,
+            layouts,
+            lowered,
+            functions,
+            scans,
+            constants,
+            hints,
+            inputs,
+            nanos: 0,
+            items,
+            data_bytes: 0,
+            memory,
+            resident,
+            replays,
+        };
+        prepared.data_bytes = data_bytes(&prepared.items, prepared.descriptor_bytes());
+        prepared.nanos = started.elapsed().as_nanos() as u64;
+        Ok(prepared)
+    }
+
+    /// Bytes of its data that `cache` has not.
+    pub(super) fn missing(&self, cache: &Cache) -> u64 {
+        if self.resident.lock().as_ref().is_some_and(|resident| resident.generation == cache.generation()) {
+            return 0;
+        }
+        let missing = self.items.iter().filter(|item| cache.get(&item.key()).is_none()).map(Item::allocated);
+        missing.sum::<u64>() + data_bytes(&[], self.descriptor_bytes())
+    }
+
+    /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
+    fn row_segments(&self, kernel: usize) -> Option<Vec<(usize, &[Arc<Segment>])>> {
+        let kernel = &self.lowered.kernels[kernel];
+        let Work::Segments(segments) = &kernel.work else { return None };
+        let scan = self.scans.get(&kernel.pipeline)?;
+        let positions: HashMap<usize, usize> =
+            scan.segments.segments.iter().enumerate().map(|(position, &segment)| (segment, position)).collect();
+        Some(segments.iter().map(|&segment| (segment, &scan.columns[positions[&segment]][..])).collect())
+    }
+
+    fn descriptor_bytes(&self) -> impl Iterator<Item = u64> {
+        (0..self.lowered.kernels.len()).filter_map(|kernel| self.row_segments(kernel)).flat_map(|rows| {
+            let columns: usize = rows.iter().map(|(_, columns)| columns.len()).sum();
+            [(columns * segments::DESCRIPTOR) as u64, 4 * rows.len() as u64]
+        })
+    }
+
+    /// The descriptors of the row segments of kernel `kernel`, still without addresses of their own: those of columns and of
+    /// row counts.
+    ///
+    /// # Errors
+    /// Segments that are not at one of `places`.
+    pub(super) fn describe(
+        &self,
+        kernel: usize,
+        places: &HashMap<Key, DevicePtr>,
+    ) -> Result<Option<(Descriptors, Vec<u8>, Vec<u8>)>> {
+        let Some(segments) = self.row_segments(kernel) else { return Ok(None) };
+        let Source::Scan(source) = &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source else {
+            return Ok(None);
+        };
+        let (mut image, mut rows) = (vec![], vec![]);
+        let mut made = Descriptors { count: segments.len() as u64, ..Descriptors::default() };
+        for (segment, columns) in segments {
+            for column in columns {
+                segments::describe(column, places, &mut image)?;
+                made.bytes += column.as_bytes().len() as u64;
+            }
+            let count = source.table.segment_rows(segment) as u32;
+            made.vectors += u64::from(count.div_ceil(1024));
+            rows.extend_from_slice(&count.to_le_bytes());
+        }
+        Ok(Some((made, image, rows)))
     }
 }
 
@@ -206,16 +268,8 @@ impl Constants {
         &self.bytes
     }
 
-    /// Puts the dictionaries into the cache.
-    pub fn upload_dictionaries(&self, cache: &mut Cache, stream: Stream) -> Result<()> {
-        for dictionary in &self.dictionaries {
-            super::rows::upload_dictionary(dictionary, cache, stream)?;
-        }
-        Ok(())
-    }
-
-    /// The bytes of a member, if it is a constant; the block is at `base`.
-    pub fn value(&self, binding: &Binding, base: DevicePtr, cache: &Cache) -> Option<Vec<u8>> {
+    /// The bytes of a member, if it is a constant; the block is at `base`, dictionaries are at `places`.
+    pub fn value(&self, binding: &Binding, base: DevicePtr, places: &HashMap<Key, DevicePtr>) -> Option<Vec<u8>> {
         let address = |offset: usize| (base + offset as u64).to_le_bytes().to_vec();
         Some(match binding {
             Binding::Bytes(bytes) => bytes.clone(),
@@ -227,7 +281,7 @@ impl Constants {
                 image
             }
             Binding::Dictionary(dictionary) => {
-                super::rows::dictionary_at(dictionary, cache).unwrap_or(0).to_le_bytes().to_vec()
+                places.get(&dictionary_key(dictionary)).copied().unwrap_or(0).to_le_bytes().to_vec()
             }
             Binding::State | Binding::Named(_) => return None,
         })

@@ -19,6 +19,9 @@ pub struct KernelProfile {
     pub registers: u32,
     /// Bytes of local memory per thread: spills and indexed arrays.
     pub local: u32,
+    /// Which part of the bandwidth that was measured on this device its bytes and time are; `None` where either is not known.
+    /// More than 1 where the bytes come from the L2 cache, or columns are not read where no row is left.
+    pub peak_fraction: Option<f64>,
 }
 
 /// Copies between host and device of one kind.
@@ -51,12 +54,20 @@ pub struct DeviceProfile {
     pub runs: u32,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.
     pub prepare_nanos: u64,
+    /// Time that the program waited for other programs, in nanoseconds.
+    pub wait_nanos: u64,
     /// Time until all work was queued, in nanoseconds.
     pub queue_nanos: u64,
-    /// Time until the device was done and its results were on the host, in nanoseconds.
+    /// Time that the host then waited for the device, in nanoseconds.
+    pub sync_nanos: u64,
+    /// Time to read the rows, and to copy those that did not come with the states, in nanoseconds.
+    pub fetch_nanos: u64,
+    /// Time until the device was done and its results were on the host, in nanoseconds: queueing, waiting and reading.
     pub device_nanos: u64,
     /// Time of what the host did with the rows, in nanoseconds.
     pub host_nanos: u64,
+    /// The part of it that made Arrow batches.
+    pub arrow_nanos: u64,
 }
 
 impl DeviceProfile {

@@ -4,49 +4,14 @@ use std::sync::Arc;
 
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::{Data, Vector};
-use warpmill_format::{Bitmap, Dictionary, Segment, StrView};
+use warpmill_format::{Bitmap, StrView};
 use warpmill_plan::{Field, Phys};
 
 use crate::codegen::storage::{FlatColumn, Storage};
 use crate::device::{Device, DevicePtr, Stream};
 
-use super::memory::{Cache, Owner, Region};
-use super::segments;
+use super::memory::{self, Owner, Region};
 use super::{Failure, Result};
-
-/// The kind of a dictionary's strings in the cache.
-const DICTIONARY: u8 = 2;
-
-/// A dictionary's strings as they are in device memory: bytes behind an array of `Str`.
-struct DictionaryImage {
-    _dictionary: Arc<Dictionary>,
-    bytes: Vec<u8>,
-}
-
-/// Where the `Str`s of a dictionary are, if they are in the cache.
-pub fn dictionary_at(dictionary: &Arc<Dictionary>, cache: &Cache) -> Option<DevicePtr> {
-    cache.get(Arc::as_ptr(dictionary) as usize, DICTIONARY)
-}
-
-/// Puts the strings of a dictionary into the cache: one `Str` per code, and one empty one.
-pub fn upload_dictionary(dictionary: &Arc<Dictionary>, cache: &mut Cache, stream: Stream) -> Result<()> {
-    if dictionary_at(dictionary, cache).is_some() {
-        return Ok(());
-    }
-    let strings: Vec<&str> = dictionary.iter().chain([""]).collect();
-    let mut at = 16 * strings.len();
-    let total = at + strings.iter().map(|text| text.len()).sum::<usize>();
-    let base = cache.reserve(total as u64)?;
-    let mut bytes = Vec::with_capacity(total);
-    for text in &strings {
-        bytes.extend_from_slice(&(base + at as u64).to_le_bytes());
-        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
-        at += text.len();
-    }
-    strings.iter().for_each(|text| bytes.extend_from_slice(text.as_bytes()));
-    let image = Arc::new(DictionaryImage { _dictionary: dictionary.clone(), bytes });
-    cache.fill(base, Arc::as_ptr(dictionary) as usize, DICTIONARY, image.clone(), &image.bytes, stream)
-}
 
 /// Which host memory is the original of which device memory: what strings in device memory point into.
 #[derive(Default)]
@@ -56,30 +21,16 @@ pub struct Mirrors {
     pub owners: Vec<Owner>,
 }
 
-impl Mirrors {
-    /// The cached segments and dictionaries.
-    pub fn of_cache(cache: &Cache) -> Self {
-        let mut mirrors = Self::default();
-        for (at, _, kind, owner) in cache.entries() {
-            if let Some(segment) = owner.downcast_ref::<Segment>().filter(|_| segments::is_segment_bytes(kind)) {
-                mirrors.add(at, segment.as_bytes(), owner.clone());
-            } else if let Some(image) = owner.downcast_ref::<DictionaryImage>() {
-                mirrors.add(at, &image.bytes, owner.clone());
-            }
-        }
-        mirrors
-    }
+// SAFETY: the pointers are to immutable memory that `owners`, which are themselves `Send + Sync`, keep.
+unsafe impl Send for Mirrors {}
+// SAFETY: as above.
+unsafe impl Sync for Mirrors {}
 
+impl Mirrors {
     /// Device memory at `at` is a copy of `bytes`, which `owner` keeps.
     pub fn add(&mut self, at: DevicePtr, bytes: &[u8], owner: Owner) {
         self.ranges.push((at, bytes.len() as u64, bytes.as_ptr()));
         self.owners.push(owner);
-    }
-
-    /// Takes over the ranges of `other`.
-    pub fn append(&mut self, mut other: Self) {
-        self.ranges.append(&mut other.ranges);
-        self.owners.append(&mut other.owners);
     }
 
     /// Makes lookups possible.
@@ -103,43 +54,25 @@ impl Mirrors {
     }
 }
 
-/// Names and addresses of arrays in device memory.
-pub type Addresses = std::collections::HashMap<String, DevicePtr>;
-
-/// Fetches the first `rows` rows of `columns`, held as `fields` say.
-pub fn fetch(
-    device: &dyn Device,
-    stream: Stream,
+/// The rows of `columns`, held as `fields` say. `arrays` has the bytes of each column's values and of its validity; strings point
+/// into one of `mirrors`.
+///
+/// # Errors
+/// [`Failure::Value`] where a string is in none of them.
+pub fn decode(
     columns: &[FlatColumn],
     fields: &[Field],
     rows: usize,
-    addresses: &Addresses,
-    mirrors: &Mirrors,
+    arrays: &[(&[u8], &[u8])],
+    mirrors: [&Mirrors; 2],
 ) -> Result<RowSet> {
-    let mut raw = vec![];
-    for column in columns {
-        let mut data = vec![0u8; rows * column.storage.size()];
-        let mut valid = vec![0u8; if column.nullable { rows } else { 0 }];
-        if rows > 0 {
-            // SAFETY: the arrays have room for their capacity, of which `rows` is at most; both buffers live past the
-            // synchronization below.
-            unsafe {
-                device.copy_to_host(&mut data, addresses[&column.buffer], stream)?;
-                if column.nullable {
-                    device.copy_to_host(&mut valid, addresses[&column.valid_buffer()], stream)?;
-                }
-            }
-        }
-        raw.push((data, valid));
-    }
-    device.synchronize(stream)?;
     let vectors = columns
         .iter()
         .zip(fields)
-        .zip(raw)
+        .zip(arrays)
         .map(|((column, field), (data, valid))| {
             let validity = column.nullable.then(|| Bitmap::from_fn(rows, |row| valid[row] != 0));
-            let data = values(column, field.ty.phys, &data, validity.as_ref(), mirrors)?;
+            let data = values(column, field.ty.phys, data, validity.as_ref(), mirrors)?;
             Ok(Arc::new(Vector::with_validity(data, validity)))
         })
         .collect::<Result<Vec<_>>>()?;
@@ -151,7 +84,13 @@ fn words<const N: usize, T>(bytes: &[u8], from: impl Fn([u8; N]) -> T) -> Vec<T>
     bytes.as_chunks::<N>().0.iter().map(|word| from(*word)).collect()
 }
 
-fn values(column: &FlatColumn, phys: Phys, bytes: &[u8], valid: Option<&Bitmap>, mirrors: &Mirrors) -> Result<Data> {
+fn values(
+    column: &FlatColumn,
+    phys: Phys,
+    bytes: &[u8],
+    valid: Option<&Bitmap>,
+    mirrors: [&Mirrors; 2],
+) -> Result<Data> {
     let narrow: Option<Vec<i64>> = match column.storage {
         Storage::U8 => Some(bytes.iter().map(|&x| x.into()).collect()),
         Storage::I8 => Some(bytes.iter().map(|&x| (x as i8).into()).collect()),
@@ -180,7 +119,7 @@ fn values(column: &FlatColumn, phys: Phys, bytes: &[u8], valid: Option<&Bitmap>,
                 (at, u32::from_le_bytes(word[8..12].try_into().expect("4 bytes")))
             });
             let view = |(row, (at, len)): (usize, (u64, u32))| match valid.is_none_or(|valid| valid.get(row)) {
-                true => mirrors.view(at, len).ok_or(Failure::Value(0)),
+                true => mirrors.iter().find_map(|mirrors| mirrors.view(at, len)).ok_or(Failure::Value(0)),
                 false => Ok(StrView::default()),
             };
             Data::Str(views.into_iter().enumerate().map(view).collect::<Result<_>>()?)
@@ -188,55 +127,74 @@ fn values(column: &FlatColumn, phys: Phys, bytes: &[u8], valid: Option<&Bitmap>,
     })
 }
 
-/// Where rows are uploaded to.
-pub struct Uploads<'a> {
-    /// The device.
-    pub device: &'a dyn Device,
-    /// Takes the copies.
-    pub stream: Stream,
-    /// Gives the memory.
-    pub region: &'a mut Region,
-    /// Takes names and addresses of the arrays.
-    pub addresses: &'a mut Addresses,
-    /// Takes the bytes of strings.
-    pub mirrors: &'a mut Mirrors,
+/// An array made on the host for device memory.
+pub struct HostArray {
+    /// Its name among the query's buffers.
+    pub name: String,
+    bytes: Vec<u8>,
+    /// For strings: the text that `bytes`, which hold offsets instead of addresses, point into.
+    text: Option<Arc<Vec<u8>>>,
 }
 
-/// Uploads columns of `rows`, under the names that [`FlatColumn::all`] gives the columns of `owner`.
-pub fn upload(to: Uploads<'_>, owner: &str, fields: &[Field], rows: &RowSet) -> Result<u64> {
-    let Uploads { device, stream, region, addresses, mirrors } = to;
-    let mut total = 0;
-    for (index, column) in FlatColumn::all(owner, fields).iter().enumerate() {
-        let (mut data, mut valid, mut text) = (vec![], vec![], vec![]);
-        for (columns, len) in &rows.batches {
-            let vector = &columns[index];
-            bytes_of(&vector.data, column.storage, &mut data, &mut text);
-            valid.extend((0..*len).map(|row| u8::from(vector.is_valid(row))));
-        }
-        if column.storage == Storage::Whole(crate::codegen::CType::Str) {
+impl HostArray {
+    /// What it takes of a region.
+    pub fn allocated(&self) -> u64 {
+        let text = self.text.as_ref().map_or(0, |text| memory::aligned(text.len() as u64));
+        memory::aligned(self.bytes.len() as u64) + text
+    }
+
+    /// Bytes that are copied.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64 + self.text.as_ref().map_or(0, |text| text.len() as u64)
+    }
+
+    /// Copies it to the device, and gives its address there.
+    ///
+    /// # Errors
+    /// The device's, and [`Failure::Memory`] where the region is full.
+    pub fn upload(
+        &self,
+        device: &dyn Device,
+        stream: Stream,
+        region: &mut Region,
+        mirrors: &mut Mirrors,
+    ) -> Result<DevicePtr> {
+        let mut addressed = None;
+        if let Some(text) = &self.text {
             let base = region.allocate(text.len() as u64)?;
-            for word in data.chunks_exact_mut(16) {
+            let bytes = addressed.insert(self.bytes.clone());
+            for word in bytes.chunks_exact_mut(16) {
                 let offset = u64::from_le_bytes(word[..8].try_into().expect("8 bytes"));
                 word[..8].copy_from_slice(&(base + offset).to_le_bytes());
             }
-            let text = Arc::new(text);
             // SAFETY: just allocated with this size.
-            unsafe { device.copy_to_device(base, &text, stream)? };
-            mirrors.add(base, &text, text.clone());
+            unsafe { device.copy_to_device(base, text, stream)? };
+            mirrors.add(base, text, text.clone());
         }
-        let mut arrays = vec![(column.buffer.clone(), data)];
+        let at = region.allocate(self.bytes.len() as u64)?;
+        // SAFETY: just allocated with this size.
+        unsafe { device.copy_to_device(at, addressed.as_ref().unwrap_or(&self.bytes), stream)? };
+        Ok(at)
+    }
+}
+
+/// Columns of `rows` for device memory, under the names that [`FlatColumn::all`] gives the columns of `owner`.
+pub fn encode(owner: &str, fields: &[Field], rows: &RowSet) -> Vec<HostArray> {
+    let mut arrays = vec![];
+    for (index, column) in FlatColumn::all(owner, fields).iter().enumerate() {
+        let (mut bytes, mut valid, mut text) = (vec![], vec![], vec![]);
+        for (columns, len) in &rows.batches {
+            let vector = &columns[index];
+            bytes_of(&vector.data, column.storage, &mut bytes, &mut text);
+            valid.extend((0..*len).map(|row| u8::from(vector.is_valid(row))));
+        }
+        let text = (column.storage == Storage::Whole(crate::codegen::CType::Str)).then(|| Arc::new(text));
+        arrays.push(HostArray { name: column.buffer.clone(), bytes, text });
         if column.nullable {
-            arrays.push((column.valid_buffer(), valid));
-        }
-        for (name, bytes) in arrays {
-            let at = region.allocate(bytes.len() as u64)?;
-            // SAFETY: just allocated with this size.
-            unsafe { device.copy_to_device(at, &bytes, stream)? };
-            total += bytes.len() as u64;
-            addresses.insert(name, at);
+            arrays.push(HostArray { name: column.valid_buffer(), bytes: valid, text: None });
         }
     }
-    Ok(total)
+    arrays
 }
 
 /// Appends values as an array of `storage` holds them; strings as offset and length of what is appended to `text`.

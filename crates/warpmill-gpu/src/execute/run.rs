@@ -4,347 +4,246 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::record_batch::RecordBatch;
 use warpmill_cpu::context::ExecError;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
-use warpmill_plan::{AggregateExpr, Program, Sink, Source};
+use warpmill_plan::{AggregateExpr, Program, Sink};
 
-use crate::codegen::CType;
 use crate::codegen::layout::{SinkLayout, Table};
-use crate::codegen::params::Binding;
-use crate::codegen::program::{Kernel, Place, Work};
-use crate::codegen::top;
-use crate::device::{Device, DevicePtr, Event, LaunchShape};
+use crate::codegen::program::Place;
+use crate::device::{Device, DevicePtr, Event};
 
-use super::executor::{DeviceOutput, Executor, Options, Outcome, State};
-use super::prepared::{Descriptors, Prepared};
+use super::admission::Lane;
+use super::executor::{DeviceOutput, Executor, Options, Outcome};
+use super::inputs::Inputs;
+use super::items::Resident;
+use super::launch::{self, Launch, Places};
+use super::memory::aligned;
+use super::plan::{QUERY_STATE, ResultRows, SINK_STATE};
+use super::prepared::Prepared;
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
-use super::rows::{self, Addresses, Mirrors, Uploads};
-use super::segments::{self, Uploaded};
-use super::{Failure, Result, buffers};
+use super::rows::{self, Mirrors};
+use super::source::DataSource;
+use super::{Failure, Result};
 
-/// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
-const QUERY_STATE: u64 = 32;
-const SINK_STATE: u64 = 32;
-
-/// Vectors that a warp takes at a time, at most: a power of two.
-const MOST_VECTORS: u64 = 2;
+/// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
+const MOST_HOST: u64 = 64 << 20;
 
 /// One run of a program.
 pub(super) struct Run<'a> {
     executor: &'a Executor,
-    state: &'a mut State,
+    lane: &'a mut Lane,
     program: &'a Arc<Program>,
     prepared: &'a Arc<Prepared>,
+    resident: Arc<Resident>,
     options: &'a Options,
-    addresses: Addresses,
-    /// Values of named parameters that are not addresses.
-    counts: HashMap<String, u64>,
+    /// What strings may point into, beside what `resident` has.
     mirrors: Mirrors,
-    pub(super) profile: DeviceProfile,
+    profile: DeviceProfile,
     started: Instant,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(
         executor: &'a Executor,
-        state: &'a mut State,
+        lane: &'a mut Lane,
         prepared: &'a Arc<Prepared>,
+        resident: Arc<Resident>,
         options: &'a Options,
+        profile: DeviceProfile,
     ) -> Self {
-        let profile = DeviceProfile {
-            device: executor.device.properties().name.clone(),
-            prepare_nanos: prepared.nanos,
-            ..DeviceProfile::default()
-        };
-        Self {
-            executor,
-            state,
-            program: &prepared.program,
-            prepared,
-            options,
-            addresses: Addresses::new(),
-            counts: HashMap::new(),
-            mirrors: Mirrors::default(),
-            profile,
-            started: Instant::now(),
-        }
+        let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
+        Self { executor, lane, program, prepared, resident, options, mirrors, profile, started }
     }
 
     fn device(&self) -> &'a dyn Device {
         &*self.executor.device
     }
 
-    pub(super) fn run(mut self, inputs: &[Vec<RecordBatch>]) -> Result<Outcome> {
+    pub(super) fn run(mut self, inputs: &Inputs) -> Result<Outcome> {
         self.options.cancel.check()?;
-        self.load_segments()?;
-        self.state.processing.set_limit(self.executor.memory.saturating_sub(self.state.cache.used()));
-        self.load_inputs(inputs)?;
-        let states = self.allocate()?;
-        let constants = self.constants()?;
-        let events = self.launch_all(states, constants)?;
+        let places = self.allocate()?;
+        let names = self.upload(inputs)?;
+        let events = self.launch_all(&places, names)?;
+        let host = self.queue_results(&places)?;
         self.profile.queue_nanos = self.started.elapsed().as_nanos() as u64;
-        let words = self.read_states(states)?;
+        self.device().synchronize(self.lane.stream)?;
+        let synchronized = self.started.elapsed().as_nanos() as u64;
+        self.profile.sync_nanos = synchronized - self.profile.queue_nanos;
         self.read_events(events)?;
+        let words = self.words();
         if let Some(outcome) = self.check(&words)? {
             return Ok(outcome);
         }
-        let placed = self.fetch(&words)?;
+        let placed = self.fetch(&words, &places, &host)?;
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
-        self.profile.processing_bytes = self.state.processing.used();
-        self.profile.cached_bytes = self.state.cache.used();
+        self.profile.fetch_nanos = self.profile.device_nanos - synchronized;
+        self.profile.processing_bytes = self.lane.region.used();
+        self.profile.cached_bytes = self.executor.cache.lock().used();
         let program = self.program.clone();
-        Ok(Outcome::Done(Box::new(DeviceOutput {
-            program,
-            placed,
-            owners: self.mirrors.owners,
-            profile: self.profile,
-        })))
+        let mut owners = self.mirrors.owners;
+        owners.push(self.resident);
+        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, profile: self.profile })))
     }
 
-    /// Makes sure that all segments are in the caching region.
-    fn load_segments(&mut self) -> Result<()> {
-        if self.prepared.resident.lock().loaded == Some(self.state.cache.generation()) {
-            return Ok(());
-        }
-        let started = Instant::now();
-        let mut done = Uploaded::default();
-        match self.try_load(&mut done) {
-            Err(Failure::Memory { .. }) => {
-                // What other queries left behind makes room.
-                self.device().synchronize(self.state.stream)?;
-                self.state.processing.release();
-                self.state.cache.clear();
-                self.executor.recoded.clear();
-                self.try_load(&mut done)?;
+    /// Allocates and initializes constants, states and buffers.
+    fn allocate(&mut self) -> Result<Places> {
+        let (device, stream, plan) = (self.device(), self.lane.stream, &self.prepared.memory);
+        let block = self.lane.region.allocate(plan.block_bytes)?;
+        let states = block + plan.states_at;
+        let region = &mut self.lane.region;
+        let buffers: Vec<DevicePtr> =
+            plan.buffers.iter().map(|buffer| region.allocate(buffer.bytes)).collect::<Result<_>>()?;
+        let arena = if plan.arena > 0 { region.allocate(plan.arena)? } else { 0 };
+        let mut image = self.prepared.constants.image(block);
+        image.resize(plan.block_bytes as usize, 0);
+        let arena_at = plan.states_at as usize + 16;
+        image[arena_at..arena_at + 8].copy_from_slice(&plan.arena.to_le_bytes());
+        image[arena_at + 8..arena_at + 16].copy_from_slice(&arena.to_le_bytes());
+        // SAFETY: just allocated with this size.
+        unsafe { device.copy_to_device(block, &image, stream)? };
+        self.mirrors.add(block, self.prepared.constants.bytes(), self.prepared.clone());
+        let places = Places { block, states, arena, buffers };
+        self.fill(&places)?;
+        Ok(places)
+    }
+
+    /// Fills buffers: those that lie side by side by one call.
+    fn fill(&self, places: &Places) -> Result<()> {
+        let mut fills: Vec<(DevicePtr, u64, u8)> = vec![];
+        for (buffer, &at) in self.prepared.memory.buffers.iter().zip(&places.buffers) {
+            let Some(value) = buffer.fill.filter(|_| buffer.bytes > 0) else { continue };
+            match fills.last_mut() {
+                Some((start, bytes, same)) if *same == value && *start + aligned(*bytes) == at => {
+                    *bytes = at + buffer.bytes - *start;
+                }
+                _ => fills.push((at, buffer.bytes, value)),
             }
-            other => other?,
         }
-        if done.count > 0 {
-            self.device().synchronize(self.state.stream)?;
-            let nanos = started.elapsed().as_nanos() as u64;
-            let Uploaded { bytes, count } = done;
-            self.profile.transfers.push(TransferProfile { what: "segments to the device", bytes, count, nanos });
+        for (at, bytes, value) in fills {
+            // SAFETY: allocated; what lies between two buffers is nobody's.
+            unsafe { self.device().fill(at, value, bytes, self.lane.stream)? };
         }
-        self.prepared.resident.lock().loaded = Some(self.state.cache.generation());
         Ok(())
     }
 
-    fn try_load(&mut self, done: &mut Uploaded) -> Result<()> {
-        let prepared = self.prepared;
-        for scan in prepared.scans.values() {
-            for segment in scan.columns.iter().flatten() {
-                segments::upload(segment, &mut self.state.cache, self.state.stream, done)?;
+    /// Uploads rows from outside and constant rows; gives what kernels call their arrays and counts.
+    fn upload(&mut self, inputs: &Inputs) -> Result<HashMap<String, u64>> {
+        let mut names = HashMap::new();
+        for (owner, rows, arrays) in &inputs.sources {
+            let (device, stream, region) = (&*self.executor.device, self.lane.stream, &mut self.lane.region);
+            for array in arrays {
+                names.insert(array.name.clone(), array.upload(device, stream, region, &mut self.mirrors)?);
             }
-        }
-        prepared.constants.upload_dictionaries(&mut self.state.cache, self.state.stream)
-    }
-
-    /// Uploads rows from outside and constant rows.
-    fn load_inputs(&mut self, inputs: &[Vec<RecordBatch>]) -> Result<()> {
-        let program = self.program;
-        for (index, pipeline) in program.pipelines.iter().enumerate() {
-            let (owner, rows, fields) = match &pipeline.source {
-                Source::Input { input, fields } => {
-                    let mut rows = RowSet::default();
-                    for batch in &inputs[*input] {
-                        let columns = batch.columns().iter().zip(fields);
-                        let vectors = columns
-                            .map(|(array, field)| warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new));
-                        rows.batches.push((vectors.collect::<Result<_, _>>()?, batch.num_rows()));
-                    }
-                    (format!("input{input}"), rows, fields)
-                }
-                Source::Values { rows, fields } => {
-                    (format!("values{index}"), warpmill_cpu::source::values(rows, fields), fields)
-                }
-                _ => continue,
-            };
-            let to = Uploads {
-                device: &*self.executor.device,
-                stream: self.state.stream,
-                region: &mut self.state.processing,
-                addresses: &mut self.addresses,
-                mirrors: &mut self.mirrors,
-            };
-            let bytes = rows::upload(to, &owner, fields, &rows)?;
-            self.counts.insert(format!("{owner}.count"), rows.rows() as u64);
-            let transfer = TransferProfile { what: "rows to the device", bytes, count: 1, nanos: 0 };
+            names.insert(format!("{owner}.count"), *rows);
+            let bytes = arrays.iter().map(|array| array.bytes()).sum();
+            let transfer = TransferProfile { what: "rows to the device", bytes, count: arrays.len() as u64, nanos: 0 };
             self.profile.transfers.push(transfer);
         }
-        Ok(())
+        Ok(names)
     }
 
-    /// Allocates and initializes all sinks; gives the address of the states, the query's first.
-    fn allocate(&mut self) -> Result<DevicePtr> {
-        let sinks = self.program.sinks.len() as u64;
-        let limits = self.program.pipelines.len() as u64;
-        let bytes = QUERY_STATE + SINK_STATE * (2 * sinks + limits);
-        let (device, stream) = (self.device(), self.state.stream);
-        let states = self.state.processing.allocate(bytes)?;
-        let arena_size = self.prepared.hints.capacity.get(&usize::MAX).copied().unwrap_or(16 << 20);
-        let needs_arena = self.prepared.lowered.kernels.iter().any(|kernel| kernel.text.contains("QueryState"));
-        let arena = if needs_arena { self.state.processing.allocate(arena_size)? } else { 0 };
-        let mut image = vec![0u8; bytes as usize];
-        image[16..24].copy_from_slice(&arena_size.to_le_bytes());
-        image[24..32].copy_from_slice(&arena.to_le_bytes());
-        // SAFETY: just allocated with this size.
-        unsafe { device.copy_to_device(states, &image, stream)? };
-        self.addresses.insert("arena".into(), arena);
-        for sink in 0..sinks {
-            self.addresses.insert(format!("sink{sink}.state"), states + QUERY_STATE + SINK_STATE * sink);
-            self.addresses.insert(top::state(sink as usize), states + QUERY_STATE + SINK_STATE * (sinks + sink));
-        }
-        for pipeline in 0..limits {
-            let at = states + QUERY_STATE + SINK_STATE * (2 * sinks + pipeline);
-            self.addresses.insert(format!("limit{pipeline}"), at);
-        }
-        for buffer in buffers::of_sinks(&self.prepared.layouts) {
-            let at = self.state.processing.allocate(buffer.bytes)?;
-            if let Some(value) = buffer.fill.filter(|_| buffer.bytes > 0) {
-                // SAFETY: just allocated with this size.
-                unsafe { device.fill(at, value, buffer.bytes, stream)? };
+    fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Vec<(usize, Event, Event)>> {
+        let (device, prepared, resident) = (self.device(), self.prepared, &self.resident);
+        // Rows from outside, and data that is copied for every run, are somewhere else every time.
+        let again = inputs.is_empty() && self.options.data == DataSource::Cache;
+        let found = again.then(|| prepared.replays.find(places, resident)).flatten();
+        let (replay, made);
+        let launches: &[Launch] = match found {
+            Some(found) => {
+                replay = found;
+                &replay.launches
             }
-            self.addresses.insert(buffer.name, at);
-        }
-        Ok(states)
-    }
-
-    /// Uploads literals and tables.
-    fn constants(&mut self) -> Result<DevicePtr> {
-        let constants = &self.prepared.constants;
-        if constants.is_empty() {
-            return Ok(0);
-        }
-        let base = self.state.processing.allocate(constants.len())?;
-        // SAFETY: just allocated with this size.
-        unsafe { self.device().copy_to_device(base, &constants.image(base), self.state.stream)? };
-        self.mirrors.add(base, constants.bytes(), self.prepared.clone());
-        Ok(base)
-    }
-
-    fn launch_all(&mut self, states: DevicePtr, constants: DevicePtr) -> Result<Vec<(usize, Event, Event)>> {
+            None => {
+                made = launch::launches(device, prepared, resident, places, inputs)?;
+                if again {
+                    replay = prepared.replays.keep(places.clone(), resident.clone(), made);
+                    &replay.launches
+                } else {
+                    &made
+                }
+            }
+        };
         let mut events = vec![];
-        let prepared = self.prepared;
-        for (index, kernel) in prepared.lowered.kernels.iter().enumerate() {
+        for launch in launches {
             self.options.cancel.check()?;
-            let (tasks, bytes, per_kernel) = self.work(index, kernel)?;
-            let function = &prepared.functions[index];
-            if tasks == 0 {
-                continue;
-            }
-            let shape = self.shape(kernel, function, tasks)?;
-            let mut missing = None;
-            let image = kernel.params.image(|member| {
-                let constant = prepared.constants.value(&member.binding, constants, &self.state.cache);
-                constant.unwrap_or_else(|| match &member.binding {
-                    Binding::State => states.to_le_bytes().to_vec(),
-                    Binding::Named(name) => {
-                        let value = per_kernel.get(name).or_else(|| self.addresses.get(name)).or(self.counts.get(name));
-                        missing = value.is_none().then(|| name.clone()).or(missing.take());
-                        value.copied().unwrap_or(0).to_le_bytes()[..member.size.min(8)].to_vec()
-                    }
-                    _ => unreachable!("constants have values"),
-                })
-            });
-            if let Some(name) = missing {
-                return Err(warpmill_plan::Unsupported::new("kernel", format!("no buffer {name}")).into());
-            }
-            let timed = self.options.profile.then(|| self.device().record(self.state.stream)).transpose()?;
+            let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], &prepared.functions[launch.kernel]);
+            let timed = self.options.profile.then(|| device.record(self.lane.stream)).transpose()?;
             // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
             // the layouts, from which the kernel was generated, say.
-            unsafe { self.device().launch(function, shape, &image, self.state.stream)? };
+            unsafe { device.launch(function, launch.shape, &launch.params, self.lane.stream)? };
             if let Some(start) = timed {
-                events.push((self.profile.kernels.len(), start, self.device().record(self.state.stream)?));
+                events.push((self.profile.kernels.len(), start, device.record(self.lane.stream)?));
             }
             self.profile.kernels.push(KernelProfile {
                 label: kernel.label.clone(),
                 pipeline: kernel.pipeline,
                 nanos: 0,
-                bytes,
-                shape: (shape.blocks, shape.threads),
+                bytes: launch.bytes,
+                shape: (launch.shape.blocks, launch.shape.threads),
                 registers: function.registers,
                 local: function.local,
+                peak_fraction: None,
             });
         }
         Ok(events)
     }
 
-    /// Warps' (or rows') worth of work, bytes read, and the parameters that are this kernel's own.
-    fn work(&mut self, index: usize, kernel: &Kernel) -> Result<(u64, u64, HashMap<String, u64>)> {
-        let Descriptors { columns, rows, count, vectors, bytes } = match &kernel.work {
-            Work::Rows(rows) => return Ok((rows.div_ceil(32), 0, HashMap::new())),
-            Work::Segments(segments) => self.descriptors(index, kernel.pipeline, segments)?,
-        };
-        // Small tables are split finer, so that all multiprocessors have something to do.
-        let warps = u64::from(self.device().properties().multiprocessors) * 32;
-        let split = (0..4).find(|split| vectors << split >= warps).unwrap_or(4);
-        // Of large ones a warp takes several vectors at a time, of which few rows may be left.
-        let run = (0..=MOST_VECTORS).rev().find(|run| vectors >> run >= 16 * warps).unwrap_or(0);
-        let named = HashMap::from([
-            ("scan.segments".to_string(), columns),
-            ("scan.rows".to_string(), rows),
-            ("scan.count".to_string(), count),
-            ("scan.split".to_string(), split),
-            ("scan.run".to_string(), run),
-        ]);
-        Ok(((count * 1024 >> run) << split, bytes, named))
-    }
-
-    /// The descriptors of a kernel's row segments: made once, and kept beside the segments.
-    fn descriptors(&mut self, index: usize, pipeline: usize, segments: &[usize]) -> Result<Descriptors> {
-        let generation = self.state.cache.generation();
-        if let Some((made, descriptors)) = self.prepared.resident.lock().descriptors.get(&index)
-            && *made == generation
-        {
-            return Ok(*descriptors);
-        }
-        let scan = &self.prepared.scans[&pipeline];
-        let Source::Scan(source) = &self.program.pipelines[pipeline].source else {
-            return Ok(Descriptors::default());
-        };
-        let positions: HashMap<usize, usize> =
-            scan.segments.segments.iter().enumerate().map(|(position, &segment)| (segment, position)).collect();
-        let (mut image, mut rows) = (vec![], vec![]);
-        let mut made = Descriptors { count: segments.len() as u64, ..Descriptors::default() };
-        for segment in segments {
-            for column in &scan.columns[positions[segment]] {
-                segments::describe(column, &self.state.cache, &mut image)?;
-                made.bytes += column.as_bytes().len() as u64;
+    /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array
+    /// of each result is, and the first text that kernels made.
+    fn queue_results(&mut self, places: &Places) -> Result<HostPlaces> {
+        let (device, plan) = (self.device(), &self.prepared.memory);
+        let mut copies: Vec<(DevicePtr, u64, u64)> = vec![(places.states, plan.read_bytes, 0)];
+        // As far from the states as on the device, if the arrays follow them there.
+        let mut end = aligned(plan.states_at + plan.states_bytes) - plan.states_at;
+        let mut host = HostPlaces::default();
+        for result in &plan.results {
+            let mut arrays = vec![];
+            for (buffer, size) in result.parts() {
+                let (at, bytes) = (places.buffers[buffer], size * result.first_rows);
+                arrays.push(end);
+                let (start, length, to) = copies.last_mut().expect("the states are there");
+                if at.checked_sub(*start) == Some(end - *to) && end - *to - *length < 2 * aligned(plan.states_bytes) {
+                    *length = end + bytes - *to;
+                } else if bytes > 0 {
+                    copies.push((at, bytes, end));
+                }
+                end += aligned(bytes);
             }
-            let count = source.table.segment_rows(*segment) as u32;
-            made.vectors += u64::from(count.div_ceil(1024));
-            rows.extend_from_slice(&count.to_le_bytes());
+            host.arrays.push(arrays);
         }
-        made.columns = self.state.cache.keep(&image, self.state.stream)?;
-        made.rows = self.state.cache.keep(&rows, self.state.stream)?;
-        self.prepared.resident.lock().descriptors.insert(index, (generation, made));
-        Ok(made)
+        if plan.first_text > 0 {
+            host.text = end;
+            copies.push((places.arena, plan.first_text, end));
+            end += plan.first_text;
+        }
+        let stream = self.lane.stream;
+        let memory = self.lane.host(end as usize)?;
+        for (at, bytes, to) in copies {
+            let to = &mut memory[to as usize..(to + bytes) as usize];
+            // SAFETY: allocated with these sizes; ranges that follow each other are one allocation. The lane keeps its host memory
+            // until the stream is synchronized.
+            unsafe { device.copy_to_host(to, at, stream)? };
+        }
+        Ok(host)
     }
 
-    fn shape(&self, kernel: &Kernel, function: &crate::device::Function, tasks: u64) -> Result<LaunchShape> {
-        let shared = kernel.shared as u32;
-        let resident = self.device().occupancy(function, kernel.threads, shared)?;
-        let most = u64::from(self.device().properties().multiprocessors * resident.max(1));
-        let blocks = tasks.div_ceil(u64::from(kernel.threads / 32)).clamp(1, most.max(1));
-        Ok(LaunchShape { blocks: blocks as u32, threads: kernel.threads, shared })
-    }
-
-    /// All states, when all work is done.
-    fn read_states(&mut self, states: DevicePtr) -> Result<Vec<u64>> {
-        let bytes = QUERY_STATE + SINK_STATE * 2 * self.program.sinks.len() as u64;
-        let mut image = vec![0u8; bytes as usize];
-        // SAFETY: the states are this long; `image` lives past the synchronization.
-        unsafe { self.device().copy_to_host(&mut image, states, self.state.stream)? };
-        self.device().synchronize(self.state.stream)?;
-        Ok(image.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    /// The states, when all work is done.
+    fn words(&self) -> Vec<u64> {
+        let bytes = self.lane.host.as_deref().unwrap_or_default();
+        let states = &bytes[..self.prepared.memory.read_bytes as usize];
+        states.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }
 
     fn read_events(&mut self, events: Vec<(usize, Event, Event)>) -> Result<()> {
+        let peak = if events.is_empty() { None } else { self.executor.peak_bandwidth() };
         for (kernel, start, end) in events {
             let ms = self.device().elapsed_ms(start, end)?;
-            self.profile.kernels[kernel].nanos = (f64::from(ms) * 1e6) as u64;
+            let profile = &mut self.profile.kernels[kernel];
+            profile.nanos = (f64::from(ms) * 1e6) as u64;
+            if profile.bytes > 0 && profile.nanos > 0 {
+                profile.peak_fraction = peak.map(|peak| profile.bytes as f64 * 1e9 / profile.nanos as f64 / peak);
+            }
             self.device().destroy_event(start);
             self.device().destroy_event(end);
         }
@@ -406,74 +305,100 @@ impl<'a> Run<'a> {
     }
 
     /// Where each pipeline ran, with the rows that the host goes on with.
-    fn fetch(&mut self, words: &[u64]) -> Result<Vec<Placed>> {
-        let strings = |layout: &SinkLayout| {
-            matches!(layout, SinkLayout::Rows(rows)
-            if rows.columns.iter().any(|column| column.ty == CType::Str))
+    fn fetch(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<Vec<Placed>> {
+        let prepared = self.prepared;
+        self.fetch_text(words, places, host)?;
+        self.mirrors.sort();
+        let mut arrived: HashMap<usize, Arc<RowSet>> = HashMap::new();
+        let count = |result: &ResultRows| match result.top {
+            true => self.first_rows(words, result.sink),
+            false => SinkWords::of(words, result.sink).count,
         };
-        if self.prepared.layouts.iter().any(strings) {
-            self.mirrors.append(Mirrors::of_cache(&self.state.cache));
-            self.fetch_arena(words)?;
-            self.mirrors.sort();
-        }
-        let last = self.program.sinks.len() - 1;
-        let mut placed = vec![];
-        for (index, pipeline) in self.program.pipelines.iter().enumerate() {
-            if self.prepared.lowered.places[index] == Place::Host {
-                placed.push(Placed::Here);
-                continue;
+        let results: Vec<(&ResultRows, u64)> =
+            prepared.memory.results.iter().map(|result| (result, count(result))).collect();
+        // What came with the states is read before its memory is used again.
+        for ((result, rows), offsets) in results.iter().zip(&host.arrays) {
+            if *rows <= result.first_rows {
+                let memory = self.lane.host.as_deref().unwrap_or_default();
+                arrived.insert(result.pipeline, Arc::new(self.decode(result, *rows, memory, offsets)?));
             }
-            let on_device = |other: usize| self.prepared.lowered.places[other] == Place::Device;
-            let later = (index + 1..self.program.pipelines.len())
-                .any(|other| on_device(other) && self.program.pipelines[other].sink == pipeline.sink);
-            let wanted = matches!(self.program.sinks[pipeline.sink], Sink::Sort { .. }) || pipeline.sink == last;
-            let SinkLayout::Rows(layout) = &self.prepared.layouts[pipeline.sink] else {
-                placed.push(Placed::Elsewhere);
-                continue;
-            };
-            if later || !wanted {
-                placed.push(Placed::Elsewhere);
-                continue;
-            }
-            let (layout, count) = match &layout.top {
-                Some(top) => (&top.rows, self.first_rows(words, pipeline.sink)),
-                None => (layout, SinkWords::of(words, pipeline.sink).count),
-            };
-            let count = count as usize;
-            let fields = self.program.sinks[pipeline.sink].fields();
-            let rows = rows::fetch(
-                self.device(),
-                self.state.stream,
-                &layout.columns,
-                fields,
-                count,
-                &self.addresses,
-                &self.mirrors,
-            )?;
-            let bytes: usize = layout.columns.iter().map(|column| column.row_bytes() * count).sum();
-            let count = layout.columns.len() as u64;
-            let transfer = TransferProfile { what: "rows to the host", bytes: bytes as u64, count, nanos: 0 };
-            self.profile.transfers.push(transfer);
-            placed.push(Placed::Arrived(Arc::new(rows)));
         }
-        Ok(placed)
+        for (result, rows) in &results {
+            if *rows > result.first_rows {
+                let fetched = self.fetch_rows(result, *rows, places)?;
+                arrived.insert(result.pipeline, Arc::new(fetched));
+            }
+            let (bytes, count) = (result.bytes(*rows), result.parts().count() as u64);
+            self.profile.transfers.push(TransferProfile { what: "rows to the host", bytes, count, nanos: 0 });
+        }
+        let placed = (0..self.program.pipelines.len()).map(|pipeline| match prepared.lowered.places[pipeline] {
+            Place::Host => Placed::Here,
+            Place::Device => arrived.remove(&pipeline).map_or(Placed::Elsewhere, Placed::Arrived),
+        });
+        Ok(placed.collect())
     }
 
-    /// Copies the strings that kernels made.
-    fn fetch_arena(&mut self, words: &[u64]) -> Result<()> {
-        let used = words[1];
-        if used == 0 {
+    /// The rows of a result whose arrays are in `memory` at `offsets`.
+    fn decode(&self, result: &ResultRows, rows: u64, memory: &[u8], offsets: &[u64]) -> Result<RowSet> {
+        let mut parts =
+            result.parts().zip(offsets).map(|((_, size), &at)| &memory[at as usize..(at + size * rows) as usize]);
+        let mut part = || parts.next().unwrap_or_default();
+        let arrays: Vec<(&[u8], &[u8])> =
+            result.columns.iter().map(|column| (part(), if column.nullable { part() } else { &[][..] })).collect();
+        let fields = self.program.sinks[result.sink].fields();
+        rows::decode(&result.columns, fields, rows as usize, &arrays, [&self.mirrors, &self.resident.mirrors])
+    }
+
+    /// Copies more rows of a result than came with the states.
+    fn fetch_rows(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<RowSet> {
+        let (device, stream) = (self.device(), self.lane.stream);
+        let mut offsets = vec![];
+        let mut end = 0;
+        for (_, size) in result.parts() {
+            offsets.push(end);
+            end += aligned(size * rows);
+        }
+        let mut pageable = vec![0u8; if end > MOST_HOST { end as usize } else { 0 }];
+        let memory = if pageable.is_empty() { &mut self.lane.host(end as usize)?[..] } else { &mut pageable[..] };
+        for ((buffer, size), &at) in result.parts().zip(&offsets) {
+            let to = &mut memory[at as usize..(at + size * rows) as usize];
+            // SAFETY: the arrays have room for their capacity, of which `rows` is at most; the memory lives past the
+            // synchronization.
+            unsafe { device.copy_to_host(to, places.buffers[buffer], stream)? };
+        }
+        device.synchronize(stream)?;
+        let memory = if pageable.is_empty() { self.lane.host.as_deref().unwrap_or_default() } else { &pageable };
+        self.decode(result, rows, memory, &offsets)
+    }
+
+    /// The strings that kernels made, where rows may point into them.
+    fn fetch_text(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<()> {
+        let (used, first) = (words[1], self.prepared.memory.first_text);
+        if first == 0 || used == 0 {
             return Ok(());
         }
-        let mut bytes = vec![0u8; used as usize];
-        let arena = self.addresses["arena"];
-        // SAFETY: the arena is at least this long: it did not overflow.
-        unsafe { self.device().copy_to_host(&mut bytes, arena, self.state.stream)? };
-        self.device().synchronize(self.state.stream)?;
+        let bytes = if used <= first {
+            let memory = self.lane.host.as_deref().unwrap_or_default();
+            memory[host.text as usize..(host.text + used) as usize].to_vec()
+        } else {
+            let mut bytes = vec![0u8; used as usize];
+            // SAFETY: the arena is at least this long: it did not overflow.
+            unsafe { self.device().copy_to_host(&mut bytes, places.arena, self.lane.stream)? };
+            self.device().synchronize(self.lane.stream)?;
+            bytes
+        };
         let bytes = Arc::new(bytes);
-        self.mirrors.add(arena, &bytes, bytes.clone());
+        self.mirrors.add(places.arena, &bytes, bytes.clone());
         Ok(())
     }
+}
+
+/// Where in the lane's host memory the first rows and strings are.
+#[derive(Default)]
+struct HostPlaces {
+    /// By result and array.
+    arrays: Vec<Vec<u64>>,
+    text: u64,
 }
 
 /// A sink's state.

@@ -1,4 +1,4 @@
-//! Row segments as kernels see them: which ones a scan has to read, their bytes in the caching region, and descriptors.
+//! Row segments as kernels see them: which ones a scan has to read, and descriptors of their bytes in device memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
-use crate::device::{DevicePtr, Stream};
+use crate::device::DevicePtr;
 
-use super::memory::Cache;
+use super::items::{remap_key, segment_key};
+use super::memory::Key;
 use super::{Failure, Result};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
@@ -24,10 +25,6 @@ const KIND_CONSTANT: u32 = 0;
 const KIND_SIGNED: u32 = 1;
 const KIND_UNSIGNED: u32 = 2;
 const KIND_LANE: u32 = 3;
-
-/// Kinds of data in the cache that belong to a segment.
-const SEGMENT_BYTES: u8 = 0;
-const SEGMENT_REMAP: u8 = 1;
 
 /// The segments of a scan, opened, in encodings that kernels read.
 pub struct OpenScan {
@@ -102,37 +99,11 @@ impl Recoded {
     }
 }
 
-/// What uploading segments did.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Uploaded {
-    /// Bytes copied.
-    pub bytes: u64,
-    /// Copies.
-    pub count: u64,
-}
-
-/// Where `segment` is in device memory: copied there now if it is not there yet.
-pub fn upload(segment: &Arc<Segment>, cache: &mut Cache, stream: Stream, done: &mut Uploaded) -> Result<DevicePtr> {
-    let key = Arc::as_ptr(segment) as usize;
-    if let Some(remap) = segment.remap()
-        && cache.get(key, SEGMENT_REMAP).is_none()
-    {
-        let bytes: Vec<u8> = remap.iter().flat_map(|code| code.to_le_bytes()).collect();
-        cache.insert(key, SEGMENT_REMAP, segment.clone(), &bytes, stream)?;
-    }
-    if let Some(at) = cache.get(key, SEGMENT_BYTES) {
-        return Ok(at);
-    }
-    done.bytes += segment.as_bytes().len() as u64;
-    done.count += 1;
-    cache.insert(key, SEGMENT_BYTES, segment.clone(), segment.as_bytes(), stream)
-}
-
-/// Appends the `SegmentColumn` of an uploaded segment.
-pub fn describe(segment: &Arc<Segment>, cache: &Cache, out: &mut Vec<u8>) -> Result<()> {
-    let key = Arc::as_ptr(segment) as usize;
+/// Appends the `SegmentColumn` of a segment that is in device memory at one of `places`.
+pub fn describe(segment: &Arc<Segment>, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
     let missing = || Failure::Unsupported(Unsupported::new("segment", "not in device memory"));
-    let base = cache.get(key, SEGMENT_BYTES).ok_or_else(missing)?;
+    let place = |key: Key| places.get(&key).copied().ok_or_else(missing);
+    let base = place(segment_key(segment))?;
     let layout = segment.layout().ok_or_else(missing)?;
     let at = |offset: usize| base + offset as u64;
     let (mut data, mut more, mut references, mut patches) = (0u64, [0u64; 3], 0u64, [0u64; 3]);
@@ -163,7 +134,7 @@ pub fn describe(segment: &Arc<Segment>, cache: &Cache, out: &mut Vec<u8>) -> Res
         }
     };
     let valid = layout.validity.map_or(0, at);
-    let remap = if segment.remap().is_some() { cache.get(key, SEGMENT_REMAP).ok_or_else(missing)? } else { 0 };
+    let remap = if segment.remap().is_some() { place(remap_key(segment))? } else { 0 };
     let words = [data, more[0], more[1], more[2], valid, references, patches[0], patches[1], patches[2], remap];
     let start = out.len();
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
@@ -172,9 +143,4 @@ pub fn describe(segment: &Arc<Segment>, cache: &Cache, out: &mut Vec<u8>) -> Res
     out.extend_from_slice(&width.to_le_bytes());
     debug_assert_eq!(out.len() - start, DESCRIPTOR);
     Ok(())
-}
-
-/// Kinds of cached data that hold a segment's own bytes.
-pub fn is_segment_bytes(kind: u8) -> bool {
-    kind == SEGMENT_BYTES
 }

@@ -5,7 +5,7 @@
 //! wide version is kept: later runs of the same plan (the plan cache) begin with it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub struct QueryHandle {
     pub profiles: Mutex<Vec<warpmill_engine::QueryProfile>>,
     /// Programs that were given up for one with wide sums.
     pub widened: AtomicU64,
+    /// Whether kernels are timed although the settings do not ask for it.
+    pub time_kernels: AtomicBool,
 }
 
 /// Runs a program; its children are the program's inputs.
@@ -211,7 +213,8 @@ fn run_program(
     context: &Arc<TaskContext>,
     handle: &QueryHandle,
 ) -> Result<impl Future<Output = Result<Ran>> + use<>> {
-    let execution = WarpmillOptions::of(context.session_config().options()).execution(handle.cancel.clone());
+    let mut execution = WarpmillOptions::of(context.session_config().options()).execution(handle.cancel.clone());
+    execution.time_kernels |= handle.time_kernels.load(Ordering::Relaxed);
     let first_error = input::FirstError::default();
     let inputs = inputs.iter().map(|plan| input::input(plan, context, &first_error));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, StringArray};
@@ -66,6 +67,7 @@ impl Session {
         let start = Instant::now();
         let (prepared, _) = self.prepare(&state, plan, &self.options()).await?;
         let planning_nanos = start.elapsed().as_nanos() as u64;
+        query.handle.time_kernels.store(analyze, Ordering::Relaxed);
         // The programs are shown as they ran in the end.
         let mut profile = if analyze { self.run_prepared(&prepared, query).await?.profile } else { None };
         if let Some(profile) = profile.as_mut().and_then(Arc::get_mut) {

@@ -173,8 +173,11 @@ impl Session {
         WarpmillOptions::of(self.inner.context.copied_config().options())
     }
 
-    /// Plans made before a setting changed are not used again.
+    /// Plans made before a setting changed are not used again, unless no plan depends on it.
     fn settings_changed(&self, key: &str) -> Result<()> {
+        if matches!(key, "warpmill.profile" | "warpmill.device_data") {
+            return Ok(());
+        }
         self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);
         if key == "warpmill.threads" { self.sync_threads() } else { Ok(()) }
     }

@@ -19,7 +19,7 @@ use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
 use crate::offload::{self, UnprovenSums, WarpmillExec};
 use crate::plan_cache::{Basis, Prepared, normalized};
-use crate::settings::WarpmillOptions;
+use crate::settings::{ProfileMode, WarpmillOptions};
 use crate::{QueryProfile, Result, ScalarValue};
 
 /// A statement after planning.
@@ -68,7 +68,7 @@ impl Session {
     pub(super) async fn run_prepared(&self, prepared: &Prepared, query: &Query) -> Result<QueryResult> {
         let start = Instant::now();
         let context = self.task_context(query);
-        let profiled = WarpmillOptions::of(context.session_config().options()).profile;
+        let profiled = WarpmillOptions::of(context.session_config().options()).profile > ProfileMode::Off;
         // A program keeps no state between runs; DataFusion's operators do.
         let stateless = prepared.plan.is::<WarpmillExec>() && prepared.plan.children().is_empty();
         let plan = match stateless {

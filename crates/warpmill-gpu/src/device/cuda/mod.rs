@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
+use rayon::prelude::*;
 
 use self::context::Context;
 use self::module::{CudaModule, Functions, Loaded, Modules};
@@ -65,16 +66,8 @@ impl CudaDevice {
             return Err(DeviceError::DriverTooOld { found, needed });
         }
         let arch = nvrtc::arch_for(self.capability)?;
-        let disk = self.disk.get_or_init(|| KernelCache::open(&format!("cubin/{arch}-nvrtc{nvrtc}")));
-        let kept = disk.as_ref().zip(nvrtc::cache_key(source, &arch)?);
-        if let Some(cubin) = kept.and_then(|(disk, key)| disk.get(key)) {
-            return Ok((cubin, BuildOrigin::Disk));
-        }
-        let cubin = nvrtc::compile_cubin(source, &arch)?;
-        if let Some((disk, key)) = kept {
-            disk.put(key, &cubin);
-        }
-        Ok((cubin, BuildOrigin::Compiled))
+        let disk = self.disk.get_or_init(|| kernel_cache(&arch, &nvrtc));
+        cached_cubin(source, &arch, disk.as_ref())
     }
 
     fn create_event(&self) -> Result<sys::CUevent> {
@@ -84,6 +77,35 @@ impl CudaDevice {
         self.context.call("cuEventCreate", || unsafe { sys::cuEventCreate(&mut event, flags) })?;
         Ok(event)
     }
+}
+
+/// The cache of machine code for `arch`.
+fn kernel_cache(arch: &str, nvrtc: &nvrtc::NvrtcVersion) -> Option<KernelCache> {
+    KernelCache::open(&format!("cubin/{arch}-nvrtc{nvrtc}"))
+}
+
+/// The machine code of `source`, from `disk` where it is there, and where it came from.
+fn cached_cubin(source: &KernelSource, arch: &str, disk: Option<&KernelCache>) -> Result<(Vec<u8>, BuildOrigin)> {
+    let kept = disk.zip(nvrtc::cache_key(source, arch)?);
+    if let Some(cubin) = kept.and_then(|(disk, key)| disk.get(key)) {
+        return Ok((cubin, BuildOrigin::Disk));
+    }
+    let cubin = nvrtc::compile_cubin(source, arch)?;
+    if let Some((disk, key)) = kept {
+        disk.put(key, &cubin);
+    }
+    Ok((cubin, BuildOrigin::Compiled))
+}
+
+/// Compiles all of `sources` for `arch` (`sm_90`), in parallel and through the cache on disk, without a GPU: what a machine that
+/// has none can prepare, or check, for one that has. Gives the sources that do not compile, by their position, each with its error.
+///
+/// # Errors
+/// [`DeviceError::NoCompiler`] where there is no NVRTC.
+pub fn compile_ahead(sources: &[KernelSource], arch: &str) -> Result<Vec<(usize, DeviceError)>> {
+    let disk = kernel_cache(arch, &nvrtc::available()?);
+    let compile = |(index, source)| cached_cubin(source, arch, disk.as_ref()).err().map(|error| (index, error));
+    Ok(sources.par_iter().enumerate().filter_map(compile).collect())
 }
 
 fn properties(context: &Context, ordinal: usize) -> Result<(DeviceProperties, u32)> {

@@ -166,6 +166,7 @@ impl Toolchain {
         let (module, origin) = match &*loaded {
             Some(module) => (module.clone(), BuildOrigin::Memory),
             None => {
+                record(source);
                 let (library, origin, code_bytes) = self.build(&text, "-O1")?;
                 let module = Arc::new(Loaded::new(library, code_bytes, &source.entries, self.runtime()?)?);
                 (loaded.insert(module).clone(), origin)
@@ -208,6 +209,26 @@ impl Toolchain {
         }
         Ok((library, BuildOrigin::Compiled, bytes))
     }
+}
+
+/// What simulated devices were given to compile, while that is recorded.
+static RECORDED: Mutex<Option<Vec<KernelSource>>> = Mutex::new(None);
+
+fn record(source: &KernelSource) {
+    if let Some(recorded) = RECORDED.lock().as_mut() {
+        recorded.push(source.clone());
+    }
+}
+
+/// From now on the sources that simulated devices load for the first time in this process are recorded: tests give them to
+/// the compilers of other devices.
+pub fn record_sources() {
+    RECORDED.lock().get_or_insert_default();
+}
+
+/// The sources recorded since the last call.
+pub fn recorded_sources() -> Vec<KernelSource> {
+    RECORDED.lock().as_mut().map(std::mem::take).unwrap_or_default()
 }
 
 /// The text with its prelude and the functions through which its entry points are called. Lines count from the text's first.

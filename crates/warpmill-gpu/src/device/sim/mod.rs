@@ -32,6 +32,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use self::compiler::Toolchain;
+pub use self::compiler::{record_sources, recorded_sources};
 use self::memory::Memory;
 use self::module::Entry;
 use super::{

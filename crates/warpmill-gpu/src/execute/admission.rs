@@ -1,0 +1,233 @@
+//! Which programs run at once: each has a stream and a part of the processing region of its own, and starts when the memory that it
+//! needs is free.
+//!
+//! Programs start in the order in which they asked. A program holds nothing while it waits, and once it runs it asks for nothing
+//! more: if it turns out to need more, it ends and asks again. So the first in the queue always gets its turn. While programs run,
+//! the caching region only grows; it is emptied when it is in the way of the first in the queue and nothing runs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use warpmill_cpu::context::CancelToken;
+
+use crate::device::{Device, PinnedBuffer, Stream};
+
+use super::executor::Executor;
+use super::memory::Region;
+use super::prepared::Prepared;
+use super::{Failure, Result};
+
+/// Programs that run at once at most.
+const MOST_RUNNING: usize = 16;
+
+/// How often a program that waits looks whether it was cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(10);
+
+/// What a running program has for itself.
+pub struct Lane {
+    device: Arc<dyn Device>,
+    /// Its work.
+    pub stream: Stream,
+    /// Its part of the processing region.
+    pub region: Region,
+    /// Page-locked memory that results are copied to.
+    pub host: Option<PinnedBuffer>,
+}
+
+impl Lane {
+    fn new(device: &Arc<dyn Device>) -> Result<Self> {
+        let region = Region::new(device.clone(), "the processing region", 0);
+        Ok(Self { device: device.clone(), stream: device.stream()?, region, host: None })
+    }
+
+    /// Page-locked memory of at least `bytes` bytes.
+    ///
+    /// # Errors
+    /// The device's, where it cannot be had.
+    pub fn host(&mut self, bytes: usize) -> Result<&mut PinnedBuffer> {
+        if self.host.as_ref().is_none_or(|host| host.len() < bytes) {
+            self.host = Some(self.device.pinned(bytes.next_power_of_two())?);
+        }
+        Ok(self.host.as_mut().expect("made above"))
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // The region goes back to the device: nothing queued may use it.
+        let _ = self.device.synchronize(self.stream);
+        self.device.destroy_stream(self.stream);
+    }
+}
+
+/// What a program needs to run.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Whose data must be in the caching region; `None`: nothing of it is used.
+    pub prepared: Option<&'a Prepared>,
+    /// Bytes of the processing region.
+    pub processing: u64,
+    /// Whether nothing else may run, and everything that others left in device memory must go.
+    pub alone: bool,
+}
+
+impl Wanted<'_> {
+    fn data(&self) -> u64 {
+        self.prepared.map_or(0, |prepared| prepared.data_bytes)
+    }
+}
+
+/// The queue.
+#[derive(Default)]
+pub struct Admission {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<u64>,
+    tickets: u64,
+    running: usize,
+    /// Bytes that running programs have, or are about to take.
+    claimed: u64,
+    idle: Vec<Lane>,
+}
+
+/// A program's turn: what it has until this is dropped.
+pub struct Turn<'a> {
+    admission: &'a Admission,
+    lane: Option<Lane>,
+    claimed: u64,
+    /// Bytes that it still has to load into the caching region.
+    missing: u64,
+    /// Set while work may be queued that nobody has waited for.
+    pub busy: bool,
+}
+
+impl Turn<'_> {
+    /// What it has.
+    pub fn lane(&mut self) -> &mut Lane {
+        self.lane.as_mut().expect("there until dropped")
+    }
+
+    /// Its data is in the caching region, which counts it from now on.
+    pub fn loaded(&mut self) {
+        if self.missing > 0 {
+            self.admission.queue.lock().claimed -= self.missing;
+            self.claimed -= std::mem::take(&mut self.missing);
+            self.admission.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut lane = self.lane.take().expect("taken here only");
+        if self.busy {
+            // What was queued before a failure must not outlive the memory that it uses.
+            let _ = lane.device.synchronize(lane.stream);
+        }
+        lane.region.reset();
+        let mut queue = self.admission.queue.lock();
+        queue.running -= 1;
+        queue.claimed -= self.claimed;
+        queue.idle.push(lane);
+        drop(queue);
+        self.admission.changed.notify_all();
+    }
+}
+
+impl Admission {
+    /// Waits for a turn on `executor`.
+    ///
+    /// # Errors
+    /// [`Failure::Memory`] where there could never be one, or the device has less memory than it said; cancellation.
+    pub fn enter<'a>(&'a self, executor: &Executor, wanted: Wanted<'_>, cancel: &CancelToken) -> Result<Turn<'a>> {
+        check_size(executor, wanted)?;
+        let mut queue = self.queue.lock();
+        let ticket = queue.tickets;
+        queue.tickets += 1;
+        queue.waiting.push_back(ticket);
+        let outcome = loop {
+            if queue.waiting.front() == Some(&ticket)
+                && let Some(outcome) = self.admit(&mut queue, executor, wanted).transpose()
+            {
+                break outcome;
+            }
+            if let Err(error) = cancel.check() {
+                break Err(error.into());
+            }
+            self.changed.wait_for(&mut queue, CANCEL_POLL);
+        };
+        queue.waiting.retain(|&other| other != ticket);
+        drop(queue);
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// The turn of the first in the queue, if it can have it now.
+    fn admit<'a>(&'a self, queue: &mut Queue, executor: &Executor, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
+        let Wanted { processing, alone, .. } = wanted;
+        if queue.running >= if alone { 1 } else { MOST_RUNNING } {
+            return Ok(None);
+        }
+        let mut cache = executor.cache.lock();
+        let mut missing = wanted.prepared.map_or(0, |prepared| prepared.missing(&cache));
+        let fits =
+            |used: u64, claimed: u64| used <= cache_limit(executor) && used + claimed + processing <= executor.memory;
+        if alone || !fits(cache.used() + missing, queue.claimed) {
+            if queue.running > 0 {
+                return Ok(None);
+            }
+            // What other queries left makes room.
+            queue.idle.clear();
+            cache.clear();
+            executor.recoded.clear();
+            missing = wanted.data();
+        }
+        let used = cache.used() + missing + queue.claimed;
+        drop(cache);
+        let mut lane = match queue.idle.pop() {
+            Some(lane) => lane,
+            None => Lane::new(&executor.device)?,
+        };
+        if used + processing.max(lane.region.held()) > executor.memory {
+            lane.region.release();
+        }
+        let idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
+        if used + processing.max(lane.region.held()) + idle > executor.memory {
+            queue.idle.iter_mut().for_each(|lane| lane.region.release());
+        }
+        lane.region.provide(processing)?;
+        let claimed = missing + processing.max(lane.region.held());
+        queue.running += 1;
+        queue.claimed += claimed;
+        Ok(Some(Turn { admission: self, lane: Some(lane), claimed, missing, busy: false }))
+    }
+}
+
+fn cache_limit(executor: &Executor) -> u64 {
+    executor.memory / 4 * 3
+}
+
+/// Refuses what would not fit an empty device.
+///
+/// # Errors
+/// [`Failure::Memory`].
+pub fn check_size(executor: &Executor, wanted: Wanted<'_>) -> Result<()> {
+    let (data, memory, limit) = (wanted.data(), executor.memory, cache_limit(executor));
+    let full = |what: &str, requested, available| Err(Failure::Memory { what: what.into(), requested, available });
+    if data > limit {
+        return full("the caching region", data, limit);
+    }
+    if data + wanted.processing > memory {
+        return full("the processing region", wanted.processing, memory - data);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! What kernels read of host objects: segments and dictionaries, and where copies of them are in device memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use warpmill_format::{Dictionary, Segment, ValueLayout};
+
+use crate::device::DevicePtr;
+
+use super::memory::{self, Key, Owner};
+use super::rows::Mirrors;
+
+/// Kinds of data.
+const SEGMENT: u8 = 0;
+const REMAP: u8 = 1;
+const DICTIONARY: u8 = 2;
+
+/// A host object of which device memory holds a copy.
+#[derive(Debug, Clone)]
+pub enum Item {
+    /// The bytes of a segment.
+    Segment(Arc<Segment>),
+    /// The table that turns a segment's own codes into those of its column's dictionary.
+    Remap(Arc<Segment>),
+    /// A dictionary's strings: one `Str` per code, and one empty one, then the text that they point to.
+    Dictionary(Arc<Dictionary>),
+}
+
+impl Item {
+    /// What finds it.
+    pub fn key(&self) -> Key {
+        match self {
+            Item::Segment(segment) => segment_key(segment),
+            Item::Remap(segment) => remap_key(segment),
+            Item::Dictionary(dictionary) => dictionary_key(dictionary),
+        }
+    }
+
+    /// Bytes of its data.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Item::Segment(segment) => segment.as_bytes().len() as u64,
+            Item::Remap(segment) => 4 * segment.remap().map_or(0, |remap| remap.len() as u64),
+            Item::Dictionary(dictionary) => {
+                16 * (dictionary.len() as u64 + 1) + dictionary.iter().map(|text| text.len() as u64).sum::<u64>()
+            }
+        }
+    }
+
+    /// What its copy takes of a region.
+    pub fn allocated(&self) -> u64 {
+        memory::aligned(memory::padded(self.bytes()))
+    }
+
+    /// What is copied to device memory at `at`, which addresses in it are relative to, and keeps the item's key its own.
+    pub fn image(&self, at: DevicePtr) -> Owner {
+        match self {
+            Item::Segment(segment) => segment.clone(),
+            Item::Remap(segment) => {
+                let codes = segment.remap().map_or(&[][..], |remap| &remap[..]).iter();
+                let bytes = codes.flat_map(|code| code.to_le_bytes()).collect();
+                Arc::new(Image { _of: segment.clone(), bytes })
+            }
+            Item::Dictionary(dictionary) => {
+                Arc::new(Image { _of: dictionary.clone(), bytes: dictionary_bytes(dictionary, at) })
+            }
+        }
+    }
+}
+
+/// Bytes made for device memory, and what they were made from.
+struct Image {
+    _of: Owner,
+    bytes: Vec<u8>,
+}
+
+/// The bytes of what [`Item::image`] gave.
+pub fn image_bytes(image: &Owner) -> &[u8] {
+    match (image.downcast_ref::<Segment>(), image.downcast_ref::<Image>()) {
+        (Some(segment), _) => segment.as_bytes(),
+        (_, Some(image)) => &image.bytes,
+        _ => &[],
+    }
+}
+
+/// The key of a segment's bytes.
+pub fn segment_key(segment: &Arc<Segment>) -> Key {
+    (Arc::as_ptr(segment) as usize, SEGMENT)
+}
+
+/// The key of a segment's remap.
+pub fn remap_key(segment: &Arc<Segment>) -> Key {
+    (Arc::as_ptr(segment) as usize, REMAP)
+}
+
+/// The key of a dictionary's strings.
+pub fn dictionary_key(dictionary: &Arc<Dictionary>) -> Key {
+    (Arc::as_ptr(dictionary) as usize, DICTIONARY)
+}
+
+fn dictionary_bytes(dictionary: &Dictionary, base: DevicePtr) -> Vec<u8> {
+    let strings: Vec<&str> = dictionary.iter().chain([""]).collect();
+    let mut at = 16 * strings.len();
+    let mut bytes = Vec::with_capacity(at + strings.iter().map(|text| text.len()).sum::<usize>());
+    for text in &strings {
+        bytes.extend_from_slice(&(base + at as u64).to_le_bytes());
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        at += text.len();
+    }
+    strings.iter().for_each(|text| bytes.extend_from_slice(text.as_bytes()));
+    bytes
+}
+
+/// The items of segments and dictionaries, each once.
+pub fn collect<'a>(segments: impl Iterator<Item = &'a Arc<Segment>>, dictionaries: &[Arc<Dictionary>]) -> Vec<Item> {
+    let mut items = vec![];
+    for segment in segments {
+        items.push(Item::Segment(segment.clone()));
+        if segment.remap().is_some() {
+            items.push(Item::Remap(segment.clone()));
+        }
+    }
+    items.extend(dictionaries.iter().cloned().map(Item::Dictionary));
+    let mut seen = std::collections::HashSet::new();
+    items.retain(|item| seen.insert(item.key()));
+    items
+}
+
+/// The segments of a kernel as it sees them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Descriptors {
+    /// `SegmentColumn`s, row segment by row segment.
+    pub columns: DevicePtr,
+    /// Rows of each row segment.
+    pub rows: DevicePtr,
+    /// Row segments.
+    pub count: u64,
+    /// Vectors of 1024 rows.
+    pub vectors: u64,
+    /// Bytes of all columns.
+    pub bytes: u64,
+}
+
+/// Where all data of a program is in device memory.
+#[derive(Default)]
+pub struct Resident {
+    /// In which generation of the cache; of no meaning where the data was copied for one run.
+    pub generation: u64,
+    /// Addresses of items.
+    pub places: HashMap<Key, DevicePtr>,
+    /// By kernel; empty ones where a kernel reads no segments.
+    pub descriptors: Vec<Descriptors>,
+    /// What strings in device memory may point into.
+    pub mirrors: Mirrors,
+    /// Memory that copies still read.
+    pub sources: Vec<Owner>,
+}
+
+impl Resident {
+    /// The copy of `item` is at `at`, made from `image`.
+    pub fn add(&mut self, item: &Item, at: DevicePtr, image: &Owner) {
+        self.places.insert(item.key(), at);
+        let strings = match item {
+            Item::Segment(segment) => {
+                segment.layout().is_some_and(|layout| matches!(layout.values, ValueLayout::Strings { .. }))
+            }
+            Item::Remap(_) => false,
+            Item::Dictionary(_) => true,
+        };
+        if strings {
+            self.mirrors.add(at, image_bytes(image), image.clone());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Launches with their parameters, made once per place in memory: a query that runs again finds its memory where it was, and only has
+//! to launch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::codegen::params::Binding;
+use crate::codegen::program::{Kernel, Work};
+use crate::codegen::top;
+use crate::device::{Device, DevicePtr, Function, LaunchShape};
+
+use super::Result;
+use super::items::{Descriptors, Resident};
+use super::plan::{QUERY_STATE, SINK_STATE};
+use super::prepared::Prepared;
+
+/// Places in memory for which a program's launches are kept: programs that run at once take turns with a few.
+const MOST_REPLAYS: usize = 4;
+
+/// Vectors that a warp takes at a time, at most: a power of two.
+const MOST_VECTORS: u64 = 2;
+
+/// A launch.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub kernel: usize,
+    pub shape: LaunchShape,
+    /// The bytes of the parameter.
+    pub params: Vec<u8>,
+    /// Bytes of the segments that it reads.
+    pub bytes: u64,
+}
+
+/// Where a run's memory is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Places {
+    /// Constants, and behind them the states.
+    pub block: DevicePtr,
+    pub states: DevicePtr,
+    pub arena: DevicePtr,
+    /// As in the plan.
+    pub buffers: Vec<DevicePtr>,
+}
+
+/// The launches of a program for one place of its memory.
+pub(super) struct Replay {
+    places: Places,
+    resident: Arc<Resident>,
+    pub launches: Vec<Launch>,
+}
+
+/// The launches of earlier runs.
+#[derive(Default)]
+pub(super) struct Replays(Mutex<Vec<Arc<Replay>>>);
+
+impl Replays {
+    /// The launches for `places` and `resident`, if there are some.
+    pub fn find(&self, places: &Places, resident: &Arc<Resident>) -> Option<Arc<Replay>> {
+        let same = |replay: &&Arc<Replay>| Arc::ptr_eq(&replay.resident, resident) && replay.places == *places;
+        self.0.lock().iter().find(same).cloned()
+    }
+
+    /// Keeps launches.
+    pub fn keep(&self, places: Places, resident: Arc<Resident>, launches: Vec<Launch>) -> Arc<Replay> {
+        let replay = Arc::new(Replay { places, resident, launches });
+        let mut replays = self.0.lock();
+        replays.retain(|other| Arc::ptr_eq(&other.resident, &replay.resident));
+        if replays.len() >= MOST_REPLAYS {
+            replays.remove(0);
+        }
+        replays.push(replay.clone());
+        replay
+    }
+}
+
+/// The launches of all kernels that have something to do. `inputs` has the addresses and counts of rows from outside.
+///
+/// # Errors
+/// A buffer that a kernel asks for and nobody made: a defect.
+pub(super) fn launches(
+    device: &dyn Device,
+    prepared: &Prepared,
+    resident: &Resident,
+    places: &Places,
+    inputs: HashMap<String, u64>,
+) -> Result<Vec<Launch>> {
+    let mut names = inputs;
+    name_places(prepared, places, &mut names);
+    let mut launches = vec![];
+    for (index, kernel) in prepared.lowered.kernels.iter().enumerate() {
+        let (tasks, bytes, own) = work(device, kernel, resident.descriptors[index]);
+        if tasks == 0 {
+            continue;
+        }
+        let shape = shape(device, kernel, &prepared.functions[index], tasks)?;
+        let mut missing = None;
+        let params = kernel.params.image(|member| {
+            let constant = prepared.constants.value(&member.binding, places.block, &resident.places);
+            constant.unwrap_or_else(|| match &member.binding {
+                Binding::State => places.states.to_le_bytes().to_vec(),
+                Binding::Named(name) => {
+                    let value = own.get(name.as_str()).or_else(|| names.get(name));
+                    missing = value.is_none().then(|| name.clone()).or(missing.take());
+                    value.copied().unwrap_or(0).to_le_bytes()[..member.size.min(8)].to_vec()
+                }
+                _ => unreachable!("constants have values"),
+            })
+        });
+        if let Some(name) = missing {
+            return Err(warpmill_plan::Unsupported::new("kernel", format!("no buffer {name}")).into());
+        }
+        launches.push(Launch { kernel: index, shape, params, bytes });
+    }
+    Ok(launches)
+}
+
+/// What kernels call the states and buffers.
+fn name_places(prepared: &Prepared, places: &Places, names: &mut HashMap<String, u64>) {
+    let sinks = prepared.program.sinks.len() as u64;
+    let state = |number: u64| places.states + QUERY_STATE + SINK_STATE * number;
+    names.insert("arena".into(), places.arena);
+    for sink in 0..sinks {
+        names.insert(format!("sink{sink}.state"), state(sink));
+        names.insert(top::state(sink as usize), state(sinks + sink));
+    }
+    for pipeline in 0..prepared.program.pipelines.len() as u64 {
+        names.insert(format!("limit{pipeline}"), state(2 * sinks + pipeline));
+    }
+    names.extend(prepared.memory.buffers.iter().map(|buffer| buffer.name.clone()).zip(places.buffers.iter().copied()));
+}
+
+/// Warps' (or rows') worth of work, bytes read, and the parameters that are this kernel's own.
+fn work(device: &dyn Device, kernel: &Kernel, segments: Descriptors) -> (u64, u64, HashMap<&'static str, u64>) {
+    if let Work::Rows(rows) = &kernel.work {
+        return (rows.div_ceil(32), 0, HashMap::new());
+    }
+    // Small tables are split finer, so that all multiprocessors have something to do.
+    let warps = u64::from(device.properties().multiprocessors) * 32;
+    let split = (0..4).find(|split| segments.vectors << split >= warps).unwrap_or(4);
+    // Of large ones a warp takes several vectors at a time, of which few rows may be left.
+    let run = (0..=MOST_VECTORS).rev().find(|run| segments.vectors >> run >= 16 * warps).unwrap_or(0);
+    let named = HashMap::from([
+        ("scan.segments", segments.columns),
+        ("scan.rows", segments.rows),
+        ("scan.count", segments.count),
+        ("scan.split", split),
+        ("scan.run", run),
+    ]);
+    (((segments.count * 1024) >> run) << split, segments.bytes, named)
+}
+
+fn shape(device: &dyn Device, kernel: &Kernel, function: &Function, tasks: u64) -> Result<LaunchShape> {
+    let shared = kernel.shared as u32;
+    let resident = device.occupancy(function, kernel.threads, shared)?;
+    let most = u64::from(device.properties().multiprocessors * resident.max(1));
+    let blocks = tasks.div_ceil(u64::from(kernel.threads / 32)).clamp(1, most.max(1));
+    Ok(LaunchShape { blocks: blocks as u32, threads: kernel.threads, shared })
+}
