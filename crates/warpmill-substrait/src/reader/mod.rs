@@ -150,9 +150,13 @@ impl Rows {
 
     /// The columns at all positions, each once.
     fn columns(&self) -> Vec<Expr> {
-        let mut seen = HashSet::new();
-        let new = |slot: &&Slot| seen.insert(&slot.column);
-        self.slots.iter().filter(new).map(|slot| Expr::Column(slot.column.clone())).collect()
+        let mut seen: Vec<&Column> = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            if !seen.contains(&&slot.column) {
+                seen.push(&slot.column);
+            }
+        }
+        seen.into_iter().cloned().map(Expr::Column).collect()
     }
 
     /// The plan with a column for each position and no others.

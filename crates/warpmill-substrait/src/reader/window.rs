@@ -60,9 +60,10 @@ impl Reader<'_> {
         let order_by = self.sort_keys(&relation.sorts, &scope)?;
         let mut added = Vec::with_capacity(relation.window_functions.len());
         for call in &relation.window_functions {
+            let arguments = self.arguments(&call.arguments, &[], &scope)?;
             let expr = self.window(Call {
                 anchor: call.function_reference,
-                arguments: self.arguments(&call.arguments, &[], &scope)?,
+                arguments,
                 options: &call.options,
                 partition_by: partition_by.clone(),
                 order_by: order_by.clone(),
