@@ -16,6 +16,8 @@ mod read;
 mod relation;
 mod subquery;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod types;
 mod window;
 
