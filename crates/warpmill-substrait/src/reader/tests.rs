@@ -55,11 +55,8 @@ fn anchor(name: &str) -> usize {
 }
 
 fn plan_of(relations: Value) -> String {
-    let urns: Vec<_> = FUNCTIONS.iter().enumerate();
-    let urns: Vec<_> = urns
-        .iter()
-        .map(|(at, (extension, _))| json!({"extensionUrnAnchor": at + 1, "urn": format!("extension:io.substrait:{extension}")}))
-        .collect();
+    let urn = |(at, (extension, _)): (usize, &(&str, &str))| json!({"extensionUrnAnchor": at + 1, "urn": format!("extension:io.substrait:{extension}")});
+    let urns: Vec<_> = FUNCTIONS.iter().enumerate().map(urn).collect();
     let functions: Vec<_> = FUNCTIONS
         .iter()
         .enumerate()
