@@ -1,6 +1,7 @@
 //! Joins, logical and physical.
 
-use datafusion::common::JoinType;
+use datafusion::common::{Column, JoinType, TableReference};
+use datafusion::logical_expr::builder::project;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlanBuilder, Operator};
 use datafusion_substrait::substrait::proto::comparison_join_key::comparison_type::InnerType;
 use datafusion_substrait::substrait::proto::comparison_join_key::{ComparisonType, SimpleComparisonType};
@@ -15,14 +16,14 @@ use crate::error::{Result, invalid, required, unsupported};
 
 impl Reader<'_> {
     pub(super) fn join(&mut self, join: &JoinRel) -> Result<Rows> {
-        let (left, right) = self.sides(join.left.as_deref(), join.right.as_deref())?;
+        let kind = join_rel::JoinType::try_from(join.r#type).unwrap_or_default().as_str_name();
+        let (left, right) = self.sides(join.left.as_deref(), join.right.as_deref(), kind)?;
         let scope = both(&left, &right)?;
         let condition = match &join.expression {
             Some(expression) => Some(self.expression(expression, &scope)?),
             None => None,
         };
-        let kind = join_rel::JoinType::try_from(join.r#type).unwrap_or_default();
-        let rows = self.joined(left, right, kind.as_str_name(), condition)?;
+        let rows = self.joined(left, right, kind, condition)?;
         match &join.post_join_filter {
             Some(filter) => self.filtered(rows, filter),
             None => Ok(rows),
@@ -30,7 +31,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn cross(&mut self, left: Option<&Rel>, right: Option<&Rel>) -> Result<Rows> {
-        let (left, right) = self.sides(left, right)?;
+        let (left, right) = self.sides(left, right, "JOIN_TYPE_INNER")?;
         self.joined(left, right, "JOIN_TYPE_INNER", None)
     }
 
@@ -51,11 +52,11 @@ impl Reader<'_> {
     }
 
     pub(super) fn nested_loop_join(&mut self, join: &NestedLoopJoinRel) -> Result<Rows> {
-        let (left, right) = self.sides(join.left.as_deref(), join.right.as_deref())?;
+        let kind = nested_loop_join_rel::JoinType::try_from(join.r#type).unwrap_or_default().as_str_name();
+        let (left, right) = self.sides(join.left.as_deref(), join.right.as_deref(), kind)?;
         let condition = required(join.expression.as_deref(), "the condition of a nested-loop join")?;
         let condition = self.expression(condition, &both(&left, &right)?)?;
-        let kind = nested_loop_join_rel::JoinType::try_from(join.r#type).unwrap_or_default();
-        self.joined(left, right, kind.as_str_name(), Some(condition))
+        self.joined(left, right, kind, Some(condition))
     }
 
     fn keyed_join(
@@ -65,7 +66,7 @@ impl Reader<'_> {
         keys: &Keys<'_>,
         filter: Option<&Expression>,
     ) -> Result<Rows> {
-        let (left, right) = self.sides(left, right)?;
+        let (left, right) = self.sides(left, right, kind)?;
         let mut condition = self.key_condition(keys, &left.scope(), &right.scope())?;
         if let Some(filter) = filter {
             // Part of the condition: for inner joins that is the same as a filter on their rows.
@@ -92,8 +93,28 @@ impl Reader<'_> {
         required(conditions.into_iter().reduce(Expr::and), "a key of a join")
     }
 
-    fn sides(&mut self, left: Option<&Rel>, right: Option<&Rel>) -> Result<(Rows, Rows)> {
-        Ok((self.input(left, "join")?, self.input(right, "join")?))
+    /// Both inputs of a join of a kind.
+    fn sides(&mut self, left: Option<&Rel>, right: Option<&Rel>, kind: &str) -> Result<(Rows, Rows)> {
+        let (left, right) = (self.input(left, "join")?, self.input(right, "join")?);
+        // DataFusion gives the mark the table of the side that is looked up, as long as its columns are all of one table: a
+        // rule that removes some of them renames the mark. Columns of no table leave it alone.
+        Ok(match kind {
+            "JOIN_TYPE_LEFT_MARK" => (left, self.anonymous(right)?),
+            "JOIN_TYPE_RIGHT_MARK" => (self.anonymous(left)?, right),
+            _ => (left, right),
+        })
+    }
+
+    /// `rows` with columns of no table.
+    fn anonymous(&mut self, rows: Rows) -> Result<Rows> {
+        let mut columns = Vec::with_capacity(rows.slots.len());
+        let mut slots = Vec::with_capacity(rows.slots.len());
+        for slot in rows.slots {
+            let name = self.column_name();
+            columns.push(Expr::Column(slot.column).alias_qualified(None::<TableReference>, &name));
+            slots.push(Slot { column: Column::new_unqualified(name), chars: slot.chars });
+        }
+        Ok(Rows { plan: project(rows.plan, columns)?, slots })
     }
 
     /// The join of a kind that the enumerations of all join relations call so.
@@ -130,9 +151,9 @@ impl Reader<'_> {
         let mark = required(plan.schema().columns().pop(), "the mark of a join")?;
         let mut columns: Vec<_> = Rows { plan: plan.clone(), slots: slots.clone() }.columns();
         let name = self.column_name();
-        columns.push(Expr::Column(mark).alias_qualified(None::<datafusion::common::TableReference>, &name));
-        let plan = datafusion::logical_expr::builder::project(plan, columns)?;
-        let mark = Slot { column: datafusion::common::Column::new_unqualified(name), chars: None };
+        columns.push(Expr::Column(mark).alias_qualified(None::<TableReference>, &name));
+        let plan = project(plan, columns)?;
+        let mark = Slot { column: Column::new_unqualified(name), chars: None };
         Ok(Rows { plan, slots: [slots, vec![mark]].concat() })
     }
 }

@@ -211,28 +211,33 @@ impl Reader<'_> {
 
     /// The answer of the plan, its columns called `names`.
     fn named(&mut self, rows: Rows, names: &[String]) -> Result<LogicalPlan> {
-        let scope = rows.scope();
-        let mut names_left = names.iter();
-        let mut taken = HashSet::new();
-        let mut columns = Vec::with_capacity(rows.slots.len());
-        for slot in &rows.slots {
-            let column = Expr::Column(slot.column.clone());
-            let name = match names {
-                [] => slot.column.name.clone(),
-                _ => {
-                    let name = required(names_left.next(), "the name of a column of the root")?.clone();
-                    for _ in 0..types::nested_names(scope.arrow_field(slot)?.data_type()) {
-                        required(names_left.next(), "the name of a nested field of the root")?;
-                    }
-                    name
-                }
-            };
-            // Two columns of one name are told apart by a table's name, which results do not show.
-            let qualifier = (!taken.insert(name.clone())).then(|| self.column_name()).map(TableReference::bare);
-            columns.push(column.alias_qualified(qualifier, name));
+        let names = self.column_names(&rows, names)?;
+        let columns = rows.slots.iter().zip(&names).map(|(slot, name)| {
+            // Columns of one name are told apart by a table's name, which results do not show.
+            let repeated = names.iter().filter(|other| *other == name).count() > 1;
+            let table = repeated.then(|| TableReference::bare(self.column_name()));
+            Expr::Column(slot.column.clone()).alias_qualified(table, name)
+        });
+        let columns: Vec<_> = columns.collect();
+        Ok(project(rows.plan, columns)?)
+    }
+
+    /// A name for each column; `names` has those of nested fields as well, or is empty.
+    fn column_names(&self, rows: &Rows, names: &[String]) -> Result<Vec<String>> {
+        if names.is_empty() {
+            return Ok(rows.slots.iter().map(|slot| slot.column.name.clone()).collect());
         }
-        match names_left.count() {
-            0 => Ok(project(rows.plan, columns)?),
+        let scope = rows.scope();
+        let mut left = names.iter();
+        let mut found = Vec::with_capacity(rows.slots.len());
+        for slot in &rows.slots {
+            found.push(required(left.next(), "the name of a column of the root")?.clone());
+            for _ in 0..types::nested_names(scope.arrow_field(slot)?.data_type()) {
+                required(left.next(), "the name of a nested field of the root")?;
+            }
+        }
+        match left.count() {
+            0 => Ok(found),
             more => invalid(format!("the root has {more} names too many")),
         }
     }

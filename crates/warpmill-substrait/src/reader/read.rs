@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::{Column, DFSchema};
+use datafusion::logical_expr::builder::project;
 use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion_substrait::substrait::proto::ReadRel;
 use datafusion_substrait::substrait::proto::expression::MaskExpression;
@@ -117,11 +118,16 @@ impl Reader<'_> {
             }
             typed.push(values);
         }
-        let mut rows = Rows::of(LogicalPlanBuilder::values_with_schema(typed, &schema)?.build()?);
-        for (slot, column) in rows.slots.iter_mut().zip(&declared) {
-            slot.chars = column.chars;
-        }
-        Ok(rows)
+        // Rows of all virtual tables have columns of the same names: those of the schema are in a projection.
+        let values = LogicalPlanBuilder::values_with_schema(typed, &schema)?.build()?;
+        let named = values.schema().columns().into_iter().zip(schema.fields());
+        let named: Vec<_> = named.map(|(column, field)| Expr::Column(column).alias(field.name())).collect();
+        let slot = |(field, column): (&Arc<Field>, &DeclaredColumn)| Slot {
+            column: Column::new_unqualified(field.name()),
+            chars: column.chars,
+        };
+        let slots = schema.fields().iter().zip(&declared).map(slot).collect();
+        Ok(Rows { plan: project(values, named)?, slots })
     }
 
     fn values(&mut self, table: &VirtualTable) -> Result<Vec<Vec<Expr>>> {
