@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::functions::{AGGREGATES, Extension, OPTIONS, SCALARS, WINDOWS};
+use crate::functions::{AGGREGATES, Extension, OPTIONS, OPTIONS_OF_FUNCTIONS, SCALARS, WINDOWS};
 
 /// A part of Substrait, and what there is to know of it.
 type Entry = (&'static str, &'static str);
@@ -58,6 +58,9 @@ pub fn conformance() -> String {
     text.push_str("\n| Option of functions | Behaviours that are ours |\n|---|---|\n");
     for (option, values) in OPTIONS {
         let _ = writeln!(text, "| `{option}` | {} |", values.join(", "));
+    }
+    for (function, option, values) in OPTIONS_OF_FUNCTIONS {
+        let _ = writeln!(text, "| `{option}` of `{function}` | {} |", values.join(", "));
     }
     text
 }

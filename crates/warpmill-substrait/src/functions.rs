@@ -304,19 +304,35 @@ pub(crate) const WINDOWS: &[Extension<Named>] = &[Extension {
 /// best first; it is refused where none of them is ours.
 pub(crate) const OPTIONS: &[(&str, &[&str])] = &[
     ("overflow", &["SILENT", "ERROR"]),
-    ("rounding", &["TIE_TO_EVEN", "TIE_AWAY_FROM_ZERO"]),
+    ("rounding", &["TIE_TO_EVEN"]),
     ("division_type", &["TRUNCATE"]),
     ("on_division_by_zero", &["ERROR"]),
-    ("on_domain_error", &["NAN", "ERROR"]),
+    ("on_domain_error", &["NAN"]),
     ("on_log_zero", &["MINUS_INFINITY"]),
     ("case_sensitivity", &["CASE_SENSITIVE"]),
     ("null_handling", &["ACCEPT_NULLS", "IGNORE_NULLS"]),
     ("negative_start", &["LEFT_OF_BEGINNING"]),
     ("distribution", &["SAMPLE", "POPULATION"]),
     ("char_set", &["UTF8"]),
-    ("ignore_nulls", &["FALSE"]),
-    ("nan_equality", &["NAN_IS_NAN"]),
 ];
+
+/// The same where a function differs from the others: quotients of floats are infinite.
+pub(crate) const OPTIONS_OF_FUNCTIONS: &[(&str, &str, &[&str])] = &[
+    ("round", "rounding", &["TIE_AWAY_FROM_ZERO"]),
+    ("divide:fp32_fp32", "on_division_by_zero", &["IEEE"]),
+    ("divide:fp64_fp64", "on_division_by_zero", &["IEEE"]),
+];
+
+/// The behaviours that are ours for an option of the function `name`, which may have a signature.
+pub(crate) fn behaviours(name: &str, option: &str) -> &'static [&'static str] {
+    let own = OPTIONS_OF_FUNCTIONS
+        .iter()
+        .find(|(function, of, _)| *of == option && (*function == name || name.split(':').next() == Some(*function)));
+    match own {
+        Some((_, _, values)) => values,
+        None => OPTIONS.iter().find(|(known, _)| *known == option).map_or(&[], |(_, values)| values),
+    }
+}
 
 /// What `name` of `extension` is: of any extension where that is `None`.
 pub(crate) fn find<T: Copy>(table: &[Extension<T>], extension: Option<&str>, name: &str) -> Option<T> {

@@ -1,6 +1,7 @@
 //! Aggregations.
 
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::{Column, ScalarValue, TableReference};
+use datafusion::logical_expr::builder::project;
 use datafusion::logical_expr::expr::AggregateFunction as AggregateExpr;
 use datafusion::logical_expr::{Aggregate, Case, Expr, GroupingSet, LogicalPlanBuilder, lit};
 use datafusion_substrait::substrait::proto::aggregate_function::AggregationInvocation;
@@ -60,26 +61,23 @@ impl Reader<'_> {
     /// `outputs` over `aggregated`, each with a name of its own: aggregates are called by what they compute, which another
     /// aggregation may compute as well. Keys that are columns keep their names.
     fn renamed(&mut self, aggregated: Rows, outputs: Vec<Expr>, below: &Scope, keys: &[Expr]) -> Result<Rows> {
-        let mut projected = vec![];
-        let mut slots = vec![];
+        let mut projected = Vec::with_capacity(outputs.len());
+        let mut slots = Vec::with_capacity(outputs.len());
         for (at, output) in outputs.into_iter().enumerate() {
-            let (key, column) = match (keys.get(at), output) {
-                (Some(key @ Expr::Column(_)), Expr::Column(column)) => (Some(key), Some(column)),
-                (_, output) => {
-                    let name = self.column_name();
-                    projected.push(output.alias_qualified(None::<datafusion::common::TableReference>, &name));
-                    slots.push(Slot { column: Column::new_unqualified(name), chars: None });
-                    continue;
+            let slot = match (keys.get(at), &output) {
+                (Some(Expr::Column(key)), Expr::Column(column)) => {
+                    let chars = below.slots.iter().find(|slot| slot.column == *key).and_then(|slot| slot.chars);
+                    Slot { column: column.clone(), chars }
                 }
+                _ => Slot { column: Column::new_unqualified(self.column_name()), chars: None },
             };
-            if let Some(column) = column {
-                let chars = below.slots.iter().find(|slot| key == Some(&Expr::Column(slot.column.clone())));
-                projected.push(Expr::Column(column.clone()));
-                slots.push(Slot { column, chars: chars.and_then(|slot| slot.chars) });
-            }
+            projected.push(match output {
+                Expr::Column(column) if column == slot.column => Expr::Column(column),
+                output => output.alias_qualified(None::<TableReference>, &slot.column.name),
+            });
+            slots.push(slot);
         }
-        let plan = datafusion::logical_expr::builder::project(aggregated.plan, projected)?;
-        Ok(Rows { plan, slots })
+        Ok(Rows { plan: project(aggregated.plan, projected)?, slots })
     }
 
     fn grouping(&mut self, grouping: &Grouping, shared: &[Expr], scope: &Scope) -> Result<Vec<Expr>> {
@@ -138,12 +136,11 @@ fn distinct<'a>(exprs: impl Iterator<Item = &'a Expr>) -> Vec<Expr> {
 }
 
 fn zero_for_null(value: Expr) -> Expr {
-    let zero = Expr::Case(Case {
+    Expr::Case(Case {
         expr: None,
         when_then_expr: vec![(Box::new(value.clone().is_null()), Box::new(lit(0_i64)))],
         else_expr: Some(Box::new(value)),
-    });
-    zero
+    })
 }
 
 /// The number of the grouping set of a row, from DataFusion's id of it: a bit for each key that the set has not (the last

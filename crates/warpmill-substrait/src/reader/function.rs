@@ -12,8 +12,10 @@ use std::sync::Arc;
 use super::cast::{cast, conformed, scale};
 use super::types::data_type;
 use super::{Reader, Scope, type_of};
-use crate::error::{Result, SubstraitError, invalid, required, unsupported};
-use crate::functions::{AGGREGATES, DATAFUSION, Finish, Named, OPTIONS, SCALARS, Scalar, Special, WINDOWS, find};
+use crate::error::{FunctionName, Result, SubstraitError, invalid, required, unsupported};
+use crate::functions::{
+    AGGREGATES, DATAFUSION, Finish, Named, OPTIONS, SCALARS, Scalar, Special, WINDOWS, behaviours, find,
+};
 
 /// An argument of a function.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ impl Reader<'_> {
         let name = declared.base().to_lowercase();
         #[allow(deprecated, reason = "plans of earlier versions hold arguments that are all expressions")]
         let arguments = self.arguments(&call.arguments, &call.args, scope)?;
-        check_options(&call.options, &declared.named("scalar", anchor).to_string())?;
+        check_options(&call.options, &declared.named("scalar", anchor))?;
         let output = call.output_type.as_ref().map(|ty| data_type(ty, self.declarations)).transpose()?;
         let extension = declared.standard_extension();
         let of_session = |name: &str| self.state.scalar_functions().get(name).cloned();
@@ -112,7 +114,7 @@ impl Reader<'_> {
     ) -> Result<FoundAggregate> {
         let declared = self.declarations.function(anchor)?;
         let name = declared.base().to_lowercase();
-        check_options(options, &declared.named(kind, anchor).to_string())?;
+        check_options(options, &declared.named(kind, anchor))?;
         let of_session = |name: &str| self.state.aggregate_functions().get(name).cloned();
         let (words, mut arguments) = split(arguments);
         let population =
@@ -347,10 +349,9 @@ fn chosen<'a>(options: &'a [FunctionOption], name: &str, default: &'a str) -> &'
 }
 
 /// Refuses options of which no accepted behaviour is ours.
-fn check_options(options: &[FunctionOption], function: &str) -> Result<()> {
+fn check_options(options: &[FunctionOption], function: &FunctionName) -> Result<()> {
     for option in options {
-        let name = option.name.to_lowercase();
-        let ours = OPTIONS.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, values)| values);
+        let ours = behaviours(&function.name, &option.name.to_lowercase());
         if !option.preference.is_empty() && !option.preference.iter().any(|value| ours.contains(&value.as_str())) {
             let asked = option.preference.join(", ");
             return unsupported(format!("option '{}' = {asked} of {function}", option.name));

@@ -237,6 +237,9 @@ fn measures_repeat_and_finish() {
         let rows = rows_of(&session(), &root(of(distribution), &[])).unwrap();
         assert!((rows[0].parse::<f64>().unwrap() - expected).abs() < 1e-9, "{rows:?}");
     }
+    assert!(crate::functions::behaviours("round:fp64_i32", "rounding").contains(&"TIE_AWAY_FROM_ZERO"));
+    assert!(!crate::functions::behaviours("add:fp64_fp64", "rounding").contains(&"TIE_AWAY_FROM_ZERO"));
+    assert!(crate::functions::behaviours("add:fp64_fp64", "mood").is_empty());
     refused(&root(of("BAYESIAN"), &[]), "option 'distribution' = BAYESIAN of aggregate function 'variance:fp64'");
 }
 
