@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from warpmill._warpmill import CatalogError, Error, QueryResult, Session, inspect
+from warpmill._warpmill import (
+    CatalogError,
+    Error,
+    QueryResult,
+    Session,
+    execute_substrait,
+    explain_substrait,
+    inspect,
+    to_substrait,
+)
 from warpmill.frames import arrow_source, caller, find_variable, missing_table
 from warpmill.relation import Relation
+from warpmill.substrait import Plan, SubstraitRelation, plan_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,6 +113,27 @@ class Connection:
         if kernels:
             return self._with_variables(lambda: self._open.explain_kernels(query))
         return self._with_variables(lambda: self._open.explain(query, analyze))
+
+    def execute_substrait(self, plan: Plan) -> SubstraitRelation:
+        """Run a Substrait plan and return its rows.
+
+        `plan` is its bytes, its JSON form (a text or a dict), or a protobuf message. Named tables are those of the
+        connection, in any case of letters where none is the same; they may be variables of the caller as in `sql`.
+        """
+        source = plan_source(plan)
+        result = self._with_variables(lambda: execute_substrait(self._open, source))
+        relation = SubstraitRelation(self, source, lambda: result)
+        _ = relation._result
+        return relation
+
+    def explain_substrait(self, plan: Plan, analyze: bool = False) -> str:
+        """What a Substrait plan means as a logical plan, and how it is run; `analyze` as in `explain`."""
+        source = plan_source(plan)
+        return self._with_variables(lambda: explain_substrait(self._open, source, analyze))
+
+    def to_substrait(self, query: str) -> bytes:
+        """The Substrait plan of a query, optimized, as the bytes of a `substrait.Plan`."""
+        return self._with_variables(lambda: to_substrait(self._open, query))
 
     def register(self, name: str, data: object) -> None:
         """Make a frame (Arrow, pandas, Polars, a dict of columns, ...) the table `name`, replacing what it was."""

@@ -11,6 +11,7 @@ mod params;
 mod result;
 mod run;
 mod session;
+mod substrait;
 mod values;
 mod write;
 
@@ -30,5 +31,8 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::devices, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::clear_device_caches, module)?)?;
+    module.add_function(wrap_pyfunction!(substrait::execute_substrait, module)?)?;
+    module.add_function(wrap_pyfunction!(substrait::explain_substrait, module)?)?;
+    module.add_function(wrap_pyfunction!(substrait::to_substrait, module)?)?;
     errors::register(module)
 }

@@ -26,7 +26,7 @@ pub(crate) struct PySession {
 
 impl PySession {
     /// Runs `work` with Ctrl-C bound to this session's cancellation.
-    fn run<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         py: Python<'_>,
         reporter: &Reporter,

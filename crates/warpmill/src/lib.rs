@@ -11,9 +11,12 @@
 //! # }
 //! ```
 //!
+//! A DataFusion `SessionContext` that exists already is accelerated by [`accelerate()`].
+//!
 //! DataFusion parses, binds and optimizes; [`offload`] replaces what Warpmill runs by [`offload::WarpmillExec`] and
 //! leaves the rest to DataFusion; [`join_order`] decides the order of joins.
 
+pub mod accelerate;
 pub mod catalog;
 pub mod error;
 pub mod join_order;
@@ -23,6 +26,7 @@ pub mod profile;
 pub mod session;
 pub mod settings;
 
+pub use accelerate::{accelerate, accelerated};
 pub use catalog::{TableInfo, WarpmillTable};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};

@@ -71,8 +71,8 @@ impl SessionBuilder {
         let state = SessionStateBuilder::new()
             .with_config(config())
             .with_default_features()
-            .with_optimizer_rules(optimizer_rules())
-            .with_physical_optimizer_rules(physical_rules())
+            .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
+            .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, schemas);
@@ -115,8 +115,8 @@ fn config() -> SessionConfig {
 }
 
 /// DataFusion's rules, and the order of joins, which the setting `warpmill.join_order` turns off.
-fn optimizer_rules() -> Vec<SharedRule> {
-    let rules = with_join_order(Optimizer::new().rules, Arc::new(ProviderStatistics));
+pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
+    let rules = with_join_order(rules, Arc::new(ProviderStatistics));
     let switched = |rule: SharedRule| match rule.name() {
         "join_order" => Arc::new(IfJoinOrder(rule)) as SharedRule,
         _ => rule,
@@ -125,17 +125,17 @@ fn optimizer_rules() -> Vec<SharedRule> {
 }
 
 /// DataFusion's physical rules; those that find columns by name are skipped where names repeat.
-fn physical_rules() -> Vec<SharedPhysicalRule> {
+pub(crate) fn physical_rules(rules: Vec<SharedPhysicalRule>) -> Vec<SharedPhysicalRule> {
     let guarded = |rule: SharedPhysicalRule| match rule.name() {
         "FilterPushdown" | "FilterPushdown(Post)" | "ProjectionPushdown" => {
             Arc::new(IfNamesAreUnique(rule)) as SharedPhysicalRule
         }
         _ => rule,
     };
-    PhysicalOptimizer::new().rules.into_iter().map(guarded).collect()
+    rules.into_iter().map(guarded).collect()
 }
 
-type SharedPhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+pub(crate) type SharedPhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// A rule that is skipped for plans in which some node has two columns of one name: `FilterPushdown` takes one for the
 /// other below a projection or a filter, and `ProjectionPushdown` below a join. Our own scans lose nothing.
@@ -166,7 +166,7 @@ fn has_unique_names(plan: &Arc<dyn ExecutionPlan>) -> bool {
     schema.fields().iter().all(|field| seen.insert(field.name())) && plan.children().into_iter().all(has_unique_names)
 }
 
-type SharedRule = Arc<dyn OptimizerRule + Send + Sync>;
+pub(crate) type SharedRule = Arc<dyn OptimizerRule + Send + Sync>;
 
 /// A rule that is skipped while `warpmill.join_order` is off.
 #[derive(Debug)]

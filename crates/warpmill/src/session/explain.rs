@@ -37,6 +37,10 @@ impl Session {
         Ok(text(Box::pin(self.explain_parts(&plan, false, analyze, query)).await?))
     }
 
+    pub(super) async fn explain_logical(&self, plan: &LogicalPlan, analyze: bool, query: &Query) -> Result<String> {
+        Ok(text(Box::pin(self.explain_parts(plan, false, analyze, query)).await?))
+    }
+
     pub(super) async fn kernels_text(&self, sql: &str, query: &Query) -> Result<String> {
         Ok(text(self.kernel_parts(sql, &[], query).await?))
     }

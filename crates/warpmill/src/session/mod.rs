@@ -1,9 +1,10 @@
 //! Sessions: SQL in, Arrow batches out.
 
-mod builder;
+pub(crate) mod builder;
 mod ddl;
 mod explain;
 mod import;
+mod plan;
 mod query;
 mod running;
 mod tables;
@@ -190,8 +191,8 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for `future` from a thread inside or outside of a runtime.
-    fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
+    /// Waits for `future`, which runs on the session's runtime, from a thread inside or outside of one.
+    pub fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         let runtime = self.inner.runtime.as_ref().expect("a session has its runtime until it is dropped");
         if Handle::try_current().is_err() {
             return runtime.block_on(future);

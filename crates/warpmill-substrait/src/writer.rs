@@ -1,0 +1,94 @@
+//! Queries as plans of Substrait.
+
+use datafusion::logical_expr::LogicalPlan;
+use datafusion_substrait::logical_plan::producer::to_substrait_plan;
+use datafusion_substrait::substrait::proto::Plan;
+use datafusion_substrait::substrait::proto::extensions::SimpleExtensionUrn;
+use datafusion_substrait::substrait::proto::extensions::simple_extension_declaration::MappingType;
+use warpmill::Session;
+
+use crate::declarations::WARPMILL_URN;
+use crate::error::{Result, SubstraitError};
+use crate::functions::{AGGREGATES, SCALARS, Scalar, Special, WINDOWS, find};
+
+/// Who made plans of ours.
+pub(crate) const PRODUCER: &str = "warpmill";
+
+/// The plan of a query, optimized: subqueries are joins where that is possible, joins have their order. Tables are named as
+/// the query names them. Functions of Substrait's standard extensions have their URNs, others that of [`WARPMILL_URN`] with
+/// the names that SQL knows them by.
+///
+/// # Errors
+/// [`SubstraitError::Session`] for a text that is no query, [`SubstraitError::Unsupported`] for one that Substrait has no
+/// words for.
+pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
+    let plan = session.block_on(session.optimized_plan(sql, &[]))?;
+    if matches!(
+        plan,
+        LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Statement(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Explain(_)
+    ) {
+        return Err(SubstraitError::Unsupported(format!("form of a statement that is no query ({})", plan.display())));
+    }
+    let plan = to_substrait_plan(&plan, &session.context().state());
+    let mut plan = *plan.map_err(|error| match warpmill::Error::from(error) {
+        warpmill::Error::NotImplemented(message) => {
+            SubstraitError::Unsupported(format!("form of this query: {message};"))
+        }
+        error => SubstraitError::Session(error),
+    })?;
+    if let Some(version) = &mut plan.version {
+        version.producer = PRODUCER.to_string();
+    }
+    declare_extensions(&mut plan);
+    Ok(plan)
+}
+
+/// Gives every function the extension that defines it.
+fn declare_extensions(plan: &mut Plan) {
+    let mut urns: Vec<String> = vec![];
+    for extension in &mut plan.extensions {
+        let (name, reference) = match &mut extension.mapping_type {
+            Some(MappingType::ExtensionFunction(function)) => {
+                (function.name.clone(), &mut function.extension_urn_reference)
+            }
+            Some(MappingType::ExtensionType(ty)) => (String::new(), &mut ty.extension_urn_reference),
+            Some(MappingType::ExtensionTypeVariation(ty)) => (String::new(), &mut ty.extension_urn_reference),
+            None => continue,
+        };
+        let urn = match standard(&name) {
+            Some(extension) => format!("extension:io.substrait:{extension}"),
+            None => WARPMILL_URN.to_string(),
+        };
+        let at = urns.iter().position(|other| *other == urn).unwrap_or_else(|| {
+            urns.push(urn);
+            urns.len() - 1
+        });
+        *reference = at as u32 + 1;
+    }
+    let urn = |(at, urn)| SimpleExtensionUrn { extension_urn_anchor: at as u32 + 1, urn };
+    plan.extension_urns = urns.into_iter().enumerate().map(urn).collect();
+}
+
+/// The standard extension with a function of that name which means the same.
+fn standard(name: &str) -> Option<&'static str> {
+    let scalar = SCALARS.iter().find(|extension| {
+        let found = extension.functions.iter().find(|(other, _)| *other == name);
+        found.is_some_and(|(_, function)| match function {
+            // Those of these names treat NULL in another way in SQL.
+            Scalar::Special(Special::Concat | Special::Extreme(_) | Special::Extract) => false,
+            Scalar::Call(function) => *function == name || name == "substring" || name == "is_nan",
+            _ => true,
+        })
+    });
+    let aggregate = || {
+        let same = find(AGGREGATES, None, name).filter(|found| found.function == name)?;
+        let has = |functions: &[(&str, _)]| functions.iter().any(|(other, _)| *other == same.function);
+        AGGREGATES.iter().find(|extension| has(extension.functions)).map(|extension| extension.name)
+    };
+    let window = || find(WINDOWS, None, name).map(|_| WINDOWS[0].name);
+    scalar.map(|extension| extension.name).or_else(aggregate).or_else(window)
+}

@@ -1,0 +1,70 @@
+//! Warpmill inside a DataFusion session that exists already.
+
+use std::sync::Arc;
+
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionContext;
+
+use crate::WarpmillOptions;
+use crate::offload::OffloadRule;
+use crate::session::builder::{optimizer_rules, physical_rules};
+
+/// Lets Warpmill run what it can of every query of `context`, from now on.
+///
+/// ```no_run
+/// # use datafusion::prelude::*;
+/// # async fn example() -> datafusion::common::Result<()> {
+/// let context = SessionContext::new();
+/// warpmill::accelerate(&context);
+/// context.register_parquet("orders", "orders.parquet", ParquetReadOptions::default()).await?;
+/// context.sql("SELECT status, count(*) FROM orders GROUP BY status").await?.show().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Results are the same: what Warpmill does not run stays with DataFusion, and `EXPLAIN` shows a `WarpmillExec` for every
+/// part that it runs. `SET warpmill.fallback = 'error'` refuses queries with other parts; the error names the operator and
+/// the reason. The other settings are those of [`WarpmillOptions`]. All clones of `context` are accelerated; data frames
+/// made before are not.
+pub fn accelerate(context: &SessionContext) {
+    let state = context.state_ref();
+    let mut state = state.write();
+    *state = accelerated(state.clone());
+}
+
+/// [`accelerate`] for a state that no context has yet.
+///
+/// Adds the settings `warpmill.*`, the order of joins by estimated cardinality, and the rule that replaces what Warpmill
+/// runs, after all other rules. DataFusion's dynamic filters are turned off: operators of Warpmill prune their own way.
+/// A state that is accelerated already is returned as it is.
+pub fn accelerated(state: SessionState) -> SessionState {
+    if is_accelerated(&state) {
+        return state;
+    }
+    let optimizers = optimizer_rules(state.optimizers().to_vec());
+    let mut physical = physical_rules(state.physical_optimizers().to_vec());
+    physical.push(Arc::new(OffloadRule));
+    let session_id = state.session_id().to_string();
+    let mut builder = SessionStateBuilder::new_from_existing(state);
+    let mut config = builder.config().take().unwrap_or_default();
+    let options = config.options_mut();
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
+    options.optimizer.enable_topk_dynamic_filter_pushdown = false;
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    if options.extensions.get::<WarpmillOptions>().is_none() {
+        options.extensions.insert(WarpmillOptions::default());
+    }
+    builder
+        .with_session_id(session_id)
+        .with_config(config)
+        .with_optimizer_rules(optimizers)
+        .with_physical_optimizer_rules(physical)
+        .build()
+}
+
+/// Whether Warpmill runs what it can of the queries of a state.
+pub fn is_accelerated(state: &SessionState) -> bool {
+    let name = datafusion::physical_optimizer::PhysicalOptimizerRule::name(&OffloadRule);
+    state.physical_optimizers().iter().any(|rule| rule.name() == name)
+}

@@ -1,0 +1,1 @@
+"""Substrait plans of other systems, run here, and ours, run there."""
