@@ -32,4 +32,5 @@ pub use session::{
     CancelHandle, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session, SessionBuilder,
 };
 pub use settings::{FallbackMode, WarpmillOptions};
+pub use warpmill_format::FormatError;
 pub use warpmill_format::table::WriteOptions;

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt};
 
