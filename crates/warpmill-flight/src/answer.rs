@@ -4,6 +4,7 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
@@ -205,17 +206,17 @@ async fn send(
         }
     };
     let most = server.policy.limits.message_bytes;
-    let rows = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let counted = batches(plans, &schema).inspect_ok({
-        let rows = Arc::clone(&rows);
-        move |batch| drop(rows.fetch_add(batch.num_rows() as u64, std::sync::atomic::Ordering::Relaxed))
+    let rows = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&rows);
+    let counted = batches(plans, &schema).inspect_ok(move |batch| {
+        counter.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
     });
     let mut messages = encoder(&schema, GRPC_TARGET_MAX_FLIGHT_SIZE_BYTES.min(most / 2), counted);
     while let Some(message) = messages.next().await {
         let message = message.map_err(of_encoding)?;
         let size = message.data_header.len() + message.data_body.len();
         record.bytes += size as u64;
-        record.rows = rows.load(std::sync::atomic::Ordering::Relaxed);
+        record.rows = rows.load(Ordering::Relaxed);
         if size > most {
             return Err(Status::resource_exhausted(format!(
                 "a row needs a message of {size} bytes, the limit is {most}"

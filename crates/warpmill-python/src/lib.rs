@@ -10,6 +10,7 @@ mod inspect;
 mod params;
 mod result;
 mod run;
+mod serve;
 mod session;
 mod values;
 mod write;
@@ -29,5 +30,7 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::devices, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::clear_device_caches, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::hash_password, module)?)?;
     errors::register(module)
 }

@@ -1,5 +1,6 @@
 //! The batches that a client sends, and binding them to the parameters of a prepared statement.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -7,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use tonic::{Status, Streaming};
 use warpmill::ScalarValue;
 
@@ -61,7 +62,10 @@ impl Data {
 pub(super) async fn next(
     batches: &mut (impl Stream<Item = Result<RecordBatch, FlightError>> + Unpin),
 ) -> Result<Option<RecordBatch>, Status> {
-    batches.next().await.transpose().map_err(status::of_stream)
+    // Damaged buffers can be more than Arrow's reader expects.
+    let next = AssertUnwindSafe(batches.next()).catch_unwind().await;
+    let next = next.map_err(|_| Status::invalid_argument("the stream of batches is malformed"))?;
+    next.transpose().map_err(status::of_stream)
 }
 
 fn values(batch: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>, Status> {

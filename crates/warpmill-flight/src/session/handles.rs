@@ -63,6 +63,12 @@ struct Stop {
     stopped: watch::Sender<bool>,
 }
 
+impl Stop {
+    fn stop(&self) {
+        self.stopped.send_replace(true);
+    }
+}
+
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Handles {
@@ -144,12 +150,12 @@ impl Handles {
         let Ok(handle) = std::str::from_utf8(handle) else { return false };
         let running = self.running.lock();
         let found = running.get(handle).filter(|stop| &*stop.session.user == user);
-        found.inspect(|stop| drop(stop.stopped.send_replace(true))).is_some()
+        found.map(Stop::stop).is_some()
     }
 
     /// Cancels all that runs.
     pub(crate) fn cancel_all(&self) {
-        self.running.lock().values().for_each(|stop| drop(stop.stopped.send_replace(true)));
+        self.running.lock().values().for_each(Stop::stop);
     }
 
     /// Statements that run or wait for room.
@@ -167,7 +173,7 @@ impl Handles {
         session.handles.store(0, Ordering::Release);
         let running = self.running.lock();
         let of_session = running.values().filter(|stop| Arc::ptr_eq(&stop.session, session));
-        of_session.for_each(|stop| drop(stop.stopped.send_replace(true)));
+        of_session.for_each(Stop::stop);
     }
 
     /// Forgets results that were not read and statements that were not used in time.
