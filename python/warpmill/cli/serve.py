@@ -29,7 +29,6 @@ class LogFormat(StrEnum):
     json = "json"
 
 
-
 def serve(
     database: options.Database = None,
     host: Annotated[str, typer.Option(help="Address to listen on; others than loopback need TLS and users.")] = (
@@ -42,7 +41,9 @@ def serve(
     token_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="Environment variable that holds a bearer token.")
     ] = None,
-    token_ttl: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long a log-in's token is good.")] = 86400,
+    token_ttl: Annotated[
+        int, typer.Option(min=1, metavar="SECONDS", help="How long a log-in's token is good.")
+    ] = 86400,
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve /metrics and /health on this port.")
     ] = None,
