@@ -58,10 +58,6 @@ impl Record {
         self.admitted = Some(Instant::now());
     }
 
-    pub(crate) fn add_rows(&mut self, rows: u64) {
-        self.rows += rows;
-    }
-
     pub(crate) fn end(&mut self, outcome: Result<(), &Status>) {
         self.ended = true;
         let now = Instant::now();
@@ -126,10 +122,11 @@ fn encoder(
 }
 
 /// The messages of rows that are there already.
-pub(crate) fn batch_messages(batch: RecordBatch) -> Messages {
-    let schema = batch.schema();
-    let batches = futures::stream::iter([Ok(batch)]);
-    Box::pin(encoder(&schema, GRPC_TARGET_MAX_FLIGHT_SIZE_BYTES, batches).map_err(status::of_stream))
+pub(crate) fn batch_messages(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Messages {
+    let batches = batches.into_iter().filter(|batch| batch.num_columns() > 0).map(Ok);
+    let messages =
+        encoder(schema, GRPC_TARGET_MAX_FLIGHT_SIZE_BYTES, futures::stream::iter(batches.collect::<Vec<_>>()));
+    Box::pin(messages.map_err(of_encoding))
 }
 
 /// Runs a statement and sends its rows.
@@ -139,6 +136,9 @@ pub(crate) fn answer(
     handle: Option<Handle>,
     ticket: Ticket,
 ) -> Messages {
+    if let Work::Done(batches) = ticket.work {
+        return batch_messages(&ticket.schema, batches);
+    }
     let (sender, mut receiver) = mpsc::channel(MESSAGES_AHEAD);
     let failure = Arc::new(Mutex::new(None));
     let running = server.sessions.handles.run(&session, handle);
@@ -204,6 +204,7 @@ async fn send(
             let planned = session.engine.plan(&statement.sql, &parameters).await;
             vec![planned.map_err(|error| status::of(&error))?]
         }
+        Work::Done(_) => vec![],
     };
     let most = server.policy.limits.message_bytes;
     let rows = Arc::new(AtomicU64::new(0));

@@ -53,6 +53,10 @@ pub(crate) fn number(sql: &str) -> Result<Numbered, String> {
         largest = largest.max(n);
         out.push_str(&format!("${n}"));
         rest = &rest[skipped..];
+        // What follows a question mark must not become part of the number.
+        if this == Kind::Mark && rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
+            out.push(' ');
+        }
     }
     out.push_str(rest);
     names.extend((names.len()..largest).map(|n| (n + 1).to_string()));

@@ -1,12 +1,13 @@
 //! What a statement's text is, and what it may do on a server.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::config::{Dialect, ExtensionOptions};
 use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
-use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use tonic::Status;
 use warpmill::{Error, WarpmillOptions};
 
@@ -23,7 +24,7 @@ pub(crate) enum Kind {
     Change,
     /// EXPLAIN in all its forms: rows of text, made when they are read.
     Explain,
-    /// Anything else: it is done when its (no) rows are read.
+    /// Anything else. It has no rows.
     Command,
 }
 
@@ -81,6 +82,7 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     let state = session.context().state();
     let parsed = state.sql_to_statement(&numbered.sql, &Dialect::Generic).map_err(engine_error)?;
     let kind = kind(&parsed, policy)?;
+    check_chains(&parsed)?;
     let mut setting = None;
     if matches!(parsed, Parsed::Reset(_)) || is_set(&parsed) {
         match state.statement_to_plan(parsed).await.map_err(engine_error)? {
@@ -95,6 +97,51 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
         check_setting(name, value, policy)?;
     }
     Ok(Read { statement: statement(kind), setting })
+}
+
+/// Operators that may follow each other without parentheses. Planning takes time in the square of their number.
+const MAX_CHAIN: usize = 1000;
+
+/// Refuses long chains of operators and of set operations: they nest as deeply as they are long.
+fn check_chains(parsed: &Parsed) -> Result<(), Status> {
+    let too_long = match parsed {
+        Parsed::Statement(statement) => statement.visit(&mut Chains).is_break(),
+        Parsed::Explain(explain) => return check_chains(&explain.statement),
+        Parsed::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(&mut Chains).is_break(),
+            CopyToSource::Relation(_) => false,
+        },
+        Parsed::CreateExternalTable(_) | Parsed::Reset(_) => false,
+    };
+    match too_long {
+        true => {
+            Err(Status::resource_exhausted(format!("more than {MAX_CHAIN} operators follow each other: use lists")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Stops at a chain that is too long, before it descends into it.
+struct Chains;
+
+impl Visitor for Chains {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        let (mut set, mut length) = (&*query.body, 0);
+        while let ast::SetExpr::SetOperation { left, .. } = set {
+            (set, length) = (left, length + 1);
+        }
+        if length > MAX_CHAIN { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        let (mut expr, mut length) = (expr, 0);
+        while let ast::Expr::BinaryOp { left, .. } = expr {
+            (expr, length) = (left, length + 1);
+        }
+        if length > MAX_CHAIN { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 fn engine_error(error: datafusion::common::DataFusionError) -> Status {
@@ -190,7 +237,7 @@ mod tests {
     use tonic::Code;
 
     fn policy() -> Policy {
-        let limits = Limits { memory: 1 << 30, query_memory: 1 << 20, sql_bytes: 200, ..Limits::default() };
+        let limits = Limits { memory: 1 << 30, query_memory: 1 << 20, sql_bytes: 25_000, ..Limits::default() };
         Policy { files: false, limits }
     }
 
@@ -222,11 +269,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_allowed_is_refused() {
-        let long = format!("SELECT '{}'", "x".repeat(300));
+        let long = format!("SELECT '{}'", "x".repeat(30_000));
+        let chain = format!("SELECT * FROM t WHERE a IN (SELECT 1{})", "+1".repeat(MAX_CHAIN + 1));
+        let unions = format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(MAX_CHAIN + 1));
         for (sql, code) in [
             ("SELEC 1", Code::InvalidArgument),
             ("", Code::InvalidArgument),
-            ("SELECT 1; SELECT 2", Code::InvalidArgument),
+            ("SELECT 1; SELECT 2", Code::Unimplemented),
             (long.as_str(), Code::ResourceExhausted),
             ("COPY (SELECT 1) TO '/tmp/x.csv'", Code::PermissionDenied),
             ("EXPLAIN ANALYZE COPY (SELECT 1) TO '/tmp/x.csv'", Code::PermissionDenied),
@@ -235,6 +284,8 @@ mod tests {
             ("SET datafusion.runtime.memory_limit = '1G'", Code::PermissionDenied),
             ("RESET datafusion.runtime.memory_limit", Code::PermissionDenied),
             ("RESET warpmill.memory_limit", Code::PermissionDenied),
+            (chain.as_str(), Code::ResourceExhausted),
+            (unions.as_str(), Code::ResourceExhausted),
             ("SET memory_limit = 'unlimited'", Code::InvalidArgument),
             ("SET warpmill.threads = 100000", Code::InvalidArgument),
             ("SET warpmill.nothing = 1", Code::InvalidArgument),

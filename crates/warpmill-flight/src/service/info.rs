@@ -10,7 +10,7 @@ use prost::Message;
 use tonic::Status;
 use warpmill::ScalarValue;
 
-use super::{metadata, no_such_command, no_transactions};
+use super::{metadata, no_such_command, no_transactions, update};
 use crate::answer::{Messages, announced, answer, batch_messages};
 use crate::server::Shared;
 use crate::session::{ClientSession, Item, Ticket, Work};
@@ -29,7 +29,7 @@ pub(super) async fn info(
 ) -> Result<FlightInfo, Status> {
     let (schema, ticket) = match command {
         Command::CommandStatementQuery(_) | Command::CommandPreparedStatementQuery(_) => {
-            let (session, ticket) = ticket(server, session, command).await?;
+            let (session, ticket) = ticket(server, session, command, Run::Changes).await?;
             let schema = announced(&ticket.schema);
             let limit = server.policy.limits.handles;
             let item = Item::Ticket(Arc::new(Mutex::new(Some(ticket))));
@@ -52,7 +52,7 @@ pub(super) async fn schema(
 ) -> Result<SchemaRef, Status> {
     match command {
         Command::CommandStatementQuery(_) | Command::CommandPreparedStatementQuery(_) => {
-            Ok(announced(&ticket(server, session, command).await?.1.schema))
+            Ok(announced(&ticket(server, session, command, Run::Nothing).await?.1.schema))
         }
         command => metadata::schema(server, &command),
     }
@@ -71,11 +71,22 @@ pub(super) async fn rows(
             Ok(answer(server, session, handle, ticket))
         }
         Command::CommandPreparedStatementQuery(_) => {
-            let (session, ticket) = ticket(server, session, command).await?;
+            let (session, ticket) = ticket(server, session, command, Run::Changes).await?;
             Ok(answer(server, session, None, ticket))
         }
-        command => Ok(batch_messages(metadata::batch(server, session, command).await?)),
+        command => {
+            let batch = metadata::batch(server, session, command).await?;
+            Ok(batch_messages(&batch.schema(), vec![batch]))
+        }
     }
+}
+
+/// What is run before the answer to GetFlightInfo.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Run {
+    /// Statements that change something: drivers take them for done then, and may not read their rows.
+    Changes,
+    Nothing,
 }
 
 /// Plans what a command names.
@@ -83,22 +94,32 @@ async fn ticket(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
     command: Command,
+    run: Run,
 ) -> Result<(Arc<ClientSession>, Ticket), Status> {
-    match command {
+    let (session, statement, rows) = match command {
         Command::CommandStatementQuery(command) => {
             no_transactions(command.transaction_id.as_deref())?;
-            let statement = statement(server, session, &command.query).await?;
-            Ok((Arc::clone(session), plan(session, statement, &[]).await?))
+            (Arc::clone(session), statement(server, session, &command.query).await?, Arc::default())
         }
         Command::CommandPreparedStatementQuery(command) => {
             let handle = &command.prepared_statement_handle;
             let (session, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
             let rows = Arc::clone(&prepared.rows.lock());
-            let ticket = plan(&session, prepared.statement.clone(), &rows).await?;
-            Ok((session, ticket))
+            (session, prepared.statement.clone(), rows)
         }
-        command => Err(no_such_command(&command)),
-    }
+        command => return Err(no_such_command(&command)),
+    };
+    check_rows(&statement, &rows)?;
+    let (schema, work) = match statement.kind {
+        Kind::Change | Kind::Command if run == Run::Changes => {
+            let outcome = update::run(server, &session, &statement, &rows).await?;
+            (outcome.schema, Work::Done(outcome.batches))
+        }
+        Kind::Query | Kind::Change => plans(&session, &statement, &rows).await?,
+        Kind::Explain => (explain_schema(), Work::Deferred(rows.first().cloned().unwrap_or_default())),
+        Kind::Command => (Arc::new(Schema::empty()), Work::Done(vec![])),
+    };
+    Ok((session, Ticket { schema, work, statement }))
 }
 
 /// Reads a statement that this session may run.
@@ -116,27 +137,27 @@ pub(super) async fn statement(server: &Shared, session: &ClientSession, sql: &st
     }
 }
 
-async fn plan(session: &ClientSession, statement: Statement, rows: &[Vec<ScalarValue>]) -> Result<Ticket, Status> {
-    let wanted = statement.parameters.len();
-    let given = rows.first().map_or(0, Vec::len);
+fn check_rows(statement: &Statement, rows: &[Vec<ScalarValue>]) -> Result<(), Status> {
+    let (wanted, given) = (statement.parameters.len(), rows.first().map_or(0, Vec::len));
     if wanted != given {
         return Err(Status::invalid_argument(format!("the statement has {wanted} parameters, {given} are bound")));
     }
-    if rows.len() > MAX_RUNS {
+    if rows.len() > MAX_RUNS && statement.kind == Kind::Query {
         return Err(Status::resource_exhausted(format!("a query runs for {MAX_RUNS} rows of parameters at most")));
     }
+    Ok(())
+}
+
+async fn plans(
+    session: &ClientSession,
+    statement: &Statement,
+    rows: &[Vec<ScalarValue>],
+) -> Result<(SchemaRef, Work), Status> {
     let rows = if rows.is_empty() { &[vec![]][..] } else { rows };
-    let (schema, work) = match statement.kind {
-        Kind::Query | Kind::Change => {
-            let mut plans = Vec::with_capacity(rows.len());
-            for parameters in rows {
-                let planned = session.engine.plan(&statement.sql, parameters).await;
-                plans.push(planned.map_err(|error| status::of(&error))?);
-            }
-            (Arc::clone(&plans[0].schema), Work::Plans(plans))
-        }
-        Kind::Explain => (explain_schema(), Work::Deferred(rows[0].clone())),
-        Kind::Command => (Arc::new(Schema::empty()), Work::Deferred(rows[0].clone())),
-    };
-    Ok(Ticket { schema, work, statement })
+    let mut plans = Vec::with_capacity(rows.len());
+    for parameters in rows {
+        let planned = session.engine.plan(&statement.sql, parameters).await;
+        plans.push(planned.map_err(|error| status::of(&error))?);
+    }
+    Ok((Arc::clone(&plans[0].schema), Work::Plans(plans)))
 }

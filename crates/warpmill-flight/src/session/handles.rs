@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tonic::Status;
@@ -42,6 +43,8 @@ pub(crate) enum Work {
     Plans(Vec<PlannedStatement>),
     /// A statement that is run when its rows are asked for.
     Deferred(Vec<ScalarValue>),
+    /// The rows of a statement that has been run.
+    Done(Vec<RecordBatch>),
 }
 
 /// What a handle means.

@@ -41,10 +41,12 @@ fn memory() {
             config.limits.query_memory = 1 << 20;
         });
         let mut client = server.own().await;
+        update(&mut client, "SET warpmill.memory_limit = '64MB'").await.unwrap();
         update(&mut client, "CREATE TABLE t AS SELECT value AS a, value % 1000 AS b FROM generate_series(1, 400000)")
             .await
             .unwrap();
         let groups = "SELECT count(*) FROM (SELECT a, sum(b) AS s FROM t GROUP BY a) AS g";
+        update(&mut client, "SET warpmill.memory_limit = '1MB'").await.unwrap();
         assert_eq!(code(&mut client, groups).await, Code::ResourceExhausted);
         update(&mut client, "SET warpmill.memory_limit = '64MB'").await.unwrap();
         assert_eq!(number(&mut client, groups).await, 400_000);

@@ -1,6 +1,6 @@
 //! Catalogs, schemas, tables, types, and what the server says of itself.
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use arrow_flight::IpcMessage;

@@ -21,7 +21,10 @@ fn queries_give_rows_of_the_announced_columns() {
     test(async {
         let server = start(|_| ());
         let mut client = server.client().await;
-        assert_eq!(update(&mut client, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5)").await, Ok(0));
+        assert_eq!(
+            update(&mut client, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5)").await.unwrap(),
+            0
+        );
         assert_eq!(number(&mut client, "SELECT sum(a) FROM t").await, 15);
         let rows =
             query(&mut client, "SELECT a, a % 2 = 0 AS even, 'x' AS s FROM t WHERE a > 3 ORDER BY a").await.unwrap();
@@ -69,17 +72,17 @@ fn updates_change_what_all_sessions_see() {
     test(async {
         let server = start(|_| ());
         let (mut one, mut other) = (server.own().await, server.own().await);
-        assert_eq!(update(&mut one, "CREATE TABLE t (a BIGINT, s VARCHAR)").await, Ok(0));
-        assert_eq!(update(&mut one, "INSERT INTO t VALUES (1, 'x'), (2, NULL)").await, Ok(2));
+        assert_eq!(update(&mut one, "CREATE TABLE t (a BIGINT, s VARCHAR)").await.unwrap(), 0);
+        assert_eq!(update(&mut one, "INSERT INTO t VALUES (1, 'x'), (2, NULL)").await.unwrap(), 2);
         assert_eq!(number(&mut other, "SELECT count(*) FROM t").await, 2);
-        // A change that is sent as a query runs once, when its row is read.
+        // A change that is sent as a query is done when its columns are told, and is not done again.
         let info = other.execute("INSERT INTO t VALUES (3, 'z')".into(), None).await.unwrap();
-        assert_eq!(number(&mut one, "SELECT count(*) FROM t").await, 2);
+        assert_eq!(number(&mut one, "SELECT count(*) FROM t").await, 3);
         assert_eq!(numbers(&fetch(&mut other, info.clone()).await.unwrap()), [Some(1)]);
         assert_eq!(status(fetch(&mut other, info).await.unwrap_err()).code(), Code::NotFound, "read once");
         assert_eq!(number(&mut one, "SELECT count(*) FROM t").await, 3);
         // The same name, dropped and made again by another session.
-        assert_eq!(update(&mut other, "DROP TABLE t").await, Ok(0));
+        assert_eq!(update(&mut other, "DROP TABLE t").await.unwrap(), 0);
         assert_eq!(code(&mut one, "SELECT count(*) FROM t").await, Code::NotFound);
         assert!(query(&mut other, "CREATE TABLE t AS SELECT 'new' AS s").await.unwrap().is_empty());
         let rows = query(&mut one, "SELECT s FROM t").await.unwrap();
@@ -108,7 +111,7 @@ fn prepared_statements_take_parameters() {
     test(async {
         let server = start(|_| ());
         let mut client = server.client().await;
-        update(&mut client, "CREATE TABLE t AS SELECT value AS a, 'n' || value AS s FROM generate_series(1, 5)")
+        update(&mut client, "CREATE TABLE t AS SELECT value AS a, CASE WHEN value > 0 THEN 'n' || value END AS s FROM generate_series(1, 5)")
             .await
             .unwrap();
         for sql in ["SELECT a FROM t WHERE a > ? AND s <> ?", "SELECT a FROM t WHERE a > $1 AND s <> $2"] {

@@ -22,7 +22,7 @@ pub type Client = FlightSqlServiceClient<Channel>;
 pub struct Running {
     pub address: SocketAddr,
     pub metrics: Option<SocketAddr>,
-    pub folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     pub served: Option<tokio::task::JoinHandle<Result<(), warpmill_flight::ConfigError>>>,
 }
@@ -52,7 +52,7 @@ pub fn start(change: impl FnOnce(&mut Config)) -> Running {
     let (address, metrics) = (server.address(), server.metrics_address());
     let (stop, stopped) = oneshot::channel();
     let served = runtime().spawn(async move { server.run(async { drop(stopped.await) }).await });
-    Running { address, metrics, folder, stop: Some(stop), served: Some(served) }
+    Running { address, metrics, _folder: folder, stop: Some(stop), served: Some(served) }
 }
 
 impl Running {
@@ -158,7 +158,7 @@ pub async fn metric(server: &Running, name: &str) -> f64 {
 }
 
 pub fn batch(columns: Vec<(&str, arrow::array::ArrayRef)>) -> RecordBatch {
-    RecordBatch::try_from_iter(columns).unwrap()
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
 }
 
 pub fn integers(values: impl IntoIterator<Item = Option<i64>>) -> arrow::array::ArrayRef {
