@@ -22,4 +22,4 @@ if [ ! -f "$jar" ]; then
         || skip "Maven cannot fetch flight-sql-jdbc-driver $version"
     mv "$part/$(basename "$jar")" "$jar"
 fi
-exec java --add-opens=java.base/java.nio=org.apache.arrow.memory.core,ALL-UNNAMED -cp "$jar" "$here/FlightJdbc.java" "$@"
+exec java --add-opens=java.base/java.nio=ALL-UNNAMED -cp "$jar" "$here/FlightJdbc.java" "$@"

@@ -15,6 +15,8 @@ from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_flightsql import dbapi as flight_sql
 from adbc_driver_manager import Error, ProgrammingError
 
+from warpmill._warpmill import hash_password
+
 from .support import Served, serve, until
 
 if TYPE_CHECKING:
@@ -178,8 +180,6 @@ def test_pandas(con: Any, sales: pa.Table) -> None:
 
 
 def test_users_log_in(tmp_path: Path) -> None:
-    from warpmill._warpmill import hash_password
-
     users = tmp_path / "users"
     users.write_text(f"ada:{hash_password('open sesame')}\n")
     options = {"username": "ada", "password": "open sesame"}
