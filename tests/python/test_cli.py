@@ -169,7 +169,7 @@ def test_statements_are_split_outside_strings_and_comments() -> None:
 
 
 def test_every_command_explains_itself() -> None:
-    for command in ("sql", "shell", "import", "generate", "inspect", "doctor", "bench"):
+    for command in ("sql", "shell", "import", "generate", "inspect", "serve", "doctor", "bench"):
         done = run(command, "--help")
         assert done.exit_code == 0
         assert "Usage" in done.output

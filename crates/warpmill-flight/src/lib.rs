@@ -1,1 +1,28 @@
-//! Arrow Flight SQL server over a Warpmill database.
+//! Warpmill as an Arrow Flight SQL server.
+//!
+//! [`Server::bind`] checks a [`Config`] and takes the port, [`Server::run`] serves until told to stop; [`serve`] is both,
+//! with logs and signals, for a process that does nothing else (`warpmill serve`).
+//!
+//! A request passes [`door`] (panics and transport errors become typed statuses), `auth` (who asks), `session` (whose
+//! settings and handles), `statement` (what the text may do here), `admission` (whether there is room), and `answer`
+//! (rows to messages, within the limits of time and size). `docs/flight.md` is what users read.
+
+mod admission;
+mod answer;
+mod auth;
+mod config;
+mod connection;
+mod door;
+mod http;
+mod logging;
+mod metrics;
+mod placeholders;
+mod server;
+mod service;
+mod session;
+mod statement;
+mod status;
+
+pub use auth::hash_password;
+pub use config::{Config, ConfigError, Limits, LogFormat};
+pub use server::{Server, serve};

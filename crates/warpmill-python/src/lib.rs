@@ -10,6 +10,7 @@ mod inspect;
 mod params;
 mod result;
 mod run;
+mod serve;
 mod session;
 mod substrait;
 mod values;
@@ -34,5 +35,7 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(substrait::execute_substrait, module)?)?;
     module.add_function(wrap_pyfunction!(substrait::explain_substrait, module)?)?;
     module.add_function(wrap_pyfunction!(substrait::to_substrait, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::hash_password, module)?)?;
     errors::register(module)
 }

@@ -32,6 +32,9 @@ pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use offload::Fallback;
 pub use profile::QueryProfile;
-pub use session::{CancelHandle, Progress, ProgressFn, QueryResult, QueryStream, Session, SessionBuilder};
+pub use session::{
+    CancelHandle, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session, SessionBuilder,
+};
 pub use settings::{FallbackMode, WarpmillOptions};
+pub use warpmill_format::FormatError;
 pub use warpmill_format::table::WriteOptions;

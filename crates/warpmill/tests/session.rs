@@ -218,3 +218,44 @@ fn explain_says_what_runs_where() {
     let stream = session.query_stream("SELECT a FROM t", &[]).unwrap();
     assert_eq!(stream.map(|batch| Arc::new(batch.unwrap()).num_rows()).sum::<usize>(), 1);
 }
+
+#[test]
+fn a_planned_statement_knows_its_columns_and_runs_later() {
+    use futures::StreamExt;
+    let session = session();
+    session.execute("CREATE TABLE t AS SELECT column1 AS a FROM (VALUES (1), (2)) AS v", &[]).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let plan = session.plan("SELECT a, a > $1 AS b FROM t", &[ScalarValue::Int64(Some(1))]).await.unwrap();
+        assert_eq!(plan.schema.field(1).name(), "b");
+        // A plan reads the version that it was made for, each time it is run.
+        session.execute_async("INSERT INTO t VALUES (3)", &[]).await.unwrap();
+        for _ in 0..2 {
+            let rows: Vec<_> = plan.rows().unwrap().map(|batch| batch.unwrap().num_rows()).collect().await;
+            assert_eq!(rows.iter().sum::<usize>(), 2);
+        }
+        let insert = session.plan("INSERT INTO t VALUES (4)", &[]).await.unwrap();
+        assert_eq!(session.execute_async("SELECT * FROM t", &[]).await.unwrap().batches[0].num_rows(), 3);
+        assert_eq!(insert.rows().unwrap().map(|batch| batch.unwrap().num_rows()).collect::<Vec<_>>().await, [1]);
+        assert_eq!(session.execute_async("SELECT * FROM t", &[]).await.unwrap().batches[0].num_rows(), 4);
+        let stopped = session.plan("SELECT * FROM t", &[]).await.unwrap().rows().unwrap();
+        session.cancel_handle().cancel();
+        let outcomes: Vec<_> = stopped.collect().await;
+        assert!(matches!(outcomes[..], [Err(Error::Cancelled)]));
+    });
+    let more = arrow::record_batch::RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(vec![9])) as _)]);
+    assert_eq!(session.append_table("t", std::iter::once(Ok(more.unwrap()))).unwrap(), 1);
+    assert_eq!(number(&session, "SELECT max(a) FROM t", &[]), 9);
+    assert!(matches!(session.append_table("nowhere", std::iter::empty()), Err(Error::Catalog(_))));
+}
+
+#[test]
+fn a_session_may_refuse_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.csv");
+    std::fs::write(&file, "a\n1\n").unwrap();
+    let sql = format!("SELECT * FROM '{}'", file.display());
+    assert_eq!(number(&Session::new().unwrap(), &sql, &[]), 1);
+    let closed = Session::builder().files_as_tables(false).build().unwrap();
+    assert!(matches!(closed.execute(&sql, &[]), Err(Error::Catalog(_))));
+}

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import warpmill
-from warpmill.cli import bench, data, doctor, query, shell
+from warpmill.cli import bench, data, doctor, query, serve, shell
 
 
 class ErrorsAsMessages(TyperGroup):
@@ -59,6 +59,7 @@ app.command("shell", epilog=shell.EXAMPLES)(shell.shell)
 app.command("import", epilog=data.IMPORT_EXAMPLES)(data.import_)
 app.command("generate", epilog=data.GENERATE_EXAMPLES)(data.generate)
 app.command("inspect", epilog=data.INSPECT_EXAMPLES)(data.inspect)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("doctor")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 

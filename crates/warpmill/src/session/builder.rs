@@ -9,6 +9,7 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -32,6 +33,8 @@ const SCHEMA: &str = "public";
 pub struct SessionBuilder {
     database: Option<PathBuf>,
     settings: Vec<(String, String)>,
+    no_files: bool,
+    runtime: Option<Arc<RuntimeEnv>>,
 }
 
 impl SessionBuilder {
@@ -57,6 +60,18 @@ impl SessionBuilder {
         self
     }
 
+    /// Whether quoted paths in the place of a table are files of this machine, as is the default. A server says no.
+    pub fn files_as_tables(mut self, allowed: bool) -> Self {
+        self.no_files = !allowed;
+        self
+    }
+
+    /// The memory pool and caches of what DataFusion runs; several sessions may share them. The default has no limit.
+    pub fn runtime_env(mut self, runtime: Arc<RuntimeEnv>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
     /// Opens the session.
     ///
     /// # Errors
@@ -73,13 +88,12 @@ impl SessionBuilder {
             .with_default_features()
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
+            .with_runtime_env(self.runtime.unwrap_or_default())
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, schemas);
-        let context = context.enable_url_table();
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("warpmill-io").build();
-        let runtime = runtime.map_err(|error| Error::Io(format!("cannot start the runtime: {error}")))?;
-        let session = Session { inner: Arc::new(Inner::new(runtime, context, catalog)) };
+        let context = if self.no_files { context } else { context.enable_url_table() };
+        let session = Session { inner: Arc::new(Inner::new(context, catalog)) };
         session.sync_threads()?;
         for (key, value) in &self.settings {
             session.set(key, value)?;

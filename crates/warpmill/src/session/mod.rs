@@ -4,13 +4,14 @@ pub(crate) mod builder;
 mod ddl;
 mod explain;
 mod import;
+mod logical;
 mod plan;
 mod query;
 mod running;
 mod tables;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
 pub use builder::SessionBuilder;
+pub use plan::{PlannedStatement, RowStream};
 pub use running::CancelHandle;
 pub use tables::{Progress, ProgressFn};
 
@@ -37,8 +39,8 @@ pub struct Session {
 }
 
 struct Inner {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
+    /// For callers outside of a runtime: started when the first comes.
+    runtime: OnceLock<Runtime>,
     context: SessionContext,
     catalog: Arc<Catalog>,
     running: Running,
@@ -47,9 +49,9 @@ struct Inner {
 }
 
 impl Inner {
-    fn new(runtime: Runtime, context: SessionContext, catalog: Arc<Catalog>) -> Self {
+    fn new(context: SessionContext, catalog: Arc<Catalog>) -> Self {
         Self {
-            runtime: Some(runtime),
+            runtime: OnceLock::new(),
             context,
             catalog,
             running: Running::default(),
@@ -191,9 +193,12 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for `future`, which runs on the session's runtime, from a thread inside or outside of one.
+    /// Waits for `future`, which runs on the session's runtime, from a thread inside or outside of a runtime.
     pub fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
-        let runtime = self.inner.runtime.as_ref().expect("a session has its runtime until it is dropped");
+        let runtime = self.inner.runtime.get_or_init(|| {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.enable_all().thread_name("warpmill-io").build().expect("the system refuses threads")
+        });
         if Handle::try_current().is_err() {
             return runtime.block_on(future);
         }

@@ -1,43 +1,94 @@
-//! Plans of other front ends (Substrait, DataFusion's data frames) instead of SQL texts.
+//! Statements that are planned first and run later, for servers: their columns are known before any row is.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::task::{Context, Poll};
 
-use datafusion::logical_expr::LogicalPlan;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt};
 
-use super::query::logical_plan;
+use super::query::Planned;
+use super::running::Query;
 use super::{QueryResult, Session};
-use crate::{Result, ScalarValue};
+use crate::plan_cache::Prepared;
+use crate::{Error, Result, ScalarValue};
+
+/// A planned statement: the columns of its rows, and a way to run it. The plan reads the versions that its tables had
+/// when it was made.
+pub struct PlannedStatement {
+    session: Session,
+    /// Names and types of the columns.
+    pub schema: SchemaRef,
+    work: Work,
+}
+
+enum Work {
+    Plan(Arc<Prepared>),
+    /// A command that planning has run already, and its rows.
+    Done(QueryResult),
+}
+
+/// The rows of a statement as they come, for asynchronous readers. Dropping it cancels the statement.
+pub struct RowStream {
+    stream: SendableRecordBatchStream,
+    /// Cancels the statement when it is dropped.
+    _query: Query,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ended: bool,
+}
 
 impl Session {
-    /// Runs a query that another front end has made a logical plan of, as a query text is run: optimized, placed, with a
-    /// profile. Its tables should be those of [`Session::context`]. The plan cache has no part in it.
-    pub async fn execute_plan(&self, plan: LogicalPlan) -> Result<QueryResult> {
+    /// Plans one statement; `params` are the values of `$1`, `$2`, ... Queries and INSERT are not run by this. Commands
+    /// (SET, CREATE TABLE AS, DROP TABLE, EXPLAIN and so on) have no plan: they are run at once, and
+    /// [`PlannedStatement::rows`] gives what they gave.
+    pub async fn plan(&self, sql: &str, params: &[ScalarValue]) -> Result<PlannedStatement> {
         let query = self.inner.running.start();
-        let work = async {
-            let start = Instant::now();
-            let state = self.inner.context.state();
-            let (prepared, _) = self.prepare(&state, &plan, &self.options()).await?;
-            let planning_nanos = start.elapsed().as_nanos() as u64;
-            let mut result = self.run_prepared(&prepared, &query).await?;
-            if let Some(profile) = result.profile.as_mut().and_then(Arc::get_mut) {
-                profile.planning_nanos = planning_nanos;
-            }
-            Ok(result)
+        let planned = query.until_cancelled(Box::pin(self.plan_statement(sql, params, &query))).await?;
+        let (schema, work) = match planned {
+            Planned::Query { prepared, .. } => (prepared.plan.schema(), Work::Plan(prepared)),
+            Planned::Done(result) => (Arc::clone(&result.schema), Work::Done(result)),
         };
-        query.until_cancelled(work).await
+        Ok(PlannedStatement { session: self.clone(), schema, work })
     }
+}
 
-    /// What [`Session::explain`] says of a query, for a logical plan.
-    pub async fn explain_plan(&self, plan: &LogicalPlan, analyze: bool) -> Result<String> {
-        let query = self.inner.running.start();
-        query.until_cancelled(self.explain_logical(plan, analyze, &query)).await
+impl PlannedStatement {
+    /// Runs the statement. Must be called inside a tokio runtime, which runs it.
+    pub fn rows(&self) -> Result<RowStream> {
+        let query = self.session.inner.running.start();
+        let stream = match &self.work {
+            Work::Plan(prepared) => {
+                let plan = reset_plan_states(Arc::clone(&prepared.plan))?;
+                execute_stream(plan, self.session.task_context(&query))?
+            }
+            Work::Done(result) => {
+                let rows = futures::stream::iter(result.batches.clone().into_iter().map(Ok));
+                Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&result.schema), rows))
+            }
+        };
+        let stopped = Box::pin(query.stopped());
+        Ok(RowStream { stream, _query: query, stopped, ended: false })
     }
+}
 
-    /// The logical plan of a query after all rules, the order of joins included. `params` are the values of `$1`, `$2`, ...
-    pub async fn optimized_plan(&self, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
-        let state = self.inner.context.state();
-        let plan = logical_plan(&state, sql, params).await?;
-        Ok(state.optimize(&plan)?)
+impl Stream for RowStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.stopped.as_mut().poll(context).is_ready() {
+            self.ended = true;
+            return Poll::Ready(Some(Err(Error::Cancelled)));
+        }
+        let next = self.stream.poll_next_unpin(context);
+        self.ended = matches!(next, Poll::Ready(None | Some(Err(_))));
+        next.map(|next| next.map(|batch| batch.map_err(Into::into)))
     }
 }

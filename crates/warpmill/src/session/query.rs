@@ -23,7 +23,7 @@ use crate::settings::{ProfileMode, WarpmillOptions};
 use crate::{QueryProfile, Result, ScalarValue};
 
 /// A statement after planning.
-enum Planned {
+pub(super) enum Planned {
     /// Rows to be computed.
     Query { prepared: Arc<Prepared>, cached: bool },
     /// Done already: its rows.
@@ -99,7 +99,7 @@ impl Session {
         Arc::new(context.with_session_config(config))
     }
 
-    async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {
+    pub(super) async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {
         let options = self.options();
         let basis = (self.inner.catalog.changes(), self.inner.settings_changes.load(Ordering::Acquire));
         let key = (normalized(sql), params.to_vec());

@@ -76,6 +76,16 @@ impl Query {
     }
 }
 
+impl Query {
+    /// Ends when the statement is cancelled.
+    pub(super) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stopped = self.stopped.clone();
+        async move {
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        }
+    }
+}
+
 impl Drop for Query {
     fn drop(&mut self) {
         // A statement that is given up before its end leaves workers behind, which stop at their next chunk.

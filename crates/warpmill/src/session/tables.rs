@@ -103,6 +103,27 @@ impl Session {
         self.inner.catalog.commit(name, writer)
     }
 
+    /// Appends `batches` to table `name` of Warpmill, all or none. Columns are matched by position, as the table's writer
+    /// does: types of the same kind are converted, values that do not fit are an error.
+    pub fn append_table(&self, name: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
+        let table = self.inner.catalog.warpmill_table(name)?;
+        let table = table.ok_or_else(|| match self.inner.catalog.exists(name) {
+            true => Error::Catalog(format!("'{name}' is not a table of Warpmill: rows cannot be appended")),
+            false => Error::Catalog(format!("table '{name}' not found")),
+        })?;
+        let query = self.inner.running.start();
+        let mut writer = table.append(self.defaults(WriteOptions::default()))?;
+        let mut rows = 0;
+        for batch in batches {
+            let batch = batch?;
+            query.handle.cancel.check().map_err(|_| Error::Cancelled)?;
+            writer.write(&batch)?;
+            rows += batch.num_rows() as u64;
+        }
+        writer.commit()?;
+        Ok(rows)
+    }
+
     /// The session's settings where `options` has the defaults.
     pub(super) fn defaults(&self, options: WriteOptions) -> WriteOptions {
         let settings = self.options();

@@ -1,0 +1,327 @@
+//! What a server is told, and what it refuses to start with.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// How a server runs. Every field has a default but the database.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The directory of tables that all clients share.
+    pub database: PathBuf,
+    /// Address or name to listen on.
+    #[serde(default = "loopback")]
+    pub host: String,
+    /// Port of the Flight SQL service; 0: any free one.
+    #[serde(default = "default_port")]
+    pub port: u16,
+    /// PEM file of the certificate chain. With [`Config::tls_key`], the service speaks TLS only.
+    #[serde(default)]
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file of the certificate's private key.
+    #[serde(default)]
+    pub tls_key: Option<PathBuf>,
+    /// File of `name:hash` lines ([`crate::hash_password`]).
+    #[serde(default)]
+    pub users: Option<PathBuf>,
+    /// Name of the environment variable that holds a bearer token.
+    #[serde(default)]
+    pub token_env: Option<String>,
+    /// Seconds for which a token that a log-in gave is good.
+    #[serde(default = "default_token_ttl")]
+    pub token_ttl: u64,
+    /// Where `/metrics` and `/health` are served.
+    #[serde(default = "loopback")]
+    pub metrics_host: String,
+    /// Port of `/metrics` and `/health`; 0: any free one. None: not served.
+    #[serde(default)]
+    pub metrics_port: Option<u16>,
+    /// Whether SQL may read files of the server's machine by quoted path or as external tables, and write them with COPY.
+    #[serde(default)]
+    pub allow_files: bool,
+    /// Settings that every session starts with, as in `SET name = value`.
+    #[serde(default)]
+    pub settings: Vec<(String, String)>,
+    /// How logs are written.
+    #[serde(default)]
+    pub log_format: LogFormat,
+    /// What is logged: `info`, `debug`, or directives of `tracing_subscriber::EnvFilter`.
+    #[serde(default = "default_log_level")]
+    pub log_level: String,
+    /// Seconds that running statements get to end at shutdown.
+    #[serde(default = "default_grace")]
+    pub shutdown_grace: u64,
+    /// What clients may take.
+    #[serde(default)]
+    pub limits: Limits,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What clients may take together, and each of them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes that all running statements may hold together. Each reserves its session's `warpmill.memory_limit`; what
+    /// DataFusion runs draws on one pool of this size besides.
+    pub memory: usize,
+    /// Bytes of `warpmill.memory_limit` that a session starts with. It may be raised up to [`Limits::memory`].
+    pub query_memory: usize,
+    /// Statements that run at once.
+    pub queries: usize,
+    /// Statements of one session that run at once.
+    pub session_queries: usize,
+    /// Statements that may wait for room; more are refused at once.
+    pub queue: usize,
+    /// Seconds that a statement may wait for room.
+    pub queue_seconds: u64,
+    /// Seconds that a statement may run, the reading of its rows included.
+    pub query_seconds: u64,
+    /// Bytes of rows that a statement may return, as they are sent; 0: any number.
+    pub result_bytes: u64,
+    /// Bytes of one message, in either direction.
+    pub message_bytes: usize,
+    /// Bytes of a statement's text.
+    pub sql_bytes: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// Sessions at once.
+    pub sessions: usize,
+    /// Prepared statements and unread results of one session.
+    pub handles: usize,
+    /// Seconds after which a session that nobody uses ends.
+    pub session_idle_seconds: u64,
+    /// Seconds for which a result waits to be read.
+    pub ticket_seconds: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let memory = physical_memory().unwrap_or(4 << 30) / 4 * 3;
+        Self {
+            memory,
+            query_memory: memory / 8,
+            queries: (2 * cores).clamp(4, 64),
+            session_queries: 16,
+            queue: 256,
+            queue_seconds: 60,
+            query_seconds: 600,
+            result_bytes: 0,
+            message_bytes: 16 << 20,
+            sql_bytes: 256 << 10,
+            connections: 1024,
+            sessions: 1024,
+            handles: 256,
+            session_idle_seconds: 3600,
+            ticket_seconds: 600,
+        }
+    }
+}
+
+/// Why a server does not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A value, or two that do not go together.
+    #[error("{0}")]
+    Invalid(String),
+    /// A public address without encryption or without authentication.
+    #[error("{0}")]
+    Unsafe(String),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(String, std::io::Error),
+    /// A file could not be read.
+    #[error("cannot read {path}: {1}", path = .0.display())]
+    File(PathBuf, std::io::Error),
+    /// The engine does not open the database.
+    #[error(transparent)]
+    Engine(#[from] warpmill::Error),
+    /// The transport failed.
+    #[error("the server failed: {0}")]
+    Transport(String),
+}
+
+impl Config {
+    /// A server of `database` on a free loopback port, without authentication.
+    pub fn local(database: impl Into<PathBuf>) -> Self {
+        Self {
+            database: database.into(),
+            host: loopback(),
+            port: 0,
+            tls_cert: None,
+            tls_key: None,
+            users: None,
+            token_env: None,
+            token_ttl: default_token_ttl(),
+            metrics_host: loopback(),
+            metrics_port: None,
+            allow_files: false,
+            settings: vec![],
+            log_format: LogFormat::Text,
+            log_level: default_log_level(),
+            shutdown_grace: default_grace(),
+            limits: Limits::default(),
+        }
+    }
+
+    pub(crate) fn has_tls(&self) -> bool {
+        self.tls_cert.is_some()
+    }
+
+    pub(crate) fn has_users(&self) -> bool {
+        self.users.is_some() || self.token_env.is_some()
+    }
+
+    /// The address to listen on.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unsafe`] for one that other machines reach, without TLS or without users; [`ConfigError::Invalid`]
+    /// for limits of zero, half a key pair, or a host that has no address.
+    pub fn check(&self) -> Result<SocketAddr, ConfigError> {
+        let invalid = |text: &str| Err(ConfigError::Invalid(text.to_string()));
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return invalid("TLS needs both a certificate (--tls-cert) and its private key (--tls-key)");
+        }
+        let limits = &self.limits;
+        let counts = [limits.queries, limits.session_queries, limits.connections, limits.sessions, limits.handles];
+        if counts.contains(&0) || limits.query_seconds == 0 || self.token_ttl == 0 {
+            return invalid("limits of queries, sessions, connections, handles and seconds must be at least 1");
+        }
+        if limits.message_bytes < 64 << 10 || limits.query_memory == 0 || limits.query_memory > limits.memory {
+            return invalid(
+                "a message may have 64 KiB at least, and a query's memory is between 1 byte and all memory",
+            );
+        }
+        let address = resolve(&self.host, self.port)?;
+        if !is_loopback(address.ip()) && !(self.has_tls() && self.has_users()) {
+            let missing = match (self.has_tls(), self.has_users()) {
+                (false, false) => "TLS (--tls-cert, --tls-key) and authentication (--users or --token-env)",
+                (false, true) => "TLS (--tls-cert, --tls-key): passwords and tokens would be readable on the way",
+                _ => "authentication (--users or --token-env): everybody could read and write the tables",
+            };
+            return Err(ConfigError::Unsafe(format!(
+                "{} is not a loopback address: other machines can reach it, and that needs {missing}",
+                self.host
+            )));
+        }
+        Ok(address)
+    }
+
+    /// The address of `/metrics` and `/health`, where they are served.
+    pub(crate) fn metrics_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        self.metrics_port.map(|port| resolve(&self.metrics_host, port)).transpose()
+    }
+}
+
+impl Limits {
+    pub(crate) fn query_time(&self) -> Duration {
+        Duration::from_secs(self.query_seconds)
+    }
+}
+
+/// The address of `host`. Where a name has several, all must be loopback or the first that is not is the answer: what
+/// decides whether the address is safe must be the most public of them.
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, ConfigError> {
+    let found = (host, port).to_socket_addrs();
+    let found: Vec<_> = found.map_err(|error| ConfigError::Listen(host.to_string(), error))?.collect();
+    let public = found.iter().find(|address| !is_loopback(address.ip()));
+    public.or(found.first()).copied().ok_or_else(|| ConfigError::Invalid(format!("{host} has no address")))
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(v6.is_loopback(), |v4| v4.is_loopback()),
+        IpAddr::V4(v4) => v4.is_loopback(),
+    }
+}
+
+/// Bytes of memory: the machine's, or the container's limit where that is lower.
+fn physical_memory() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let machine = line.trim().trim_end_matches("kB").trim().parse::<usize>().ok()? << 10;
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limits = limits.iter().filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok());
+    Some(limits.fold(machine, usize::min))
+}
+
+fn loopback() -> String {
+    "127.0.0.1".to_string()
+}
+
+fn default_port() -> u16 {
+    31337
+}
+
+fn default_token_ttl() -> u64 {
+    24 * 3600
+}
+
+fn default_log_level() -> String {
+    "info".to_string()
+}
+
+fn default_grace() -> u64 {
+    30
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(host: &str) -> Config {
+        Config { host: host.to_string(), ..Config::local("db") }
+    }
+
+    #[test]
+    fn public_addresses_need_tls_and_users() {
+        for host in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "127.8.8.8"] {
+            assert!(config(host).check().is_ok(), "{host}");
+        }
+        for host in ["0.0.0.0", "::", "192.168.1.2", "::ffff:8.8.8.8"] {
+            let tls = || (Some(PathBuf::from("cert.pem")), Some(PathBuf::from("key.pem")));
+            let bare = config(host);
+            let (tls_cert, tls_key) = tls();
+            let encrypted = Config { tls_cert, tls_key, ..config(host) };
+            let named = Config { users: Some("users".into()), ..config(host) };
+            for (config, what) in
+                [(&bare, "TLS"), (&bare, "--users"), (&encrypted, "--token-env"), (&named, "--tls-cert")]
+            {
+                let error = config.check().unwrap_err();
+                assert!(matches!(error, ConfigError::Unsafe(_)) && error.to_string().contains(what), "{host}: {error}");
+            }
+            let (tls_cert, tls_key) = tls();
+            assert!(Config { tls_cert, tls_key, token_env: Some("TOKEN".into()), ..config(host) }.check().is_ok());
+        }
+    }
+
+    #[test]
+    fn half_a_key_pair_and_zero_limits_are_refused() {
+        let half = Config { tls_cert: Some("cert.pem".into()), ..Config::local("db") };
+        assert!(matches!(half.check(), Err(ConfigError::Invalid(_))));
+        let none = Config { limits: Limits { queries: 0, ..Limits::default() }, ..Config::local("db") };
+        assert!(matches!(none.check(), Err(ConfigError::Invalid(_))));
+        let greedy = Limits { memory: 10, query_memory: 11, ..Limits::default() };
+        assert!(matches!(Config { limits: greedy, ..Config::local("db") }.check(), Err(ConfigError::Invalid(_))));
+    }
+
+    #[test]
+    fn json_names_every_field() {
+        let config: Config = serde_json::from_str(r#"{"database": "db", "limits": {"queries": 3}}"#).unwrap();
+        assert_eq!((config.limits.queries, config.host.as_str(), config.port), (3, "127.0.0.1", 31337));
+        assert!(serde_json::from_str::<Config>(r#"{"database": "db", "prot": 1}"#).is_err());
+    }
+}

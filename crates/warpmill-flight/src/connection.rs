@@ -1,0 +1,105 @@
+//! Connections: as many as the limit says, each counted until it closes.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::transport::server::{Connected, TcpConnectInfo};
+
+use crate::server::Shared;
+
+/// A TCP connection that holds its place.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    server: Arc<Shared>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Accepts connections for ever. One too many is closed at once.
+pub(crate) fn incoming(
+    listener: TcpListener,
+    server: Arc<Shared>,
+) -> impl Stream<Item = io::Result<Connection>> + Send {
+    let places = Arc::new(Semaphore::new(server.policy.limits.connections));
+    futures::stream::unfold((listener, server, places), |(listener, server, places)| async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => {
+                    let place = Arc::clone(&places).try_acquire_owned().ok();
+                    server.metrics.connection(place.is_some());
+                    let Some(place) = place else {
+                        tracing::warn!(%peer, "connection refused: there are too many");
+                        continue;
+                    };
+                    server.metrics.open.inc();
+                    tracing::debug!(%peer, "connection");
+                    // Only latency suffers where the system refuses.
+                    let _ = stream.set_nodelay(true);
+                    let connection = Connection { stream, server: Arc::clone(&server), _place: place };
+                    return Some((Ok(connection), (listener, server, places)));
+                }
+                Err(error) => {
+                    // Out of file descriptors, or a client that has gone already: the next one may do better.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    })
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.server.metrics.open.dec();
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,194 @@
+//! Bulk ingest: a client's batches into a table, all or none.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{RecordBatchOptions, new_null_array};
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
+use datafusion::common::TableReference;
+use futures::StreamExt;
+use tokio::sync::mpsc;
+use tonic::Status;
+use warpmill::{Error, WriteOptions};
+
+use super::bind::{Data, next};
+use super::no_transactions;
+use super::update::{is_locked, lost};
+use crate::answer::{Record, within};
+use crate::server::Shared;
+use crate::session::ClientSession;
+use crate::status;
+
+/// What happens to a table of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Create,
+    Replace,
+    Append,
+}
+
+/// Batches that may wait for the writer.
+const BATCHES_AHEAD: usize = 4;
+/// How often a locked table is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Writes the batches; the number of their rows.
+pub(super) async fn ingest(
+    server: &Arc<Shared>,
+    session: &Arc<ClientSession>,
+    command: CommandStatementIngest,
+    data: Data,
+) -> Result<i64, Status> {
+    no_transactions(command.transaction_id.as_deref())?;
+    let mode = mode(session, &command)?;
+    let running = server.sessions.handles.run(session, None);
+    let mut record = Record::new(server, session, "ingest");
+    let outcome = async {
+        let _room = server.admission.admit(session).await?;
+        record.admitted();
+        let time = session.options.lock().query_time;
+        within(server, &running, time, write(session, &command.table, mode, data, time)).await
+    };
+    let outcome = outcome.await;
+    record.end(outcome.as_ref().map(drop));
+    outcome
+}
+
+/// What the command means, given what is there.
+fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mode, Status> {
+    let place = |name: &Option<String>, is: &str| name.as_deref().is_none_or(|name| name.is_empty() || name == is);
+    if !place(&command.catalog, "datafusion") || !place(&command.schema, "public") {
+        return Err(Status::not_found("tables are in the catalog datafusion, schema public"));
+    }
+    if command.temporary {
+        return Err(Status::unimplemented("there are no temporary tables"));
+    }
+    if command.table.is_empty() {
+        return Err(Status::invalid_argument("the table has no name"));
+    }
+    let options = command.table_definition_options.unwrap_or_default();
+    let there = session.engine.context().table_exist(TableReference::bare(command.table.as_str()));
+    let there = there.map_err(|error| status::of(&error.into()))?;
+    let name = &command.table;
+    match (there, options.if_exists(), options.if_not_exist()) {
+        (true, TableExistsOption::Append, _) => Ok(Mode::Append),
+        (true, TableExistsOption::Replace, _) => Ok(Mode::Replace),
+        (true, _, _) => Err(Status::already_exists(format!("table '{name}' already exists"))),
+        (false, _, TableNotExistOption::Fail) => Err(Status::not_found(format!("table '{name}' not found"))),
+        (false, _, _) => Ok(Mode::Create),
+    }
+}
+
+async fn write(
+    session: &Arc<ClientSession>,
+    table: &str,
+    mode: Mode,
+    data: Data,
+    patience: Duration,
+) -> Result<i64, Status> {
+    let mut batches = data.batches();
+    // The schema comes with the first batch, or alone.
+    let first = next(&mut batches).await?;
+    let schema = batches.schema().cloned();
+    let sent = schema.ok_or_else(|| Status::invalid_argument("the stream has no schema: there are no columns"))?;
+    let schema = match mode {
+        Mode::Append => {
+            let provider = session.engine.context().table_provider(TableReference::bare(table)).await;
+            let schema = provider.map_err(|error| status::of(&error.into()))?.schema();
+            check_columns(&sent, &schema)?;
+            schema
+        }
+        Mode::Create | Mode::Replace => sent,
+    };
+    let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+    let writer = Writer { session: Arc::clone(session), table: table.to_string(), schema: Arc::clone(&schema), mode };
+    let written = tokio::task::spawn_blocking(move || writer.write(receiver, Instant::now() + patience));
+    let sending = async {
+        let mut rest = futures::stream::iter(first.map(Ok)).chain(batches);
+        while let Some(batch) = next(&mut rest).await? {
+            let batch = if mode == Mode::Append { arranged(&batch, &schema)? } else { batch };
+            // The writer has failed: its error is the answer.
+            if sender.send(Some(batch)).await.is_err() {
+                break;
+            }
+        }
+        // Only this says that the rows are complete: a client that goes away does not.
+        let _ = sender.send(None).await;
+        drop(sender);
+        Ok::<_, Status>(())
+    };
+    sending.await?;
+    let rows = written.await.map_err(lost)?.map_err(|error| status::of(&error))?;
+    Ok(i64::try_from(rows).unwrap_or(i64::MAX))
+}
+
+struct Writer {
+    session: Arc<ClientSession>,
+    table: String,
+    schema: SchemaRef,
+    mode: Mode,
+}
+
+impl Writer {
+    /// Writes what comes. A table that another writer holds is tried again, as long as no row was taken.
+    fn write(&self, mut receiver: mpsc::Receiver<Option<RecordBatch>>, until: Instant) -> Result<u64, Error> {
+        let (mut rows, mut taken) = (0, false);
+        loop {
+            let batches = std::iter::from_fn(|| {
+                taken = true;
+                match receiver.blocking_recv() {
+                    Some(Some(batch)) => {
+                        rows += batch.num_rows() as u64;
+                        Some(Ok(batch))
+                    }
+                    Some(None) => None,
+                    None => Some(Err(Error::Cancelled)),
+                }
+            });
+            let engine = &self.session.engine;
+            let outcome = match self.mode {
+                Mode::Append => engine.append_table(&self.table, batches).map(drop),
+                Mode::Create | Mode::Replace => {
+                    let (schema, replace) = (Arc::clone(&self.schema), self.mode == Mode::Replace);
+                    engine.create_table(&self.table, schema, batches, WriteOptions::default(), replace, None)
+                }
+            };
+            match outcome {
+                Err(error) if is_locked(&error) && !taken && Instant::now() < until && !receiver.is_closed() => {
+                    std::thread::sleep(PAUSE);
+                }
+                outcome => return outcome.map(|()| rows),
+            }
+        }
+    }
+}
+
+/// Columns are appended by name: each must be there, and those that are not sent must take NULLs.
+fn check_columns(sent: &SchemaRef, table: &SchemaRef) -> Result<(), Status> {
+    let unknown = sent.fields().iter().find(|field| table.field_with_name(field.name()).is_err());
+    if let Some(field) = unknown {
+        return Err(Status::invalid_argument(format!("the table has no column {:?}", field.name())));
+    }
+    let missing =
+        |field: &&Arc<arrow::datatypes::Field>| !field.is_nullable() && sent.field_with_name(field.name()).is_err();
+    match table.fields().iter().find(missing) {
+        Some(field) => {
+            Err(Status::invalid_argument(format!("column {:?} is missing and takes no NULLs", field.name())))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The batch with the table's columns in their order; the table's writer converts their types.
+fn arranged(batch: &RecordBatch, table: &SchemaRef) -> Result<RecordBatch, Status> {
+    let columns = table.fields().iter().map(|field| match batch.schema_ref().index_of(field.name()) {
+        Ok(at) => (batch.schema_ref().field(at).clone(), Arc::clone(batch.column(at))),
+        Err(_) => (field.as_ref().clone(), new_null_array(field.data_type(), batch.num_rows())),
+    });
+    let (fields, columns): (Vec<_>, Vec<_>) = columns.unzip();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields));
+    RecordBatch::try_new_with_options(schema, columns, &options).map_err(status::internal)
+}

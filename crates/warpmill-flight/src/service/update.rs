@@ -1,0 +1,141 @@
+//! Statements that change something: INSERT, CREATE TABLE AS, DROP TABLE, SET and so on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
+use futures::TryStreamExt;
+use tonic::{Code, Status};
+use warpmill::{Error, FormatError, ScalarValue};
+
+use super::bind::{Data, Rows, parameters};
+use super::info::statement;
+use crate::answer::{Record, within};
+use crate::server::Shared;
+use crate::session::ClientSession;
+use crate::statement::{Kind, Statement};
+use crate::status;
+
+/// How long to wait for another writer of a table, at first and at most.
+const WAIT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
+
+/// What a statement gave: the number of rows that it changed, in a batch, or nothing.
+pub(super) struct Outcome {
+    pub schema: SchemaRef,
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Outcome {
+    /// Rows changed.
+    fn changed(&self) -> i64 {
+        let count = |batch: &RecordBatch| {
+            let column = batch.columns().first().and_then(|column| column.as_primitive_opt::<UInt64Type>());
+            column.map_or(0, |column| column.iter().flatten().sum())
+        };
+        let changed: u64 = self.batches.iter().map(count).sum();
+        i64::try_from(changed).unwrap_or(i64::MAX)
+    }
+}
+
+/// Runs the text of a statement; the number of rows that it changed.
+pub(super) async fn text(server: &Arc<Shared>, session: &Arc<ClientSession>, sql: &str) -> Result<i64, Status> {
+    let statement = statement(server, session, sql).await?;
+    if !statement.parameters.is_empty() {
+        return Err(Status::invalid_argument("a statement with parameters must be prepared"));
+    }
+    count(server, session, &statement, &[]).await
+}
+
+/// Runs a prepared statement for the rows that come with it, or that were bound before.
+pub(super) async fn prepared(
+    server: &Arc<Shared>,
+    session: &Arc<ClientSession>,
+    handle: &[u8],
+    data: Data,
+) -> Result<i64, Status> {
+    let (session, prepared) = server.sessions.handles.prepared(&session.user, handle)?;
+    let statement = &prepared.statement;
+    let wanted = statement.parameters.len();
+    let rows: Arc<Rows> = match parameters(server, wanted, data).await? {
+        Some(rows) => Arc::new(rows),
+        None => Arc::clone(&prepared.rows.lock()),
+    };
+    if wanted > 0 && rows.is_empty() {
+        return Err(Status::invalid_argument(format!("the statement has {wanted} parameters, none are bound")));
+    }
+    count(server, &session, statement, &rows).await
+}
+
+async fn count(
+    server: &Arc<Shared>,
+    session: &Arc<ClientSession>,
+    statement: &Statement,
+    rows: &[Vec<ScalarValue>],
+) -> Result<i64, Status> {
+    if matches!(statement.kind, Kind::Query | Kind::Explain) {
+        return Err(Status::invalid_argument("the statement has rows: it is a query, not an update"));
+    }
+    let outcome = run(server, session, statement, rows).await?;
+    Ok(if statement.kind == Kind::Change { outcome.changed() } else { 0 })
+}
+
+/// Runs a statement to its end, for each row of parameters; once where there are none.
+pub(super) async fn run(
+    server: &Arc<Shared>,
+    session: &Arc<ClientSession>,
+    statement: &Statement,
+    rows: &[Vec<ScalarValue>],
+) -> Result<Outcome, Status> {
+    let running = server.sessions.handles.run(session, None);
+    let mut record = Record::new(server, session, statement.kind.name());
+    let outcome = async {
+        let _room = server.admission.admit(session).await?;
+        record.admitted();
+        let time = session.options.lock().query_time;
+        within(server, &running, time, async {
+            let rows = if rows.is_empty() || statement.parameters.is_empty() { &[vec![]][..] } else { rows };
+            let mut all = Outcome { schema: Arc::new(Schema::empty()), batches: vec![] };
+            for parameters in rows {
+                let one = when_unlocked(|| once(session, statement, parameters)).await?;
+                all.schema = one.schema;
+                all.batches.extend(one.batches);
+            }
+            Ok(all)
+        })
+        .await
+    };
+    let outcome = outcome.await;
+    record.end(outcome.as_ref().map(drop));
+    outcome
+}
+
+async fn once(session: &ClientSession, statement: &Statement, parameters: &[ScalarValue]) -> Result<Outcome, Error> {
+    let planned = session.engine.plan(&statement.sql, parameters).await?;
+    let batches = planned.rows()?.try_collect().await?;
+    Ok(Outcome { schema: Arc::clone(&planned.schema), batches })
+}
+
+/// Runs `work` again while another writer is at work on its table: writers take turns. Nothing of a refused attempt stays.
+async fn when_unlocked<T, F: Future<Output = Result<T, Error>>>(mut work: impl FnMut() -> F) -> Result<T, Status> {
+    let mut pause = WAIT.0;
+    loop {
+        match work().await {
+            Err(error) if is_locked(&error) => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(WAIT.1);
+            }
+            outcome => return outcome.map_err(|error| status::of(&error)),
+        }
+    }
+}
+
+/// Whether another writer was in the way.
+pub(super) fn is_locked(error: &Error) -> bool {
+    matches!(error, Error::Format(error) if matches!(**error, FormatError::Locked { .. }))
+}
+
+/// The status of work that ended without an answer.
+pub(super) fn lost(error: tokio::task::JoinError) -> Status {
+    status::new(Code::Internal, format!("the statement was lost: {error}"))
+}

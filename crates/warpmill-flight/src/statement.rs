@@ -1,0 +1,298 @@
+//! What a statement's text is, and what it may do on a server.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::config::{Dialect, ExtensionOptions};
+use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
+use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
+use tonic::Status;
+use warpmill::{Error, WarpmillOptions};
+
+use crate::config::Limits;
+use crate::placeholders;
+use crate::status;
+
+/// How a statement is treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It has rows.
+    Query,
+    /// It changes rows; its plan's one row is their number.
+    Change,
+    /// EXPLAIN in all its forms: rows of text, made when they are read.
+    Explain,
+    /// Anything else. It has no rows.
+    Command,
+}
+
+impl Kind {
+    /// For logs and metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Query => "query",
+            Kind::Change => "change",
+            Kind::Explain => "explain",
+            Kind::Command => "command",
+        }
+    }
+}
+
+/// A statement that may be run.
+#[derive(Debug, Clone)]
+pub(crate) struct Statement {
+    /// Its text, with numbered placeholders.
+    pub sql: String,
+    /// The names of its parameters.
+    pub parameters: Vec<String>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What clients may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    /// Whether SQL may read and write files of the server's machine.
+    pub files: bool,
+    /// The server's limits.
+    pub limits: Limits,
+}
+
+/// A statement and the setting that it changes, if it does.
+pub(crate) struct Read {
+    pub statement: Statement,
+    pub setting: Option<(String, String)>,
+}
+
+/// Parses a statement and checks that it may run.
+pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy) -> Result<Read, Status> {
+    if sql.len() > policy.limits.sql_bytes {
+        let (length, limit) = (sql.len(), policy.limits.sql_bytes);
+        return Err(Status::resource_exhausted(format!("the statement has {length} bytes, the limit is {limit}")));
+    }
+    let numbered = placeholders::number(sql).map_err(Status::invalid_argument)?;
+    let statement = |kind| Statement { sql: numbered.sql.clone(), parameters: numbered.names.clone(), kind };
+    // The engine's own form, which DataFusion's parser does not know.
+    let mut words = sql.split_whitespace().map(str::to_ascii_lowercase);
+    if (words.next().as_deref(), words.next().as_deref()) == (Some("explain"), Some("kernels")) {
+        return Ok(Read { statement: statement(Kind::Explain), setting: None });
+    }
+    let state = session.context().state();
+    let parsed = state.sql_to_statement(&numbered.sql, &Dialect::Generic).map_err(engine_error)?;
+    let kind = kind(&parsed, policy)?;
+    check_chains(&parsed)?;
+    let mut setting = None;
+    if matches!(parsed, Parsed::Reset(_)) || is_set(&parsed) {
+        match state.statement_to_plan(parsed).await.map_err(engine_error)? {
+            LogicalPlan::Statement(PlanStatement::SetVariable(set)) => {
+                setting = Some((full_name(&set.variable), set.value));
+            }
+            LogicalPlan::Statement(PlanStatement::ResetVariable(reset)) => check_reset(&full_name(&reset.variable))?,
+            _ => {}
+        }
+    }
+    if let Some((name, value)) = &setting {
+        check_setting(name, value, policy)?;
+    }
+    Ok(Read { statement: statement(kind), setting })
+}
+
+/// Operators that may follow each other without parentheses. Planning takes time in the square of their number.
+const MAX_CHAIN: usize = 1000;
+
+/// Refuses long chains of operators and of set operations: they nest as deeply as they are long.
+fn check_chains(parsed: &Parsed) -> Result<(), Status> {
+    let too_long = match parsed {
+        Parsed::Statement(statement) => statement.visit(&mut Chains).is_break(),
+        Parsed::Explain(explain) => return check_chains(&explain.statement),
+        Parsed::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(&mut Chains).is_break(),
+            CopyToSource::Relation(_) => false,
+        },
+        Parsed::CreateExternalTable(_) | Parsed::Reset(_) => false,
+    };
+    match too_long {
+        true => {
+            Err(Status::resource_exhausted(format!("more than {MAX_CHAIN} operators follow each other: use lists")))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Stops at a chain that is too long, before it descends into it.
+struct Chains;
+
+impl Visitor for Chains {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        let (mut set, mut length) = (&*query.body, 0);
+        while let ast::SetExpr::SetOperation { left, .. } = set {
+            (set, length) = (left, length + 1);
+        }
+        if length > MAX_CHAIN { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        let (mut expr, mut length) = (expr, 0);
+        while let ast::Expr::BinaryOp { left, .. } = expr {
+            (expr, length) = (left, length + 1);
+        }
+        if length > MAX_CHAIN { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn engine_error(error: datafusion::common::DataFusionError) -> Status {
+    status::of(&Error::from(error))
+}
+
+fn is_set(parsed: &Parsed) -> bool {
+    matches!(parsed, Parsed::Statement(statement) if matches!(**statement, ast::Statement::Set(_)))
+}
+
+fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
+    match parsed {
+        Parsed::CopyTo(_) | Parsed::CreateExternalTable(_) if !policy.files => Err(Status::permission_denied(
+            "COPY and CREATE EXTERNAL TABLE use files of the server's machine: it was not started with --allow-files",
+        )),
+        Parsed::CopyTo(_) => Ok(Kind::Change),
+        Parsed::CreateExternalTable(_) | Parsed::Reset(_) => Ok(Kind::Command),
+        Parsed::Explain(explain) => kind_inside(&explain.statement, policy),
+        Parsed::Statement(statement) => Ok(match statement.as_ref() {
+            ast::Statement::Query(_)
+            | ast::Statement::ExplainTable { .. }
+            | ast::Statement::ShowVariable { .. }
+            | ast::Statement::ShowTables { .. }
+            | ast::Statement::ShowColumns { .. }
+            | ast::Statement::ShowFunctions { .. }
+            | ast::Statement::Execute { .. } => Kind::Query,
+            ast::Statement::Insert(_)
+            | ast::Statement::Update { .. }
+            | ast::Statement::Delete(_)
+            | ast::Statement::Truncate { .. } => Kind::Change,
+            ast::Statement::Explain { .. } => Kind::Explain,
+            _ => Kind::Command,
+        }),
+    }
+}
+
+fn kind_inside(explained: &Parsed, policy: &Policy) -> Result<Kind, Status> {
+    kind(explained, policy).map(|_| Kind::Explain)
+}
+
+/// The columns of every form of EXPLAIN.
+pub(crate) fn explain_schema() -> SchemaRef {
+    let text = |name| Field::new(name, DataType::Utf8, false);
+    Arc::new(Schema::new(vec![text("plan_type"), text("plan")]))
+}
+
+/// Names without a prefix are the engine's.
+pub(crate) fn full_name(name: &str) -> String {
+    if name.contains('.') { name.to_string() } else { format!("warpmill.{name}") }
+}
+
+/// Settings of DataFusion that change what statements mean or how they are planned, not what they may take.
+const OPEN_SETTINGS: [&str; 3] = ["datafusion.execution.time_zone", "datafusion.sql_parser.", "datafusion.optimizer."];
+
+/// Whether a client may give a setting this value.
+pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<(), Status> {
+    let Some(ours) = name.strip_prefix("warpmill.") else {
+        return match OPEN_SETTINGS.iter().any(|open| name.starts_with(open)) {
+            true => Ok(()),
+            false => Err(Status::permission_denied(format!("{name} is the server's: clients may not set it"))),
+        };
+    };
+    let mut options = WarpmillOptions::default();
+    options.set(ours, value).map_err(engine_error)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if options.threads > cores {
+        return Err(Status::invalid_argument(format!("warpmill.threads is {cores} at most on this server")));
+    }
+    let memory = policy.limits.memory;
+    if ours == "memory_limit" && options.memory_limit > memory {
+        return Err(Status::invalid_argument(format!(
+            "warpmill.memory_limit is {memory} bytes at most on this server"
+        )));
+    }
+    Ok(())
+}
+
+fn check_reset(name: &str) -> Result<(), Status> {
+    match name {
+        "warpmill.memory_limit" | "warpmill.threads" => {
+            Err(Status::permission_denied(format!("{name} has no default on a server: SET it")))
+        }
+        name => match name.starts_with("warpmill.") || OPEN_SETTINGS.iter().any(|open| name.starts_with(open)) {
+            true => Ok(()),
+            false => Err(Status::permission_denied(format!("{name} is the server's: clients may not reset it"))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    fn policy() -> Policy {
+        let limits = Limits { memory: 1 << 30, query_memory: 1 << 20, sql_bytes: 25_000, ..Limits::default() };
+        Policy { files: false, limits }
+    }
+
+    async fn kind_of(sql: &str) -> Result<Kind, Code> {
+        let session = warpmill::Session::builder().files_as_tables(false).build().unwrap();
+        let read = read(&session, sql, &policy()).await;
+        read.map(|read| read.statement.kind).map_err(|status| status.code())
+    }
+
+    #[tokio::test]
+    async fn statements_are_told_apart() {
+        for (sql, kind) in [
+            ("SELECT 1", Kind::Query),
+            ("WITH x AS (SELECT 1) SELECT * FROM x", Kind::Query),
+            ("VALUES (?)", Kind::Query),
+            ("SHOW TABLES", Kind::Query),
+            ("INSERT INTO t VALUES (1)", Kind::Change),
+            ("DELETE FROM t", Kind::Change),
+            ("EXPLAIN SELECT 1", Kind::Explain),
+            ("explain  KERNELS select 1", Kind::Explain),
+            ("CREATE TABLE t AS SELECT 1", Kind::Command),
+            ("DROP TABLE t", Kind::Command),
+            ("SET warpmill.fallback = 'error'", Kind::Command),
+            ("RESET warpmill.fallback", Kind::Command),
+        ] {
+            assert_eq!(kind_of(sql).await, Ok(kind), "{sql}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_allowed_is_refused() {
+        let long = format!("SELECT '{}'", "x".repeat(30_000));
+        let chain = format!("SELECT * FROM t WHERE a IN (SELECT 1{})", "+1".repeat(MAX_CHAIN + 1));
+        let unions = format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(MAX_CHAIN + 1));
+        for (sql, code) in [
+            ("SELEC 1", Code::InvalidArgument),
+            ("", Code::InvalidArgument),
+            ("SELECT 1; SELECT 2", Code::Unimplemented),
+            (long.as_str(), Code::ResourceExhausted),
+            ("COPY (SELECT 1) TO '/tmp/x.csv'", Code::PermissionDenied),
+            ("EXPLAIN ANALYZE COPY (SELECT 1) TO '/tmp/x.csv'", Code::PermissionDenied),
+            ("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'", Code::PermissionDenied),
+            ("SET datafusion.execution.batch_size = 1", Code::PermissionDenied),
+            ("SET datafusion.runtime.memory_limit = '1G'", Code::PermissionDenied),
+            ("RESET datafusion.runtime.memory_limit", Code::PermissionDenied),
+            ("RESET warpmill.memory_limit", Code::PermissionDenied),
+            (chain.as_str(), Code::ResourceExhausted),
+            (unions.as_str(), Code::ResourceExhausted),
+            ("SET memory_limit = 'unlimited'", Code::InvalidArgument),
+            ("SET warpmill.threads = 100000", Code::InvalidArgument),
+            ("SET warpmill.nothing = 1", Code::InvalidArgument),
+        ] {
+            assert_eq!(kind_of(sql).await, Err(code), "{sql}");
+        }
+        assert_eq!(kind_of("SET memory_limit = '1GB'").await, Ok(Kind::Command));
+        assert_eq!(kind_of("SET TIME ZONE = 'UTC'").await, Ok(Kind::Command));
+    }
+}

@@ -1,0 +1,84 @@
+//! Errors of the engine and of Arrow as gRPC statuses.
+
+use arrow_flight::error::FlightError;
+use tonic::{Code, Status};
+use warpmill::Error;
+
+/// Longest text of a status: it travels in headers, whose size clients limit.
+const MAX_TEXT: usize = 2048;
+
+/// The status of a failed statement. Clients see the engine's message.
+pub(crate) fn of(error: &Error) -> Status {
+    let code = match error {
+        Error::Parse(_) | Error::Plan(_) | Error::Setting(_) | Error::Execution(_) => Code::InvalidArgument,
+        Error::Catalog(text) if text.contains("already exists") => Code::AlreadyExists,
+        Error::Catalog(_) => Code::NotFound,
+        Error::Fallback(_) | Error::NotImplemented(_) => Code::Unimplemented,
+        Error::OutOfMemory(_) => Code::ResourceExhausted,
+        Error::Cancelled => Code::Cancelled,
+        Error::Format(error) => of_format(error),
+        Error::Io(_) | Error::Other(_) => Code::Internal,
+    };
+    new(code, error.to_string())
+}
+
+fn of_format(error: &warpmill::FormatError) -> Code {
+    use warpmill::FormatError;
+    match error {
+        FormatError::Locked { .. } => Code::Aborted,
+        FormatError::Corrupt { .. } => Code::DataLoss,
+        FormatError::Input { .. } | FormatError::Schema { .. } => Code::InvalidArgument,
+        FormatError::Catalog(_) => Code::NotFound,
+        FormatError::Io { .. } | FormatError::Arrow(_) => Code::Internal,
+    }
+}
+
+/// A status whose text is cut where it would be too long for a header.
+pub(crate) fn new(code: Code, text: impl Into<String>) -> Status {
+    let mut text = text.into();
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(" ...");
+    }
+    Status::new(code, text)
+}
+
+/// What a client's stream of batches failed with.
+pub(crate) fn of_stream(error: FlightError) -> Status {
+    match error {
+        FlightError::Tonic(status) => of_transport(*status),
+        error => new(Code::InvalidArgument, format!("the stream of batches is malformed: {error}")),
+    }
+}
+
+/// tonic says `OUT_OF_RANGE` of messages that are too large; gRPC's own definition is `RESOURCE_EXHAUSTED`.
+pub(crate) fn of_transport(status: Status) -> Status {
+    match status.code() {
+        Code::OutOfRange if status.message().contains("message length too large") => {
+            Status::resource_exhausted(status.message())
+        }
+        _ => status,
+    }
+}
+
+/// A message that does not decode.
+pub(crate) fn malformed(what: &str, error: impl std::fmt::Display) -> Status {
+    new(Code::InvalidArgument, format!("{what} is malformed: {error}"))
+}
+
+pub(crate) fn internal(error: impl std::fmt::Display) -> Status {
+    new(Code::Internal, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let status = of(&Error::Plan("ä".repeat(5000)));
+        assert!(status.message().len() < 2100 && status.message().ends_with("ä ..."));
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+}

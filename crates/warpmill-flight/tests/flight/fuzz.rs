@@ -1,0 +1,292 @@
+//! Random protocol messages: every one gets a typed status or an answer, and the server goes on.
+
+use arrow::array::StringArray;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::sql::{
+    ActionCancelQueryRequest, ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest, Any,
+    CommandGetCatalogs, CommandGetCrossReference, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetSqlInfo,
+    CommandGetTables, CommandGetXdbcTypeInfo, CommandPreparedStatementQuery, CommandPreparedStatementUpdate,
+    CommandStatementIngest, CommandStatementQuery, CommandStatementSubstraitPlan, CommandStatementUpdate,
+    ProstMessageExt, TicketStatementQuery,
+};
+use arrow_flight::{Action, Criteria, FlightData, FlightDescriptor, HandshakeRequest, Ticket};
+use futures::TryStreamExt;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::support::*;
+
+/// Bytes of messages to begin with: whole ones are damaged, names are given other contents.
+fn seeds() -> Vec<Vec<u8>> {
+    let text = || Some("%".to_string());
+    vec![
+        CommandStatementQuery { query: "SELECT 1".into(), transaction_id: None }.as_any().encode_to_vec(),
+        CommandStatementUpdate { query: "SET x = 1".into(), transaction_id: None }.as_any().encode_to_vec(),
+        CommandStatementIngest { table: "f".into(), ..Default::default() }.as_any().encode_to_vec(),
+        CommandStatementSubstraitPlan::default().as_any().encode_to_vec(),
+        CommandPreparedStatementQuery { prepared_statement_handle: vec![7; 64].into() }.as_any().encode_to_vec(),
+        CommandPreparedStatementUpdate { prepared_statement_handle: vec![7; 64].into() }.as_any().encode_to_vec(),
+        CommandGetCatalogs {}.as_any().encode_to_vec(),
+        CommandGetDbSchemas { catalog: text(), db_schema_filter_pattern: text() }.as_any().encode_to_vec(),
+        CommandGetTables {
+            table_name_filter_pattern: text(),
+            table_types: vec!["VIEW".into()],
+            include_schema: true,
+            ..Default::default()
+        }
+        .as_any()
+        .encode_to_vec(),
+        CommandGetSqlInfo { info: vec![0, 1, 517, 99999] }.as_any().encode_to_vec(),
+        CommandGetXdbcTypeInfo { data_type: Some(12) }.as_any().encode_to_vec(),
+        CommandGetPrimaryKeys { table: "t".into(), ..Default::default() }.as_any().encode_to_vec(),
+        CommandGetCrossReference::default().as_any().encode_to_vec(),
+        TicketStatementQuery { statement_handle: vec![b'a'; 64].into() }.as_any().encode_to_vec(),
+        ActionCreatePreparedStatementRequest { query: "SELECT ?".into(), transaction_id: None }
+            .as_any()
+            .encode_to_vec(),
+        ActionClosePreparedStatementRequest { prepared_statement_handle: vec![1].into() }.as_any().encode_to_vec(),
+        ActionCancelQueryRequest { info: vec![10, 0].into() }.as_any().encode_to_vec(),
+        vec![],
+    ]
+}
+
+/// Changes at random places: (place, byte), a length to cut to, bytes to add.
+#[derive(Debug, Clone)]
+struct Damage {
+    bytes: Vec<(usize, u8)>,
+    keep: usize,
+    more: Vec<u8>,
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    (
+        vec((any::<usize>(), any::<u8>()), 0..6),
+        prop_oneof![2 => Just(usize::MAX), 1 => 0..200usize],
+        vec(any::<u8>(), 0..20),
+    )
+        .prop_map(|(bytes, keep, more)| Damage { bytes, keep, more })
+}
+
+impl Damage {
+    fn apply(&self, mut message: Vec<u8>) -> Vec<u8> {
+        for (place, byte) in &self.bytes {
+            if let Some(length) = message.len().checked_sub(1) {
+                message[place % (length + 1)] = *byte;
+            }
+        }
+        message.truncate(self.keep);
+        message.extend(&self.more);
+        message
+    }
+}
+
+/// A damaged message, a known name with random contents, or random bytes.
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let seeds = seeds();
+    let named = (0..seeds.len(), vec(any::<u8>(), 0..60)).prop_map(|(i, value)| {
+        let known = Any::decode(&*self::seeds()[i]).unwrap_or_default();
+        Any { type_url: known.type_url, value: value.into() }.encode_to_vec()
+    });
+    prop_oneof![
+        3 => (0..seeds.len(), damage()).prop_map(move |(i, damage)| damage.apply(self::seeds()[i].clone())),
+        2 => named,
+        1 => vec(any::<u8>(), 0..200),
+    ]
+}
+
+/// An answer, or a status that says what was wrong with the request.
+fn typed<T>(outcome: Result<T, Status>) {
+    if let Err(status) = outcome {
+        let expected = [
+            Code::InvalidArgument,
+            Code::NotFound,
+            Code::Unimplemented,
+            Code::AlreadyExists,
+            Code::FailedPrecondition,
+            Code::PermissionDenied,
+            Code::ResourceExhausted,
+            Code::Unauthenticated,
+        ];
+        assert!(expected.contains(&status.code()), "{status}");
+    }
+}
+
+fn run(cases: u32, work: impl AsyncFn(&mut Client, proptest::test_runner::TestRunner)) {
+    runtime().block_on(async {
+        let server = start(|config| config.limits.handles = 100_000);
+        let mut client = server.own().await;
+        let runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
+        work(&mut client, runner).await;
+        assert_eq!(number(&mut server.own().await, "SELECT 42").await, 42, "the server goes on");
+    });
+}
+
+/// Values of a strategy, without shrinking: the messages are small.
+fn values<S: Strategy>(strategy: S, mut runner: proptest::test_runner::TestRunner) -> Vec<S::Value> {
+    let cases = runner.config().cases;
+    (0..cases).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect()
+}
+
+#[test]
+fn commands_and_tickets() {
+    run(600, async |client, runner| {
+        for bytes in values(message(), runner) {
+            let token = client.token().cloned().unwrap();
+            let inner = client.inner_mut();
+            let with = |message| {
+                let mut request = tonic::Request::new(message);
+                request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+                request
+            };
+            let descriptor = FlightDescriptor { r#type: 2, cmd: bytes.clone().into(), path: vec![] };
+            typed(inner.get_flight_info(with(descriptor.clone())).await);
+            typed(inner.get_schema(with(descriptor)).await);
+            let mut request = tonic::Request::new(Ticket::new(bytes));
+            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+            typed(match inner.do_get(request).await {
+                Ok(answer) => answer.into_inner().try_collect::<Vec<_>>().await,
+                Err(status) => Err(status),
+            });
+        }
+    });
+}
+
+#[test]
+fn actions() {
+    let names = [
+        "CreatePreparedStatement",
+        "ClosePreparedStatement",
+        "CancelQuery",
+        "CancelFlightInfo",
+        "SetSessionOptions",
+        "GetSessionOptions",
+        "BeginTransaction",
+        "CreatePreparedSubstraitPlan",
+        "x",
+        "",
+    ];
+    run(600, async |client, runner| {
+        for (name, body) in values((0..names.len(), message()), runner) {
+            typed(match client.do_action(Action::new(names[name], body)).await.map_err(status) {
+                Ok(answers) => answers.try_collect::<Vec<_>>().await,
+                Err(status) => Err(status),
+            });
+        }
+    });
+}
+
+#[test]
+fn streams_of_batches() {
+    run(400, async |client, runner| {
+        let strings: Vec<Option<&str>> = (0..50).map(|i| (i % 3 > 0).then_some("text")).collect();
+        let lists = arrow::compute::cast(&integers((0..50).map(Some)), &list_type()).unwrap();
+        let columns = vec![
+            ("a", integers((0..50).map(|i| (i % 7 > 0).then_some(i)))),
+            ("s", std::sync::Arc::new(StringArray::from(strings)) as _),
+            ("l", lists),
+        ];
+        let rows = batch(columns);
+        let encoder = FlightDataEncoderBuilder::new().with_schema(rows.schema());
+        let messages = encoder.build(futures::stream::iter([Ok(rows)])).try_collect::<Vec<FlightData>>();
+        let messages = messages.await.unwrap();
+        let strategy = (message(), vec((0..messages.len(), any::<bool>(), damage()), 0..4), any::<bool>());
+        for (i, (command, damages, whole)) in values(strategy, runner).into_iter().enumerate() {
+            let command = if whole {
+                let table = format!("fuzz{i}");
+                CommandStatementIngest { table, ..Default::default() }.as_any().encode_to_vec()
+            } else {
+                command
+            };
+            let mut sent = messages.clone();
+            for (at, header, damage) in damages {
+                let part = if header { &mut sent[at].data_header } else { &mut sent[at].data_body };
+                *part = damage.apply(part.to_vec()).into();
+            }
+            sent[0].flight_descriptor = Some(FlightDescriptor::new_cmd(command));
+            typed(match client.do_put(futures::stream::iter(sent)).await.map_err(status) {
+                Ok(answers) => answers.try_collect::<Vec<_>>().await.map(drop),
+                Err(status) => Err(status),
+            });
+        }
+    });
+}
+
+fn list_type() -> arrow::datatypes::DataType {
+    arrow::datatypes::DataType::new_list(arrow::datatypes::DataType::Int64, true)
+}
+
+#[test]
+fn handshakes_and_the_rest() {
+    run(100, async |client, runner| {
+        for (payload, protocol_version) in values((vec(any::<u8>(), 0..80), any::<u64>()), runner) {
+            let inner = client.inner_mut();
+            let request = HandshakeRequest { protocol_version, payload: payload.clone().into() };
+            typed(inner.handshake(futures::stream::iter([request])).await);
+            typed(inner.list_flights(Criteria { expression: payload.clone().into() }).await);
+            let descriptor = FlightDescriptor { r#type: 77, cmd: payload.into(), path: vec!["x".into()] };
+            typed(inner.poll_flight_info(descriptor.clone()).await);
+            let empty = FlightData { flight_descriptor: Some(descriptor), ..FlightData::default() };
+            typed(inner.do_put(futures::stream::iter([empty.clone()])).await);
+            typed(inner.do_put(futures::stream::iter([FlightData::default()])).await);
+            typed(inner.do_put(futures::stream::empty()).await);
+            typed(inner.do_exchange(futures::stream::iter([empty])).await);
+        }
+    });
+}
+
+#[test]
+fn bytes_that_are_not_http() {
+    test(async {
+        use tokio::io::AsyncWriteExt;
+        let server = start(|_| ());
+        for bytes in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff", b"\x16\x03\x01", b""]
+        {
+            let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+        }
+        assert_eq!(number(&mut server.client().await, "SELECT 42").await, 42);
+    });
+}
+
+#[test]
+fn deep_and_long_statements() {
+    test(async {
+        let server = start(|_| ());
+        let mut client = server.client().await;
+        let most = 250 << 10;
+        let times = |text: &str| text.repeat(most / text.len());
+        let nested = |open: &str, inner: &str, close: &str| {
+            let depth = most / (open.len() + close.len());
+            format!("SELECT {}{inner}{}", open.repeat(depth), close.repeat(depth))
+        };
+        for sql in [
+            format!("SELECT 1{}", "+1".repeat(900)),
+            format!("SELECT 1{}", times(" +1")),
+            format!("SELECT true{}", times(" AND true")),
+            format!("SELECT {}1", times("- ")),
+            format!("SELECT {}true", times("NOT ")),
+            format!("SELECT 1{}", times(" UNION ALL SELECT 1")),
+            format!("SELECT 1 {}", times(", 1")),
+            format!("SELECT 'a'{}", times("||'a'")),
+            format!("SELECT {}", times("(")),
+            nested("(", "1", ")"),
+            nested("abs(", "1", ")"),
+            nested("CASE WHEN true THEN ", "1", " END"),
+            nested("(SELECT ", "1", ")"),
+            nested("[", "1", "]"),
+        ] {
+            let outcome = tokio::time::timeout(std::time::Duration::from_secs(30), query(&mut client, &sql)).await;
+            let start: String = sql.chars().take(40).collect();
+            match outcome {
+                Ok(Ok(_)) => {}
+                Ok(Err(status)) => assert!(status.code() != Code::Unknown, "{start}: {status}"),
+                Err(_) => panic!("{start}: no answer"),
+            }
+        }
+        assert_eq!(number(&mut client, "SELECT 42").await, 42);
+    });
+}

@@ -1,0 +1,8 @@
+//! The server over a real connection, with the client of the Arrow crate.
+
+mod access;
+mod fuzz;
+mod limits;
+mod metadata;
+mod queries;
+mod support;
