@@ -1,4 +1,6 @@
 //! Queries of many threads at once on one simulated device with little memory, and data that is not on the device before a query.
+//!
+//! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -9,6 +11,10 @@ use warpmill_datagen::Suite;
 use warpmill_format::Table;
 
 const SF: f64 = 0.01;
+
+fn device() -> String {
+    std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".to_string())
+}
 
 fn fill(session: &Session) {
     for name in warpmill_datagen::tables(Suite::Tpch) {
@@ -103,7 +109,7 @@ fn many_threads_share_a_device_of_any_size() {
     let queries: Vec<(&str, &str)> = queries.map(|query| (query.name, query.sql)).collect();
     let expected: BTreeMap<&str, Vec<String>> =
         queries.iter().map(|(name, sql)| (*name, rows(&session.execute(sql, &[]).unwrap()))).collect();
-    session.set("warpmill.device", "sim").unwrap();
+    session.set("warpmill.device", &device()).unwrap();
     // Room for all of them at once.
     session.set("warpmill.gpu_memory_limit", "256MB").unwrap();
     let tally = run_at_once(&session, &queries, &expected);
@@ -135,7 +141,7 @@ fn data_comes_from_where_the_setting_says() {
         "SELECT b, count(*), sum(a), min(note) FROM (SELECT * FROM t WHERE note LIKE '%7%') GROUP BY b ORDER BY b";
     let simple = "SELECT note, a FROM t WHERE a % 1000 = 3 ORDER BY a";
     let expected = [rows(&sql(query)), rows(&sql(simple))];
-    session.set("warpmill.device", "sim").unwrap();
+    session.set("warpmill.device", &device()).unwrap();
     for (data, copies) in [
         ("cache", "segments to the device"),
         ("pinned", "segments from pinned memory"),
