@@ -15,10 +15,10 @@ string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) 
 	Operator(root);
 	json.Key("inputs").Open('[');
 	for (auto &input : inputs) {
-		json.Open('{').Key("name").String(Text(input.table->name)).Key("rows").Number(input.rows);
+		json.Open('{').Key("name").String(Text(input.table->name));
 		json.Key("columns").Open('[');
 		for (auto column : input.columns) {
-			json.Open('[').String(Text(input.get->names[column]));
+			json.Open('[').Number(column).String(Text(input.get->names[column]));
 			Type(input.get->returned_types[column]);
 			json.Close(']');
 		}
@@ -146,7 +146,7 @@ void Encoder::Get(LogicalGet &get) {
 	}
 	auto entry = std::find_if(inputs.begin(), inputs.end(), [&](const Input &input) { return input.table == table.get(); });
 	if (entry == inputs.end()) {
-		inputs.push_back(Input {table.get(), &get, {}, get.EstimateCardinality(context)});
+		inputs.push_back(Input {table.get(), &get, {}});
 		entry = inputs.end() - 1;
 	}
 	Node("get").Key("table").Number(Index(get.table_index)).Key("input").Number(entry - inputs.begin());

@@ -21,7 +21,6 @@ struct Input {
 	LogicalGet *get;
 	// Positions in the table of the columns that the plan may read; the engine refers to them by their index here.
 	vector<idx_t> columns;
-	idx_t rows;
 };
 
 class Encoder {

@@ -29,10 +29,8 @@ pub struct Statement {
 pub struct InputTable {
     /// As the catalog calls it.
     pub name: String,
-    /// Estimated rows.
-    pub rows: u64,
-    /// Names and types of the columns that may be read.
-    pub columns: Vec<(String, String)>,
+    /// The columns that may be read: their positions in the table, names and types.
+    pub columns: Vec<(u32, String, String)>,
 }
 
 /// A key of ORDER BY.

@@ -26,7 +26,7 @@ pub struct Input {
 impl Input {
     /// Input `index` of `plan`; with a key, rows may be known already and are kept.
     pub fn new(plan: Arc<Plan>, index: usize, key: Option<String>) -> Self {
-        let cached = key.as_deref().and_then(|key| cache::find(key, &plan.inputs[index].columns));
+        let cached = key.as_deref().and_then(|key| cache::find(key, &plan.inputs[index].positions));
         Self { plan, index, key, cached, writer: Mutex::default(), error: OnceLock::new() }
     }
 
@@ -93,7 +93,7 @@ impl Input {
         let table = Arc::clone(writer.table());
         writer.commit()?;
         if let Some(key) = &self.key {
-            cache::keep(key, &self.plan.inputs[self.index].columns, &table);
+            cache::keep(key, &self.plan.inputs[self.index].positions, &table);
         }
         Ok(table)
     }

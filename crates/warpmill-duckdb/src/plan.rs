@@ -1,6 +1,6 @@
 //! Plans: the verdict on a query, and its physical plan.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -49,8 +49,10 @@ struct Prepared {
 /// The columns of an input that a plan reads.
 #[derive(Debug)]
 pub struct Needed {
-    /// Positions among the input's columns, ascending.
+    /// Which of the input's columns.
     pub columns: Vec<u32>,
+    /// Their positions in the table.
+    pub positions: Vec<u32>,
     /// Their names and types. Without columns: one that stands for the rows.
     pub schema: SchemaRef,
 }
@@ -98,15 +100,15 @@ impl Plan {
         let types = statement.types.iter().map(|name| Type::parse(name)).collect::<Result<Vec<_>, _>>()?;
         // All columns are there for the verdict: planning says which of them are needed.
         let empty = statement.inputs.iter().map(|input| {
-            let supported = input.columns.iter().map(|(name, ty)| Ok((name, Type::parse(ty)?)));
-            let supported: Vec<Result<(&String, Type), Refused>> = supported.collect();
-            let fields = supported.iter().enumerate().filter_map(|(i, column)| {
-                let (_, ty) = column.as_ref().ok().filter(|(_, ty)| ty.is_column())?;
-                Some((i, Field::new(column_name(i), ty.arrow(), true)))
-            });
-            let (positions, fields): (Vec<usize>, Vec<Field>) = fields.unzip();
             let mut columns = vec![None; input.columns.len()];
-            positions.iter().enumerate().for_each(|(index, &position)| columns[position] = Some(index));
+            let mut fields = Vec::new();
+            for (i, (position, _, ty)) in input.columns.iter().enumerate() {
+                // Whether a column of another type is read is not known yet.
+                if let Some(ty) = Type::parse(ty).ok().filter(|ty| ty.is_column()) {
+                    columns[i] = Some(fields.len());
+                    fields.push(Field::new(column_name(*position), ty.arrow(), true));
+                }
+            }
             let provider = WarpmillTable::open(input.name.as_str(), Table::in_memory(Arc::new(schema_of(fields))))?;
             Ok(Source { provider: Arc::new(provider), columns })
         });
@@ -131,12 +133,11 @@ impl Plan {
         }
         let sources = self.statement.inputs.iter().zip(&self.inputs).zip(tables).map(|((input, needed), table)| {
             let mut columns = vec![None; input.columns.len()];
-            let positions = needed.columns.iter().enumerate();
-            for (index, &column) in positions {
+            let snapshot = table.snapshot()?;
+            for (&column, &position) in needed.columns.iter().zip(&needed.positions) {
                 // A cached table may have more columns than this plan reads.
-                let name = column_name(column as usize);
-                let found = table.snapshot()?.schema().index_of(&name).unwrap_or(index);
-                columns[column as usize] = Some(found);
+                let found = snapshot.schema().index_of(&column_name(position));
+                columns[column as usize] = Some(found.map_err(|error| Refused::new(error.to_string()))?);
             }
             let provider = WarpmillTable::open(input.name.as_str(), Arc::clone(table))?;
             Ok(Source { provider: Arc::new(provider), columns })
@@ -159,8 +160,8 @@ pub fn forget_tables() {
     }
 }
 
-/// The name of an input's column in the engine: DuckDB's may repeat.
-pub fn column_name(position: usize) -> String {
+/// The name of a table's column in the engine.
+fn column_name(position: u32) -> String {
     format!("c{position}")
 }
 
@@ -174,28 +175,29 @@ fn schema_of(fields: Vec<Field>) -> Schema {
 
 /// The columns that the scans of an optimized plan still read.
 fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refused> {
-    let mut columns = vec![std::collections::BTreeSet::new(); statement.inputs.len()];
+    let mut read = vec![BTreeSet::<u32>::new(); statement.inputs.len()];
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
             let name = scan.table_name.table();
             let digits = name.split_once("input").map_or("", |(_, rest)| rest.split('_').next().unwrap_or(""));
             if let Ok(input) = digits.parse::<usize>() {
                 let schema = scan.source.schema();
-                let read = scan.projection.clone().unwrap_or_else(|| (0..schema.fields().len()).collect());
-                let positions = read.iter().filter_map(|&i| schema.field(i).name().strip_prefix('c')?.parse().ok());
-                columns[input].extend(positions.collect::<Vec<u32>>());
+                let columns = scan.projection.clone().unwrap_or_else(|| (0..schema.fields().len()).collect());
+                let positions = columns.iter().filter_map(|&i| schema.field(i).name().strip_prefix('c')?.parse().ok());
+                read[input].extend(positions.collect::<Vec<u32>>());
             }
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    let needed = columns.into_iter().zip(&statement.inputs).map(|(columns, input)| {
-        let columns: Vec<u32> = columns.into_iter().collect();
-        let fields = columns.iter().map(|&column| {
-            let ty = Type::parse(&input.columns[column as usize].1)?;
-            Ok(Field::new(column_name(column as usize), ty.arrow(), true))
-        });
+    let needed = read.into_iter().zip(&statement.inputs).map(|(read, input)| {
+        let columns = (0u32..).zip(&input.columns).filter(|(_, (position, ..))| read.contains(position));
+        let (columns, described): (Vec<u32>, Vec<_>) = columns.unzip();
+        let fields = described
+            .iter()
+            .map(|(position, _, ty)| Ok(Field::new(column_name(*position), Type::parse(ty)?.arrow(), true)));
         let schema = Arc::new(schema_of(fields.collect::<Result<Vec<_>, Refused>>()?));
-        Ok(Needed { columns, schema })
+        let positions = described.iter().map(|(position, ..)| *position).collect();
+        Ok(Needed { columns, positions, schema })
     });
     needed.collect()
 }

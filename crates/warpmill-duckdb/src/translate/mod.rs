@@ -131,7 +131,7 @@ impl<'a> Translator<'a> {
             let value = match source.columns[*column] {
                 Some(index) => Expr::Column(Column::new(Some(name.as_str()), fields.field(index).name())),
                 None => {
-                    let (_, ty) = &self.statement.inputs[input].columns[*column];
+                    let (_, _, ty) = &self.statement.inputs[input].columns[*column];
                     lit(ScalarValue::try_from(&Type::parse(ty)?.arrow())?)
                 }
             };
