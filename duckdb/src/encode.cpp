@@ -7,7 +7,7 @@
 namespace warpmill {
 
 string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) {
-	json.Open('{').Key("version").Number(1).Key("types").Open('[');
+	json.Open('{').Key("version").Number(1).Key("duckdb").Number(WARPMILL_DUCKDB).Key("types").Open('[');
 	for (auto &type : types) {
 		Type(type);
 	}

@@ -1,6 +1,7 @@
 // Expressions of the plan encoding.
 #include "duckdb/execution/expression_executor.hpp"
 #include "encode.hpp"
+#include "state.hpp"
 
 namespace warpmill {
 
@@ -225,6 +226,9 @@ void Encoder::Function(const BoundFunctionExpression &expr) {
 		               BoundComparisonExpression::Right(expr));
 	}
 #endif
+	if (FunctionName(expr) == "/" && !Setting(context, "ieee_floating_point_ops").GetValue<bool>()) {
+		throw Refused {"division with ieee_floating_point_ops = false"};
+	}
 	Kind("fn").Key("f").String(FunctionName(expr)).Key("t");
 	Type(TypeOf(expr));
 	json.Key("at").Open('[');

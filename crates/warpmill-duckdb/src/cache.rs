@@ -18,7 +18,8 @@ const DEFAULT_LIMIT: u64 = 8 << 30;
 #[derive(Default)]
 struct Cache {
     limit: u64,
-    tables: HashMap<String, Entry>,
+    /// For each table the rows that are known: of one version, with different columns.
+    tables: HashMap<String, Vec<Entry>>,
     clock: u64,
 }
 
@@ -44,49 +45,53 @@ pub fn find(key: &str, columns: &[u32]) -> Option<Arc<Table>> {
     let mut cache = CACHE.lock();
     cache.clock += 1;
     let clock = cache.clock;
-    let entry = cache.tables.get_mut(name).filter(|entry| entry.version == version)?;
-    if !columns.iter().all(|column| entry.columns.contains(column)) {
-        return None;
-    }
+    let fits = |entry: &&mut Entry| entry.version == version && entry.has(columns);
+    let entry = cache.tables.get_mut(name)?.iter_mut().find(fits)?;
     entry.used = clock;
     Some(Arc::clone(&entry.table))
 }
 
-/// Keeps the rows of a table, unless there are others of this version with more columns.
+/// Keeps the rows of a table, unless they are there already. Those of other versions, and those with some of these columns
+/// only, are forgotten.
 pub fn keep(key: &str, columns: &[u32], table: &Arc<Table>) {
     let bytes = table.snapshot().map_or(0, |snapshot| snapshot.stored_bytes());
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
     cache.clock += 1;
-    let more = |entry: &&Entry| entry.version == version && entry.columns.len() > columns.len();
-    if cache.tables.get(name).filter(more).is_some() || bytes > cache.limit {
+    let (used, limit) = (cache.clock, cache.limit);
+    let entries = cache.tables.entry(name.to_string()).or_default();
+    if bytes > limit || entries.iter().any(|entry| entry.version == version && entry.has(columns)) {
         return;
     }
-    let entry = Entry {
-        version: version.to_string(),
-        columns: columns.to_vec(),
-        table: Arc::clone(table),
-        bytes,
-        used: cache.clock,
-    };
-    let mut replaced = cache.tables.insert(name.to_string(), entry).is_some();
-    replaced |= cache.shrink();
+    let before = entries.len();
+    entries.retain(|entry| entry.version == version && !entry.columns.iter().all(|column| columns.contains(column)));
+    let mut changed = entries.len() < before;
+    let (version, columns) = (version.to_string(), columns.to_vec());
+    entries.push(Entry { version, columns, table: Arc::clone(table), bytes, used });
+    changed |= cache.shrink();
     drop(cache);
-    if replaced {
+    if changed {
         forget_tables();
     }
 }
 
+impl Entry {
+    fn has(&self, columns: &[u32]) -> bool {
+        columns.iter().all(|column| self.columns.contains(column))
+    }
+}
+
 impl Cache {
+    fn bytes(&self) -> u64 {
+        self.tables.values().flatten().map(|entry| entry.bytes).sum()
+    }
+
     /// Forgets what has not been used for longest until the rest fits.
     fn shrink(&mut self) -> bool {
         let mut changed = false;
-        while self.tables.values().map(|entry| entry.bytes).sum::<u64>() > self.limit {
-            let Some(oldest) = self.tables.iter().min_by_key(|(_, entry)| entry.used).map(|(name, _)| name.clone())
-            else {
-                break;
-            };
-            self.tables.remove(&oldest);
+        while self.bytes() > self.limit {
+            let oldest = self.tables.values().flatten().map(|entry| entry.used).min();
+            self.tables.values_mut().for_each(|entries| entries.retain(|entry| Some(entry.used) != oldest));
             changed = true;
         }
         changed
@@ -129,7 +134,8 @@ struct TableDescription<'a> {
 /// What is kept, as JSON.
 pub fn describe() -> String {
     let cache = CACHE.lock();
-    let tables = cache.tables.iter().map(|(name, entry)| TableDescription {
+    let entries = cache.tables.iter().flat_map(|(name, entries)| entries.iter().map(move |entry| (name, entry)));
+    let tables = entries.map(|(name, entry)| TableDescription {
         table: name,
         version: &entry.version,
         columns: &entry.columns,
@@ -137,7 +143,7 @@ pub fn describe() -> String {
         bytes: entry.bytes,
     });
     let mut tables: Vec<_> = tables.collect();
-    tables.sort_by_key(|table| table.table);
-    let bytes = cache.tables.values().map(|entry| entry.bytes).sum();
+    tables.sort_by_key(|table| (table.table, table.columns));
+    let bytes = cache.bytes();
     serde_json::to_string(&Description { limit: cache.limit, bytes, tables }).unwrap_or_default()
 }

@@ -16,6 +16,8 @@ pub type Binding = (u64, u64);
 pub struct Statement {
     /// [`VERSION`].
     pub version: u32,
+    /// The DuckDB version that made the plan: 20000 for 2.0.0.
+    pub duckdb: u32,
     /// Types of the result's columns.
     pub types: Vec<String>,
     /// The tables that are read; scans name them by position.

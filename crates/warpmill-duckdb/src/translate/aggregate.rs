@@ -1,11 +1,12 @@
 //! Aggregations.
 
-use datafusion::common::{DFSchemaRef, ScalarValue};
+use datafusion::common::DFSchemaRef;
 use datafusion::functions_aggregate::expr_fn as aggregates;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 
 use super::Translator;
+use super::exact;
 use super::expr::{binary, cast_to};
 use crate::Refused;
 use crate::encoding::{self, Node};
@@ -23,10 +24,12 @@ struct Call {
 struct Parts<'a> {
     schema: &'a DFSchemaRef,
     argument: Option<Type>,
+    /// Whether an average is the query's result, and not made of a sum and a count by DuckDB itself.
+    exact: bool,
 }
 
 impl<'a> Translator<'a> {
-    pub(super) fn aggregate(&mut self, node: &'a Node) -> Result<LogicalPlan, Refused> {
+    pub(super) fn aggregate(&mut self, node: &'a Node, top: bool) -> Result<LogicalPlan, Refused> {
         let Node::Aggregate { group, agg, groups, sets, grouping_functions, aggs, child, .. } = node else {
             return Err(Refused::new("an aggregation of another kind"));
         };
@@ -54,7 +57,8 @@ impl<'a> Translator<'a> {
                 .iter()
                 .map(|part| Expr::Column(datafusion::common::Column::new_unqualified(part.schema_name().to_string())));
             let columns: Vec<Expr> = columns.collect();
-            let context = Parts { schema: plan.schema(), argument: call.argument };
+            let shared = self.statement.duckdb >= 20_000 && (groups.is_empty() || is_shared(&aggs[i], aggs));
+            let context = Parts { schema: plan.schema(), argument: call.argument, exact: top && !shared };
             let value = (call.value)(&columns, call.ty, &context)?;
             let value = cast_to(value, &call.ty.arrow(), plan.schema())?;
             list.push(value.alias(self.name((*agg, i as u64))));
@@ -138,20 +142,26 @@ fn modified(part: Expr, distinct: bool, filter: Option<Expr>) -> Expr {
     }
 }
 
-/// DuckDB divides the exact sum, as an integer, by the count times the power of ten of the scale: one rounding.
+/// Whether DuckDB makes an average of the sum or count of the same argument that it computes anyway.
+fn is_shared(average: &encoding::Expr, aggs: &[encoding::Expr]) -> bool {
+    let encoding::Expr::Agg { a: argument, .. } = average else { return false };
+    let argument = format!("{argument:?}");
+    aggs.iter().any(|other| match other {
+        encoding::Expr::Agg { f, a, distinct: false, filter: None, .. } if f == "sum" || f == "count" => {
+            format!("{a:?}") == argument
+        }
+        _ => false,
+    })
+}
+
 fn average_of(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
-    use arrow::datatypes::DataType::{Decimal128, Float64};
+    use arrow::datatypes::DataType::Float64;
     let scale = parts.argument.and_then(Type::scale).unwrap_or(0);
     let (sum, count) = (columns[0].clone(), columns[1].clone());
-    let power = 10i128.pow(scale.unsigned_abs().into());
-    let digits = u8::try_from(scale).map_err(|_| Refused::new("an average of a negative scale"))? + 1;
-    let unscaled = match scale {
-        0 => sum,
-        _ => binary(sum, Operator::Multiply, lit(ScalarValue::Decimal128(Some(power), digits, 0))),
-    };
-    let whole = cast_to(unscaled, &Decimal128(38, 0), parts.schema)?;
-    let divisor = binary(cast_to(count.clone(), &Float64, parts.schema)?, Operator::Multiply, lit(power as f64));
-    let quotient = binary(cast_to(whole, &Float64, parts.schema)?, Operator::Divide, divisor);
-    // No rows: NULL, not NaN; the sum is NULL then.
-    Ok(quotient)
+    if parts.exact {
+        let ty = sum.get_type(parts.schema)?;
+        return Ok(exact::average(sum, count, scale.unsigned_abs(), ty));
+    }
+    let (sum, count) = (cast_to(sum, &Float64, parts.schema)?, cast_to(count, &Float64, parts.schema)?);
+    Ok(binary(sum, Operator::Divide, count))
 }

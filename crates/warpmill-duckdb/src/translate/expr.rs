@@ -8,6 +8,7 @@ use datafusion::functions::expr_fn as functions;
 use datafusion::logical_expr::expr::{InList, Like};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast, lit};
 
+use super::exact;
 use super::subquery::check_memberships;
 use super::{Allowed, Translator};
 use crate::Refused;
@@ -68,7 +69,11 @@ impl<'a> Translator<'a> {
                 if *r#try {
                     return Err(Refused::new("TRY_CAST"));
                 }
-                convert(value, Type::parse(from)?, Type::parse(t)?, schema)
+                let (from, to) = (Type::parse(from)?, Type::parse(t)?);
+                if let (true, Type::Decimal(38, scale), Type::Double) = (self.top, from, to) {
+                    return Ok(exact::decimal_to_float(value, scale.unsigned_abs(), from.arrow()));
+                }
+                convert(value, from, to, schema)
             }
             encoding::Expr::Fn { f, t, at, a } => self.function(f, Type::parse(t)?, at, a, schema),
             encoding::Expr::Agg { f, .. } => Err(Refused::new(format!("the aggregate {f} outside of an aggregation"))),

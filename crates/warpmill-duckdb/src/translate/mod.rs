@@ -5,6 +5,7 @@
 //! table expressions are copied to where they are read.
 
 mod aggregate;
+mod exact;
 mod expr;
 mod function;
 mod subquery;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
 
 use crate::Refused;
@@ -40,6 +42,7 @@ pub fn translate(statement: &Statement, sources: &[Source]) -> Result<LogicalPla
         ctes: HashMap::new(),
         results: HashMap::new(),
         allowed: Allowed::Nothing,
+        top: true,
     };
     let plan = translator.node(&statement.root)?;
     let columns = plan.schema().columns();
@@ -70,6 +73,8 @@ struct Translator<'a> {
     results: HashMap<Binding, Expr>,
     /// Which subqueries the expression at hand may hold.
     allowed: Allowed,
+    /// Whether the node at hand gives the query's result, but for its order and for further columns.
+    top: bool,
 }
 
 /// Where an expression stands, as far as DataFusion's decorrelation cares.
@@ -86,14 +91,26 @@ impl<'a> Translator<'a> {
     }
 
     fn node(&mut self, node: &'a Node) -> Result<LogicalPlan, Refused> {
+        let top = self.top;
+        // What is below these still gives the result; what is below others goes into something.
+        self.top &= matches!(
+            node,
+            Node::Project { .. } | Node::Filter { .. } | Node::Order { .. } | Node::Limit { .. } | Node::Cte { .. }
+        );
+        let plan = self.any_node(node, top);
+        self.top = top;
+        plan
+    }
+
+    fn any_node(&mut self, node: &'a Node, top: bool) -> Result<LogicalPlan, Refused> {
         match node {
             Node::Get { table, input, columns } => self.get(*table, *input, columns),
-            Node::Project { table, exprs, child } => self.project(*table, exprs, child),
+            Node::Project { table, exprs, child } => self.project(*table, exprs, child, top),
             Node::Filter { exprs, child } => {
                 let input = self.node(child)?;
                 self.filter(input, exprs)
             }
-            Node::Aggregate { .. } => self.aggregate(node),
+            Node::Aggregate { .. } => self.aggregate(node, top),
             Node::Order { by, child } => self.order(by, child),
             Node::Limit { limit, offset, child } => {
                 let count = |n: u64| usize::try_from(n).map_err(|_| Refused::new("LIMIT of this size"));
@@ -138,13 +155,20 @@ impl<'a> Translator<'a> {
             list.push(value.alias(self.name((table, position as u64))));
         }
         if list.is_empty() {
-            list.push(lit(true).alias(self.name((table, 0))));
+            list.push(lit(true).alias(format!("{}rows{table}", self.prefix)));
         }
         Ok(scan.project(list)?.build()?)
     }
 
-    fn project(&mut self, table: u64, exprs: &'a [encoding::Expr], child: &'a Node) -> Result<LogicalPlan, Refused> {
+    fn project(
+        &mut self,
+        table: u64,
+        exprs: &'a [encoding::Expr],
+        child: &'a Node,
+        top: bool,
+    ) -> Result<LogicalPlan, Refused> {
         let input = self.node(child)?;
+        self.top = top;
         let list = exprs.iter().enumerate().map(|(i, e)| {
             let name = self.name((table, i as u64));
             Ok(self.expr_with(e, input.schema(), Allowed::Scalars)?.alias(name))
@@ -153,13 +177,12 @@ impl<'a> Translator<'a> {
         Ok(LogicalPlanBuilder::from(input).project(list)?.build()?)
     }
 
+    /// One node for all conjuncts: DataFusion's decorrelation takes the correlated ones of one filter only.
     fn filter(&mut self, input: LogicalPlan, exprs: &'a [encoding::Expr]) -> Result<LogicalPlan, Refused> {
-        let mut builder = LogicalPlanBuilder::from(input);
-        for e in exprs {
-            let predicate = self.predicate(e, builder.schema())?;
-            builder = builder.filter(predicate)?;
-        }
-        Ok(builder.build()?)
+        let conjuncts = exprs.iter().map(|e| self.predicate(e, input.schema()));
+        let conjuncts = conjuncts.collect::<Result<Vec<_>, Refused>>()?;
+        let Some(predicate) = conjunction(conjuncts) else { return Ok(input) };
+        Ok(LogicalPlanBuilder::from(input).filter(predicate)?.build()?)
     }
 
     fn order(&mut self, by: &'a [encoding::Key], child: &'a Node) -> Result<LogicalPlan, Refused> {
