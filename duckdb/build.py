@@ -2,8 +2,8 @@
 
     python duckdb/build.py --loader target/release/libwarpmill_duckdb_loader.so --out python/warpmill/duckdb/extension
 
-The headers of a DuckDB version come from the crate `libduckdb-sys` of that version (crates.io), which holds its sources.
-They are kept under target/duckdb-headers; nothing of DuckDB is compiled.
+The headers of a DuckDB version come from the crate `libduckdb-sys` of that version (crates.io), which holds its
+sources. They are kept under target/duckdb-headers; nothing of DuckDB is compiled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DuckDB, with its SELECTs run by Warpmill where it can: `import warpmill.duckdb as duckdb`.
 
-Everything here is DuckDB's own Python API, from whichever version is installed: the same functions, classes and exceptions,
-and real `DuckDBPyConnection`s. Only `connect` and the functions of the default connection differ: their connections have
-DuckDB's extension `warpmill` loaded, which allows unsigned extensions.
+Everything here is DuckDB's own Python API, from whichever version is installed: the same functions, classes and
+exceptions, and real `DuckDBPyConnection`s. Only `connect` and the functions of the default connection differ: their
+connections have DuckDB's extension `warpmill` loaded, for which unsigned extensions are allowed.
 
 `accelerate(connection)` does the same to a connection that was opened elsewhere. docs/duckdb.md has the rest.
 """
@@ -18,7 +18,7 @@ import duckdb as _duckdb
 
 from warpmill.duckdb._extension import accelerate, extension_path, supported_versions
 
-__all__ = [name for name in dir(_duckdb) if not name.startswith("_")]  # noqa: PLE0605
+__all__ = [name for name in dir(_duckdb) if not name.startswith("_")]
 __all__ += ["accelerate", "extension_path", "supported_versions"]
 __version__ = _duckdb.__version__
 
@@ -78,8 +78,8 @@ def _functions() -> frozenset[str]:
 def __getattr__(name: str) -> Any:
     """DuckDB's own, with the accelerated default connection where one is used.
 
-    A function with its connection bound, rather than one of ours around it: DuckDB looks for data frames in the variables of
-    whoever calls it.
+    A function with its connection bound, rather than one of ours around it: DuckDB looks for data frames in the
+    variables of whoever calls it.
     """
     value = getattr(_duckdb, name)
     if name not in _functions():

@@ -256,7 +256,7 @@ SNIPPETS = {
     "same names": "out = con.execute('SELECT a.i, b.i, count(*) FROM t a JOIN t b ON a.i = b.i WHERE a.i < 3 GROUP BY ALL ORDER BY ALL').description",
     "long strings": "con.execute(\"CREATE TABLE ls AS SELECT repeat('é€x', 3000) || i AS a FROM range(20) r(i)\"); out = con.execute('SELECT max(a), count(DISTINCT a) FROM ls').fetchall()",
     "zero byte": "con.execute(\"CREATE TABLE zb AS SELECT 'a' || chr(0) || 'b' AS a\"); out = con.execute('SELECT max(a), count(*) FROM zb').fetchall()",
-    "quotes": "con.execute('CREATE TABLE \"we\"\"ird \"(\"a b\" INT)'); con.execute('INSERT INTO \"we\"\"ird \" VALUES (3)'); out = con.execute('SELECT sum(\"a b\") FROM \"we\"\"ird \"').fetchall()",
+    "quotes": 'con.execute(\'CREATE TABLE "we""ird "("a b" INT)\'); con.execute(\'INSERT INTO "we""ird " VALUES (3)\'); out = con.execute(\'SELECT sum("a b") FROM "we""ird "\').fetchall()',
     "empty table": "con.execute('CREATE TABLE em(a INT, b VARCHAR)'); out = con.execute('SELECT count(*), sum(a), max(b) FROM em').fetchall()",
     "many groups": "out = con.execute('SELECT count(*), sum(c) FROM (SELECT i, s, count(*) AS c FROM t GROUP BY i, s)').fetchall()",
     "wide sums": "out = con.execute('SELECT sum(g * 9000000000000000) FROM t').fetchall()",
@@ -272,5 +272,7 @@ SNIPPETS = {
 
 def cases() -> dict[str, str]:
     """All snippets by name."""
-    reads = {f"{query} by {read}": f"q = {sql!r}\n{code}" for query, sql in QUERIES.items() for read, code in READS.items()}
+    reads = {
+        f"{query} by {read}": f"q = {sql!r}\n{code}" for query, sql in QUERIES.items() for read, code in READS.items()
+    }
     return reads | SNIPPETS

@@ -51,7 +51,11 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
 
 
 def texts() -> list[Any]:
-    found = [(suite, path) for suite in ("tpch", "ssb", "clickbench", "job") for path in sorted((QUERIES / suite).glob("*.sql"))]
+    found = [
+        (suite, path)
+        for suite in ("tpch", "ssb", "clickbench", "job")
+        for path in sorted((QUERIES / suite).glob("*.sql"))
+    ]
     return [pytest.param(suite, path, id=f"{suite} {path.stem}") for suite, path in found]
 
 

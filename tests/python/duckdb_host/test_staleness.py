@@ -115,8 +115,9 @@ def test_a_thousand_steps(tmp_path: Path, seed: int) -> None:
             except duckdb.Error as error:
                 con.execute("ROLLBACK")
                 walk.open[walk.connections.index(con)] = False
-                assert "ransaction" in str(error) or "does not exist" in str(error), error
                 con.execute("SET warpmill_enabled = true")
+                if "ransaction" not in str(error) and "does not exist" not in str(error):
+                    raise
                 continue
             assert ours == theirs, (step, table)
             compared += 1
