@@ -20,7 +20,7 @@ RUST_SOURCES := $(shell find crates queries -name '*.rs' -o -name '*.toml' -o -n
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: none was found" >&2; exit 1; }
@@ -32,8 +32,17 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --extras bench,dev
 	@touch $@
 
+# The DuckDB extension: its first stage, and a C++ shim for each supported DuckDB version (headers are downloaded once).
+EXTENSION := python/warpmill/duckdb/extension/warpmill.duckdb_extension
+$(EXTENSION): $(VENV)/.installed duckdb/build.py duckdb/unity.cpp $(wildcard duckdb/src/*)
+	cargo build --release -p warpmill-duckdb-loader
+	$(BIN)/python duckdb/build.py --loader target/release/libwarpmill_duckdb_loader.so --out $(dir $@)
+
+.PHONY: duckdb-extension
+duckdb-extension: $(EXTENSION) ## Build DuckDB's extension into the package
+
 .PHONY: install
-install: $(VENV)/.installed ## Build the engine; make .venv with the package, its bench and dev extras
+install: $(VENV)/.installed $(EXTENSION) ## Build the engine; make .venv with the package, its bench and dev extras
 
 .PHONY: demo
 demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, compression, one EXPLAIN
@@ -59,5 +68,5 @@ bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=a
 
 .PHONY: clean
 clean: ## Remove .venv, built files and benchmark data
-	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so
+	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so python/warpmill/duckdb/extension
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

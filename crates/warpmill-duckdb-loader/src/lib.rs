@@ -1,1 +1,177 @@
 //! The first stage of the DuckDB extension: loads in every DuckDB version through the stable C interface and brings in the rest.
+//!
+//! `LOAD warpmill` calls [`warpmill_init_c_api`]. It finds three things: the library that DuckDB itself is in, whose C++
+//! symbols must be exported; the shim that was compiled for exactly this DuckDB version, beside this file; and the library
+//! that holds the engine. The shim does the rest. What is missing becomes the error of `LOAD`, and DuckDB runs on as before.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use libduckdb_sys as ffi;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW, Symbol};
+
+/// The version of DuckDB's C interface that is asked for: the first stable one.
+const C_API: &str = "v1.2.0";
+/// Find a library only if it is loaded already (`dlfcn.h`, Linux).
+const RTLD_NOLOAD: c_int = 4;
+
+/// Loads the extension into a database. False: not loaded, the reason has been reported.
+///
+/// # Safety
+/// Called by DuckDB's extension loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpmill_init_c_api(
+    info: ffi::duckdb_extension_info,
+    access: *const ffi::duckdb_extension_access,
+) -> bool {
+    // SAFETY: DuckDB's own pointers, for the time of the call.
+    let result = unsafe { load(info, access) };
+    if let Err(error) = &result {
+        let text = CString::new(format!("Warpmill cannot run in this DuckDB: {error}")).unwrap_or_default();
+        // SAFETY: see above; DuckDB copies the text.
+        if let Some(set_error) = unsafe { (*access).set_error } {
+            unsafe { set_error(info, text.as_ptr()) };
+        }
+    }
+    result.is_ok()
+}
+
+type ShimLoad = unsafe extern "C" fn(*mut c_void, *const c_void) -> *const c_char;
+type EngineOf = unsafe extern "C" fn() -> *const c_void;
+
+/// SAFETY: as [`warpmill_init_c_api`].
+unsafe fn load(info: ffi::duckdb_extension_info, access: *const ffi::duckdb_extension_access) -> Result<(), String> {
+    // SAFETY: `access` is DuckDB's; versions of the C interface are checked by it.
+    let (database, get_database) = unsafe {
+        match ffi::duckdb_rs_extension_api_init(info, access, C_API) {
+            Ok(true) => {}
+            Ok(false) => return Err(format!("it does not offer the C interface {C_API}")),
+            Err(error) => return Err(error.to_string()),
+        }
+        let get_database = (*access).get_database.ok_or("it does not name the database")?;
+        (get_database(info), get_database)
+    };
+    // SAFETY: a static string of DuckDB's.
+    let version = unsafe { CStr::from_ptr(ffi::duckdb_library_version()) }.to_string_lossy().into_owned();
+    let folder = path_of(warpmill_init_c_api as *const c_void).and_then(|path| Some(path.parent()?.to_path_buf()));
+    let folder = folder.ok_or("the extension's own file is not known")?;
+    let shim = folder.join(format!("warpmill_shim-{version}.so"));
+    if !shim.exists() {
+        return Err(format!("there is no shim for DuckDB {version} in {} (has: {})", folder.display(), shims(&folder)));
+    }
+    let engine = engine(&folder)?;
+    export_symbols(get_database as *const c_void)?;
+    // SAFETY: loading runs the initializers of our own library.
+    let library = unsafe { Library::open(Some(&shim), RTLD_NOW | RTLD_LOCAL) };
+    let library = library.map_err(|error| {
+        format!("its C++ symbols, which the shim for {version} needs, are not exported by this program: {error}")
+    })?;
+    // SAFETY: the signatures are those of `duckdb/src/shim.cpp` and `duckdb/src/engine.h`; the database is DuckDB's.
+    unsafe {
+        let start: Symbol<ShimLoad> = library.get(b"warpmill_shim_load\0").map_err(|error| error.to_string())?;
+        let error = start(*database.cast::<*mut c_void>(), engine);
+        if !error.is_null() {
+            return Err(CStr::from_ptr(error).to_string_lossy().into_owned());
+        }
+    }
+    // DuckDB calls into both for the rest of the process's life.
+    std::mem::forget(library);
+    Ok(())
+}
+
+/// The versions that have shims, for an error's text.
+fn shims(folder: &Path) -> String {
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let versions = names.filter_map(|name| Some(name.strip_prefix("warpmill_shim-")?.strip_suffix(".so")?.to_string()));
+    let mut versions: Vec<_> = versions.collect();
+    versions.sort();
+    if versions.is_empty() { "none".to_string() } else { versions.join(", ") }
+}
+
+/// Makes the symbols of the library that DuckDB is in visible to the shim: Python loads it for itself alone.
+fn export_symbols(inside: *const c_void) -> Result<(), String> {
+    let host = path_of(inside).ok_or("the library that DuckDB is in is not known")?;
+    // SAFETY: the library is loaded already; nothing is initialized.
+    let opened = unsafe { Library::open(Some(&host), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) };
+    // A program itself cannot be opened, and exports what it exports.
+    if let Ok(library) = opened {
+        std::mem::forget(library);
+    }
+    Ok(())
+}
+
+/// The engine's interface, from the first library that has it.
+fn engine(folder: &Path) -> Result<*const c_void, String> {
+    let mut candidates: Vec<PathBuf> = std::env::var_os("WARPMILL_ENGINE").map(PathBuf::from).into_iter().collect();
+    for folder in [Some(folder), folder.parent(), folder.parent().and_then(Path::parent)].into_iter().flatten() {
+        candidates.push(folder.join("_warpmill.abi3.so"));
+    }
+    let mut reasons = Vec::new();
+    for path in candidates.iter().filter(|path| path.exists()) {
+        match open_engine(path, folder) {
+            Ok(engine) => return Ok(engine),
+            Err(error) => reasons.push(error),
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push(format!("_warpmill.abi3.so is not in or above {}; WARPMILL_ENGINE can name it", folder.display()));
+    }
+    Err(format!("the engine's library was not found: {}", reasons.join("; ")))
+}
+
+fn open_engine(path: &Path, folder: &Path) -> Result<*const c_void, String> {
+    // The engine's library is a Python module: in other programs, names that it refers to must be there all the same.
+    let python = Library::this();
+    // SAFETY: only whether the symbol is there is asked.
+    let in_python = unsafe { python.get::<*const c_void>(b"Py_GetVersion\0") }.is_ok();
+    let names = folder.join("warpmill_nopython.so");
+    if !in_python && names.exists() {
+        // SAFETY: the library has no initializers.
+        let library = unsafe { Library::open(Some(&names), RTLD_NOW | RTLD_GLOBAL) };
+        std::mem::forget(library.map_err(|error| error.to_string())?);
+    }
+    // SAFETY: loading runs the initializers of our own library, which does not depend on the order.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+    let library = library.map_err(|error| error.to_string())?;
+    // SAFETY: the signature is that of `duckdb/src/engine.h`.
+    let engine = unsafe {
+        let engine: Symbol<EngineOf> =
+            library.get(b"warpmill_duckdb_engine\0").map_err(|error| format!("{}: {error}", path.display()))?;
+        engine()
+    };
+    std::mem::forget(library);
+    Ok(engine)
+}
+
+/// `Dl_info` of `dlfcn.h`.
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *mut c_void,
+    symbol: *const c_char,
+    address: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
+}
+
+/// The file of the library that an address is in.
+fn path_of(address: *const c_void) -> Option<PathBuf> {
+    let mut info = DlInfo {
+        file: std::ptr::null(),
+        base: std::ptr::null_mut(),
+        symbol: std::ptr::null(),
+        address: std::ptr::null_mut(),
+    };
+    // SAFETY: `info` is a place for the answer; the text in it lives as long as the library.
+    let file = unsafe {
+        if dladdr(address, &raw mut info) == 0 || info.file.is_null() {
+            return None;
+        }
+        CStr::from_ptr(info.file)
+    };
+    Some(PathBuf::from(OsStr::from_bytes(file.to_bytes())))
+}

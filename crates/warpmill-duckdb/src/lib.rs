@@ -1,1 +1,58 @@
-//! The engine side of the DuckDB extension: a C interface that takes DuckDB plans and data and gives back results.
+//! The engine side of the DuckDB extension: a C interface that takes DuckDB's plans and rows and gives back results.
+//!
+//! The other side is C++ (`duckdb/src`), compiled against one exact DuckDB version: it hands over the bound plan of a
+//! SELECT ([`encoding`]), learns whether Warpmill runs it ([`plan::Plan::new`]: every refusal has a reason), and puts an operator
+//! in its place whose children are DuckDB's own scans. When the query runs, the rows of the scans come in as Arrow arrays
+//! ([`input`]) unless they are still known from before ([`cache`]), and the result goes out in DuckDB's physical layout
+//! ([`output`]).
+//!
+//! A plan is translated into a DataFusion plan with DuckDB's meaning ([`translate`]): what differs is computed differently
+//! or refused. The table of these cases is in docs/duckdb.md.
+
+pub mod abi;
+pub mod cache;
+pub mod encoding;
+pub mod execute;
+pub mod input;
+pub mod output;
+pub mod plan;
+pub mod translate;
+pub mod types;
+
+/// Why DuckDB runs a query and Warpmill does not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Refused {
+    /// A phrase that names what is not run.
+    pub reason: String,
+}
+
+impl Refused {
+    /// Refuses for `reason`.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+impl From<datafusion::common::DataFusionError> for Refused {
+    fn from(error: datafusion::common::DataFusionError) -> Self {
+        Self::new(warpmill::Error::from(error).to_string())
+    }
+}
+
+impl From<warpmill_format::FormatError> for Refused {
+    fn from(error: warpmill_format::FormatError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<warpmill::Error> for Refused {
+    fn from(error: warpmill::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// The C interface, for libraries that this crate is linked into: a reference to it keeps its symbol.
+pub fn engine() -> *const abi::Engine {
+    abi::warpmill_duckdb_engine()
+}

@@ -21,6 +21,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // DuckDB's extension finds the engine by a symbol of this library, which the reference keeps.
+    module.add("_duckdb_engine", warpmill_duckdb::engine() as usize)?;
     module.add_class::<session::PySession>()?;
     module.add_class::<result::PyQueryResult>()?;
     module.add_function(wrap_pyfunction!(bench::queries, module)?)?;

@@ -1,0 +1,301 @@
+//! The C interface. The header is `duckdb/src/engine.h`: both change together, with [`ABI`].
+//!
+//! No panic leaves a function: it becomes an error of the plan, the input or the run.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::ffi::FFI_ArrowArray;
+
+use crate::Refused;
+use crate::cache;
+use crate::execute::{Ended, execute};
+use crate::input::Input;
+use crate::output::{ColumnView, Rows};
+use crate::plan::Plan;
+
+/// The version of the interface.
+pub const ABI: u32 = 1;
+
+/// A plan, or why it is refused.
+pub struct PlanHandle {
+    plan: Option<Arc<Plan>>,
+    refusal: Option<CString>,
+    text: CString,
+}
+
+/// One input of one execution.
+pub struct InputHandle {
+    input: Input,
+    error: std::sync::OnceLock<CString>,
+}
+
+/// One execution.
+pub struct RunHandle {
+    plan: Arc<Plan>,
+    inputs: Vec<*const InputHandle>,
+    threads: usize,
+    rows: Rows,
+    error: CString,
+    profile: CString,
+}
+
+type Interrupted = unsafe extern "C" fn(*mut c_void) -> bool;
+
+/// The functions of the interface; see the header for what each does and who owns what.
+#[repr(C)]
+#[allow(missing_docs, reason = "documented in the header")]
+pub struct Engine {
+    pub abi: u32,
+    pub version: extern "C" fn() -> *const c_char,
+    pub plan_new: unsafe extern "C" fn(*const c_char, usize) -> *mut PlanHandle,
+    pub plan_refusal: unsafe extern "C" fn(*const PlanHandle) -> *const c_char,
+    pub plan_text: unsafe extern "C" fn(*const PlanHandle) -> *const c_char,
+    pub plan_columns: unsafe extern "C" fn(*const PlanHandle, usize, *mut *const u32) -> usize,
+    pub plan_free: unsafe extern "C" fn(*mut PlanHandle),
+    pub input_new: unsafe extern "C" fn(*const PlanHandle, usize, *const c_char) -> *mut InputHandle,
+    pub input_cached: unsafe extern "C" fn(*const InputHandle) -> bool,
+    pub input_push: unsafe extern "C" fn(*const InputHandle, *mut FFI_ArrowArray) -> bool,
+    pub input_error: unsafe extern "C" fn(*const InputHandle) -> *const c_char,
+    pub input_free: unsafe extern "C" fn(*mut InputHandle),
+    pub run_new: unsafe extern "C" fn(*const PlanHandle, *const *mut InputHandle, u64, u64) -> *mut RunHandle,
+    pub run_execute: unsafe extern "C" fn(*mut RunHandle, Interrupted, *mut c_void) -> i32,
+    pub run_next: unsafe extern "C" fn(*mut RunHandle, *mut ColumnView) -> u64,
+    pub run_error: unsafe extern "C" fn(*const RunHandle) -> *const c_char,
+    pub run_profile: unsafe extern "C" fn(*const RunHandle) -> *const c_char,
+    pub run_free: unsafe extern "C" fn(*mut RunHandle),
+    pub cache_text: extern "C" fn() -> *mut c_char,
+    pub cache_clear: extern "C" fn(),
+    pub cache_limit: extern "C" fn(u64),
+    pub text_free: unsafe extern "C" fn(*mut c_char),
+}
+
+static ENGINE: Engine = Engine {
+    abi: ABI,
+    version,
+    plan_new,
+    plan_refusal,
+    plan_text,
+    plan_columns,
+    plan_free,
+    input_new,
+    input_cached,
+    input_push,
+    input_error,
+    input_free,
+    run_new,
+    run_execute,
+    run_next,
+    run_error,
+    run_profile,
+    run_free,
+    cache_text,
+    cache_clear,
+    cache_limit,
+    text_free,
+};
+
+/// The interface: the only symbol that is looked up by name.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpmill_duckdb_engine() -> *const Engine {
+    &ENGINE
+}
+
+/// Text without zero bytes.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+/// Runs `f`; a panic is a refusal.
+fn guarded<T>(f: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        Err(Refused::new(format!("the engine panicked: {}", text.unwrap_or_default())))
+    })
+}
+
+extern "C" fn version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// SAFETY: `json` is `length` bytes.
+unsafe extern "C" fn plan_new(json: *const c_char, length: usize) -> *mut PlanHandle {
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(json.cast::<u8>(), length) };
+    let verdict = guarded(|| match std::str::from_utf8(bytes) {
+        Ok(text) => Plan::of(text),
+        Err(_) => Err(Refused::new("a plan with text that is not UTF-8")),
+    });
+    let handle = match verdict {
+        Ok(plan) => PlanHandle { text: c_text(&plan.text), plan: Some(plan), refusal: None },
+        Err(refused) => PlanHandle { plan: None, refusal: Some(c_text(&refused.reason)), text: CString::default() },
+    };
+    Box::into_raw(Box::new(handle))
+}
+
+/// SAFETY (here and below): handles come from this interface and have not been freed.
+unsafe extern "C" fn plan_refusal(plan: *const PlanHandle) -> *const c_char {
+    // SAFETY: see above.
+    unsafe { &*plan }.refusal.as_ref().map_or(std::ptr::null(), |text| text.as_ptr())
+}
+
+unsafe extern "C" fn plan_text(plan: *const PlanHandle) -> *const c_char {
+    // SAFETY: see `plan_refusal`.
+    unsafe { &*plan }.text.as_ptr()
+}
+
+unsafe extern "C" fn plan_columns(plan: *const PlanHandle, input: usize, columns: *mut *const u32) -> usize {
+    // SAFETY: see `plan_refusal`; `columns` is a place for a pointer.
+    let (plan, columns) = unsafe { (&*plan, &mut *columns) };
+    let needed = plan.plan.as_ref().and_then(|plan| plan.inputs.get(input));
+    let list = needed.map_or(&[][..], |needed| &needed.columns);
+    *columns = list.as_ptr();
+    list.len()
+}
+
+unsafe extern "C" fn plan_free(plan: *mut PlanHandle) {
+    // SAFETY: see `plan_refusal`.
+    drop(unsafe { Box::from_raw(plan) });
+}
+
+/// The plan of a handle, which the shim uses only when it is not refused.
+///
+/// SAFETY: see `plan_refusal`.
+unsafe fn accepted(plan: *const PlanHandle) -> Arc<Plan> {
+    // SAFETY: see `plan_refusal`.
+    let plan = unsafe { &*plan }.plan.as_ref();
+    Arc::clone(plan.expect("only plans that are not refused are run"))
+}
+
+unsafe extern "C" fn input_new(plan: *const PlanHandle, input: usize, key: *const c_char) -> *mut InputHandle {
+    // SAFETY: see `plan_refusal`; a key is a string.
+    let (plan, key) = unsafe { (accepted(plan), (!key.is_null()).then(|| CStr::from_ptr(key))) };
+    let key = key.and_then(|key| key.to_str().ok()).map(str::to_string);
+    Box::into_raw(Box::new(InputHandle { input: Input::new(plan, input, key), error: Default::default() }))
+}
+
+unsafe extern "C" fn input_cached(input: *const InputHandle) -> bool {
+    // SAFETY: see `plan_refusal`.
+    unsafe { &*input }.input.is_cached()
+}
+
+unsafe extern "C" fn input_push(input: *const InputHandle, array: *mut FFI_ArrowArray) -> bool {
+    // SAFETY: see `plan_refusal`; the array is handed over, and what is left of it has nothing to release.
+    let (handle, array) = unsafe { (&*input, FFI_ArrowArray::from_raw(array)) };
+    let pushed = guarded(|| Ok(handle.input.push(array)));
+    if let Err(refused) = &pushed {
+        handle.error.get_or_init(|| c_text(&refused.reason));
+    }
+    pushed.unwrap_or(false)
+}
+
+unsafe extern "C" fn input_error(input: *const InputHandle) -> *const c_char {
+    // SAFETY: see `plan_refusal`.
+    let handle = unsafe { &*input };
+    if let Some(error) = handle.input.error() {
+        return handle.error.get_or_init(|| c_text(error)).as_ptr();
+    }
+    handle.error.get().map_or(std::ptr::null(), |error| error.as_ptr())
+}
+
+unsafe extern "C" fn input_free(input: *mut InputHandle) {
+    // SAFETY: see `plan_refusal`.
+    drop(unsafe { Box::from_raw(input) });
+}
+
+unsafe extern "C" fn run_new(
+    plan: *const PlanHandle,
+    inputs: *const *mut InputHandle,
+    threads: u64,
+    _memory: u64,
+) -> *mut RunHandle {
+    // SAFETY: see `plan_refusal`; there is a pointer for each input of the plan.
+    let (plan, inputs) = unsafe {
+        let plan = accepted(plan);
+        let inputs = std::slice::from_raw_parts(inputs, plan.inputs.len());
+        (plan, inputs.iter().map(|&input| input.cast_const()).collect())
+    };
+    let threads = usize::try_from(threads).unwrap_or(0);
+    let handle = RunHandle {
+        plan,
+        inputs,
+        threads,
+        rows: Rows::default(),
+        error: CString::default(),
+        profile: CString::default(),
+    };
+    Box::into_raw(Box::new(handle))
+}
+
+unsafe extern "C" fn run_execute(run: *mut RunHandle, interrupted: Interrupted, context: *mut c_void) -> i32 {
+    // SAFETY: see `plan_refusal`.
+    let run = unsafe { &mut *run };
+    let result = guarded(|| {
+        // SAFETY: inputs outlive the run.
+        let tables = run.inputs.iter().map(|&input| unsafe { &*input }.input.finish());
+        let tables = tables.collect::<Result<Vec<_>, _>>()?;
+        // SAFETY: the shim's own function and context.
+        match execute(&run.plan, &tables, run.threads, || unsafe { interrupted(context) })? {
+            Ended::Interrupted => Ok(None),
+            Ended::Done(batches, profile) => Ok(Some((Rows::new(batches, &run.plan.types)?, profile))),
+        }
+    });
+    match result {
+        Ok(Some((rows, profile))) => {
+            run.rows = rows;
+            run.profile = c_text(&serde_json::to_string(&profile).unwrap_or_default());
+            0
+        }
+        Ok(None) => 2,
+        Err(refused) => {
+            run.error = c_text(&refused.reason);
+            1
+        }
+    }
+}
+
+unsafe extern "C" fn run_next(run: *mut RunHandle, columns: *mut ColumnView) -> u64 {
+    // SAFETY: see `plan_refusal`.
+    let run = unsafe { &mut *run };
+    let Some(batch) = run.rows.next_batch() else { return 0 };
+    for (i, view) in batch.views().enumerate() {
+        // SAFETY: there is a place for each column of the result.
+        unsafe { columns.add(i).write(view) };
+    }
+    batch.rows() as u64
+}
+
+unsafe extern "C" fn run_error(run: *const RunHandle) -> *const c_char {
+    // SAFETY: see `plan_refusal`.
+    unsafe { &*run }.error.as_ptr()
+}
+
+unsafe extern "C" fn run_profile(run: *const RunHandle) -> *const c_char {
+    // SAFETY: see `plan_refusal`.
+    unsafe { &*run }.profile.as_ptr()
+}
+
+unsafe extern "C" fn run_free(run: *mut RunHandle) {
+    // SAFETY: see `plan_refusal`.
+    drop(unsafe { Box::from_raw(run) });
+}
+
+extern "C" fn cache_text() -> *mut c_char {
+    c_text(&cache::describe()).into_raw()
+}
+
+extern "C" fn cache_clear() {
+    cache::clear();
+}
+
+extern "C" fn cache_limit(bytes: u64) {
+    cache::set_limit(bytes);
+}
+
+/// SAFETY: `text` is from this interface.
+unsafe extern "C" fn text_free(text: *mut c_char) {
+    // SAFETY: see above.
+    drop(unsafe { CString::from_raw(text) });
+}

@@ -1,0 +1,219 @@
+//! The shim's encoding of a bound plan: JSON, version 1.
+//!
+//! A plan is what DuckDB's binder made of a SELECT, before any rewriting (`duckdb/src/encode.cpp` writes it). Columns are
+//! pairs of a table index and a position in that table, unique in the whole statement; types are DuckDB's own names.
+
+use serde::Deserialize;
+
+/// The version this crate reads.
+pub const VERSION: u32 = 1;
+
+/// A column: the table index that the binder gave its node, and the position among that node's columns.
+pub type Binding = (u64, u64);
+
+/// A statement.
+#[derive(Debug, Deserialize)]
+pub struct Statement {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The DuckDB version that made the plan: 20000 for 2.0.0.
+    pub duckdb: u32,
+    /// Types of the result's columns.
+    pub types: Vec<String>,
+    /// The tables that are read; scans name them by position.
+    pub inputs: Vec<InputTable>,
+    /// The plan.
+    pub root: Node,
+}
+
+/// A table that is read.
+#[derive(Debug, Deserialize)]
+pub struct InputTable {
+    /// As the catalog calls it.
+    pub name: String,
+    /// The columns that may be read: their positions in the table, names and types.
+    pub columns: Vec<(u32, String, String)>,
+}
+
+/// A key of ORDER BY.
+#[derive(Debug, Deserialize)]
+pub struct Key {
+    /// Greatest first.
+    pub desc: bool,
+    /// NULLs before everything else, whatever `desc` is.
+    pub nulls_first: bool,
+    /// What is ordered by.
+    pub e: Expr,
+}
+
+/// An operator.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the fields are those of DuckDB's operators of these names")]
+pub enum Node {
+    /// A scan; a column is a position among the input's columns, or `None` for one that only counts rows.
+    Get {
+        table: u64,
+        input: usize,
+        columns: Vec<Option<usize>>,
+    },
+    Project {
+        table: u64,
+        exprs: Vec<Expr>,
+        child: Box<Node>,
+    },
+    Filter {
+        exprs: Vec<Expr>,
+        child: Box<Node>,
+    },
+    Aggregate {
+        group: u64,
+        agg: u64,
+        groups: Vec<Expr>,
+        sets: Vec<Vec<usize>>,
+        grouping_functions: Vec<Vec<usize>>,
+        aggs: Vec<Expr>,
+        child: Box<Node>,
+    },
+    Order {
+        by: Vec<Key>,
+        child: Box<Node>,
+    },
+    Limit {
+        limit: Option<u64>,
+        offset: Option<u64>,
+        child: Box<Node>,
+    },
+    Distinct {
+        child: Box<Node>,
+    },
+    Join {
+        r#type: String,
+        #[serde(default)]
+        mark: Option<u64>,
+        conds: Vec<Expr>,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    AnyJoin {
+        r#type: String,
+        cond: Expr,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    Cross {
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    /// A subquery: the right side is evaluated for every row of the left. Its result is column 0 of `mark` (EXISTS, or
+    /// membership if there is a `cond`) or the column `value` of its single row.
+    Dependent {
+        r#type: String,
+        #[serde(default)]
+        mark: Option<u64>,
+        #[serde(default)]
+        value: Option<Binding>,
+        #[serde(default)]
+        cond: Option<Expr>,
+        left: Box<Node>,
+        right: Box<Node>,
+    },
+    Setop {
+        kind: String,
+        all: bool,
+        table: u64,
+        children: Vec<Node>,
+    },
+    Cte {
+        index: u64,
+        body: Box<Node>,
+        child: Box<Node>,
+    },
+    CteRef {
+        table: u64,
+        cte: u64,
+    },
+    /// One row without columns.
+    Dummy,
+}
+
+/// An expression. `t` is its type, `at` those of its arguments, `a` its arguments, `f` its function.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "k", rename_all = "lowercase")]
+#[allow(missing_docs, reason = "see the enum")]
+pub enum Expr {
+    Col {
+        b: Binding,
+        t: String,
+    },
+    /// `v` is text: dates are days, timestamps microseconds since 1970, intervals `months,days,microseconds`.
+    Const {
+        t: String,
+        v: Option<String>,
+    },
+    Cmp {
+        f: String,
+        a: Box<(Expr, Expr)>,
+    },
+    And {
+        a: Vec<Expr>,
+    },
+    Or {
+        a: Vec<Expr>,
+    },
+    Not {
+        a: Vec<Expr>,
+    },
+    IsNull {
+        a: Vec<Expr>,
+    },
+    IsNotNull {
+        a: Vec<Expr>,
+    },
+    In {
+        a: Vec<Expr>,
+    },
+    NotIn {
+        a: Vec<Expr>,
+    },
+    Coalesce {
+        t: String,
+        a: Vec<Expr>,
+    },
+    /// Conditions and values in turn, then the value of ELSE.
+    Case {
+        t: String,
+        a: Vec<Expr>,
+    },
+    Cast {
+        r#try: bool,
+        t: String,
+        from: String,
+        a: Vec<Expr>,
+    },
+    Fn {
+        f: String,
+        t: String,
+        at: Vec<String>,
+        a: Vec<Expr>,
+    },
+    Agg {
+        f: String,
+        t: String,
+        distinct: bool,
+        at: Vec<String>,
+        a: Vec<Expr>,
+        #[serde(default)]
+        filter: Option<Box<Expr>>,
+    },
+    /// `f`: scalar, exists, not exists, or any (membership: `a` compared with `cmp`).
+    Subquery {
+        f: String,
+        t: String,
+        #[serde(default)]
+        cmp: Option<String>,
+        #[serde(default)]
+        a: Vec<Expr>,
+        child: std::sync::Arc<Node>,
+    },
+}

@@ -1,0 +1,88 @@
+//! Runs a plan to its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::collect;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use serde::Serialize;
+use warpmill::offload::QueryHandle;
+use warpmill_format::Table;
+
+use crate::Refused;
+use crate::plan::{Plan, runtime, session};
+
+/// How often the host is asked whether the query should stop.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How an execution ended.
+pub enum Ended {
+    /// With rows.
+    Done(Vec<RecordBatch>, Profile),
+    /// The host wanted it to stop.
+    Interrupted,
+}
+
+/// What an execution did.
+#[derive(Debug, Default, Serialize)]
+pub struct Profile {
+    /// Making the physical plan, or finding it.
+    pub planning_ms: f64,
+    /// Running it.
+    pub execution_ms: f64,
+    /// Encoded bytes that scans read.
+    pub bytes_read: u64,
+    /// Rows of the inputs.
+    pub input_rows: Vec<u64>,
+    /// Where programs ran.
+    pub devices: Vec<&'static str>,
+    /// Why a program did not run on the GPU.
+    pub not_on_device: Option<String>,
+}
+
+/// Runs `plan` over the rows of its inputs.
+pub fn execute(
+    plan: &Plan,
+    tables: &[Arc<Table>],
+    threads: usize,
+    interrupted: impl Fn() -> bool,
+) -> Result<Ended, Refused> {
+    let start = Instant::now();
+    let physical = plan.physical(tables, threads)?;
+    let planned = start.elapsed();
+    let handle = Arc::new(QueryHandle::default());
+    let state = session(threads)?.context().state();
+    let context = TaskContext::from(&state);
+    let config = context.session_config().clone().with_extension(Arc::clone(&handle));
+    let context = Arc::new(context.with_session_config(config));
+    let running = runtime().spawn(collect(reset_plan_states(physical)?, context));
+    let rows = runtime().block_on(async {
+        let mut running = running;
+        loop {
+            match tokio::time::timeout(POLL, &mut running).await {
+                Ok(joined) => return Some(joined),
+                Err(_) if interrupted() => {
+                    handle.cancel.cancel();
+                    // Whatever it ends with: it has been told to stop.
+                    drop(running.await);
+                    return None;
+                }
+                Err(_) => {}
+            }
+        }
+    });
+    let Some(joined) = rows else { return Ok(Ended::Interrupted) };
+    let batches = joined.map_err(|error| Refused::new(format!("the engine panicked: {error}")))??;
+    let programs = std::mem::take(&mut *handle.profiles.lock());
+    let profile = Profile {
+        planning_ms: planned.as_secs_f64() * 1e3,
+        execution_ms: (start.elapsed() - planned).as_secs_f64() * 1e3,
+        bytes_read: programs.iter().map(|program| program.bytes_read).sum(),
+        input_rows: tables.iter().map(|table| table.snapshot().map_or(0, |s| s.num_rows())).collect(),
+        devices: programs.iter().map(|program| program.device).collect(),
+        not_on_device: programs.iter().find_map(|program| program.not_on_device.clone()),
+    };
+    Ok(Ended::Done(batches.into_iter().filter(|batch| batch.num_rows() > 0).collect(), profile))
+}

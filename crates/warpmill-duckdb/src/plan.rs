@@ -1,0 +1,329 @@
+//! Plans: the verdict on a query, and its physical plan.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+use warpmill::offload::{self, UnprovenSums, WarpmillExec};
+use warpmill::{Session, WarpmillOptions, WarpmillTable};
+use warpmill_format::Table;
+
+use crate::Refused;
+use crate::encoding::{Node, Statement, VERSION};
+use crate::translate::{Source, translate};
+use crate::types::Type;
+
+/// Verdicts that are remembered, by the text of the plan.
+const KNOWN_PLANS: usize = 512;
+
+/// A plan of DuckDB's that Warpmill runs.
+#[derive(Debug)]
+pub struct Plan {
+    statement: Statement,
+    /// Types of the result's columns.
+    pub types: Vec<Type>,
+    /// What is read of each input.
+    pub inputs: Vec<Needed>,
+    /// How it is run, for EXPLAIN.
+    pub text: String,
+    /// The physical plan over tables that it has last been run on: cached tables come back.
+    prepared: Mutex<Option<Prepared>>,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    tables: Vec<Arc<Table>>,
+    threads: usize,
+    plan: Arc<dyn ExecutionPlan>,
+}
+
+/// The columns of an input that a plan reads.
+#[derive(Debug)]
+pub struct Needed {
+    /// Which of the input's columns.
+    pub columns: Vec<u32>,
+    /// Their positions in the table.
+    pub positions: Vec<u32>,
+    /// Their names and types. Without columns: one that stands for the rows.
+    pub schema: SchemaRef,
+}
+
+/// A plan or the reason against it.
+pub type Verdict = Result<Arc<Plan>, Refused>;
+
+#[derive(Default)]
+struct Known {
+    verdicts: HashMap<String, Verdict>,
+    oldest: VecDeque<String>,
+}
+
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+impl Plan {
+    /// The verdict on an encoded plan.
+    pub fn of(json: &str) -> Verdict {
+        if let Some(verdict) = KNOWN.lock().verdicts.get(json) {
+            return verdict.clone();
+        }
+        let verdict = Self::new(json).map(Arc::new);
+        let mut known = KNOWN.lock();
+        if known.verdicts.insert(json.to_string(), verdict.clone()).is_none() {
+            known.oldest.push_back(json.to_string());
+        }
+        if known.oldest.len() > KNOWN_PLANS
+            && let Some(oldest) = known.oldest.pop_front()
+        {
+            known.verdicts.remove(&oldest);
+        }
+        verdict
+    }
+
+    fn new(json: &str) -> Result<Self, Refused> {
+        let statement: Statement = serde_json::from_str(json)
+            .map_err(|error| Refused::new(format!("a plan that the engine does not understand: {error}")))?;
+        if statement.version != VERSION {
+            return Err(Refused::new(format!("plan encoding {}, not {VERSION}", statement.version)));
+        }
+        if statement.inputs.is_empty() {
+            return Err(Refused::new("a query without tables"));
+        }
+        check_order(&statement.root)?;
+        let types = statement.types.iter().map(|name| Type::parse(name)).collect::<Result<Vec<_>, _>>()?;
+        // All columns are there for the verdict: planning says which of them are needed.
+        let empty = statement.inputs.iter().map(|input| {
+            let mut columns = vec![None; input.columns.len()];
+            let mut fields = Vec::new();
+            for (i, (position, _, ty)) in input.columns.iter().enumerate() {
+                // Whether a column of another type is read is not known yet.
+                if let Some(ty) = Type::parse(ty).ok().filter(|ty| ty.is_column()) {
+                    columns[i] = Some(fields.len());
+                    fields.push(Field::new(column_name(*position), ty.arrow(), true));
+                }
+            }
+            let provider = WarpmillTable::open(input.name.as_str(), Table::in_memory(Arc::new(schema_of(fields))))?;
+            Ok(Source { provider: Arc::new(provider), columns })
+        });
+        let sources = empty.collect::<Result<Vec<_>, Refused>>()?;
+        let logical = translate(&statement, &sources)?;
+        let session = session(0)?;
+        let state = session.context().state();
+        let optimized = state.optimize(&logical)?;
+        let inputs = needed(&statement, &optimized)?;
+        let physical = physical(&session, &state, &optimized)?;
+        let text = displayable(physical.as_ref()).indent(false).to_string();
+        Ok(Self { statement, types, inputs, text, prepared: Mutex::default() })
+    }
+
+    /// The physical plan over `tables`, one for each input.
+    pub fn physical(&self, tables: &[Arc<Table>], threads: usize) -> Result<Arc<dyn ExecutionPlan>, Refused> {
+        let same = |prepared: &Prepared| {
+            prepared.threads == threads && prepared.tables.iter().zip(tables).all(|(a, b)| Arc::ptr_eq(a, b))
+        };
+        if let Some(prepared) = self.prepared.lock().as_ref().filter(|prepared| same(prepared)) {
+            return Ok(Arc::clone(&prepared.plan));
+        }
+        let sources = self.statement.inputs.iter().zip(&self.inputs).zip(tables).map(|((input, needed), table)| {
+            let mut columns = vec![None; input.columns.len()];
+            let snapshot = table.snapshot()?;
+            for (&column, &position) in needed.columns.iter().zip(&needed.positions) {
+                // A cached table may have more columns than this plan reads.
+                let found = snapshot.schema().index_of(&column_name(position));
+                columns[column as usize] = Some(found.map_err(|error| Refused::new(error.to_string()))?);
+            }
+            let provider = WarpmillTable::open(input.name.as_str(), Arc::clone(table))?;
+            Ok(Source { provider: Arc::new(provider), columns })
+        });
+        let sources = sources.collect::<Result<Vec<_>, Refused>>()?;
+        let logical = translate(&self.statement, &sources)?;
+        let session = session(threads)?;
+        let state = session.context().state();
+        let plan = physical(&session, &state, &state.optimize(&logical)?)?;
+        let prepared = Prepared { tables: tables.to_vec(), threads, plan: Arc::clone(&plan) };
+        *self.prepared.lock() = Some(prepared);
+        Ok(plan)
+    }
+}
+
+/// Forgets physical plans, which hold the tables that they were made for.
+pub fn forget_tables() {
+    for plan in KNOWN.lock().verdicts.values().flatten() {
+        *plan.prepared.lock() = None;
+    }
+}
+
+/// The name of a table's column in the engine.
+fn column_name(position: u32) -> String {
+    format!("c{position}")
+}
+
+/// Columns, or one that stands for rows without any.
+fn schema_of(fields: Vec<Field>) -> Schema {
+    match fields.is_empty() {
+        true => Schema::new(vec![Field::new("rows", Type::Boolean.arrow(), true)]),
+        false => Schema::new(fields),
+    }
+}
+
+/// The columns that the scans of an optimized plan still read.
+fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refused> {
+    let mut read = vec![BTreeSet::<u32>::new(); statement.inputs.len()];
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let name = scan.table_name.table();
+            let digits = name.split_once("input").map_or("", |(_, rest)| rest.split('_').next().unwrap_or(""));
+            if let Ok(input) = digits.parse::<usize>() {
+                let schema = scan.source.schema();
+                let columns = scan.projection.clone().unwrap_or_else(|| (0..schema.fields().len()).collect());
+                let positions = columns.iter().filter_map(|&i| schema.field(i).name().strip_prefix('c')?.parse().ok());
+                read[input].extend(positions.collect::<Vec<u32>>());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let needed = read.into_iter().zip(&statement.inputs).map(|(read, input)| {
+        let columns = (0u32..).zip(&input.columns).filter(|(_, (position, ..))| read.contains(position));
+        let (columns, described): (Vec<u32>, Vec<_>) = columns.unzip();
+        let fields = described
+            .iter()
+            .map(|(position, _, ty)| Ok(Field::new(column_name(*position), Type::parse(ty)?.arrow(), true)));
+        let schema = Arc::new(schema_of(fields.collect::<Result<Vec<_>, Refused>>()?));
+        let positions = described.iter().map(|(position, ..)| *position).collect();
+        Ok(Needed { columns, positions, schema })
+    });
+    needed.collect()
+}
+
+/// DuckDB keeps the order in which rows were inserted through scans, filters, projections and UNION ALL, and people rely
+/// on it. Where nothing else is computed there is nothing to gain either.
+fn check_order(root: &Node) -> Result<(), Refused> {
+    if keeps_order(root) {
+        return Err(Refused::new("rows as they come, in the order of the table"));
+    }
+    check_limits(root)
+}
+
+fn keeps_order(node: &Node) -> bool {
+    match node {
+        Node::Get { .. } | Node::CteRef { .. } => true,
+        Node::Project { child, .. }
+        | Node::Filter { child, .. }
+        | Node::Limit { child, .. }
+        | Node::Cte { child, .. } => keeps_order(child),
+        Node::Dependent { left, .. } => keeps_order(left),
+        Node::Join { mark: Some(_), left, .. } => keeps_order(left),
+        Node::Setop { kind, all: true, children, .. } if kind == "union" => children.iter().all(keeps_order),
+        _ => false,
+    }
+}
+
+fn check_limits(node: &Node) -> Result<(), Refused> {
+    match node {
+        Node::Limit { child, .. } if keeps_order(child) => {
+            Err(Refused::new("LIMIT without ORDER BY, which takes the first rows of a table"))
+        }
+        Node::Project { child, .. }
+        | Node::Filter { child, .. }
+        | Node::Aggregate { child, .. }
+        | Node::Order { child, .. }
+        | Node::Limit { child, .. }
+        | Node::Distinct { child } => check_limits(child),
+        Node::Join { left, right, .. }
+        | Node::AnyJoin { left, right, .. }
+        | Node::Cross { left, right }
+        | Node::Dependent { left, right, .. }
+        | Node::Cte { body: left, child: right, .. } => {
+            check_limits(left)?;
+            check_limits(right)
+        }
+        Node::Setop { children, .. } => children.iter().try_for_each(check_limits),
+        Node::Get { .. } | Node::CteRef { .. } | Node::Dummy => Ok(()),
+    }
+}
+
+/// The physical plan with the parts that Warpmill runs. What it leaves to DataFusion may be the last steps only, over few
+/// rows, and nothing that DataFusion computes otherwise than DuckDB.
+fn physical(
+    session: &Session,
+    state: &SessionState,
+    optimized: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>, Refused> {
+    let physical = runtime().block_on(state.query_planner().create_physical_plan(optimized, state))?;
+    let options = WarpmillOptions::of(session.context().copied_config().options());
+    let placement = offload::place(physical, &options, UnprovenSums::Narrow)?;
+    let first = placement.fallbacks.first();
+    check_rest(&placement.plan, first.map(ToString::to_string).as_deref())?;
+    Ok(placement.plan)
+}
+
+fn check_rest(plan: &Arc<dyn ExecutionPlan>, reason: Option<&str>) -> Result<(), Refused> {
+    if plan.is::<WarpmillExec>() {
+        return plan.children().into_iter().try_for_each(|child| check_rest(child, reason));
+    }
+    let simple = [
+        "CoalescePartitionsExec",
+        "EmptyExec",
+        "GlobalLimitExec",
+        "LocalLimitExec",
+        "PlaceholderRowExec",
+        "ProjectionExec",
+        "SortExec",
+        "SortPreservingMergeExec",
+        "UnionExec",
+    ];
+    if !simple.contains(&plan.name()) {
+        return Err(Refused::new(reason.unwrap_or(plan.name())));
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let wraps = projection.expr().iter().any(|e| has_integer_arithmetic(&e.expr, &projection.input().schema()));
+        if wraps {
+            return Err(Refused::new(reason.unwrap_or("arithmetic on integers")));
+        }
+    }
+    plan.children().into_iter().try_for_each(|child| check_rest(child, reason))
+}
+
+/// DataFusion's integers wrap around where DuckDB's fail.
+fn has_integer_arithmetic(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let arithmetic = expr.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+        use datafusion::logical_expr::Operator::{Minus, Multiply, Plus};
+        matches!(binary.op(), Plus | Minus | Multiply) && expr.data_type(schema).is_ok_and(|ty| ty.is_integer())
+    });
+    arithmetic || expr.children().into_iter().any(|child| has_integer_arithmetic(child, schema))
+}
+
+/// The session whose settings plans for `threads` workers have (0: all cores).
+pub fn session(threads: usize) -> Result<Session, Refused> {
+    static SESSIONS: LazyLock<Mutex<HashMap<usize, Session>>> = LazyLock::new(Mutex::default);
+    let mut sessions = SESSIONS.lock();
+    if let Some(session) = sessions.get(&threads) {
+        return Ok(session.clone());
+    }
+    let mut builder = Session::builder().threads(threads).set("device", "auto").set("profile", "on");
+    // Unsupported parts are refused here, one by one: see `check_rest`.
+    builder = builder.set("fallback", "allow");
+    let session = builder.build()?;
+    sessions.insert(threads, session.clone());
+    Ok(session)
+}
+
+/// Where DataFusion's asynchronous parts run.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let builder = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .worker_threads(2)
+            .thread_name("warpmill-duckdb")
+            .build();
+        builder.expect("threads can be started")
+    })
+}

@@ -1,0 +1,167 @@
+//! Aggregations.
+
+use datafusion::common::DFSchemaRef;
+use datafusion::functions_aggregate::expr_fn as aggregates;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+
+use super::Translator;
+use super::exact;
+use super::expr::{binary, cast_to};
+use crate::Refused;
+use crate::encoding::{self, Node};
+use crate::types::Type;
+
+/// An aggregate of DuckDB's from aggregates of DataFusion's.
+struct Call {
+    parts: Vec<Expr>,
+    /// The value from the columns of the parts.
+    value: fn(&[Expr], Type, &Parts<'_>) -> Result<Expr, Refused>,
+    ty: Type,
+    argument: Option<Type>,
+}
+
+struct Parts<'a> {
+    schema: &'a DFSchemaRef,
+    argument: Option<Type>,
+    /// Whether an average is the query's result, and not made of a sum and a count by DuckDB itself.
+    exact: bool,
+}
+
+impl<'a> Translator<'a> {
+    pub(super) fn aggregate(&mut self, node: &'a Node, top: bool) -> Result<LogicalPlan, Refused> {
+        let Node::Aggregate { group, agg, groups, sets, grouping_functions, aggs, child, .. } = node else {
+            return Err(Refused::new("an aggregation of another kind"));
+        };
+        let all_groups = |set: &Vec<usize>| set.len() == groups.len();
+        if !grouping_functions.is_empty() || sets.len() > 1 || !sets.iter().all(all_groups) {
+            return Err(Refused::new("GROUPING SETS, ROLLUP or CUBE"));
+        }
+        let (input, keys) = self.keys(*group, groups, child)?;
+        let schema = input.schema().clone();
+        let calls = aggs.iter().map(|call| self.call(call, &schema)).collect::<Result<Vec<_>, Refused>>()?;
+        let mut parts: Vec<Expr> = Vec::new();
+        for part in calls.iter().flat_map(|call| &call.parts) {
+            if !parts.contains(part) {
+                parts.push(part.clone());
+            }
+        }
+        if keys.is_empty() && parts.is_empty() {
+            return Err(Refused::new("an aggregation of nothing"));
+        }
+        let plan = LogicalPlanBuilder::from(input).aggregate(keys.clone(), parts)?.build()?;
+        let mut list = keys;
+        for (i, call) in calls.iter().enumerate() {
+            let columns = call
+                .parts
+                .iter()
+                .map(|part| Expr::Column(datafusion::common::Column::new_unqualified(part.schema_name().to_string())));
+            let columns: Vec<Expr> = columns.collect();
+            let shared = self.statement.duckdb >= 20_000 && (groups.is_empty() || is_shared(&aggs[i], aggs));
+            let context = Parts { schema: plan.schema(), argument: call.argument, exact: top && !shared };
+            let value = (call.value)(&columns, call.ty, &context)?;
+            let value = cast_to(value, &call.ty.arrow(), plan.schema())?;
+            list.push(value.alias(self.name((*agg, i as u64))));
+        }
+        Ok(LogicalPlanBuilder::from(plan).project(list)?.build()?)
+    }
+
+    /// The input with the group keys as columns under the names of this node.
+    fn keys(
+        &mut self,
+        group: u64,
+        groups: &'a [encoding::Expr],
+        child: &'a Node,
+    ) -> Result<(LogicalPlan, Vec<Expr>), Refused> {
+        let input = self.node(child)?;
+        if groups.is_empty() {
+            return Ok((input, vec![]));
+        }
+        let mut list: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+        let mut keys = Vec::with_capacity(groups.len());
+        for (i, key) in groups.iter().enumerate() {
+            let name = self.name((group, i as u64));
+            list.push(self.expr(key, input.schema())?.alias(name.as_str()));
+            keys.push(Expr::Column(datafusion::common::Column::new_unqualified(name)));
+        }
+        Ok((LogicalPlanBuilder::from(input).project(list)?.build()?, keys))
+    }
+
+    fn call(&mut self, call: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Call, Refused> {
+        let encoding::Expr::Agg { f, t, distinct, at, a, filter } = call else {
+            return Err(Refused::new("an aggregate of another kind"));
+        };
+        let ty = Type::parse(t)?;
+        let argument = at.first().map(|name| Type::parse(name)).transpose()?;
+        let args = a.iter().map(|e| self.expr(e, schema)).collect::<Result<Vec<_>, Refused>>()?;
+        let filter = filter.as_deref().map(|e| self.expr(e, schema)).transpose()?;
+        let refused = || Refused::new(format!("the aggregate {f}({})", at.join(", ")));
+        let with = |part: Expr| modified(part, *distinct, filter.clone());
+        let one = |args: Vec<Expr>| <[Expr; 1]>::try_from(args).map_err(|_| refused()).map(|[x]| x);
+        let is = |part: Expr| Call { parts: vec![with(part)], value: |c, _, _| Ok(c[0].clone()), ty, argument };
+        Ok(match (f.as_str(), argument) {
+            ("count_star", _) => is(aggregates::count(lit(1i64))),
+            ("count", Some(_)) => is(aggregates::count(one(args)?)),
+            ("min", Some(ty)) if ty != Type::HugeInt => is(aggregates::min(one(args)?)),
+            ("max", Some(ty)) if ty != Type::HugeInt => is(aggregates::max(one(args)?)),
+            ("sum", Some(Type::Double | Type::Decimal(..))) => is(aggregates::sum(one(args)?)),
+            // Sums of integers have 128 bits.
+            ("sum", Some(from)) if from.is_integer() => {
+                let wide = arrow::datatypes::DataType::Decimal128(20, 0);
+                is(aggregates::sum(cast_to(one(args)?, &wide, schema)?))
+            }
+            ("avg", Some(Type::Double)) => is(aggregates::avg(one(args)?)),
+            ("avg", Some(from)) if from.scale().is_some() && from != Type::HugeInt => {
+                let x = one(args)?;
+                let wide = match from {
+                    Type::Decimal(..) => x.clone(),
+                    _ => cast_to(x.clone(), &arrow::datatypes::DataType::Decimal128(20, 0), schema)?,
+                };
+                Call {
+                    parts: vec![with(aggregates::sum(wide)), with(aggregates::count(x))],
+                    value: average_of,
+                    ty,
+                    argument,
+                }
+            }
+            ("bool_and", Some(Type::Boolean)) => is(aggregates::bool_and(one(args)?)),
+            ("bool_or", Some(Type::Boolean)) => is(aggregates::bool_or(one(args)?)),
+            _ => return Err(refused()),
+        })
+    }
+}
+
+fn modified(part: Expr, distinct: bool, filter: Option<Expr>) -> Expr {
+    match part {
+        Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+            params.distinct = distinct;
+            params.filter = filter.map(Box::new);
+            Expr::AggregateFunction(AggregateFunction { func, params })
+        }
+        part => part,
+    }
+}
+
+/// Whether DuckDB makes an average of the sum or count of the same argument that it computes anyway.
+fn is_shared(average: &encoding::Expr, aggs: &[encoding::Expr]) -> bool {
+    let encoding::Expr::Agg { a: argument, .. } = average else { return false };
+    let argument = format!("{argument:?}");
+    aggs.iter().any(|other| match other {
+        encoding::Expr::Agg { f, a, distinct: false, filter: None, .. } if f == "sum" || f == "count" => {
+            format!("{a:?}") == argument
+        }
+        _ => false,
+    })
+}
+
+fn average_of(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
+    use arrow::datatypes::DataType::Float64;
+    let scale = parts.argument.and_then(Type::scale).unwrap_or(0);
+    let (sum, count) = (columns[0].clone(), columns[1].clone());
+    if parts.exact {
+        let ty = sum.get_type(parts.schema)?;
+        return Ok(exact::average(sum, count, scale.unsigned_abs(), ty));
+    }
+    let (sum, count) = (cast_to(sum, &Float64, parts.schema)?, cast_to(count, &Float64, parts.schema)?);
+    Ok(binary(sum, Operator::Divide, count))
+}

@@ -1,0 +1,145 @@
+//! Floating-point results to DuckDB's last digit.
+//!
+//! DuckDB divides the exact sum of an average in 80-bit floats and casts large decimals in two parts. Both happen to few
+//! values, behind an aggregation, so that they are functions of DataFusion's here, used where the value is the query's
+//! result; inside of a query plain arithmetic does, which differs in the last bit at most.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use datafusion::common::Result;
+use datafusion::logical_expr::{ColumnarValue, Expr, Volatility, create_udf};
+
+/// The average of values with `scale` digits after the point, from their sum and number.
+pub(super) fn average(sum: Expr, count: Expr, scale: u8, sum_type: DataType) -> Expr {
+    let unit = 10u128.pow(scale.into());
+    let divide = move |args: &[ColumnarValue]| -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(args)?;
+        let (sums, counts) = (arrays[0].as_primitive::<Decimal128Type>(), arrays[1].as_primitive::<Int64Type>());
+        let averages = (0..sums.len()).map(|row| {
+            let known = sums.is_valid(row) && counts.is_valid(row) && counts.value(row) > 0;
+            known.then(|| quotient(sums.value(row), counts.value(row).unsigned_abs().into(), unit))
+        });
+        Ok(ColumnarValue::Array(Arc::new(averages.collect::<Float64Array>()) as ArrayRef))
+    };
+    let name = format!("duckdb_average_{scale}");
+    let types = vec![sum_type, DataType::Int64];
+    create_udf(&name, types, DataType::Float64, Volatility::Immutable, Arc::new(divide)).call(vec![sum, count])
+}
+
+/// A decimal with `scale` digits after the point as a float.
+pub(super) fn decimal_to_float(value: Expr, scale: u8, ty: DataType) -> Expr {
+    let convert = move |args: &[ColumnarValue]| -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(args)?;
+        let floats = arrays[0].as_primitive::<Decimal128Type>().iter().map(|value| Some(float_of(value?, scale)));
+        Ok(ColumnarValue::Array(Arc::new(floats.collect::<Float64Array>()) as ArrayRef))
+    };
+    let name = format!("duckdb_decimal_to_float_{scale}");
+    create_udf(&name, vec![ty], DataType::Float64, Volatility::Immutable, Arc::new(convert)).call(vec![value])
+}
+
+/// DuckDB's cast: whole and fractional part on their own where the integer is not a float.
+fn float_of(value: i128, scale: u8) -> f64 {
+    const EXACT: i128 = 1 << 53;
+    let power = 10i128.pow(scale.into());
+    if scale == 0 || (-EXACT..=EXACT).contains(&value) {
+        return value as f64 / power as f64;
+    }
+    (value / power) as f64 + (value % power) as f64 / power as f64
+}
+
+/// `sum / (count * unit)` as x87 computes it: both sides and the quotient are rounded to 64 bits, then to 53.
+fn quotient(sum: i128, count: u128, unit: u128) -> f64 {
+    if sum == 0 {
+        return 0.0;
+    }
+    let (dividend, up) = to_64_bits(sum.unsigned_abs());
+    let (divisor, down) = to_64_bits(count.saturating_mul(unit));
+    // Digits of base 2^64: the quotient of two 64-bit numbers has 64 significant bits in the first two.
+    let mut digits = [0u128; 3];
+    let mut rest = u128::from(dividend);
+    for digit in &mut digits {
+        *digit = rest / u128::from(divisor);
+        rest = (rest % u128::from(divisor)) << 64;
+    }
+    let (high, exponent, below) = match digits[0] {
+        0 => (digits[1] << 64 | digits[2], -128, rest != 0),
+        first => (first << 64 | digits[1], -64, digits[2] != 0 || rest != 0),
+    };
+    // What lies below the last digit only matters as being there.
+    let shift = high.leading_zeros();
+    let (mantissa, more) = round(high << shift | u128::from(below), 64);
+    let value = scaled(mantissa, exponent - shift as i32 + more + up - down);
+    if sum < 0 { -value } else { value }
+}
+
+/// The 64 leading bits of a number, rounded to even, and how many bits it was shifted right by.
+fn to_64_bits(value: u128) -> (u64, i32) {
+    let excess = 64 - (value.leading_zeros() as i32).min(64);
+    if excess <= 0 {
+        return (value as u64, 0);
+    }
+    round(value, excess as u32)
+}
+
+/// Shifts right with rounding half to even; a carry out of 64 bits shifts once more.
+fn round(value: u128, shift: u32) -> (u64, i32) {
+    let (kept, rest) = (value >> shift, value & ((1u128 << shift) - 1));
+    let half = 1u128 << (shift - 1);
+    let up = rest > half || rest == half && kept & 1 == 1;
+    match u64::try_from(kept + u128::from(up)) {
+        Ok(kept) => (kept, shift as i32),
+        Err(_) => (1 << 63, shift as i32 + 1),
+    }
+}
+
+/// `mantissa * 2^exponent`: the conversion rounds to 53 bits, the rest is exact for the sizes of averages.
+fn scaled(mantissa: u64, exponent: i32) -> f64 {
+    mantissa as f64 * 2f64.powi(exponent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_round_as_duckdb_does() {
+        // Sums, counts and averages of TPC-H's first query in DuckDB.
+        assert_eq!(quotient(76_525_100, 30_049, 100), 25.4667709407967);
+        assert_eq!(quotient(150_047, 30_049, 100).to_bits(), 0.049_934_107_624_213_785_f64.to_bits());
+        assert_eq!(quotient(-300, 4, 100), -0.75);
+        assert_eq!(quotient(1, 3, 1), 1.0 / 3.0);
+        assert_eq!(quotient(i128::from(i64::MAX), 1, 1), i64::MAX as f64);
+        assert_eq!(quotient(10i128.pow(30), 7, 1), 1e30 / 7.0);
+        assert_eq!(quotient(0, 5, 1), 0.0);
+    }
+
+    #[test]
+    fn ordinary_quotients_are_those_of_floats() {
+        let mut state = 12345u64;
+        let mut next = |bits: u32| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state >> (64 - bits)
+        };
+        let mut equal = 0;
+        for _ in 0..10_000 {
+            let (a, b) = (next(50) as i128, u128::from(next(30) + 1));
+            let exact = a as f64 / b as f64;
+            let found = quotient(a, b, 1);
+            // Rounding twice moves a value that lies almost half-way by one unit, seldom.
+            assert!((exact - found).abs() <= exact * f64::EPSILON, "{a} / {b}");
+            equal += u32::from(exact.to_bits() == found.to_bits());
+        }
+        assert!(equal > 9_950, "{equal}");
+    }
+
+    #[test]
+    fn large_decimals() {
+        assert_eq!(float_of(12_345, 2), 123.45);
+        assert_eq!(
+            float_of(-(1 << 60), 4),
+            -((1i64 << 60) / 10_000) as f64 - ((1i64 << 60) % 10_000) as f64 / 10_000.0
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! Expressions.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use datafusion::common::{Column, DFSchemaRef, ScalarValue};
+use datafusion::functions::expr_fn as functions;
+use datafusion::logical_expr::expr::{InList, Like};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast, lit};
+
+use super::exact;
+use super::subquery::check_memberships;
+use super::{Allowed, Translator};
+use crate::Refused;
+use crate::encoding::{self, Binding};
+use crate::types::Type;
+
+impl<'a> Translator<'a> {
+    pub(super) fn column(&self, binding: Binding) -> Column {
+        Column::new_unqualified(self.name(binding))
+    }
+
+    /// An expression without subqueries.
+    pub(super) fn expr(&mut self, e: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        self.expr_with(e, schema, Allowed::Nothing)
+    }
+
+    /// A conjunct of WHERE.
+    pub(super) fn predicate(&mut self, e: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        let predicate = self.expr_with(e, schema, Allowed::All)?;
+        check_memberships(&predicate)?;
+        Ok(predicate)
+    }
+
+    pub(super) fn expr_with(
+        &mut self,
+        e: &'a encoding::Expr,
+        schema: &DFSchemaRef,
+        allowed: Allowed,
+    ) -> Result<Expr, Refused> {
+        let before = std::mem::replace(&mut self.allowed, allowed);
+        let result = self.any(e, schema);
+        self.allowed = before;
+        result
+    }
+
+    fn any(&mut self, e: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        match e {
+            encoding::Expr::Col { b, t } => self.column_ref(*b, t, schema),
+            encoding::Expr::Const { t, v } => constant(Type::parse(t)?, v.as_deref()),
+            encoding::Expr::Cmp { f, a } => {
+                let (left, right) = (self.any(&a.0, schema)?, self.any(&a.1, schema)?);
+                compare(f, left, right, schema)
+            }
+            encoding::Expr::And { a } => self.connected(Operator::And, a, schema),
+            encoding::Expr::Or { a } => self.connected(Operator::Or, a, schema),
+            encoding::Expr::Not { a } => Ok(negated(self.any(first(a)?, schema)?)),
+            encoding::Expr::IsNull { a } => Ok(self.any(first(a)?, schema)?.is_null()),
+            encoding::Expr::IsNotNull { a } => Ok(self.any(first(a)?, schema)?.is_not_null()),
+            encoding::Expr::In { a } => self.list(a, false, schema),
+            encoding::Expr::NotIn { a } => self.list(a, true, schema),
+            encoding::Expr::Coalesce { t, a } => {
+                let args = self.list_of(a, schema)?;
+                cast_to(functions::coalesce(args), &Type::parse(t)?.arrow(), schema)
+            }
+            encoding::Expr::Case { t, a } => self.case(Type::parse(t)?, a, schema),
+            encoding::Expr::Cast { r#try, t, from, a } => {
+                let value = self.any(first(a)?, schema)?;
+                if *r#try {
+                    return Err(Refused::new("TRY_CAST"));
+                }
+                let (from, to) = (Type::parse(from)?, Type::parse(t)?);
+                if let (true, Type::Decimal(38, scale), Type::Double) = (self.top, from, to) {
+                    return Ok(exact::decimal_to_float(value, scale.unsigned_abs(), from.arrow()));
+                }
+                convert(value, from, to, schema)
+            }
+            encoding::Expr::Fn { f, t, at, a } => self.function(f, Type::parse(t)?, at, a, schema),
+            encoding::Expr::Agg { f, .. } => Err(Refused::new(format!("the aggregate {f} outside of an aggregation"))),
+            encoding::Expr::Subquery { f, cmp, a, child, .. } => {
+                let scalar = f == "scalar";
+                if self.allowed == Allowed::Nothing || !scalar && self.allowed != Allowed::All {
+                    return Err(Refused::new("a subquery outside of SELECT and WHERE"));
+                }
+                self.subquery(f, cmp.as_deref(), a, child, schema)
+            }
+        }
+    }
+
+    fn column_ref(&mut self, binding: Binding, ty: &str, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        if let Some(result) = self.results.get(&binding) {
+            let allowed = match result {
+                Expr::ScalarSubquery(_) => self.allowed != Allowed::Nothing,
+                _ => self.allowed == Allowed::All,
+            };
+            return match allowed {
+                true => Ok(result.clone()),
+                false => Err(Refused::new("a subquery outside of SELECT and WHERE")),
+            };
+        }
+        let column = self.column(binding);
+        if schema.has_column(&column) {
+            return Ok(Expr::Column(column));
+        }
+        match self.outer.iter().rev().position(|outer| outer.has_column(&column)) {
+            Some(0) => {
+                let outer = self.outer.last().expect("a position was found");
+                let (_, field) = outer.qualified_field_from_column(&column)?;
+                Ok(Expr::OuterReferenceColumn(Arc::clone(field), column))
+            }
+            Some(_) => Err(Refused::new("a subquery that refers to a query further out than the next one")),
+            None => Err(Refused::new(format!("a column of type {ty} that is not among its input's"))),
+        }
+    }
+
+    fn connected(&mut self, op: Operator, list: &'a [encoding::Expr], schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        let list = self.list_of(list, schema)?;
+        let all = list.into_iter().reduce(|left, right| binary(left, op, right));
+        all.ok_or_else(|| Refused::new("an empty conjunction"))
+    }
+
+    pub(super) fn list_of(&mut self, list: &'a [encoding::Expr], schema: &DFSchemaRef) -> Result<Vec<Expr>, Refused> {
+        list.iter().map(|e| self.any(e, schema)).collect()
+    }
+
+    fn list(&mut self, args: &'a [encoding::Expr], negated: bool, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        let mut list = self.list_of(args, schema)?.into_iter();
+        let member = list.next().ok_or_else(|| Refused::new("IN without a member"))?;
+        Ok(Expr::InList(InList::new(Box::new(member), list.collect(), negated)))
+    }
+
+    fn case(&mut self, ty: Type, args: &'a [encoding::Expr], schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        let mut list = self.list_of(args, schema)?;
+        let otherwise = list.pop().map(|e| cast_to(e, &ty.arrow(), schema)).transpose()?;
+        let mut list = list.into_iter();
+        let mut branches = Vec::new();
+        while let (Some(when), Some(then)) = (list.next(), list.next()) {
+            branches.push((Box::new(when), Box::new(cast_to(then, &ty.arrow(), schema)?)));
+        }
+        Ok(Expr::Case(datafusion::logical_expr::Case::new(None, branches, otherwise.map(Box::new))))
+    }
+}
+
+fn first(args: &[encoding::Expr]) -> Result<&encoding::Expr, Refused> {
+    args.first().ok_or_else(|| Refused::new("an operator without an argument"))
+}
+
+pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
+}
+
+fn negated(e: Expr) -> Expr {
+    match e {
+        Expr::Exists(exists) => {
+            Expr::Exists(datafusion::logical_expr::expr::Exists { negated: !exists.negated, ..exists })
+        }
+        Expr::InSubquery(member) => {
+            Expr::InSubquery(datafusion::logical_expr::expr::InSubquery { negated: !member.negated, ..member })
+        }
+        e => Expr::Not(Box::new(e)),
+    }
+}
+
+fn compare(name: &str, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+    let op = match name {
+        "=" => Operator::Eq,
+        "<>" => Operator::NotEq,
+        "<" => Operator::Lt,
+        ">" => Operator::Gt,
+        "<=" => Operator::LtEq,
+        ">=" => Operator::GtEq,
+        "distinct" => Operator::IsDistinctFrom,
+        "not distinct" => Operator::IsNotDistinctFrom,
+        _ => return Err(Refused::new(format!("the comparison {name}"))),
+    };
+    if let Some(simpler) = compare_dates(&left, op, &right, schema) {
+        return Ok(simpler);
+    }
+    Ok(binary(left, op, right))
+}
+
+/// A date compared as a timestamp with midnight is compared as a date: statistics and encodings know dates.
+fn compare_dates(left: &Expr, op: Operator, right: &Expr, schema: &DFSchemaRef) -> Option<Expr> {
+    const DAY: i64 = 86_400_000_000;
+    let (Expr::Cast(date), Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _)) = (left, right)
+    else {
+        return None;
+    };
+    if micros % DAY != 0 || date.expr.get_type(schema).ok()? != DataType::Date32 {
+        return None;
+    }
+    let day = i32::try_from(micros / DAY).ok()?;
+    Some(binary((*date.expr).clone(), op, lit(ScalarValue::Date32(Some(day)))))
+}
+
+/// `e` as `to`, where it is not that already.
+pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+    if e.get_type(schema)? == *to {
+        return Ok(e);
+    }
+    if let Expr::Literal(value, _) = &e
+        && let Ok(value) = value.cast_to(to)
+    {
+        return Ok(lit(value));
+    }
+    Ok(cast(e, to.clone()))
+}
+
+/// A cast of DuckDB's. Those that round or print otherwise than Arrow's are refused.
+fn convert(value: Expr, from: Type, to: Type, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+    let exact = |ty: Type| ty.scale().is_some();
+    let same = match (from, to) {
+        (from, to) if from == to => true,
+        (Type::Null, _) => true,
+        // Whole numbers are checked; fewer digits after the point round half away from zero, in both.
+        (from, Type::Decimal(..)) if exact(from) => true,
+        (from, to) if from.scale() == Some(0) && (to.is_integer() || to == Type::HugeInt) => true,
+        (from, Type::Double) if exact(from) || from == Type::Float => true,
+        (from, Type::Float) if from.bits().is_some_and(|bits| bits <= 16) => true,
+        (Type::Date, Type::Timestamp) => true,
+        (Type::Boolean, to) if to.is_integer() => true,
+        (from, Type::Varchar) if from.is_integer() => true,
+        _ => false,
+    };
+    match same {
+        true => cast_to(value, &to.arrow(), schema),
+        false => Err(Refused::new(format!("a cast from {from:?} to {to:?}"))),
+    }
+}
+
+/// A constant.
+fn constant(ty: Type, value: Option<&str>) -> Result<Expr, Refused> {
+    let Some(text) = value else { return Ok(lit(ScalarValue::try_from(&ty.arrow())?)) };
+    let bad = || Refused::new(format!("the constant {text} of type {ty:?}"));
+    macro_rules! number {
+        ($variant:ident) => {
+            ScalarValue::$variant(Some(text.parse().map_err(|_| bad())?))
+        };
+    }
+    let scalar = match ty {
+        Type::Boolean => ScalarValue::Boolean(Some(text == "true")),
+        Type::TinyInt => number!(Int8),
+        Type::SmallInt => number!(Int16),
+        Type::Integer => number!(Int32),
+        Type::BigInt => number!(Int64),
+        Type::UTinyInt => number!(UInt8),
+        Type::USmallInt => number!(UInt16),
+        Type::UInteger => number!(UInt32),
+        Type::UBigInt => number!(UInt64),
+        Type::Float => number!(Float32),
+        Type::Double => number!(Float64),
+        Type::HugeInt => ScalarValue::Decimal128(Some(text.parse().map_err(|_| bad())?), 38, 0),
+        Type::Decimal(width, scale) => {
+            ScalarValue::Decimal128(Some(unscaled(text, scale).ok_or_else(bad)?), width, scale)
+        }
+        Type::Varchar => ScalarValue::Utf8(Some(text.to_string())),
+        Type::Date => number!(Date32),
+        Type::Timestamp => ScalarValue::TimestampMicrosecond(Some(text.parse().map_err(|_| bad())?), None),
+        Type::Interval => interval(text).ok_or_else(bad)?,
+        Type::Null => ScalarValue::Null,
+    };
+    Ok(lit(scalar))
+}
+
+/// The integer of a decimal's digits, as DuckDB prints it.
+fn unscaled(text: &str, scale: i8) -> Option<i128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() != usize::try_from(scale).ok()? {
+        return None;
+    }
+    format!("{whole}{fraction}").parse().ok()
+}
+
+fn interval(text: &str) -> Option<ScalarValue> {
+    let mut parts = text.split(',').map(str::parse::<i64>);
+    let (months, days, micros) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    let value = IntervalMonthDayNano::new(months.try_into().ok()?, days.try_into().ok()?, micros.checked_mul(1000)?);
+    Some(ScalarValue::IntervalMonthDayNano(Some(value)))
+}
+
+/// LIKE with a constant pattern. DuckDB's has no escape character: patterns that would have one here are refused.
+pub(super) fn like(value: Expr, pattern: Expr, negated: bool, case_insensitive: bool) -> Result<Expr, Refused> {
+    match &pattern {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) if !text.contains('\\') => {
+            Ok(Expr::Like(Like::new(negated, Box::new(value), Box::new(pattern), None, case_insensitive)))
+        }
+        _ => Err(Refused::new("LIKE with a pattern that is not constant, or has a backslash")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_decimals() {
+        assert_eq!(unscaled("-12.50", 2), Some(-1250));
+        assert_eq!(unscaled("0.06", 2), Some(6));
+        assert_eq!(unscaled("-0.06", 2), Some(-6));
+        assert_eq!(unscaled("7", 0), Some(7));
+        assert_eq!(unscaled("1.5", 2), None);
+    }
+
+    #[test]
+    fn constants_out_of_range_are_refused() {
+        assert!(constant(Type::TinyInt, Some("128")).is_err());
+        assert!(constant(Type::Varchar, None).is_ok());
+    }
+}

@@ -1,0 +1,160 @@
+//! Subqueries: what the binder planned as dependent and mark joins becomes a subquery expression again.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, Spans};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
+
+use super::{Allowed, Translator};
+use crate::Refused;
+use crate::encoding::{self, Binding, Node};
+
+impl<'a> Translator<'a> {
+    /// The rows of `left`; what is computed from `right` for each of them is remembered as an expression.
+    pub(super) fn dependent(
+        &mut self,
+        mark: Option<u64>,
+        value: Option<Binding>,
+        cond: Option<&'a encoding::Expr>,
+        left: &'a Node,
+        right: &'a Node,
+    ) -> Result<LogicalPlan, Refused> {
+        let left = self.node(left)?;
+        let right = self.inner(right, left.schema())?;
+        let (binding, result) = match (mark, value, cond) {
+            (Some(mark), _, None) => ((mark, 0), Expr::Exists(Exists::new(subquery(right), false))),
+            (Some(mark), _, Some(cond)) => ((mark, 0), self.is_member(cond, left.schema(), right)?),
+            (None, Some(value), _) => {
+                let column = Expr::Column(self.column(value));
+                let right = LogicalPlanBuilder::from(right).project([column])?.build()?;
+                (value, Expr::ScalarSubquery(subquery(right)))
+            }
+            _ => return Err(Refused::new("a LATERAL join")),
+        };
+        self.results.insert(binding, result);
+        Ok(left)
+    }
+
+    /// `x IN (SELECT ...)` without correlation.
+    pub(super) fn membership(
+        &mut self,
+        mark: u64,
+        conds: &'a [encoding::Expr],
+        left: &'a Node,
+        right: &'a Node,
+    ) -> Result<LogicalPlan, Refused> {
+        let [cond] = conds else { return Err(Refused::new("IN with several columns")) };
+        let left = self.node(left)?;
+        let right = self.inner(right, left.schema())?;
+        let result = self.is_member(cond, left.schema(), right)?;
+        self.results.insert((mark, 0), result);
+        Ok(left)
+    }
+
+    fn is_member(&mut self, cond: &'a encoding::Expr, left: &DFSchemaRef, right: LogicalPlan) -> Result<Expr, Refused> {
+        let encoding::Expr::Cmp { f, a } = cond else { return Err(Refused::new("IN with this condition")) };
+        if f != "=" {
+            return Err(Refused::new(format!("ANY or ALL with {f}")));
+        }
+        let member = self.expr(&a.0, left)?;
+        let element = self.expr(&a.1, right.schema())?;
+        let right = LogicalPlanBuilder::from(right).project([element])?.build()?;
+        Ok(Expr::InSubquery(InSubquery::new(Box::new(member), subquery(right), false)))
+    }
+
+    /// A subquery expression of the binder that has not become a join.
+    pub(super) fn subquery(
+        &mut self,
+        kind: &str,
+        cmp: Option<&str>,
+        args: &'a [encoding::Expr],
+        child: &'a Node,
+        schema: &DFSchemaRef,
+    ) -> Result<Expr, Refused> {
+        let plan = self.inner(child, schema)?;
+        let first = plan.schema().columns().into_iter().next().map(Expr::Column);
+        let first = first.ok_or_else(|| Refused::new("a subquery without columns"))?;
+        match (kind, cmp, args) {
+            ("scalar", _, _) => {
+                let plan = LogicalPlanBuilder::from(plan).project([first])?.build()?;
+                Ok(Expr::ScalarSubquery(subquery(plan)))
+            }
+            ("exists", _, _) => Ok(Expr::Exists(Exists::new(subquery(plan), false))),
+            ("not exists", _, _) => Ok(Expr::Exists(Exists::new(subquery(plan), true))),
+            ("any", Some("="), [member]) => {
+                let member = self.expr(member, schema)?;
+                let plan = LogicalPlanBuilder::from(plan).project([first])?.build()?;
+                Ok(Expr::InSubquery(InSubquery::new(Box::new(member), subquery(plan), false)))
+            }
+            _ => Err(Refused::new(format!("a subquery of the kind {kind}"))),
+        }
+    }
+
+    /// A scalar subquery that the binder has guarded against a second row, and the column its value is read from: a
+    /// projection of CASE WHEN count(*) > 1 THEN error ELSE first(value) END.
+    pub(super) fn scalar(&mut self, node: &'a Node) -> Result<Option<(Binding, Expr)>, Refused> {
+        let Node::Project { table, exprs, child } = node else { return Ok(None) };
+        let (encoding::Expr::Case { a, .. }, Node::Aggregate { groups, aggs, child, .. }) = (&exprs[0], &**child)
+        else {
+            return Ok(None);
+        };
+        let guarded = matches!(&a[..], [_, encoding::Expr::Fn { f, .. }, encoding::Expr::Col { .. }] if f == "error");
+        let [encoding::Expr::Agg { f, a: value, .. }, encoding::Expr::Agg { f: count, .. }] = &aggs[..] else {
+            return Ok(None);
+        };
+        if !guarded || !groups.is_empty() || !matches!(f.as_str(), "first" | "any_value") || count != "count_star" {
+            return Ok(None);
+        }
+        let plan = self.node(child)?;
+        let value = self.expr(&value[0], plan.schema())?;
+        let plan = LogicalPlanBuilder::from(plan).project([value])?.build()?;
+        Ok(Some(((*table, 0), Expr::ScalarSubquery(subquery(plan)))))
+    }
+
+    /// The plan of a subquery of a query with the columns `outer`.
+    fn inner(&mut self, node: &'a Node, outer: &DFSchemaRef) -> Result<LogicalPlan, Refused> {
+        let allowed = std::mem::replace(&mut self.allowed, Allowed::Nothing);
+        self.outer.push(Arc::clone(outer));
+        let plan = self.node(node);
+        self.outer.pop();
+        self.allowed = allowed;
+        plan
+    }
+}
+
+fn subquery(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// Refuses memberships where DataFusion knows only two truth values: below anything that tells false from unknown.
+pub(super) fn check_memberships(predicate: &Expr) -> Result<(), Refused> {
+    match predicate {
+        Expr::InSubquery(member) if member.negated && !member.subquery.outer_ref_columns.is_empty() => {
+            Err(Refused::new("a correlated NOT IN"))
+        }
+        Expr::InSubquery(_) => Ok(()),
+        _ => positive(predicate),
+    }
+}
+
+fn positive(predicate: &Expr) -> Result<(), Refused> {
+    use datafusion::logical_expr::{BinaryExpr, Operator};
+    match predicate {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+            positive(left)?;
+            positive(right)
+        }
+        Expr::InSubquery(member) if !member.negated => Ok(()),
+        _ => {
+            let mut found = false;
+            predicate.apply(|e| {
+                found |= matches!(e, Expr::InSubquery(_));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            if found { Err(Refused::new("IN (SELECT ...) inside of another expression")) } else { Ok(()) }
+        }
+    }
+}

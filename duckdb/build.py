@@ -1,0 +1,140 @@
+"""Builds the DuckDB extension: fetches headers, compiles one shim per DuckDB version, packs the first stage.
+
+    python duckdb/build.py --loader target/release/libwarpmill_duckdb_loader.so --out python/warpmill/duckdb/extension
+
+The headers of a DuckDB version come from the crate `libduckdb-sys` of that version (crates.io), which holds its
+sources. They are kept under target/duckdb-headers; nothing of DuckDB is compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "duckdb" / "src"
+
+
+@dataclass(frozen=True)
+class Version:
+    """A DuckDB version with a shim."""
+
+    duckdb: str
+    """As DuckDB calls itself, without the leading v."""
+    crate: str
+    """The version of libduckdb-sys that holds it."""
+    sha256: str
+    """Of the crate file."""
+
+    @property
+    def number(self) -> int:
+        """20000 for 2.0.0: what the sources compare with."""
+        major, minor, patch = map(int, self.duckdb.split("."))
+        return major * 10000 + minor * 100 + patch
+
+
+VERSIONS = [
+    Version("1.5.6", "1.10506.1", "113d1c26c9f518405a17b5729bb6ab6abf029fdc46626406922cf9a8dc9b4609"),
+    Version("2.0.0", "1.20000.1", "0140448c472968ee5cf5ba697435deebe558b366ef1e5c080d24d9696b600725"),
+]
+
+# The end of a DuckDB extension: eight fields of 32 bytes, the last one first, and room for a signature of 256 bytes.
+MAGIC, PLATFORM, C_API, ABI = "4", "linux_amd64", "v1.2.0", "C_STRUCT"
+
+
+def fetch(version: Version, folder: Path) -> Path:
+    """The include folder of a version."""
+    include = folder / version.duckdb / "include"
+    if include.is_dir():
+        return include
+    url = f"https://static.crates.io/crates/libduckdb-sys/libduckdb-sys-{version.crate}.crate"
+    print(f"fetching {url}", flush=True)
+    with urllib.request.urlopen(url, timeout=120) as response:
+        crate = response.read()
+    found = hashlib.sha256(crate).hexdigest()
+    if found != version.sha256:
+        sys.exit(f"{url} has the checksum {found}, not {version.sha256}")
+    with tarfile.open(fileobj=io.BytesIO(crate)) as outer:
+        packed = outer.extractfile(f"libduckdb-sys-{version.crate}/duckdb.tar.gz")
+        assert packed is not None
+        sources = packed.read()
+    unpacked = folder / f"{version.duckdb}.tmp-{os.getpid()}"
+    with tarfile.open(fileobj=io.BytesIO(sources)) as inner:
+        wanted = [
+            member
+            for member in inner.getmembers()
+            if member.name.startswith("duckdb/src/include/") or member.name.endswith("/pragma_version.cpp")
+        ]
+        inner.extractall(unpacked, members=wanted, filter="data")
+    shutil.rmtree(include.parent, ignore_errors=True)
+    include.parent.mkdir(parents=True)
+    (unpacked / "duckdb/src/include").rename(include)
+    next(unpacked.rglob("pragma_version.cpp")).rename(include.parent / "version.cpp")
+    shutil.rmtree(unpacked)
+    return include
+
+
+def compile_shim(version: Version, include: Path, out: Path) -> Path:
+    """One shared library from all sources, against the headers of one version."""
+    text = (include.parent / "version.cpp").read_text()
+    names = dict(re.findall(r'#define (DUCKDB_\w+) "([^"]+)"', text))
+    target = out / f"warpmill_shim-v{version.duckdb}.so"
+    newest = max(path.stat().st_mtime for path in SOURCES.iterdir())
+    if target.exists() and target.stat().st_mtime > newest:
+        return target
+    command = [
+        os.environ.get("CXX", "c++"),
+        *("-std=c++17", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-w"),
+        f"-DWARPMILL_DUCKDB={version.number}",
+        f'-DWARPMILL_DUCKDB_VERSION="{names["DUCKDB_VERSION"]}"',
+        f'-DWARPMILL_DUCKDB_SOURCE="{names["DUCKDB_SOURCE_ID"]}"',
+        f"-I{include}",
+        f"-I{SOURCES}",
+        str(ROOT / "duckdb" / "unity.cpp"),
+        *("-o", str(target)),
+    ]
+    print(f"compiling {target.name}", flush=True)
+    subprocess.run(command, check=True)
+    return target
+
+
+def pack(loader: Path, out: Path, version: str) -> Path:
+    """The first stage with the footer that makes it an extension."""
+    fields = [MAGIC, PLATFORM, C_API, version, ABI, "", "", ""]
+    footer = b"".join(field.encode().ljust(32, b"\0") for field in reversed(fields)) + bytes(256)
+    target = out / "warpmill.duckdb_extension"
+    target.write_bytes(loader.read_bytes() + footer)
+    return target
+
+
+def main() -> None:
+    """Builds what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loader", type=Path, required=True, help="the first stage, as cargo built it")
+    parser.add_argument("--out", type=Path, required=True, help="where the extension and its shims go")
+    parser.add_argument("--headers", type=Path, default=ROOT / "target" / "duckdb-headers")
+    parser.add_argument("--version", action="append", help="a DuckDB version (default: all that are supported)")
+    arguments = parser.parse_args()
+    chosen = [version for version in VERSIONS if not arguments.version or version.duckdb in arguments.version]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    package = re.search(r'^version = "([^"]+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    assert package is not None
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        includes = list(pool.map(lambda version: fetch(version, arguments.headers), chosen))
+        list(pool.map(lambda pair: compile_shim(*pair, arguments.out), zip(chosen, includes, strict=True)))
+    print(pack(arguments.loader, arguments.out, f"v{package[1]}"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+// What differs between the C++ interfaces of the DuckDB versions. WARPMILL_DUCKDB is 10506 for 1.5.6, 20000 for 2.0.0.
+#pragma once
+
+#include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
+#include "duckdb/main/client_context.hpp"
+#include "duckdb/main/config.hpp"
+#include "duckdb/planner/expression/bound_between_expression.hpp"
+#include "duckdb/planner/expression/bound_cast_expression.hpp"
+#include "duckdb/planner/expression/bound_comparison_expression.hpp"
+#include "duckdb/planner/expression/list.hpp"
+#include "duckdb/planner/joinside.hpp"
+#include "duckdb/planner/operator/list.hpp"
+
+namespace warpmill {
+
+using namespace duckdb; // NOLINT
+
+#if WARPMILL_DUCKDB >= 20000
+
+using Name = Identifier;
+inline const string &Text(const Identifier &name) {
+	return name.GetIdentifierName();
+}
+inline idx_t Index(TableIndex index) {
+	return index.index;
+}
+inline idx_t Index(ProjectionIndex index) {
+	return index.GetIndex();
+}
+inline TableIndex NewTableIndex(Binder &binder) {
+	return binder.GenerateTableIndex();
+}
+using TableIndexType = TableIndex;
+
+inline const LogicalType &TypeOf(const Expression &expr) {
+	return expr.GetReturnType();
+}
+inline const string &FunctionName(const BoundFunctionExpression &expr) {
+	return Text(expr.Function().GetName());
+}
+inline const string &FunctionName(const BoundAggregateExpression &expr) {
+	return Text(expr.Function().GetName());
+}
+template <class T>
+inline const vector<unique_ptr<Expression>> &Children(const T &expr) {
+	return expr.GetChildren();
+}
+inline const Value &ValueOf(const BoundConstantExpression &expr) {
+	return expr.GetValue();
+}
+inline const ColumnBinding &BindingOf(const BoundColumnRefExpression &expr) {
+	return expr.Binding();
+}
+inline idx_t DepthOf(const BoundColumnRefExpression &expr) {
+	return expr.Depth();
+}
+inline const vector<BoundCaseCheck> &Checks(const BoundCaseExpression &expr) {
+	return expr.CaseChecks();
+}
+inline const Expression &Else(const BoundCaseExpression &expr) {
+	return expr.Else();
+}
+inline const unique_ptr<Expression> &FilterOf(const BoundAggregateExpression &expr) {
+	return expr.GetFilter();
+}
+inline bool IsOrdered(const BoundAggregateExpression &expr) {
+	return expr.GetOrderBys() && !expr.GetOrderBys()->orders.empty();
+}
+inline const BoundStatement &SubqueryOf(const BoundSubqueryExpression &expr) {
+	return expr.Subquery();
+}
+inline SubqueryType KindOf(const BoundSubqueryExpression &expr) {
+	return expr.GetSubqueryType();
+}
+inline ExpressionType ComparisonOf(const BoundSubqueryExpression &expr) {
+	return expr.ComparisonType();
+}
+inline const vector<LogicalType> &TargetsOf(const BoundSubqueryExpression &expr) {
+	return expr.GetChildTargets();
+}
+inline const unique_ptr<Expression> &ConditionOf(const LogicalDependentJoin &join) {
+	return join.condition;
+}
+inline const vector<unique_ptr<Expression>> &Partitions(const BoundWindowExpression &expr) {
+	return expr.Partitions();
+}
+inline bool IsTableScan(const LogicalGet &get) {
+	return Text(get.function.GetName()) == "seq_scan";
+}
+inline bool HasTableFilters(const LogicalGet &get) {
+	return get.table_filters.HasFilters();
+}
+inline const string &GetFunctionName(const LogicalGet &get) {
+	return Text(get.function.GetName());
+}
+
+#else
+
+using Name = string;
+inline const string &Text(const string &name) {
+	return name;
+}
+inline idx_t Index(idx_t index) {
+	return index;
+}
+inline idx_t NewTableIndex(Binder &binder) {
+	return binder.GenerateTableIndex();
+}
+using TableIndexType = idx_t;
+
+inline const LogicalType &TypeOf(const Expression &expr) {
+	return expr.return_type;
+}
+inline const string &FunctionName(const BoundFunctionExpression &expr) {
+	return expr.function.name;
+}
+inline const string &FunctionName(const BoundAggregateExpression &expr) {
+	return expr.function.name;
+}
+template <class T>
+inline const vector<unique_ptr<Expression>> &Children(const T &expr) {
+	return expr.children;
+}
+inline const Value &ValueOf(const BoundConstantExpression &expr) {
+	return expr.value;
+}
+inline const ColumnBinding &BindingOf(const BoundColumnRefExpression &expr) {
+	return expr.binding;
+}
+inline idx_t DepthOf(const BoundColumnRefExpression &expr) {
+	return expr.depth;
+}
+inline const vector<BoundCaseCheck> &Checks(const BoundCaseExpression &expr) {
+	return expr.case_checks;
+}
+inline const Expression &Else(const BoundCaseExpression &expr) {
+	return *expr.else_expr;
+}
+inline const unique_ptr<Expression> &FilterOf(const BoundAggregateExpression &expr) {
+	return expr.filter;
+}
+inline bool IsOrdered(const BoundAggregateExpression &expr) {
+	return expr.order_bys && !expr.order_bys->orders.empty();
+}
+inline const BoundStatement &SubqueryOf(const BoundSubqueryExpression &expr) {
+	return expr.subquery;
+}
+inline SubqueryType KindOf(const BoundSubqueryExpression &expr) {
+	return expr.subquery_type;
+}
+inline ExpressionType ComparisonOf(const BoundSubqueryExpression &expr) {
+	return expr.comparison_type;
+}
+inline const vector<LogicalType> &TargetsOf(const BoundSubqueryExpression &expr) {
+	return expr.child_targets;
+}
+inline const vector<unique_ptr<Expression>> &Partitions(const BoundWindowExpression &expr) {
+	return expr.partitions;
+}
+inline bool IsTableScan(const LogicalGet &get) {
+	return get.function.name == "seq_scan";
+}
+inline bool HasTableFilters(const LogicalGet &get) {
+	return !get.table_filters.filters.empty();
+}
+inline const string &GetFunctionName(const LogicalGet &get) {
+	return get.function.name;
+}
+
+#endif
+
+} // namespace warpmill

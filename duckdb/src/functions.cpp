@@ -1,0 +1,125 @@
+// Table functions: what Warpmill did, what it would do, and its cache.
+#include "functions.hpp"
+
+#include "duckdb/function/table_function.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+#include "plan.hpp"
+
+namespace warpmill {
+
+using Row = vector<Value>;
+
+struct FunctionInfo : public TableFunctionInfo {
+	explicit FunctionInfo(shared_ptr<DatabaseState> database) : database(std::move(database)) {
+	}
+	shared_ptr<DatabaseState> database;
+};
+
+// The rows of a call, made when it is bound.
+struct RowsData : public TableFunctionData {
+	explicit RowsData(vector<Row> rows) : rows(std::move(rows)) {
+	}
+	vector<Row> rows;
+};
+
+struct RowsState : public GlobalTableFunctionState {
+	idx_t position = 0;
+};
+
+static unique_ptr<GlobalTableFunctionState> StartRows(ClientContext &context, TableFunctionInitInput &input) {
+	return make_uniq<RowsState>();
+}
+
+static void NextRows(ClientContext &context, TableFunctionInput &input, DataChunk &output) {
+	auto &rows = input.bind_data->Cast<RowsData>().rows;
+	auto &state = input.global_state->Cast<RowsState>();
+	idx_t count = 0;
+	for (; count < STANDARD_VECTOR_SIZE && state.position < rows.size(); count++, state.position++) {
+		for (idx_t column = 0; column < rows[state.position].size(); column++) {
+			output.SetValue(column, count, rows[state.position][column]);
+		}
+	}
+	output.SetCardinality(count);
+}
+
+static shared_ptr<DatabaseState> DatabaseOf(TableFunctionBindInput &input) {
+	return input.info->Cast<FunctionInfo>().database;
+}
+
+static void Columns(vector<LogicalType> &types, vector<Name> &names,
+                    const vector<std::pair<const char *, LogicalType>> &columns) {
+	for (auto &column : columns) {
+		names.push_back(Name(column.first));
+		types.push_back(column.second);
+	}
+}
+
+// warpmill_explain(sql): whether Warpmill runs the statement, and how or why not.
+static unique_ptr<FunctionData> BindExplain(ClientContext &context, TableFunctionBindInput &input,
+                                            vector<LogicalType> &types, vector<Name> &names) {
+	Columns(types, names, {{"accelerated", LogicalType::BOOLEAN}, {"text", LogicalType::VARCHAR}});
+	if (input.inputs[0].IsNull()) {
+		throw BinderException("warpmill_explain takes the text of a statement, not NULL");
+	}
+	auto verdict = Examine(context, *DatabaseOf(input), StringValue::Get(input.inputs[0]));
+	return make_uniq<RowsData>(vector<Row> {{Value::BOOLEAN(verdict.accelerated), Value(verdict.text)}});
+}
+
+// warpmill_last(): how this connection's last query over tables was run.
+static unique_ptr<FunctionData> BindLast(ClientContext &context, TableFunctionBindInput &input,
+                                         vector<LogicalType> &types, vector<Name> &names) {
+	Columns(types, names,
+	        {{"accelerated", LogicalType::BOOLEAN}, {"reason", LogicalType::VARCHAR}, {"profile", LogicalType::VARCHAR}});
+	auto outcome = ConnectionState::Get(context)->LastOutcome();
+	auto text = [](const string &value) { return value.empty() ? Value(LogicalType::VARCHAR) : Value(value); };
+	return make_uniq<RowsData>(
+	    vector<Row> {{Value::BOOLEAN(outcome.accelerated), text(outcome.reason), text(outcome.profile)}});
+}
+
+// warpmill_stats(): counters of this database since it was opened.
+static unique_ptr<FunctionData> BindStats(ClientContext &context, TableFunctionBindInput &input,
+                                          vector<LogicalType> &types, vector<Name> &names) {
+	Columns(types, names, {{"name", LogicalType::VARCHAR}, {"value", LogicalType::UBIGINT}});
+	auto database = DatabaseOf(input);
+	auto row = [](const char *name, uint64_t value) -> Row { return {Value(name), Value::UBIGINT(value)}; };
+	return make_uniq<RowsData>(vector<Row> {row("queries_accelerated", database->accelerated),
+	                                        row("queries_left_to_duckdb", database->left_to_duckdb),
+	                                        row("queries_failed_at_run_time", database->failed_at_run_time),
+	                                        row("inputs_scanned", database->inputs_scanned),
+	                                        row("inputs_from_cache", database->inputs_from_cache)});
+}
+
+// warpmill_cache(): the engine's cache of table data, as JSON text.
+static unique_ptr<FunctionData> BindCache(ClientContext &context, TableFunctionBindInput &input,
+                                          vector<LogicalType> &types, vector<Name> &names) {
+	Columns(types, names, {{"cache", LogicalType::VARCHAR}});
+	auto &engine = DatabaseOf(input)->engine;
+	auto text = engine.cache_text();
+	string copy = text;
+	engine.text_free(text);
+	return make_uniq<RowsData>(vector<Row> {{Value(copy)}});
+}
+
+// warpmill_clear_cache()
+static unique_ptr<FunctionData> BindClearCache(ClientContext &context, TableFunctionBindInput &input,
+                                               vector<LogicalType> &types, vector<Name> &names) {
+	Columns(types, names, {{"cleared", LogicalType::BOOLEAN}});
+	DatabaseOf(input)->engine.cache_clear();
+	return make_uniq<RowsData>(vector<Row> {{Value::BOOLEAN(true)}});
+}
+
+void RegisterFunctions(DatabaseInstance &db, const shared_ptr<DatabaseState> &database) {
+	ExtensionLoader loader(db, "warpmill");
+	auto add = [&](const char *name, vector<LogicalType> arguments, table_function_bind_t bind) {
+		TableFunction function(name, std::move(arguments), NextRows, bind, StartRows);
+		function.function_info = make_shared_ptr<FunctionInfo>(database);
+		loader.RegisterFunction(std::move(function));
+	};
+	add("warpmill_explain", {LogicalType::VARCHAR}, BindExplain);
+	add("warpmill_last", {}, BindLast);
+	add("warpmill_stats", {}, BindStats);
+	add("warpmill_cache", {}, BindCache);
+	add("warpmill_clear_cache", {}, BindClearCache);
+}
+
+} // namespace warpmill

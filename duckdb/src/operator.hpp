@@ -1,0 +1,65 @@
+// The operator that takes the place of a SELECT: DuckDB's own scans below, rows of the engine above.
+#pragma once
+
+#include "duckdb/common/arrow/arrow.hpp"
+#include "duckdb/common/types/column/column_data_collection.hpp"
+#include "duckdb/execution/physical_plan_generator.hpp"
+#include "duckdb/planner/binder.hpp"
+#include "duckdb/planner/operator/logical_extension_operator.hpp"
+#include "state.hpp"
+
+namespace warpmill {
+
+// An accelerated query: the engine's plan, and DuckDB's own to fall back to.
+class Query {
+public:
+	Query(shared_ptr<DatabaseState> database, wm_plan *plan, unique_ptr<LogicalOperator> kept, shared_ptr<Binder> binder,
+	      vector<LogicalType> types);
+	~Query();
+
+	// Runs DuckDB's own plan in the caller's transaction.
+	unique_ptr<ColumnDataCollection> RunKept(ClientContext &context);
+
+	const shared_ptr<DatabaseState> database;
+	wm_plan *const plan;
+	const vector<LogicalType> types;
+	// Null once it has become `kept_physical`.
+	unique_ptr<LogicalOperator> kept;
+
+private:
+	void PlanKept(ClientContext &context);
+
+	std::mutex lock;
+	shared_ptr<Binder> binder;
+	unique_ptr<PhysicalPlan> kept_physical;
+};
+
+struct LogicalWarpmill : public LogicalExtensionOperator {
+	LogicalWarpmill(TableIndexType table_index, shared_ptr<Query> query, vector<TableCatalogEntry *> tables);
+
+	vector<ColumnBinding> GetColumnBindings() override;
+	PhysicalOperator &CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) override;
+	void Serialize(Serializer &serializer) const override;
+	string GetName() const override {
+		return "WARPMILL";
+	}
+	string GetExtensionName() const override {
+		return "warpmill";
+	}
+	InsertionOrderPreservingMap<string> ParamsToString() const override;
+
+	TableIndexType table_index;
+	shared_ptr<Query> query;
+	// The table of each child.
+	vector<TableCatalogEntry *> tables;
+
+protected:
+	void ResolveTypes() override {
+		types = query->types;
+	}
+};
+
+// How EXPLAIN describes the operator.
+InsertionOrderPreservingMap<string> Describe(const Query &query);
+
+} // namespace warpmill

@@ -1,0 +1,178 @@
+#include "plan.hpp"
+
+#include "duckdb/parser/parser.hpp"
+#include "duckdb/planner/planner.hpp"
+#include "encode.hpp"
+
+namespace warpmill {
+
+// Roots of queries. Everything else (INSERT, CREATE TABLE AS, COPY, ...) is DuckDB's, with the SELECT in it: the order of
+// the rows that it stores is part of what it promises.
+static bool IsQuery(const LogicalOperator &root) {
+	switch (root.type) {
+	case LogicalOperatorType::LOGICAL_PROJECTION:
+	case LogicalOperatorType::LOGICAL_FILTER:
+	case LogicalOperatorType::LOGICAL_AGGREGATE_AND_GROUP_BY:
+	case LogicalOperatorType::LOGICAL_ORDER_BY:
+	case LogicalOperatorType::LOGICAL_LIMIT:
+	case LogicalOperatorType::LOGICAL_DISTINCT:
+	case LogicalOperatorType::LOGICAL_UNION:
+	case LogicalOperatorType::LOGICAL_EXCEPT:
+	case LogicalOperatorType::LOGICAL_INTERSECT:
+	case LogicalOperatorType::LOGICAL_MATERIALIZED_CTE:
+	case LogicalOperatorType::LOGICAL_COMPARISON_JOIN:
+	case LogicalOperatorType::LOGICAL_CROSS_PRODUCT:
+	case LogicalOperatorType::LOGICAL_ANY_JOIN:
+	case LogicalOperatorType::LOGICAL_GET:
+		return true;
+	default:
+		return false;
+	}
+}
+
+// Whether a plan reads anything that is not computed or part of the catalog.
+static bool ReadsData(const LogicalOperator &op) {
+	if (op.type == LogicalOperatorType::LOGICAL_GET) {
+		auto &get = op.Cast<LogicalGet>();
+		auto &name = GetFunctionName(get);
+		return name == "seq_scan" || name.find("read_") == 0 || name.find("parquet_scan") == 0 ||
+		       name == "pandas_scan" || name.find("arrow_scan") == 0;
+	}
+	for (auto &child : op.children) {
+		if (ReadsData(*child)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// A plan that Warpmill runs, and the tables of its inputs.
+struct Accepted {
+	wm_plan *plan = nullptr;
+	vector<Input> inputs;
+};
+
+static string Refusal(ClientContext &context, DatabaseState &database, LogicalOperator &root,
+                      const vector<LogicalType> &types, Accepted &accepted) {
+	Encoder encoder(context);
+	string text;
+	try {
+		text = encoder.Encode(root, types);
+	} catch (Refused &refused) {
+		return refused.reason;
+	}
+	auto &engine = database.engine;
+	auto plan = engine.plan_new(text.data(), text.size());
+	if (auto refusal = engine.plan_refusal(plan)) {
+		string reason = refusal;
+		engine.plan_free(plan);
+		return reason;
+	}
+	accepted.plan = plan;
+	accepted.inputs = std::move(encoder.inputs);
+	return string();
+}
+
+// The scan of an input: the columns that the engine wants, of every row that the transaction sees.
+static unique_ptr<LogicalOperator> Scan(Binder &binder, const wm_engine &engine, const wm_plan *plan, const Input &input,
+                                        idx_t index) {
+	auto &get = *input.get;
+	auto scan = make_uniq<LogicalGet>(NewTableIndex(binder), get.function, get.bind_data->Copy(), get.returned_types,
+	                                  get.names, get.virtual_columns);
+	const uint32_t *columns;
+	auto count = engine.plan_columns(plan, index, &columns);
+	vector<ColumnIndex> ids;
+	for (idx_t i = 0; i < count; i++) {
+		ids.emplace_back(input.columns[columns[i]]);
+	}
+	if (ids.empty()) {
+		ids.emplace_back(get.GetAnyColumn());
+	}
+	scan->SetColumnIds(std::move(ids));
+	scan->parameters = get.parameters;
+	scan->named_parameters = get.named_parameters;
+	return std::move(scan);
+}
+
+static void Replace(PlannerExtensionInput &input, const shared_ptr<DatabaseState> &database,
+                    unique_ptr<LogicalOperator> &slot, const vector<LogicalType> &types, Accepted &accepted) {
+	auto &binder = input.binder;
+	vector<unique_ptr<LogicalOperator>> scans;
+	vector<TableCatalogEntry *> tables;
+	for (idx_t i = 0; i < accepted.inputs.size(); i++) {
+		scans.push_back(Scan(binder, database->engine, accepted.plan, accepted.inputs[i], i));
+		tables.push_back(accepted.inputs[i].table);
+	}
+	auto query = make_shared_ptr<Query>(database, accepted.plan, std::move(slot), binder.shared_from_this(), types);
+	auto root = make_uniq<LogicalWarpmill>(NewTableIndex(binder), std::move(query), std::move(tables));
+	root->children = std::move(scans);
+	slot = std::move(root);
+}
+
+void AfterBind(PlannerExtensionInput &input, BoundStatement &statement) {
+	auto &context = input.context;
+	auto state = ConnectionState::Get(context);
+	if (!state || !statement.plan || !IsEnabled(context)) {
+		return;
+	}
+	if (state->in_query && state->planned++ > 0) {
+		return;
+	}
+	auto explained = statement.plan->type == LogicalOperatorType::LOGICAL_EXPLAIN;
+	auto &slot = explained ? statement.plan->children[0] : statement.plan;
+	if (!IsQuery(*slot)) {
+		return;
+	}
+	auto reads_data = ReadsData(*slot);
+	auto types = statement.types;
+	if (explained) {
+		slot->ResolveOperatorTypes();
+		types = slot->types;
+	}
+	auto &database = static_cast<PlannerInfo &>(*input.info).database;
+	Accepted accepted;
+	auto reason = Refusal(context, *database, *slot, types, accepted);
+	if (accepted.plan) {
+		Replace(input, database, slot, types, accepted);
+		return;
+	}
+	if (!reads_data) {
+		return;
+	}
+	if (!explained) {
+		database->left_to_duckdb++;
+		state->Report(Outcome {false, reason, string()});
+	}
+	if (IsStrict(context)) {
+		throw InvalidInputException("Warpmill does not run this query: %s (warpmill_fallback is 'error')", reason);
+	}
+}
+
+Verdict Examine(ClientContext &context, DatabaseState &database, const string &sql) {
+#if WARPMILL_DUCKDB >= 20000
+	Parser parser(context);
+#else
+	Parser parser(context.GetParserOptions());
+#endif
+	parser.ParseQuery(sql);
+	auto &statements = parser.statements;
+	if (statements.size() != 1) {
+		throw InvalidInputException("warpmill_explain takes one statement");
+	}
+	auto binder = Binder::CreateBinder(context);
+	auto statement = binder->Bind(*statements[0]);
+	if (!IsQuery(*statement.plan)) {
+		return Verdict {false, false, "not a SELECT"};
+	}
+	Accepted accepted;
+	auto reason = Refusal(context, database, *statement.plan, statement.types, accepted);
+	auto reads_data = ReadsData(*statement.plan);
+	if (!accepted.plan) {
+		return Verdict {false, reads_data, reason};
+	}
+	string text = database.engine.plan_text(accepted.plan);
+	database.engine.plan_free(accepted.plan);
+	return Verdict {true, reads_data, text};
+}
+
+} // namespace warpmill

@@ -1,0 +1,116 @@
+#include "state.hpp"
+
+#include "duckdb/catalog/catalog.hpp"
+#include "duckdb/main/attached_database.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
+#include "duckdb/transaction/transaction.hpp"
+
+namespace warpmill {
+
+string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &table) {
+	auto &attached = table.ParentCatalog().GetAttached();
+	if (attached.IsTemporary() || attached.IsSystem() || table.temporary) {
+		return string();
+	}
+	// Takes the snapshot of this database, if the transaction has none yet.
+	Transaction::Get(context, attached);
+	auto state = ConnectionState::Get(context);
+	if (!state) {
+		return string();
+	}
+	std::lock_guard<std::mutex> guard(lock);
+	for (auto connection : connections) {
+		if (connection->unknown_transaction || (connection->transaction && connection->transaction->ModifiedDatabase())) {
+			return string();
+		}
+	}
+	auto now = commits[attached.oid];
+	if (!state->transaction || now != state->commits_at_begin[attached.oid]) {
+		return string();
+	}
+	return to_string(reinterpret_cast<uintptr_t>(this)) + "/" + to_string(attached.oid) + "/" + to_string(table.oid) + "/" +
+	       to_string(now);
+}
+
+ConnectionState::ConnectionState(shared_ptr<DatabaseState> database_p, bool in_transaction)
+    : database(std::move(database_p)), unknown_transaction(in_transaction) {
+	std::lock_guard<std::mutex> guard(database->lock);
+	database->connections.insert(this);
+}
+
+ConnectionState::~ConnectionState() {
+	std::lock_guard<std::mutex> guard(database->lock);
+	database->connections.erase(this);
+}
+
+shared_ptr<ConnectionState> ConnectionState::Get(ClientContext &context) {
+	return context.registered_state->Get<ConnectionState>(NAME);
+}
+
+void ConnectionState::QueryBegin(ClientContext &context) {
+	in_query = true;
+	planned = 0;
+}
+
+void ConnectionState::QueryEnd() {
+	in_query = false;
+	planned = 0;
+}
+
+void ConnectionState::TransactionBegin(MetaTransaction &begun, ClientContext &context) {
+	std::lock_guard<std::mutex> guard(database->lock);
+	transaction = &begun;
+	unknown_transaction = false;
+	commits_at_begin = database->commits;
+}
+
+void ConnectionState::TransactionCommit(MetaTransaction &ended, ClientContext &context) {
+	std::lock_guard<std::mutex> guard(database->lock);
+	if (unknown_transaction) {
+		// It may have changed anything.
+		for (auto &entry : database->commits) {
+			entry.second++;
+		}
+	}
+	auto modified = ended.ModifiedDatabase();
+	if (modified) {
+		database->commits[modified->oid]++;
+	}
+	transaction = nullptr;
+	unknown_transaction = false;
+}
+
+void ConnectionState::TransactionRollback(MetaTransaction &ended, ClientContext &context) {
+	// A commit that failed half-way ends here as well: what it left is a new version.
+	TransactionCommit(ended, context);
+}
+
+void ConnectionState::Report(Outcome next) {
+	std::lock_guard<std::mutex> guard(outcome_lock);
+	outcome = std::move(next);
+}
+
+Outcome ConnectionState::LastOutcome() {
+	std::lock_guard<std::mutex> guard(outcome_lock);
+	return outcome;
+}
+
+Value Setting(ClientContext &context, const char *name) {
+	Value value;
+	if (!context.TryGetCurrentSetting(Name(name), value)) {
+		return Value();
+	}
+	return value;
+}
+
+bool IsEnabled(ClientContext &context) {
+	auto value = Setting(context, "warpmill_enabled");
+	return !value.IsNull() && value.GetValue<bool>();
+}
+
+bool IsStrict(ClientContext &context) {
+	auto value = Setting(context, "warpmill_fallback");
+	return !value.IsNull() && value.ToString() == "error";
+}
+
+} // namespace warpmill

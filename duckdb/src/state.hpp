@@ -1,0 +1,98 @@
+// What the extension knows of a database and of its connections.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "compat.hpp"
+#include "duckdb/main/client_context_state.hpp"
+#include "engine.h"
+
+namespace warpmill {
+
+class ConnectionState;
+
+// How the last query of a connection that read tables was run.
+struct Outcome {
+	bool accelerated = false;
+	// Why DuckDB ran it; empty where Warpmill did.
+	string reason;
+	// The engine's profile, as JSON text.
+	string profile;
+};
+
+// One per database instance.
+class DatabaseState {
+public:
+	explicit DatabaseState(const wm_engine &engine) : engine(engine) {
+	}
+
+	const wm_engine &engine;
+	std::atomic<uint64_t> accelerated {0};
+	std::atomic<uint64_t> left_to_duckdb {0};
+	std::atomic<uint64_t> failed_at_run_time {0};
+	std::atomic<uint64_t> inputs_scanned {0};
+	std::atomic<uint64_t> inputs_from_cache {0};
+
+	// The key under which the rows that this transaction sees of `table` may be kept and found again, or empty where its
+	// snapshot is not known to be a committed version that nobody is changing.
+	//
+	// The argument (docs/duckdb.md, "Never stale"): commits are counted after they have become visible. A snapshot that
+	// contains a commit that is not counted yet would need a transaction that has modified a database, has become visible
+	// before this one's snapshot was taken, and is still registered here: that is looked for after the snapshot was taken.
+	string VersionKey(ClientContext &context, TableCatalogEntry &table);
+
+private:
+	friend class ConnectionState;
+	std::mutex lock;
+	// Committed changes of each attached database, by its oid.
+	std::map<idx_t, uint64_t> commits;
+	std::set<ConnectionState *> connections;
+};
+
+// One per connection: its transaction, and what became of its last query.
+class ConnectionState : public ClientContextState {
+public:
+	static constexpr const char *NAME = "warpmill";
+
+	ConnectionState(shared_ptr<DatabaseState> database, bool in_transaction);
+	~ConnectionState() override;
+
+	static shared_ptr<ConnectionState> Get(ClientContext &context);
+
+	void QueryBegin(ClientContext &context) override;
+	void QueryEnd() override;
+	void TransactionBegin(MetaTransaction &transaction, ClientContext &context) override;
+	void TransactionCommit(MetaTransaction &transaction, ClientContext &context) override;
+	void TransactionRollback(MetaTransaction &transaction, ClientContext &context) override;
+
+	void Report(Outcome outcome);
+	Outcome LastOutcome();
+
+	// Statements planned since the query began: a second one is planned inside of the first, for a function that looks at
+	// plans, and has to stay as it is.
+	idx_t planned = 0;
+	bool in_query = false;
+
+private:
+	friend class DatabaseState;
+	shared_ptr<DatabaseState> database;
+	// The open transaction, under the database's lock.
+	MetaTransaction *transaction = nullptr;
+	// A transaction was open when the extension was loaded: nothing is known of it.
+	bool unknown_transaction;
+	// `commits` as they were when the transaction began.
+	std::map<idx_t, uint64_t> commits_at_begin;
+
+	std::mutex outcome_lock;
+	Outcome outcome;
+};
+
+// A setting of this connection.
+Value Setting(ClientContext &context, const char *name);
+bool IsEnabled(ClientContext &context);
+bool IsStrict(ClientContext &context);
+
+} // namespace warpmill

@@ -1,0 +1,10 @@
+// The shim as one translation unit: DuckDB's headers are most of what the compiler reads.
+#include "src/encode.cpp"
+#include "src/expressions.cpp"
+#include "src/functions.cpp"
+#include "src/kept.cpp"
+#include "src/operator.cpp"
+#include "src/plan.cpp"
+#include "src/rows.cpp"
+#include "src/shim.cpp"
+#include "src/state.cpp"

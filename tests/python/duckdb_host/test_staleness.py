@@ -1,0 +1,172 @@
+"""Never a stale or torn answer: cached rows against DuckDB's own, in the same transaction, while everything changes."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+import warpmill.duckdb
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUERY = "SELECT count(*), sum(v), min(v), max(s), count(DISTINCT k) FROM {table}"
+
+
+def both(con: Any, table: str) -> tuple[Any, Any]:
+    """The answer of Warpmill and that of DuckDB, in the transaction that is open."""
+    ours = con.execute(QUERY.format(table=table)).fetchall()
+    con.execute("SET warpmill_enabled = false")
+    theirs = con.execute(QUERY.format(table=table)).fetchall()
+    con.execute("SET warpmill_enabled = true")
+    return ours, theirs
+
+
+def stats(con: Any) -> dict[str, int]:
+    return dict(con.execute("FROM warpmill_stats()").fetchall())
+
+
+class Walk:
+    """Random statements of several connections; tables of the main database, an attached one, and a temporary one."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.folder = folder
+        self.main = warpmill.duckdb.connect(str(folder / "main.db"))
+        self.connections = [self.main, *(self.main.cursor() for _ in range(3))]
+        self.open = [False] * len(self.connections)
+        self.attached = False
+        for table in ("a", "b"):
+            self.create(self.main, table)
+
+    def create(self, con: Any, table: str) -> None:
+        con.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT i AS k, i * 3 AS v, 's' || i AS s FROM range(50) r(i)")
+
+    def step(self) -> None:
+        at = self.random.randrange(len(self.connections))
+        con = self.connections[at]
+        table = self.random.choice(["a", "b", *(["other.c"] if self.attached else [])])
+        try:
+            self.change(at, con, table)
+        except duckdb.Error as error:
+            # Conflicts of concurrent transactions: what is open is over.
+            if "onflict" not in str(error) and "ransaction" not in str(error) and "does not exist" not in str(error):
+                raise
+            if self.open[at]:
+                con.execute("ROLLBACK")
+                self.open[at] = False
+
+    def change(self, at: int, con: Any, table: str) -> None:
+        number = self.random.randrange(1000)
+        kind = self.random.choices(
+            ["begin", "commit", "rollback", "insert", "update", "same", "delete", "alter", "replace", "attach", "many"],
+            [6, 6, 4, 14, 14, 3, 8, 2, 1, 3, 4],
+        )[0]
+        if kind == "begin" and not self.open[at]:
+            con.execute("BEGIN")
+            self.open[at] = True
+        elif kind in ("commit", "rollback") and self.open[at]:
+            self.open[at] = False
+            con.execute(kind)
+        elif kind == "insert":
+            con.execute(f"INSERT INTO {table}(k, v, s) VALUES (?, ?, ?)", [number, number, f"n{number}"])
+        elif kind == "update":
+            con.execute(f"UPDATE {table} SET v = v + 1, s = s || '.' WHERE k % 7 = {number % 7}")
+        elif kind == "same":
+            con.execute(f"UPDATE {table} SET v = v")
+        elif kind == "delete":
+            con.execute(f"DELETE FROM {table} WHERE k % 11 = {number % 11}")
+        elif kind == "alter":
+            column = f"x{number}"
+            con.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER DEFAULT {number}")
+            con.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        elif kind == "replace" and table != "other.c":
+            self.create(con, table)
+        elif kind == "many":
+            con.execute(f"INSERT INTO {table}(k, v, s) SELECT i, i, 'm' || i FROM range(5000) r(i)")
+        elif kind == "attach" and not any(self.open):
+            if self.attached:
+                con.execute("DETACH other")
+            else:
+                con.execute(f"ATTACH '{self.folder / 'other.db'}' AS other")
+                self.create(con, "other.c")
+            self.attached = not self.attached
+
+    def close(self) -> None:
+        for con in self.connections:
+            con.close()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_thousand_steps(tmp_path: Path, seed: int) -> None:
+    walk = Walk(tmp_path, seed)
+    compared = 0
+    for step in range(500):
+        walk.step()
+        con = walk.random.choice(walk.connections)
+        for table in ["a", "b", *(["other.c"] if walk.attached else [])]:
+            try:
+                ours, theirs = both(con, table)
+            except duckdb.Error as error:
+                con.execute("ROLLBACK")
+                walk.open[walk.connections.index(con)] = False
+                con.execute("SET warpmill_enabled = true")
+                if "ransaction" not in str(error) and "does not exist" not in str(error):
+                    raise
+                continue
+            assert ours == theirs, (step, table)
+            compared += 1
+    counts = stats(walk.main)
+    walk.close()
+    assert compared > 900
+    # Most answers were ours, and the cache was there to be wrong.
+    assert counts["queries_accelerated"] > 900
+    assert counts["inputs_from_cache"] > 50
+    assert counts["queries_failed_at_run_time"] == 0
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_writers_and_readers(tmp_path: Path, where: str) -> None:
+    """Sums that every commit moves, read in transactions that see one version."""
+    con = warpmill.duckdb.connect(":memory:" if where == "memory" else str(tmp_path / "x.db"))
+    con.execute("CREATE TABLE a AS SELECT i AS k, i AS v, 's' || i % 3 AS s FROM range(3000) r(i)")
+    end = time.monotonic() + 4
+    wrong: list[Any] = []
+    reads = [0]
+
+    def write(writer: Any) -> None:
+        at = 0
+        while time.monotonic() < end:
+            writer.execute("BEGIN")
+            writer.execute("UPDATE a SET v = v + 1 WHERE k % 5 = ?", [at % 5])
+            writer.execute("INSERT INTO a VALUES (?, 1, 'w')", [at])
+            writer.execute("ROLLBACK" if at % 4 == 0 else "COMMIT")
+            at += 1
+            time.sleep(0.004 if at % 8 else 0.05)
+
+    def read(reader: Any) -> None:
+        while time.monotonic() < end:
+            reader.execute("BEGIN")
+            ours, theirs = both(reader, "a")
+            reader.execute("COMMIT")
+            reads[0] += 1
+            if ours != theirs:
+                wrong.append((ours, theirs))
+
+    threads = [threading.Thread(target=write, args=(con.cursor(),))]
+    threads += [threading.Thread(target=read, args=(con.cursor(),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts = stats(con)
+    con.close()
+    assert not wrong, wrong[:3]
+    assert reads[0] > 20
+    assert counts["queries_accelerated"] >= reads[0]
+    assert counts["inputs_from_cache"] > 0
