@@ -144,6 +144,11 @@ impl Executor {
                     self.device.synchronize(state.stream)?;
                     state.processing.release();
                 }
+                Err(Failure::Memory { .. }) if prepared.with_host_sort().is_some() => {
+                    self.device.synchronize(state.stream)?;
+                    let hints = prepared.with_host_sort().unwrap_or_default();
+                    self.prepare(&mut state, program, &rows, hints)?;
+                }
                 Err(failure) => {
                     // Whatever was queued before the failure must not outlive the memory that it uses.
                     let _ = self.device.synchronize(state.stream);

@@ -14,7 +14,8 @@ use crate::codegen::CType;
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Place, Work};
-use crate::codegen::top;
+use crate::codegen::sort::Sorted;
+use crate::codegen::{sort, top};
 use crate::device::{Device, DevicePtr, Event, LaunchShape};
 
 use super::executor::{DeviceOutput, Executor, Options, Outcome, State};
@@ -27,6 +28,9 @@ use super::{Failure, Result, buffers};
 /// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
 const QUERY_STATE: u64 = 32;
 const SINK_STATE: u64 = 32;
+
+/// `SinkState`s of a sink: its own, that of the first rows of a sort, and that of sorted rows.
+const STATES: u64 = 3;
 
 /// One run of a program.
 pub(super) struct Run<'a> {
@@ -177,7 +181,7 @@ impl<'a> Run<'a> {
     fn allocate(&mut self) -> Result<DevicePtr> {
         let sinks = self.program.sinks.len() as u64;
         let limits = self.program.pipelines.len() as u64;
-        let bytes = QUERY_STATE + SINK_STATE * (2 * sinks + limits);
+        let bytes = QUERY_STATE + SINK_STATE * (STATES * sinks + limits);
         let (device, stream) = (self.device(), self.state.stream);
         let states = self.state.processing.allocate(bytes)?;
         let arena_size = self.prepared.hints.capacity.get(&usize::MAX).copied().unwrap_or(16 << 20);
@@ -192,9 +196,10 @@ impl<'a> Run<'a> {
         for sink in 0..sinks {
             self.addresses.insert(format!("sink{sink}.state"), states + QUERY_STATE + SINK_STATE * sink);
             self.addresses.insert(top::state(sink as usize), states + QUERY_STATE + SINK_STATE * (sinks + sink));
+            self.addresses.insert(sort::state(sink as usize), states + QUERY_STATE + SINK_STATE * (2 * sinks + sink));
         }
         for pipeline in 0..limits {
-            let at = states + QUERY_STATE + SINK_STATE * (2 * sinks + pipeline);
+            let at = states + QUERY_STATE + SINK_STATE * (STATES * sinks + pipeline);
             self.addresses.insert(format!("limit{pipeline}"), at);
         }
         for buffer in buffers::of_sinks(&self.prepared.layouts) {
@@ -272,6 +277,7 @@ impl<'a> Run<'a> {
     fn work(&mut self, index: usize, kernel: &Kernel) -> Result<(u64, u64, HashMap<String, u64>)> {
         let Descriptors { columns, rows, count, vectors, bytes } = match &kernel.work {
             Work::Rows(rows) => return Ok((rows.div_ceil(32), 0, HashMap::new())),
+            Work::Blocks(blocks) => return Ok((blocks * u64::from(kernel.threads / 32), 0, HashMap::new())),
             Work::Segments(segments) => self.descriptors(index, kernel.pipeline, segments)?,
         };
         // Small tables are split finer, so that all multiprocessors have something to do.
@@ -321,13 +327,14 @@ impl<'a> Run<'a> {
         let shared = kernel.shared as u32;
         let resident = self.device().occupancy(function, kernel.threads, shared)?;
         let most = u64::from(self.device().properties().multiprocessors * resident.max(1));
+        let most = if matches!(kernel.work, Work::Blocks(_)) { u64::MAX } else { most };
         let blocks = tasks.div_ceil(u64::from(kernel.threads / 32)).clamp(1, most.max(1));
         Ok(LaunchShape { blocks: blocks as u32, threads: kernel.threads, shared })
     }
 
     /// All states, when all work is done.
     fn read_states(&mut self, states: DevicePtr) -> Result<Vec<u64>> {
-        let bytes = QUERY_STATE + SINK_STATE * 2 * self.program.sinks.len() as u64;
+        let bytes = QUERY_STATE + SINK_STATE * STATES * self.program.sinks.len() as u64;
         let mut image = vec![0u8; bytes as usize];
         // SAFETY: the states are this long; `image` lives past the synchronization.
         unsafe { self.device().copy_to_host(&mut image, states, self.state.stream)? };
@@ -370,7 +377,8 @@ impl<'a> Run<'a> {
                 }
                 SinkLayout::Groups(groups) => {
                     if state.overflow {
-                        hints.capacity.insert(id, groups.rows.capacity.max(groups.cells) * 2);
+                        let members = if groups.distinct.is_empty() { 0 } else { groups.distinct_slots / 2 };
+                        hints.capacity.insert(id, groups.rows.capacity.max(groups.cells).max(members) * 2);
                     } else if state.count > groups.rows.capacity {
                         hints.capacity.insert(id, state.count);
                     } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]
@@ -387,6 +395,12 @@ impl<'a> Run<'a> {
                         && self.first_rows(words, id) > top.rows.capacity
                     {
                         hints.all_rows.push(id);
+                    } else if rows.sorted.is_some() && self.sorted_rows(words, id).overflow {
+                        let looked_at = hints.text_words.get(&id).copied().unwrap_or(sort::TEXT_WORDS);
+                        match Sorted::more_text_words(looked_at) {
+                            Some(more) => drop(hints.text_words.insert(id, more)),
+                            None => hints.host_sorts.push(id),
+                        }
                     }
                 }
             }
@@ -397,6 +411,11 @@ impl<'a> Run<'a> {
     /// How many rows of sort `id` may be among the first that are wanted.
     fn first_rows(&self, words: &[u64], id: usize) -> u64 {
         SinkWords::of(words, self.program.sinks.len() + id).count
+    }
+
+    /// The state of the rows that sort `id` has put into order.
+    fn sorted_rows(&self, words: &[u64], id: usize) -> SinkWords {
+        SinkWords::of(words, 2 * self.program.sinks.len() + id)
     }
 
     /// Where each pipeline ran, with the rows that the host goes on with.
@@ -425,13 +444,15 @@ impl<'a> Run<'a> {
                 placed.push(Placed::Elsewhere);
                 continue;
             };
-            if later || !wanted {
+            let sorted = layout.sorted.as_ref();
+            if later || !wanted || (sorted.is_some() && pipeline.sink != last) {
                 placed.push(Placed::Elsewhere);
                 continue;
             }
-            let (layout, count) = match &layout.top {
-                Some(top) => (&top.rows, self.first_rows(words, pipeline.sink)),
-                None => (layout, SinkWords::of(words, pipeline.sink).count),
+            let (layout, count) = match (sorted, &layout.top) {
+                (Some(sorted), _) => (&sorted.rows, self.sorted_rows(words, pipeline.sink).count),
+                (None, Some(top)) => (&top.rows, self.first_rows(words, pipeline.sink)),
+                (None, None) => (layout, SinkWords::of(words, pipeline.sink).count),
             };
             let count = count as usize;
             let fields = self.program.sinks[pipeline.sink].fields();
@@ -448,7 +469,8 @@ impl<'a> Run<'a> {
             let count = layout.columns.len() as u64;
             let transfer = TransferProfile { what: "rows to the host", bytes: bytes as u64, count, nanos: 0 };
             self.profile.transfers.push(transfer);
-            placed.push(Placed::Arrived(Arc::new(rows)));
+            let rows = Arc::new(rows);
+            placed.push(if sorted.is_some() { Placed::Finished(rows) } else { Placed::Arrived(rows) });
         }
         Ok(placed)
     }
