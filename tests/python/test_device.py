@@ -29,7 +29,7 @@ QUERIES = {
     "plain strings": "SELECT id, note FROM sales WHERE note LIKE '%7%' AND length(note) > 8 ORDER BY id",
     "group by string": "SELECT shop, count(*) AS n, sum(price) AS p FROM sales GROUP BY shop ORDER BY shop NULLS FIRST",
     "group by two": "SELECT shop, id % 7 AS k, sum(amount) AS s FROM sales GROUP BY shop, id % 7 ORDER BY k, shop, s",
-    "variances": "SELECT shop, round(stddev(amount), 6), round(var_pop(price), 6) FROM sales GROUP BY shop ORDER BY shop",
+    "variances": "SELECT shop, round(stddev(amount), 6), round(var_pop(price), 6) FROM sales GROUP BY 1 ORDER BY 1",
     "extreme strings": "SELECT shop, min(note || shop), max(shop || note) FROM sales GROUP BY shop ORDER BY shop",
     "wide distinct": "SELECT count(DISTINCT note || shop), sum(DISTINCT CAST(price AS DOUBLE)), count(*) FROM sales",
     "distinct": "SELECT count(DISTINCT amount), count(DISTINCT shop) FROM sales",
@@ -38,7 +38,7 @@ QUERIES = {
     "outer join": """SELECT name, count(id) AS n FROM shops LEFT JOIN sales ON shop = name AND amount > 30
                      GROUP BY name ORDER BY name""",
     "semi join": "SELECT count(*) FROM sales WHERE shop IN (SELECT name FROM shops WHERE city = 'Kiel')",
-    "not in": "SELECT count(*) FROM sales WHERE amount NOT IN (SELECT s.amount FROM sales AS s WHERE s.id < sales.id - 990)",
+    "not in": "SELECT count(*) FROM shops WHERE name NOT IN (SELECT shop FROM sales WHERE note > city)",
     "anti join": "SELECT count(*) FROM sales WHERE NOT EXISTS (SELECT 1 FROM shops WHERE name = shop)",
     "expressions": """SELECT id, CASE WHEN amount IS NULL THEN -1 ELSE amount * 2 END AS a, price / 3 AS p,
                       date_part('month', day) AS m FROM sales WHERE id % 100 = 3 ORDER BY id""",

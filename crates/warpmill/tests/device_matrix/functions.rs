@@ -27,7 +27,7 @@ fn expressions() -> Vec<Vec<String>> {
         }
         lists.push(list.into_iter().map(|text| text.replace('#', column)).collect());
     }
-    let more: [&[&str]; 5] = [
+    let more: [&[&str]; 6] = [
         &[
             "i % 7",
             "l % 1000",
@@ -86,6 +86,30 @@ fn expressions() -> Vec<Vec<String>> {
             "NOT b",
             "i BETWEEN -50 AND 50",
             "CAST(b AS INT)",
+        ],
+        &[
+            "TRY_CAST(name AS INT)",
+            "CAST(CAST(i AS VARCHAR) AS DOUBLE)",
+            "CAST(CAST(i AS VARCHAR) AS INT)",
+            "CAST(CAST(i AS VARCHAR) AS DECIMAL(10, 2))",
+            "CAST(CAST(b AS VARCHAR) AS BOOLEAN)",
+            "CAST(CAST(ts AS VARCHAR) AS TIMESTAMP(6))",
+            "CAST(b AS VARCHAR)",
+            "CAST(CAST(day AS VARCHAR) AS DATE)",
+            "CAST(CAST(d AS VARCHAR) AS DECIMAL(12, 2))",
+            "CAST(i AS SMALLINT)",
+            "CAST(abs(i) AS BIGINT UNSIGNED)",
+            "CAST(day AS TIMESTAMP)",
+            "code ILIKE '%KIND 1%'",
+            "name NOT LIKE '%/1_'",
+            "concat(name, code, i)",
+            "ltrim(name, 'C')",
+            "rtrim(code)",
+            "lower(code)",
+            "substr(name, i)",
+            "ends_with(name, '7')",
+            "contains(name, code)",
+            "log10(x)",
         ],
     ];
     lists.extend(more.iter().map(|list| list.iter().map(|text| text.to_string()).collect()));
