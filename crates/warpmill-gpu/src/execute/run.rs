@@ -115,7 +115,9 @@ impl<'a> Run<'a> {
         for (buffer, &at) in self.prepared.memory.buffers.iter().zip(&places.buffers) {
             let Some(value) = buffer.fill.filter(|_| buffer.bytes > 0) else { continue };
             match fills.last_mut() {
-                Some((start, bytes, same)) if *same == value && *start + aligned(*bytes) == at => {
+                Some((start, bytes, same))
+                    if *same == value && *start + aligned(*bytes) == at && self.lane.region.together(*start, at) =>
+                {
                     *bytes = at + buffer.bytes - *start;
                 }
                 _ => fills.push((at, buffer.bytes, value)),
@@ -204,7 +206,8 @@ impl<'a> Run<'a> {
                 let (at, bytes) = (places.buffers[buffer], size * result.first_rows);
                 arrays.push(end);
                 let (start, length, to) = copies.last_mut().expect("the states are there");
-                if at.checked_sub(*start) == Some(end - *to) && end - *to - *length < 2 * aligned(plan.states_bytes) {
+                let near = end - *to - *length < 2 * aligned(plan.states_bytes);
+                if near && at.checked_sub(*start) == Some(end - *to) && self.lane.region.together(*start, at) {
                     *length = end + bytes - *to;
                 } else if bytes > 0 {
                     copies.push((at, bytes, end));
