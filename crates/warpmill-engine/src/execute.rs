@@ -160,7 +160,7 @@ impl Parts {
 
     fn has_few_rows(&self) -> bool {
         let rows = self.placed.iter().map(|placed| match placed {
-            Placed::Arrived(rows) => rows.rows(),
+            Placed::Arrived(rows) | Placed::Finished(rows) => rows.rows(),
             Placed::Here | Placed::Elsewhere => 0,
         });
         self.profile.is_some() && rows.sum::<usize>() < 1 << 16

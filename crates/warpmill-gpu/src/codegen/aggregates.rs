@@ -31,9 +31,9 @@ impl Aggregates {
         let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
         let filter = aggregate.filter.as_ref().map(|expr| index_of(&mut self.filters, expr));
         let unsupported = |reason: &str| Unsupported::new(format!("{:?}", aggregate.function), reason);
-        let matters = matches!(aggregate.function, F::Count | F::Sum | F::Avg);
+        let matters = !matches!(aggregate.function, F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr);
         let distinct = argument.filter(|_| aggregate.distinct && matters).map(|argument| {
-            let set = DistinctSet { argument, filter };
+            let set = DistinctSet { argument, filter, columns: vec![] };
             self.distinct.iter().position(|other| *other == set).unwrap_or_else(|| {
                 self.distinct.push(set);
                 self.distinct.len() - 1
@@ -60,16 +60,18 @@ impl Aggregates {
             F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr => {
                 let least = matches!(aggregate.function, F::Min | F::BoolAnd);
                 match phys {
-                    Phys::Str => return Err(unsupported("strings without a dictionary")),
+                    Phys::Str if least => Accumulator::MinText,
+                    Phys::Str => Accumulator::MaxText,
                     Phys::I128 if least => Accumulator::MinWide,
                     Phys::I128 => Accumulator::MaxWide,
                     _ if least => Accumulator::Min,
                     _ => Accumulator::Max,
                 }
             }
-            F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => {
-                return Err(unsupported("variances are not computed on the device"));
-            }
+            F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => match phys {
+                Phys::F32 | Phys::F64 => Accumulator::Moments,
+                _ => return Err(unsupported("of values that are no floats")),
+            },
         };
         let slot = match aggregate.function {
             F::CountStar => self.slot(accumulator, None, filter, None),
@@ -83,7 +85,7 @@ impl Aggregates {
             && distinct.is_none();
         let count = match aggregate.function {
             F::CountStar | F::Count => false,
-            F::Avg => true,
+            F::Avg | F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop => true,
             _ => !some,
         };
         let count = count.then(|| self.count(argument, filter, distinct));

@@ -16,6 +16,15 @@ pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[F
     Ok(())
 }
 
+/// Appends the rows that arrive, each at the position that its rank among all of them (a `u64` operand) says.
+pub fn append_in_order(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[Field], rank: &str) -> Result<()> {
+    let values = g.all_columns(fields)?;
+    // Only counts.
+    append(g, id);
+    append_at(g, rows, &values, rank);
+    Ok(())
+}
+
 /// Takes a position for each active row; gives the `u64` variable.
 pub fn append(g: &mut Generator, id: SinkId) -> String {
     let state = g.sink_state(id);

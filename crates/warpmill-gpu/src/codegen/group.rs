@@ -8,8 +8,9 @@ use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
 use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
+use super::library::Library;
 use super::params::Binding;
-use super::probe::{same_keys, wide_hash};
+use super::wide::{self, WideSet};
 
 /// Threads of a block that keeps a record per thread: few, so that the records fit.
 pub const PRIVATE_BLOCK: u32 = 128;
@@ -20,6 +21,7 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     g.code.line(format!("u64* const groups = {records};"));
     let words = layout.words;
     let cells = layout.cells;
+    layout.slots.iter().filter_map(|slot| slot.accumulator.library()).for_each(|part| g.params.require(part));
     g.code.line("u64 input = 0;");
     match layout.table {
         GroupTable::One => {
@@ -105,62 +107,14 @@ fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value
             g.active = g.code.define(CType::Bool, "room", format!("{active} && {slot} <= {mask}"));
             slot
         }
-        GroupTable::Wide => wide_group(g, id, layout, keys),
-    }
-}
-
-/// A group's number is taken and its keys are written before the slot that makes it visible is claimed; a thread that
-/// loses the race leaves its number unused.
-fn wide_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value]) -> String {
-    let active = g.active.clone();
-    let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
-    let state = g.sink_state(id);
-    let heads = g.params.output("u32", "heads", named("heads"));
-    let used = g.params.output("u8", "used", named("used"));
-    let taken = g.params.output("u64", "taken", named("taken"));
-    let slots = (2 * layout.cells).next_power_of_two().max(1024);
-    let mask = g.params.value(CType::U64, "mask", (slots - 1).to_le_bytes().to_vec());
-    let capacity = g.params.value(CType::U64, "capacity", layout.cells.to_le_bytes().to_vec());
-    let arrays: Vec<_> = g.arrays(&layout.key_columns, true);
-    let group = g.code.variable(CType::U64, "group", "EMPTY_KEY");
-    let depth = g.code.depth();
-    g.code.open(format!("if ({active})"));
-    let hash = wide_hash(g, keys);
-    g.code.line("u32 own = 0;");
-    g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
-    g.code.line(format!("u32 head = atomicAdd({heads} + slot, 0u);"));
-    g.code.open("if (head == 0)");
-    g.code.open("if (own == 0)");
-    g.code.line(format!("const u64 number = atomicAdd({taken}, 1ull);"));
-    g.code.when(&format!("number >= {capacity}"), |code| {
-        code.line(format!("{state}->overflow = 1;"));
-        code.line("break;");
-    });
-    g.code.line("own = (u32)number + 1;");
-    for ((column, value), (data, valid)) in layout.key_columns.iter().zip(keys).zip(&arrays) {
-        g.code.line(format!("{data}[number] = ({})({});", column.storage.name(), value.text));
-        if let Some(valid) = valid {
-            g.code.line(format!("{valid}[number] = {};", value.valid_text()));
+        GroupTable::Wide => {
+            let owner = format!("sink{id}");
+            let set = WideSet { owner, columns: &layout.key_columns, capacity: layout.cells, marks: true };
+            let (group, _) = wide::claim(g, id, &set, &active, keys);
+            g.active = g.code.define(CType::Bool, "room", format!("{active} && {group} != EMPTY_KEY"));
+            group
         }
     }
-    g.code.line("__threadfence();");
-    g.code.close_to(g.code.depth() - 1);
-    g.code.line(format!("head = atomicCAS({heads} + slot, 0u, own);"));
-    g.code.when("head == 0", |code| {
-        code.line(format!("{used}[own - 1] = 1;"));
-        code.line("head = own;");
-    });
-    g.code.close_to(g.code.depth() - 1);
-    g.code.line("__threadfence();");
-    // Another multiprocessor may have written the keys.
-    let same = same_keys(&arrays, keys, |array| format!("fresh({array} + (head - 1))"));
-    g.code.when(&format!("head == own || ({same})"), |code| {
-        code.line(format!("{group} = head - 1;"));
-        code.line("break;");
-    });
-    g.code.close_to(depth);
-    g.active = g.code.define(CType::Bool, "room", format!("{active} && {group} != EMPTY_KEY"));
-    group
 }
 
 /// For each distinct set: whether the row's value is new to its group (a `bool` variable).
@@ -175,59 +129,84 @@ fn distinct(
     let mut fresh = vec![];
     for (index, set) in layout.distinct.iter().enumerate() {
         let value = arguments[set.argument].clone();
-        let ty = layout.arguments[set.argument].ty.clone();
-        let table = g.params.output("u64", "set", Binding::Named(format!("sink{id}.set{index}")));
-        let mask = g.params.value(CType::U64, "mask", (layout.distinct_slots - 1).to_le_bytes().to_vec());
-        let state = g.sink_state(id);
-        let shape = KeyShape::of([&ty.with_nullable(false)], false);
-        let KeyShape::Packed { parts, cells } = shape else { unreachable!("checked with the layout") };
-        let min = g.params.value(CType::U64, "min", (parts[0].min as u64).to_le_bytes().to_vec());
-        let size = g.params.value(CType::U64, "size", cells.to_le_bytes().to_vec());
         let mut guard = g.active.clone();
         for condition in value.valid.iter().cloned().chain(set.filter.map(|filter| filters[filter].is_true())) {
             guard = format!("{guard} && {condition}");
         }
-        let flag = g.code.variable(CType::Bool, "fresh", "false");
-        g.code.when(&guard, |code| {
-            code.line(format!("const u64 member = (u64){cell} * {size} + ((u64){} - {min});", value.text));
-            code.line(format!("if (claim_slot({table}, {mask}, member, &{flag}) > {mask}) {state}->overflow = 1;"));
+        fresh.push(match set.columns.is_empty() {
+            true => packed_member(g, id, layout, index, &value, (&guard, cell)),
+            false => {
+                let owner = format!("sink{id}.set{index}");
+                let capacity = layout.distinct_slots / 2;
+                let members = WideSet { owner, columns: &set.columns, capacity, marks: false };
+                let group = g.code.define(CType::U64, "of", format!("(u64){cell}"));
+                wide::claim(g, id, &members, &guard, &[Value::new(group, CType::U64), value.with_valid(None)]).1
+            }
         });
-        fresh.push(flag);
     }
     fresh
+}
+
+/// Whether a value that packs into an integer with its group `cell` is new to distinct set `index`.
+fn packed_member(
+    g: &mut Generator,
+    id: SinkId,
+    layout: &GroupLayout,
+    index: usize,
+    value: &Value,
+    (guard, cell): (&str, &str),
+) -> String {
+    let ty = layout.arguments[layout.distinct[index].argument].ty.clone();
+    let table = g.params.output("u64", "set", Binding::Named(format!("sink{id}.set{index}")));
+    let mask = g.params.value(CType::U64, "mask", (layout.distinct_slots - 1).to_le_bytes().to_vec());
+    let state = g.sink_state(id);
+    let shape = KeyShape::of([&ty.with_nullable(false)], false);
+    let KeyShape::Packed { parts, cells } = shape else { unreachable!("checked with the layout") };
+    let min = g.params.value(CType::U64, "min", (parts[0].min as u64).to_le_bytes().to_vec());
+    let size = g.params.value(CType::U64, "size", cells.to_le_bytes().to_vec());
+    let flag = g.code.variable(CType::Bool, "fresh", "false");
+    g.code.when(guard, |code| {
+        code.line(format!("const u64 member = (u64){cell} * {size} + ((u64){} - {min});", value.text));
+        code.line(format!("if (claim_slot({table}, {mask}, member, &{flag}) > {mask}) {state}->overflow = 1;"));
+    });
+    flag
 }
 
 /// The statement that adds a row to an accumulator.
 fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell: &str) -> String {
     let x = argument.map_or("1", |argument| argument.text.as_str());
     let word = slot.word;
+    let global = format!("groups + ({cell} * {} + {word})", layout.words);
     match layout.table {
         GroupTable::One => {
             let own = |i: usize| format!("acc{}", word + i);
-            own_update(slot.accumulator, x, own)
+            own_update(slot.accumulator, x, own, &format!("groups + {word}"))
         }
         GroupTable::Private => {
             let own = |i: usize| {
                 format!("records[((u32){cell} * {} + {}) * blockDim.x + threadIdx.x]", layout.words, word + i)
             };
-            own_update(slot.accumulator, x, own)
+            own_update(slot.accumulator, x, own, &global)
         }
         GroupTable::Shared => {
-            let cell = format!("records + ((u32){cell} * {} + {word})", layout.words);
+            let record = format!("records + ((u32){cell} * {} + {word})", layout.words);
             match slot.accumulator {
-                Accumulator::Count => format!("add_i64_shared({cell}, 1);"),
-                Accumulator::SumI64 => format!("add_i64_shared({cell}, (i64){x});"),
-                _ => shared_update(slot.accumulator, x, &cell),
+                Accumulator::Count => format!("add_i64_shared({record}, 1);"),
+                Accumulator::SumI64 => format!("add_i64_shared({record}, (i64){x});"),
+                _ => shared_update(slot.accumulator, x, &record, &global),
             }
         }
-        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {
-            shared_update(slot.accumulator, x, &format!("groups + ({cell} * {} + {word})", layout.words))
-        }
+        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => shared_update(slot.accumulator, x, &global, &global),
     }
 }
 
-/// An update of words that no other thread has.
-fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String) -> String {
+/// Whether the accumulator keeps the least string, as an argument of templates.
+fn least_text(accumulator: Accumulator) -> bool {
+    accumulator == Accumulator::MinText
+}
+
+/// An update of words that no other thread has; `global` is the record that they are added to at the end.
+fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String, global: &str) -> String {
     let w = word(0);
     match accumulator {
         Accumulator::Count => format!("{w} += 1;"),
@@ -249,11 +228,15 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String)
                 "{{ const u128 bits = {not}order_bits_wide({x}); if (bits > ((u128){high} << 64 | {w})) {{ {w} = (u64)bits; {high} = (u64)(bits >> 64); }} }}"
             )
         }
+        Accumulator::MinText | Accumulator::MaxText => {
+            format!("own_string<{}>({}, {}, {x});", least_text(accumulator), word(1), word(2))
+        }
+        Accumulator::Moments => format!("add_moments({w}, {}, {}, {global}, (double){x});", word(1), word(2)),
     }
 }
 
-/// An update of words that other threads update too.
-fn shared_update(accumulator: Accumulator, x: &str, cell: &str) -> String {
+/// An update of words that other threads update too; `global` is the record that they are added to at the end.
+fn shared_update(accumulator: Accumulator, x: &str, cell: &str, global: &str) -> String {
     match accumulator {
         Accumulator::Count => format!("atomicAdd({cell}, 1ull);"),
         // All that write write the same.
@@ -265,6 +248,10 @@ fn shared_update(accumulator: Accumulator, x: &str, cell: &str) -> String {
         Accumulator::Max => format!("atomicMax({cell}, order_bits({x}));"),
         Accumulator::MinWide => format!("max_u128({cell}, ~order_bits_wide({x}));"),
         Accumulator::MaxWide => format!("max_u128({cell}, order_bits_wide({x}));"),
+        Accumulator::MinText | Accumulator::MaxText => {
+            format!("best_string<{}>({cell}, {x});", least_text(accumulator))
+        }
+        Accumulator::Moments => format!("add_moments({cell}, {global}, (double){x});"),
     }
 }
 
@@ -288,7 +275,7 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             for slot in &layout.slots {
                 let inner = g.code.depth();
                 g.code.open("");
-                for word in 0..slot.accumulator.words().min(2) {
+                for word in 0..slot.accumulator.own_words() {
                     g.code.line(format!("u64 acc{} = 0;", slot.word + word));
                 }
                 g.code.open("for (u32 thread = lane; thread < blockDim.x; thread += 32)");
@@ -340,6 +327,20 @@ fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usize) -
             to(1),
             to(1)
         ),
+        Accumulator::MinText | Accumulator::MaxText => format!(
+            "if ({}) own_string<{}>({}, {}, Str{{(const u8*){}, (u32)({} - 1)}});",
+            from(2),
+            least_text(slot.accumulator),
+            to(1),
+            to(2),
+            from(1),
+            from(2)
+        ),
+        // The shift is that of the record.
+        Accumulator::Moments => {
+            let sum = |i: usize| format!("{} = double_bits(bits_double({}) + bits_double({}));", to(i), to(i), from(i));
+            format!("{} {}", sum(1), sum(2))
+        }
     }
 }
 
@@ -353,6 +354,17 @@ fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str) -> St
         Accumulator::Min | Accumulator::Max => format!("atomicMax({target}, {x});"),
         Accumulator::SumI128 => format!("add_i128({target}, (i128)((u128){} << 64 | {x}));", from(1)),
         Accumulator::MinWide | Accumulator::MaxWide => format!("max_u128({target}, (u128){} << 64 | {x});", from(1)),
+        Accumulator::MinText | Accumulator::MaxText => format!(
+            "if ({}) best_string<{}>({target}, Str{{(const u8*){}, (u32)({} - 1)}});",
+            from(2),
+            least_text(slot.accumulator),
+            from(1),
+            from(2)
+        ),
+        Accumulator::Moments => {
+            let sum = |i: usize| format!("atomicAdd((double*)({target} + {i}), bits_double({}));", from(i));
+            format!("{} {}", sum(1), sum(2))
+        }
     }
 }
 
@@ -379,6 +391,17 @@ fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usize) 
         ),
         Accumulator::MinWide | Accumulator::MaxWide => {
             format!("{} max_u128({target}, all); }} }}", wide(&format!("warp_max((u128){} << 64 | {a})", own(1))))
+        }
+        Accumulator::MinText | Accumulator::MaxText => {
+            let least = least_text(slot.accumulator);
+            format!("best_string_of_warp<{least}>({target}, {}, {}, lane);", own(1), own(2))
+        }
+        Accumulator::Moments => {
+            let sum = |i: usize| {
+                let all = format!("const double all = warp_sum(bits_double({}));", own(i));
+                format!("{{ {all} if (lane == 0 && all != 0) atomicAdd((double*)({target} + {i}), all); }}")
+            };
+            format!("{} {}", sum(1), sum(2))
         }
     };
     g.code.line(line);
@@ -423,7 +446,10 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
     for (output, field) in layout.outputs.iter().zip(&fields[groups.len()..]) {
         let argument = output.argument.map(|argument| layout.arguments[argument].ty.clone());
         let count = output.count.map(|slot| format!("record[{}]", layout.slots[slot].word));
-        let valid = count.as_ref().map(|count| g.code.define(CType::Bool, "any", format!("{active} && {count} > 0")));
+        // A sample of one value has no variance.
+        let least = u32::from(matches!(output.function, AggregateFunction::VarSamp | AggregateFunction::StddevSamp));
+        let enough = |count: &String| g.code.define(CType::Bool, "any", format!("{active} && {count} > {least}"));
+        let valid = count.as_ref().map(enough);
         let value = result(g, layout.slots[output.slot], output.function, argument.as_ref(), field, valid, count)?;
         values.push(value);
     }
@@ -514,6 +540,20 @@ fn result(
         (Accumulator::MinWide | Accumulator::MaxWide, _) => {
             let not = if slot.accumulator == Accumulator::MinWide { "~" } else { "" };
             format!("({name})order_i128({not}load_u128(record + {}))", slot.word)
+        }
+        (Accumulator::MinText | Accumulator::MaxText, _) => {
+            let (data, length) = (format!("record[{}]", slot.word + 1), format!("record[{}]", slot.word + 2));
+            format!("{length} ? Str{{(const u8*){data}, (u32)({length} - 1)}} : Str{{nullptr, 0}}")
+        }
+        (Accumulator::Moments, function) => {
+            g.params.require(Library::Moments);
+            let sample = matches!(function, AggregateFunction::VarSamp | AggregateFunction::StddevSamp);
+            let root = matches!(function, AggregateFunction::StddevSamp | AggregateFunction::StddevPop);
+            let (guard, count) = (valid.as_deref().unwrap_or("true"), count.as_deref().unwrap_or("0"));
+            let sums = [1, 2].map(|i| format!("bits_double(record[{}])", slot.word + i)).join(", ");
+            let variance =
+                g.code.define(CType::F64, "var", format!("{guard} ? variance({count}, {sums}, {sample}) : 0"));
+            if root { format!("({name})sqrt({variance})") } else { format!("({name}){variance}") }
         }
     };
     let text = g.code.define(ty, "r", text);

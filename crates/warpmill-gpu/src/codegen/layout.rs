@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use warpmill_plan::{AggregateFunction, Expr, SinkId};
 
 use super::keys::{KeyPart, KeyShape};
+use super::library::Library;
+use super::sort::Sorted;
 use super::storage::FlatColumn;
 use super::top::Top;
 
@@ -17,6 +19,10 @@ pub struct Hints {
     pub capacity: HashMap<SinkId, u64>,
     /// Sorts of which the first rows are not told apart well enough by their first key.
     pub all_rows: Vec<SinkId>,
+    /// How many words of strings sorts look at.
+    pub text_words: HashMap<SinkId, u32>,
+    /// Sorts that are left to the host.
+    pub host_sorts: Vec<SinkId>,
 }
 
 /// Limits that follow from the device.
@@ -40,7 +46,7 @@ pub enum SinkLayout {
 }
 
 /// Rows appended to columns.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RowsLayout {
     /// The columns.
     pub columns: Vec<FlatColumn>,
@@ -50,6 +56,8 @@ pub struct RowsLayout {
     pub reserves: bool,
     /// Where only the first rows in a sort order are wanted, and they are few: how those are found.
     pub top: Option<Box<Top>>,
+    /// Where the device sorts them (or those first ones): how.
+    pub sorted: Option<Box<Sorted>>,
 }
 
 /// How probes find a build's rows.
@@ -158,6 +166,12 @@ pub enum Accumulator {
     MinWide,
     /// As `Max`, of 128 bits, with a lock.
     MaxWide,
+    /// The least string (kernels/best_string.cuh).
+    MinText,
+    /// The greatest string.
+    MaxText,
+    /// What variances follow from (kernels/moments.cuh).
+    Moments,
 }
 
 impl Accumulator {
@@ -165,8 +179,27 @@ impl Accumulator {
     pub fn words(self) -> usize {
         match self {
             Accumulator::SumI128 => 2,
-            Accumulator::MinWide | Accumulator::MaxWide => 3,
+            Accumulator::MinWide | Accumulator::MaxWide | Accumulator::Moments => 3,
+            Accumulator::MinText | Accumulator::MaxText => 4,
             _ => 1,
+        }
+    }
+
+    /// Words of those that matter to a thread that shares them with no other: the rest are locks.
+    pub fn own_words(self) -> usize {
+        match self {
+            Accumulator::MinWide | Accumulator::MaxWide => 2,
+            Accumulator::MinText | Accumulator::MaxText => 3,
+            _ => self.words(),
+        }
+    }
+
+    /// The parts of the device library that it needs.
+    pub fn library(self) -> Option<Library> {
+        match self {
+            Accumulator::MinText | Accumulator::MaxText => Some(Library::BestString),
+            Accumulator::Moments => Some(Library::Moments),
+            _ => None,
         }
     }
 }
@@ -200,12 +233,14 @@ pub struct Output {
 }
 
 /// Different values of an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct DistinctSet {
     /// Index of the argument.
     pub argument: usize,
     /// Index of the filter.
     pub filter: Option<usize>,
+    /// Where a value does not pack into 64 bits with its group: the columns of group and value, which are compared.
+    pub columns: Vec<FlatColumn>,
 }
 
 /// An aggregation.

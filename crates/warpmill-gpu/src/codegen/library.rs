@@ -35,13 +35,19 @@ pub enum Library {
     Table,
     /// Accumulators.
     Aggregate,
+    /// Variances.
+    Moments,
+    /// The least and greatest of strings.
+    BestString,
     /// The first rows of a sort.
     TopK,
+    /// Sorts.
+    Sort,
 }
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 17] = [
+    pub const ALL: [Library; 20] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -58,7 +64,10 @@ impl Library {
         Library::Scan,
         Library::Table,
         Library::Aggregate,
+        Library::Moments,
+        Library::BestString,
         Library::TopK,
+        Library::Sort,
     ];
 
     /// Its text.
@@ -80,7 +89,15 @@ impl Library {
             Library::Scan => include_str!("../../kernels/scan.cuh"),
             Library::Table => include_str!("../../kernels/table.cuh"),
             Library::Aggregate => include_str!("../../kernels/aggregate.cuh"),
+            Library::Moments => include_str!("../../kernels/moments.cuh"),
+            Library::BestString => include_str!("../../kernels/best_string.cuh"),
             Library::TopK => include_str!("../../kernels/topk.cuh"),
+            Library::Sort => concat!(
+                include_str!("../../kernels/look_back.cuh"),
+                include_str!("../../kernels/hash.cuh"),
+                include_str!("../../kernels/radix_sort.cuh"),
+                include_str!("../../kernels/sort_rows.cuh")
+            ),
         }
     }
 
@@ -92,7 +109,9 @@ impl Library {
             Library::Scan => &[Library::Value, Library::LaneFilter],
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
-            Library::TopK => &[Library::Aggregate],
+            Library::TopK | Library::Moments => &[Library::Aggregate],
+            Library::BestString => &[Library::Aggregate, Library::Strings],
+            Library::Sort => &[Library::Table, Library::Aggregate, Library::Strings],
             Library::Strings => &[Library::Compare],
             Library::Like | Library::Text => &[Library::Strings],
             Library::Cast | Library::Math | Library::Dates => &[Library::Arith],

@@ -4,8 +4,10 @@
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
 //!   text depends on the shape of a query only;
 //! - [`library`]: the hand-written device functions that generated code composes;
-//! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`] decide;
-//! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`], [`group`], [`top`].
+//! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
+//!   [`order`] decide;
+//! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
+//!   [`group`], [`wide`], [`top`], [`sort`].
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
 //! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
@@ -20,14 +22,17 @@ pub mod group;
 pub mod keys;
 pub mod layout;
 pub mod library;
+pub mod order;
 pub mod params;
 pub mod planner;
 pub mod probe;
 pub mod program;
 pub mod scan;
+pub mod sort;
 pub mod source;
 pub mod storage;
 pub mod top;
+pub mod wide;
 
 pub use cpp::{CType, Code, Value};
 pub use library::Library;

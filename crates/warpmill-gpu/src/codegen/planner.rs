@@ -1,14 +1,20 @@
 //! Decides how each sink of a program lies in device memory, before code is generated: from types, row bounds, estimates and
 //! what earlier runs taught.
 
-use warpmill_plan::{AggregateExpr, Expr, JoinKind, Operator, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+use warpmill_plan::{
+    AggregateExpr, Expr, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source, Unsupported,
+};
 
 use super::aggregates::Aggregates;
+use super::cpp::CType;
 use super::estimate;
 use super::keys::{KeyPart, KeyShape};
 use super::layout::{BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Table};
-use super::storage::FlatColumn;
-use super::top::Top;
+use super::order;
+use super::probe::compares_unknown;
+use super::sort::{FEW_ROWS, Sorted, TEXT_WORDS};
+use super::storage::{FlatColumn, Storage};
+use super::top::{Top, is_computable};
 
 /// Decides for all sinks of `program`. `inputs` are the rows of each external input.
 ///
@@ -18,6 +24,7 @@ pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -
     let mut bounds: Vec<u64> = vec![0; program.sinks.len()];
     let mut estimates: Vec<f64> = vec![0.0; program.sinks.len()];
     let mut layouts: Vec<Option<SinkLayout>> = vec![None; program.sinks.len()];
+    let mut on_host = vec![false; program.sinks.len()];
     for (index, pipeline) in program.pipelines.iter().enumerate() {
         let rows = source_rows(pipeline, inputs, &bounds);
         bounds[pipeline.sink] = bounds[pipeline.sink].saturating_add(rows);
@@ -26,13 +33,20 @@ pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -
             _ => 1.0,
         };
         estimates[pipeline.sink] += estimate::rows(pipeline, inputs, &estimates, fraction);
+        on_host[pipeline.sink] |= matches!(&pipeline.source, Source::Rows { sink, .. } if on_host[*sink]);
         let last = program.pipelines[index + 1..].iter().all(|later| later.sink != pipeline.sink);
         if last {
             let estimate = estimates[pipeline.sink].min(bounds[pipeline.sink] as f64).max(1.0);
-            let planner = Planner { program, hints, limits, id: pipeline.sink, rows: bounds[pipeline.sink], estimate };
+            let (id, rows) = (pipeline.sink, bounds[pipeline.sink]);
+            let planner = Planner { program, hints, limits, id, rows, estimate, on_host: on_host[id] };
             let (layout, bound) = planner.layout()?;
-            if let SinkLayout::Groups(groups) = &layout {
-                estimates[pipeline.sink] = groups.rows.capacity as f64;
+            match &layout {
+                SinkLayout::Groups(groups) => estimates[id] = groups.rows.capacity as f64,
+                SinkLayout::Rows(RowsLayout { sorted: Some(sorted), .. }) => {
+                    estimates[id] = estimates[id].min(sorted.rows.capacity as f64);
+                }
+                SinkLayout::Rows(_) => on_host[id] |= matches!(program.sinks[id], Sink::Sort { .. }),
+                SinkLayout::Build(_) => {}
             }
             bounds[pipeline.sink] = bound;
             layouts[pipeline.sink] = Some(layout);
@@ -60,6 +74,8 @@ struct Planner<'a> {
     rows: u64,
     /// Rows that are expected to.
     estimate: f64,
+    /// Whether some come from the host.
+    on_host: bool,
 }
 
 /// Keys at least so dense are numbers without a meaning.
@@ -91,9 +107,30 @@ impl Planner<'_> {
                 let capacity = self.capacity();
                 let told_apart = !self.hints.all_rows.contains(&self.id);
                 let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
-                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top }), capacity)
+                let sorted = self.sorted(top.as_ref().map_or(capacity, |top| top.rows.capacity)).map(Box::new);
+                let bound = sorted.as_ref().map_or(capacity, |sorted| sorted.rows.capacity);
+                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top, sorted }), bound)
             }
         })
+    }
+
+    /// How the device sorts the rows of the sink, of which there is room for `capacity`; `None`: it does not, because there are
+    /// few of them, or it cannot.
+    fn sorted(&self, capacity: u64) -> Option<Sorted> {
+        let Sink::Sort { keys, skip, fetch, fields } = &self.program.sinks[self.id] else { return None };
+        let possible = !self.on_host
+            && !self.hints.host_sorts.contains(&self.id)
+            && capacity < u64::from(u32::MAX)
+            && !keys.is_empty()
+            && keys.iter().all(|key| is_computable(&key.expr, fields))
+            && order::device_reads(self.program, self.id);
+        let limit = fetch.map_or(f64::INFINITY, |fetch| fetch.saturating_add(*skip) as f64);
+        let many = self.estimate.min(limit) > FEW_ROWS as f64;
+        if !possible || !(many || !order::host_reads(self.program, self.id)) {
+            return None;
+        }
+        let words = self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS);
+        Some(Sorted::of(self.id, (keys, fields), (*skip, *fetch), capacity, words))
     }
 
     fn owner(&self) -> String {
@@ -131,6 +168,7 @@ impl Planner<'_> {
             FlatColumn::all("", fields).iter().map(|column| column.row_bytes() as u64).sum::<u64>() + 1;
         let table = match &shape {
             KeyShape::None => Table::All,
+            _ if self.probes().any(compares_unknown) => Table::Wide,
             KeyShape::Wide => Table::Wide,
             KeyShape::Packed { cells, .. } => {
                 // NULL keys have no place in a bitmap, but their rows are asked for.
@@ -246,11 +284,21 @@ impl Planner<'_> {
         rows.sum()
     }
 
-    fn has_residual(&self) -> bool {
-        self.program.pipelines.iter().flat_map(|pipeline| &pipeline.operators).any(|operator| {
-            matches!(operator, Operator::Probe(probe) if probe.build == self.id
-                && (probe.residual.is_some() || !matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)))
+    /// The probes of this build.
+    fn probes(&self) -> impl Iterator<Item = &Probe> {
+        self.program.pipelines.iter().flat_map(|pipeline| &pipeline.operators).filter_map(|operator| match operator {
+            Operator::Probe(probe) if probe.build == self.id => Some(probe),
+            _ => None,
         })
+    }
+
+    /// Whether someone reads its rows.
+    fn has_residual(&self) -> bool {
+        let only_exists = |probe: &Probe| {
+            probe.residual.is_none()
+                && matches!(probe.kind, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)
+        };
+        !self.probes().all(only_exists)
     }
 
     /// Whether the keys are expected not to repeat; a wrong guess is found out and the query run again.
@@ -315,12 +363,16 @@ impl Planner<'_> {
         let presence =
             matches!(table, GroupTable::Private | GroupTable::Shared | GroupTable::Dense).then(|| plan.presence());
         let most = keys.cells().unwrap_or(u64::MAX).min(capacity);
-        for set in &plan.distinct {
+        let owner = self.owner();
+        for (index, set) in plan.distinct.iter_mut().enumerate() {
             let ty = plan.arguments[set.argument].ty.with_nullable(false);
             let values = KeyShape::of([&ty], false).cells();
             let members = values.and_then(|values| values.checked_mul(4 * keys.cells().unwrap_or(capacity).max(most)));
             if members.is_none_or(|members| members > 1 << 63) {
-                return Err(Unsupported::new("DISTINCT", "of values that do not pack into 64 bits with their group"));
+                let storage = Storage::Whole(CType::U64);
+                let group =
+                    FlatColumn { buffer: format!("{owner}.set{index}.0"), ty: CType::U64, storage, nullable: false };
+                set.columns = vec![group, FlatColumn::new(&format!("{owner}.set{index}"), 1, &ty)];
             }
         }
         let cells = match table {
@@ -329,7 +381,6 @@ impl Planner<'_> {
             GroupTable::Hash => (2 * most).next_power_of_two().max(1024),
             GroupTable::Wide => capacity,
         };
-        let owner = self.owner();
         let key_columns = match table {
             GroupTable::Wide => {
                 groups.iter().enumerate().map(|(i, key)| FlatColumn::new(&format!("{owner}.key"), i, &key.ty)).collect()
@@ -342,7 +393,7 @@ impl Planner<'_> {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
             capacity: if reserves { most + (1 << 21) } else { most },
             reserves,
-            top: None,
+            ..RowsLayout::default()
         };
         Ok(GroupLayout {
             keys,

@@ -4,7 +4,7 @@
 //! every lane takes one step per iteration: a pair, or the row's NULL-extended copy once no pair is left. All that follows in
 //! the pipeline lies inside that loop, once.
 
-use warpmill_plan::{ExprKind, JoinKind, Probe, Unsupported};
+use warpmill_plan::{ExprKind, JoinKind, Probe};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Load, Result};
@@ -26,9 +26,6 @@ struct Names {
 
 /// Generates `probe` of the build laid out as `build`.
 pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()> {
-    if probe.null_aware && (probe.residual.is_some() || probe.keys.len() != 1) {
-        return Err(Unsupported::new("NOT IN", "with several keys or a further condition"));
-    }
     let matches = matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
     let names = Names::new(g, probe, build, matches);
     let values = g.eval_all(&probe.keys)?;
@@ -36,7 +33,11 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()
     match probe.kind {
         JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => {
             let matched = exists(g, probe, build, &names, &head)?;
-            one_row(g, probe, &names, &values, &matched);
+            let unknown = match compares_unknown(probe) {
+                true => Some(unknown(g, probe, build, &names, (&values, &matched))?),
+                false => None,
+            };
+            one_row(g, probe, &names, &values, (&matched, unknown));
         }
         JoinKind::Inner if build.table == Table::Bitmap => {
             let pair = g.code.define(CType::Bool, "pair", format!("{head} != {NONE}"));
@@ -261,13 +262,79 @@ fn exists(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, 
     Ok(matched)
 }
 
-/// Semi, anti and mark joins: the input row, or not.
-fn one_row(g: &mut Generator, probe: &Probe, names: &Names, values: &[Value], matched: &str) {
+/// Whether a probe without a match has to look at the build's rows to know that it has none: then the build is
+/// [`Table::Wide`], which keeps the keys of all of them.
+pub fn compares_unknown(probe: &Probe) -> bool {
+    probe.null_aware && !probe.keys.is_empty() && (probe.residual.is_some() || probe.keys.len() > 1)
+}
+
+/// Of a row without a match, whether `IN` is NULL: some pair passes the condition, and its keys are not known to differ. Rows
+/// without NULLs are compared with the build's rows that have some.
+fn unknown(
+    g: &mut Generator,
+    probe: &Probe,
+    build: &BuildLayout,
+    names: &Names,
+    (values, matched): (&[Value], &str),
+) -> Result<String> {
+    let (before, depth, scopes) = (g.active.clone(), g.code.depth(), g.scope());
+    if let Some(residual) = &probe.residual {
+        g.load_columns(residual)?;
+    }
+    let state = &names.state;
+    let nulls: Vec<String> =
+        values.iter().filter_map(|value| value.valid.as_ref()).map(|ok| format!("!{ok}")).collect();
+    let null = if nulls.is_empty() { "false".into() } else { nulls.join(" || ") };
+    let null = g.code.define(CType::Bool, "null", null);
+    let capacity = g.params.value(CType::U64, "capacity", build.capacity.to_le_bytes().to_vec());
+    let count = format!("{state}->count < {capacity} ? {state}->count : {capacity}");
+    let count = g.code.define(CType::U64, "count", count);
+    let keyed = g.params.pointer("u8", "keyed", Binding::Named(format!("sink{}.keyed", probe.build)));
+    let arrays = g.arrays(&build.key_columns, false);
+    let unknown = g.code.variable(CType::Bool, "unknown", "false");
+    let asked = format!("{before} && !{matched} && ({null} || {state}->has_null) && {count} > 0");
+    let m = g.code.variable(CType::U32, "m", format!("{asked} ? 0u : {NONE}"));
+    g.code.open(format!("while (__any_sync(FULL_WARP, {m} != {NONE}))"));
+    let mut pair = format!("{m} != {NONE} && ({null} || !{keyed}[{m}])");
+    for (value, (data, valid)) in values.iter().zip(&arrays) {
+        let mut same = format!("same_value({}, ({}){data}[{m}])", value.text, value.ty.name());
+        for known in value.valid.iter().cloned().chain(valid.as_ref().map(|valid| format!("{valid}[{m}]"))) {
+            same = format!("!{known} || {same}");
+        }
+        pair.push_str(&format!(" && ({same})"));
+    }
+    g.active = g.code.define(CType::Bool, "pair", pair);
+    pairs(g, probe, build, &m, None)?;
+    let mut passes = g.active.clone();
+    if let Some(residual) = &probe.residual {
+        passes = format!("{passes} && {}", g.eval(residual)?.is_true());
+    }
+    g.code.line(format!("if ({passes}) {unknown} = true;"));
+    g.code.line(format!("{m} = {m} != {NONE} && !{unknown} && {m} + 1 < {count} ? {m} + 1 : {NONE};"));
+    g.code.close_to(depth);
+    g.pop_to(scopes);
+    g.active = before;
+    Ok(unknown)
+}
+
+/// Semi, anti and mark joins: the input row, or not. `unknown` where that was looked for.
+fn one_row(
+    g: &mut Generator,
+    probe: &Probe,
+    names: &Names,
+    values: &[Value],
+    (matched, unknown): (&str, Option<String>),
+) {
     let key_valid = values.first().map_or("true".to_string(), |value| value.valid_text().to_string());
     let state = &names.state;
     match probe.kind {
         JoinKind::ProbeSemi => g.filter(matched),
-        JoinKind::ProbeAnti if probe.null_aware => {
+        JoinKind::ProbeAnti if probe.null_aware && !probe.keys.is_empty() => {
+            if let Some(unknown) = unknown {
+                g.filter(&format!("!{matched} && !{unknown}"));
+                g.push_selection(&probe.output);
+                return;
+            }
             // NOT IN: of an empty list everything, with a NULL on either side nothing that is not known.
             let empty = format!("({state}->count == 0 && !{state}->has_null)");
             g.filter(&format!("({empty} || ({key_valid} && !{matched} && !{state}->has_null))"));
@@ -276,7 +343,10 @@ fn one_row(g: &mut Generator, probe: &Probe, names: &Names, values: &[Value], ma
         _ => {
             let valid = probe.null_aware.then(|| {
                 let empty = format!("({state}->count == 0 && !{state}->has_null)");
-                let known = format!("{matched} || {empty} || ({key_valid} && !{state}->has_null)");
+                let known = match &unknown {
+                    Some(unknown) => format!("!{unknown}"),
+                    None => format!("{matched} || {empty} || ({key_valid} && !{state}->has_null)"),
+                };
                 g.code.define(CType::Bool, "known", known)
             });
             let mark = Value::new(matched, CType::Bool).with_valid(valid);

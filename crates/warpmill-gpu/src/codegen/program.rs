@@ -13,7 +13,7 @@ use super::params::{Binding, Params};
 use super::scan::{self, BLOCK, Choice, ColumnShape, KeyTest, ScanFilters, TWO_KEYS_BLOCK, WIDE_BLOCK};
 use super::storage::FlatColumn;
 use super::top::{self, Top};
-use super::{build, group, probe, source};
+use super::{build, group, order, probe, sort, source};
 
 /// A kernel: the text of its parameter's struct and its function, without the device functions that it calls.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub enum Work {
     Segments(Vec<usize>),
     /// At most so many rows.
     Rows(u64),
+    /// Nothing that is shared out: so many blocks, each of which knows what to do.
+    Blocks(u64),
 }
 
 /// Where a pipeline runs.
@@ -50,7 +52,7 @@ pub enum Work {
 pub enum Place {
     /// All of it on the device.
     Device,
-    /// On the host: it reads sorted rows, which the host sorts.
+    /// On the host: it reads rows that the host sorts.
     Host,
 }
 
@@ -81,7 +83,7 @@ pub fn lower(
     scans: &HashMap<usize, &ScanSegments>,
     inputs: &[u64],
 ) -> Result<Lowered> {
-    let places = places(program)?;
+    let places = places(program, sinks)?;
     let mut kernels = vec![];
     for (index, pipeline) in program.pipelines.iter().enumerate() {
         if places[index] == Place::Host {
@@ -104,9 +106,12 @@ pub fn lower(
     Ok(Lowered { kernels, places })
 }
 
-/// The host takes over where sorted rows are read.
-fn places(program: &Program) -> Result<Vec<Place>> {
-    let mut on_host: Vec<bool> = program.sinks.iter().map(|sink| matches!(sink, Sink::Sort { .. })).collect();
+/// The host takes over where rows are read that it sorts.
+fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
+    let by_host = |(sink, layout): (&Sink, &SinkLayout)| {
+        matches!(sink, Sink::Sort { .. }) && !matches!(layout, SinkLayout::Rows(rows) if rows.sorted.is_some())
+    };
+    let mut on_host: Vec<bool> = program.sinks.iter().zip(layouts).map(by_host).collect();
     let mut places = vec![];
     for pipeline in &program.pipelines {
         let reads_host = match &pipeline.source {
@@ -255,7 +260,11 @@ impl Lowering<'_> {
                     SinkLayout::Groups(groups) => &groups.rows,
                     SinkLayout::Build(_) => return Err(Unsupported::new("rows", "of a hash build")),
                 };
-                let count = sink_count(&mut g, *sink, rows.capacity);
+                let (rows, state) = match &rows.sorted {
+                    Some(sorted) => (&sorted.rows, sort::state(*sink)),
+                    None => (rows, format!("sink{sink}.state")),
+                };
+                let count = state_count(&mut g, &state, rows.capacity);
                 source::flat(&mut g, &count);
                 if rows.reserves {
                     let live = g.params.pointer("u8", "live", Binding::Named(format!("sink{sink}.live")));
@@ -305,12 +314,17 @@ impl Lowering<'_> {
 
     /// The operators and the sink, inside the loop over rows.
     fn operators(&self, g: &mut Generator) -> Result<()> {
+        let mut rank = self.reads_sorted().then(|| "row".to_string());
         for operator in &self.pipeline.operators {
             match operator {
-                Operator::Filter(predicate) => g.filter_by(predicate)?,
+                Operator::Filter(predicate) => {
+                    rank = None;
+                    g.filter_by(predicate)?;
+                }
                 Operator::Project(list) => g.push_exprs(list.iter().map(|(_, expr)| expr)),
-                Operator::Limit { skip, fetch } => self.limit(g, *skip, *fetch),
+                Operator::Limit { skip, fetch } => rank = self.limit(g, rank, *skip, *fetch),
                 Operator::Probe(probe) => {
+                    rank = None;
                     let SinkLayout::Build(layout) = &self.sinks[probe.build] else {
                         return Err(Unsupported::new("probe", "of a sink that is no hash build"));
                     };
@@ -331,20 +345,37 @@ impl Lowering<'_> {
                 Some(top) => top::append_rows(g, id, layout, top, &keys[0], fields),
                 None => build::append_rows(g, id, layout, fields),
             },
+            (sink @ Sink::Collect { .. }, SinkLayout::Rows(layout)) => match rank {
+                Some(rank) if order::feeds_alone(self.program, id) => {
+                    build::append_in_order(g, id, layout, sink.fields(), &rank)
+                }
+                _ => build::append_rows(g, id, layout, sink.fields()),
+            },
             (sink, SinkLayout::Rows(layout)) => build::append_rows(g, id, layout, sink.fields()),
             _ => Err(Unsupported::new("sink", "whose layout is of another kind")),
         }
     }
 
-    fn limit(&self, g: &mut Generator, skip: u64, fetch: Option<u64>) {
-        let name = format!("limit{}", self.index);
-        let counter = g.params.output("SinkState", "limit", Binding::Named(name));
-        let active = g.active.clone();
-        let at = g.code.define(CType::U64, "at", format!("append({counter}, {active}, lane)"));
+    /// Whether the rows come in an order that matters.
+    fn reads_sorted(&self) -> bool {
+        matches!(&self.pipeline.source, Source::Rows { sink, .. }
+            if matches!(&self.sinks[*sink], SinkLayout::Rows(rows) if rows.sorted.is_some()))
+    }
+
+    /// Lets some rows pass: those of certain ranks where rows have one, which then have others.
+    fn limit(&self, g: &mut Generator, rank: Option<String>, skip: u64, fetch: Option<u64>) -> Option<String> {
+        let ordered = rank.is_some();
+        let at = rank.unwrap_or_else(|| {
+            let counter = Binding::Named(format!("limit{}", self.index));
+            let counter = g.params.output("SinkState", "limit", counter);
+            let active = g.active.clone();
+            g.code.define(CType::U64, "at", format!("append({counter}, {active}, lane)"))
+        });
         let skip_at = g.params.value(CType::U64, "skip", skip.to_le_bytes().to_vec());
         let end = skip.saturating_add(fetch.unwrap_or(u64::MAX));
         let end = g.params.value(CType::U64, "end", end.to_le_bytes().to_vec());
         g.filter(&format!("{at} >= {skip_at} && {at} < {end}"));
+        ordered.then(|| g.code.define(CType::U64, "rank", format!("{at} - {skip_at}")))
     }
 
     fn finish(&self, mut g: Generator, entry: String, work: Work, label: String) -> Result<Kernel> {
@@ -390,10 +421,16 @@ impl Lowering<'_> {
                 let label = format!("pipeline {}: groups to rows", self.index);
                 Ok(vec![kernel(g, format!("groups_{id}"), BLOCK, Work::Rows(layout.cells), self.index, label)])
             }
-            (_, SinkLayout::Rows(layout)) => match &layout.top {
-                Some(top) => self.top(id, layout, top),
-                None => Ok(vec![]),
-            },
+            (sink, SinkLayout::Rows(layout)) => {
+                let mut kernels = match &layout.top {
+                    Some(top) => self.top(id, layout, top)?,
+                    None => vec![],
+                };
+                if let Sink::Sort { keys, .. } = sink {
+                    kernels.extend(sort::kernels(id, layout, keys, self.index)?);
+                }
+                Ok(kernels)
+            }
             _ => Ok(vec![]),
         }
     }
@@ -433,12 +470,18 @@ impl Lowering<'_> {
 
 /// The rows that sink `id` holds, as an operand: not more than fit.
 pub fn sink_count(g: &mut Generator, id: SinkId, capacity: u64) -> String {
-    let state = g.params.pointer("SinkState", "from", Binding::Named(format!("sink{id}.state")));
+    state_count(g, &format!("sink{id}.state"), capacity)
+}
+
+/// The rows that `state`, the name of a `SinkState`, counts, as an operand: not more than `capacity`.
+pub fn state_count(g: &mut Generator, state: &str, capacity: u64) -> String {
+    let state = g.params.pointer("SinkState", "from", Binding::Named(state.into()));
     let capacity = g.params.value(CType::U64, "most", capacity.to_le_bytes().to_vec());
     format!("{state}->count < {capacity} ? {state}->count : {capacity}")
 }
 
-fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: usize, label: String) -> Kernel {
+/// The kernel that a generator has generated.
+pub fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: usize, label: String) -> Kernel {
     let Generator { code, mut params, shared, min_blocks, .. } = g;
     [Library::Scan, Library::Table, Library::Aggregate].into_iter().for_each(|part| params.require(part));
     let parameters = format!("Params_{entry}");

@@ -110,7 +110,9 @@ impl ScanFilters {
         let mut filters = Self::default();
         for expr in &scan.filters {
             let prepared = PreparedExpr::new(expr).map_err(|error| Unsupported::new(expr, error))?;
-            match test(&prepared) {
+            // Bounds of tests are 64 bits.
+            let narrow = |(column, _): &(usize, PackedTest)| scan.fields[*column].ty.phys != Phys::I128;
+            match test(&prepared).filter(narrow) {
                 Some(test) => filters.packed.push(test),
                 None => filters.rest.push(expr.clone()),
             }

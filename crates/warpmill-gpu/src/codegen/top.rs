@@ -60,7 +60,7 @@ impl Top {
             nullable: false,
         };
         let columns = FlatColumn::all(&owner, fields);
-        let rows = RowsLayout { columns, capacity: ROOM.max(4 * limit).min(capacity), reserves: false, top: None };
+        let rows = RowsLayout { columns, capacity: ROOM.max(4 * limit).min(capacity), ..RowsLayout::default() };
         // Not so few that another launch costs more than their copy to the host.
         let enough = (2 * limit).max(256);
         Some(Self { limit, enough, order, bits: Image::of(&key.expr.ty).bits(), rows, owner })
@@ -117,14 +117,10 @@ enum Image {
 
 impl Image {
     fn of(ty: &ColType) -> Self {
-        let (least, most) = match ty.phys {
-            Phys::F32 | Phys::F64 | Phys::Str => return Image::Bits,
-            Phys::Bool => (0, 1),
-            Phys::Code => (0, ty.dictionary.as_ref().map_or(u32::MAX.into(), |d| d.len().max(1) as i128 - 1)),
-            Phys::I32 => ty.range.unwrap_or((i32::MIN.into(), i32::MAX.into())),
-            Phys::I64 => ty.range.unwrap_or((i64::MIN.into(), i64::MAX.into())),
-            Phys::I128 => ty.range.unwrap_or((i128::MIN, i128::MAX)),
-        };
+        if matches!(ty.phys, Phys::F32 | Phys::F64 | Phys::Str) {
+            return Image::Bits;
+        }
+        let (least, most) = bounds(ty);
         match 128 - (most.max(least).wrapping_sub(least) as u128).leading_zeros() {
             bits @ 0..=64 => Image::Distance { least, bits: bits.max(1) },
             _ => Image::Float,
@@ -139,8 +135,19 @@ impl Image {
     }
 }
 
+/// The least and the greatest value of a type, as integers; of floats and strings, anything.
+pub fn bounds(ty: &ColType) -> (i128, i128) {
+    match ty.phys {
+        Phys::Bool => (0, 1),
+        Phys::Code => (0, ty.dictionary.as_ref().map_or(u32::MAX.into(), |d| d.len().max(1) as i128 - 1)),
+        Phys::I32 => ty.range.unwrap_or((i32::MIN.into(), i32::MAX.into())),
+        Phys::I64 => ty.range.unwrap_or((i64::MIN.into(), i64::MAX.into())),
+        _ => ty.range.unwrap_or((i128::MIN, i128::MAX)),
+    }
+}
+
 /// Whether the device computes `expr` over rows of `fields` whatever their values: the host computes all of them.
-fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
+pub fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
     if matches!(expr.kind, ExprKind::Column(_)) {
         return true;
     }
@@ -202,7 +209,7 @@ pub fn append_rows(
     values.push(image(g, key)?);
     let at = append(g, id);
     let columns = rows.columns.iter().chain([&top.order]).cloned().collect();
-    append_at(g, &RowsLayout { columns, capacity: rows.capacity, reserves: false, top: None }, &values, &at);
+    append_at(g, &RowsLayout { columns, capacity: rows.capacity, ..RowsLayout::default() }, &values, &at);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use crate::codegen::storage::FlatColumn;
-use crate::codegen::top;
+use crate::codegen::{top, wide};
 
 /// Bytes of a `KeyBounds` (kernels/aggregate.cuh).
 const KEY_BOUNDS: u64 = 24;
@@ -53,6 +53,11 @@ fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
         of_columns(std::slice::from_ref(&top.order), rows.capacity, buffers);
         buffers.push(Buffer::new(top.selection(), top::SELECTION_BYTES, Some(0)));
         of_rows(&top.rows, buffers);
+    }
+    if let Some(sorted) = &rows.sorted {
+        let buffer = |(name, bytes, zero): (String, u64, bool)| Buffer::new(name, bytes, zero.then_some(0));
+        buffers.extend(sorted.buffers().into_iter().map(buffer));
+        of_rows(&sorted.rows, buffers);
     }
 }
 
@@ -105,7 +110,7 @@ fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {
     match groups.table {
         GroupTable::Hash => add("keys", 8 * groups.cells, Some(0xFF)),
         GroupTable::Wide => {
-            add("heads", 4 * (2 * groups.cells).next_power_of_two().max(1024), Some(0));
+            add("heads", 4 * wide::slots(groups.cells), Some(0));
             add("used", groups.cells, Some(0));
             add("taken", 8, Some(0));
         }
@@ -114,8 +119,16 @@ fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {
     if groups.rows.reserves {
         add("live", groups.rows.capacity, Some(0));
     }
-    for set in 0..groups.distinct.len() {
-        add(&format!("set{set}"), 8 * groups.distinct_slots, Some(0xFF));
+    for (index, set) in groups.distinct.iter().enumerate() {
+        if set.columns.is_empty() {
+            add(&format!("set{index}"), 8 * groups.distinct_slots, Some(0xFF));
+        } else {
+            add(&format!("set{index}.heads"), 4 * wide::slots(groups.distinct_slots / 2), Some(0));
+            add(&format!("set{index}.taken"), 8, Some(0));
+        }
+    }
+    for set in &groups.distinct {
+        of_columns(&set.columns, groups.distinct_slots / 2, buffers);
     }
     of_columns(&groups.key_columns, groups.cells, buffers);
     of_columns(&groups.rows.columns, groups.rows.capacity, buffers);

@@ -164,8 +164,16 @@ impl Executor {
                         warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into()
                     );
                 }
-                // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
-                Err(Failure::Memory { .. }) if !alone && self.fits(&prepared, &inputs, options) => alone = true,
+                Err(failure @ Failure::Memory { .. }) => {
+                    // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
+                    if !alone && self.fits(&prepared, &inputs, options) {
+                        alone = true;
+                        continue;
+                    }
+                    let Some(hints) = prepared.with_host_sort() else { return Err(failure) };
+                    prepared = self.prepare(program, &rows, hints)?;
+                    alone = false;
+                }
                 Err(failure) => return Err(failure),
             }
         }

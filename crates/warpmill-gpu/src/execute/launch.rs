@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Work};
-use crate::codegen::top;
+use crate::codegen::{sort, top};
 use crate::device::{Device, DevicePtr, Function, LaunchShape};
 
 use super::Result;
 use super::items::{Descriptors, Resident};
-use super::plan::{QUERY_STATE, SINK_STATE};
+use super::plan::{QUERY_STATE, SINK_STATE, STATES};
 use super::prepared::Prepared;
 
 /// Places in memory for which a program's launches are kept: programs that run at once take turns with a few.
@@ -124,17 +124,20 @@ fn name_places(prepared: &Prepared, places: &Places, names: &mut HashMap<String,
     for sink in 0..sinks {
         names.insert(format!("sink{sink}.state"), state(sink));
         names.insert(top::state(sink as usize), state(sinks + sink));
+        names.insert(sort::state(sink as usize), state(2 * sinks + sink));
     }
     for pipeline in 0..prepared.program.pipelines.len() as u64 {
-        names.insert(format!("limit{pipeline}"), state(2 * sinks + pipeline));
+        names.insert(format!("limit{pipeline}"), state(STATES * sinks + pipeline));
     }
     names.extend(prepared.memory.buffers.iter().map(|buffer| buffer.name.clone()).zip(places.buffers.iter().copied()));
 }
 
 /// Warps' (or rows') worth of work, bytes read, and the parameters that are this kernel's own.
 fn work(device: &dyn Device, kernel: &Kernel, segments: Descriptors) -> (u64, u64, HashMap<&'static str, u64>) {
-    if let Work::Rows(rows) = &kernel.work {
-        return (rows.div_ceil(32), 0, HashMap::new());
+    match kernel.work {
+        Work::Rows(rows) => return (rows.div_ceil(32), 0, HashMap::new()),
+        Work::Blocks(blocks) => return (blocks * u64::from(kernel.threads / 32), 0, HashMap::new()),
+        Work::Segments(_) => {}
     }
     // Small tables are split finer, so that all multiprocessors have something to do.
     let warps = u64::from(device.properties().multiprocessors) * 32;
@@ -155,6 +158,8 @@ fn shape(device: &dyn Device, kernel: &Kernel, function: &Function, tasks: u64) 
     let shared = kernel.shared as u32;
     let resident = device.occupancy(function, kernel.threads, shared)?;
     let most = u64::from(device.properties().multiprocessors * resident.max(1));
+    // Each block has work of its own there.
+    let most = if matches!(kernel.work, Work::Blocks(_)) { u64::MAX } else { most };
     let blocks = tasks.div_ceil(u64::from(kernel.threads / 32)).clamp(1, most.max(1));
     Ok(LaunchShape { blocks: blocks as u32, threads: kernel.threads, shared })
 }

@@ -99,6 +99,12 @@ impl Region {
         }
     }
 
+    /// Whether two pieces were cut from one allocation: others may lie side by side only by chance.
+    pub fn together(&self, a: DevicePtr, b: DevicePtr) -> bool {
+        let inside = |chunk: &Chunk, at: DevicePtr| (chunk.base..chunk.base + chunk.size).contains(&at);
+        self.chunks.iter().any(|chunk| inside(chunk, a) && inside(chunk, b))
+    }
+
     /// Bytes handed out.
     pub fn used(&self) -> u64 {
         self.used

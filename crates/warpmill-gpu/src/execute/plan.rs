@@ -18,6 +18,9 @@ pub const QUERY_STATE: u64 = 32;
 /// See [`QUERY_STATE`].
 pub const SINK_STATE: u64 = 32;
 
+/// `SinkState`s of a sink, each of which stands with those of the other sinks: as in [`Stage`].
+pub const STATES: u64 = 3;
+
 /// Bytes of rows that come to the host together with the states.
 const FIRST_BYTES: u64 = 64 << 10;
 
@@ -31,6 +34,17 @@ const FIRST_TEXT: u64 = 16 << 10;
 const ARENA: u64 = 16 << 20;
 const LEAST_ARENA: u64 = 4 << 10;
 
+/// Which rows of a sink a `SinkState` is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// All that arrived.
+    Own,
+    /// Those that may be among the first of a sort order.
+    First,
+    /// The rows that the device has put into order.
+    Sorted,
+}
+
 /// Rows that the host goes on with.
 #[derive(Debug)]
 pub struct ResultRows {
@@ -38,8 +52,8 @@ pub struct ResultRows {
     pub pipeline: usize,
     /// Their sink.
     pub sink: usize,
-    /// Whether they are the first of a sort order.
-    pub top: bool,
+    /// Which of its rows.
+    pub stage: Stage,
     /// Their columns.
     pub columns: Vec<FlatColumn>,
     /// The buffers of each column's values and validity, by position.
@@ -104,8 +118,8 @@ impl MemoryPlan {
         let (sinks, pipelines) = (program.sinks.len() as u64, program.pipelines.len() as u64);
         let mut plan = Self {
             states_at: if constants == 0 { 0 } else { aligned(constants) },
-            states_bytes: QUERY_STATE + SINK_STATE * (2 * sinks + pipelines),
-            read_bytes: QUERY_STATE + SINK_STATE * 2 * sinks,
+            states_bytes: QUERY_STATE + SINK_STATE * (STATES * sinks + pipelines),
+            read_bytes: QUERY_STATE + SINK_STATE * STATES * sinks,
             buffers: buffers::of_sinks(layouts),
             results: results(program, layouts, lowered),
             ..Self::default()
@@ -165,7 +179,7 @@ impl ResultRows {
     }
 }
 
-/// The rows that the host goes on with: what is sorted, and what the last sink collected.
+/// The rows that the host goes on with: those that it sorts, and those of the last sink.
 fn results(program: &Program, layouts: &[SinkLayout], lowered: &Lowered) -> Vec<ResultRows> {
     let last = program.sinks.len() - 1;
     let on_device = |pipeline: usize| lowered.places[pipeline] == Place::Device;
@@ -176,19 +190,17 @@ fn results(program: &Program, layouts: &[SinkLayout], lowered: &Lowered) -> Vec<
             (index + 1..program.pipelines.len()).any(|other| on_device(other) && program.pipelines[other].sink == sink);
         let wanted = sink == last || matches!(program.sinks[sink], Sink::Sort { .. });
         let SinkLayout::Rows(layout) = &layouts[sink] else { continue };
-        if !on_device(index) || more || !wanted {
+        let (rows, stage) = match (&layout.sorted, &layout.top) {
+            (Some(sorted), _) => (&sorted.rows, Stage::Sorted),
+            (None, Some(top)) => (&top.rows, Stage::First),
+            (None, None) => (layout, Stage::Own),
+        };
+        // Other pipelines of the device go on with what it has sorted.
+        if !on_device(index) || more || !wanted || (stage == Stage::Sorted && sink != last) {
             continue;
         }
-        let rows = layout.top.as_ref().map_or(layout, |top| &top.rows);
         let columns = rows.columns.clone();
-        results.push(ResultRows {
-            pipeline: index,
-            sink,
-            top: layout.top.is_some(),
-            columns,
-            arrays: vec![],
-            first_rows: 0,
-        });
+        results.push(ResultRows { pipeline: index, sink, stage, columns, arrays: vec![], first_rows: 0 });
     }
     results
 }

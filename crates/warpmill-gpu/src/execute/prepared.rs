@@ -161,6 +161,17 @@ impl Prepared {
         }
         Ok(Some((made, image, rows)))
     }
+
+    /// What it is laid out with next where memory does not suffice for the sort of its result: the host sorts then.
+    pub fn with_host_sort(&self) -> Option<Hints> {
+        let last = self.layouts.len() - 1;
+        let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());
+        sorts.then(|| {
+            let mut hints = self.hints.clone();
+            hints.host_sorts.push(last);
+            hints
+        })
+    }
 }
 
 /// Compiles kernels: those of the same text once.

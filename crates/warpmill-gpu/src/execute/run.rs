@@ -11,6 +11,7 @@ use warpmill_plan::{AggregateExpr, Program, Sink};
 
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::program::Place;
+use crate::codegen::sort::{self, Sorted};
 use crate::device::{Device, DevicePtr, Event};
 
 use super::admission::Lane;
@@ -19,7 +20,7 @@ use super::inputs::Inputs;
 use super::items::Resident;
 use super::launch::{self, Launch, Places};
 use super::memory::aligned;
-use super::plan::{QUERY_STATE, ResultRows, SINK_STATE};
+use super::plan::{QUERY_STATE, ResultRows, SINK_STATE, Stage};
 use super::prepared::Prepared;
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::rows::{self, Mirrors};
@@ -114,7 +115,9 @@ impl<'a> Run<'a> {
         for (buffer, &at) in self.prepared.memory.buffers.iter().zip(&places.buffers) {
             let Some(value) = buffer.fill.filter(|_| buffer.bytes > 0) else { continue };
             match fills.last_mut() {
-                Some((start, bytes, same)) if *same == value && *start + aligned(*bytes) == at => {
+                Some((start, bytes, same))
+                    if *same == value && *start + aligned(*bytes) == at && self.lane.region.together(*start, at) =>
+                {
                     *bytes = at + buffer.bytes - *start;
                 }
                 _ => fills.push((at, buffer.bytes, value)),
@@ -203,7 +206,8 @@ impl<'a> Run<'a> {
                 let (at, bytes) = (places.buffers[buffer], size * result.first_rows);
                 arrays.push(end);
                 let (start, length, to) = copies.last_mut().expect("the states are there");
-                if at.checked_sub(*start) == Some(end - *to) && end - *to - *length < 2 * aligned(plan.states_bytes) {
+                let near = end - *to - *length < 2 * aligned(plan.states_bytes);
+                if near && at.checked_sub(*start) == Some(end - *to) && self.lane.region.together(*start, at) {
                     *length = end + bytes - *to;
                 } else if bytes > 0 {
                     copies.push((at, bytes, end));
@@ -261,7 +265,7 @@ impl<'a> Run<'a> {
             hints.capacity.insert(usize::MAX, words[1] + words[1] / 4);
         }
         for (id, layout) in self.prepared.layouts.iter().enumerate() {
-            let state = SinkWords::of(words, id);
+            let state = self.state(words, id, Stage::Own);
             match layout {
                 SinkLayout::Build(build) => {
                     let payload = !build.payload.is_empty() || build.track_matches;
@@ -275,7 +279,8 @@ impl<'a> Run<'a> {
                 }
                 SinkLayout::Groups(groups) => {
                     if state.overflow {
-                        hints.capacity.insert(id, groups.rows.capacity.max(groups.cells) * 2);
+                        let members = if groups.distinct.is_empty() { 0 } else { groups.distinct_slots / 2 };
+                        hints.capacity.insert(id, groups.rows.capacity.max(groups.cells).max(members) * 2);
                     } else if state.count > groups.rows.capacity {
                         hints.capacity.insert(id, state.count);
                     } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]
@@ -289,9 +294,15 @@ impl<'a> Run<'a> {
                     if state.count > rows.capacity {
                         hints.capacity.insert(id, state.count);
                     } else if let Some(top) = &rows.top
-                        && self.first_rows(words, id) > top.rows.capacity
+                        && self.state(words, id, Stage::First).count > top.rows.capacity
                     {
                         hints.all_rows.push(id);
+                    } else if rows.sorted.is_some() && self.state(words, id, Stage::Sorted).overflow {
+                        let looked_at = hints.text_words.get(&id).copied().unwrap_or(sort::TEXT_WORDS);
+                        match Sorted::more_text_words(looked_at) {
+                            Some(more) => drop(hints.text_words.insert(id, more)),
+                            None => hints.host_sorts.push(id),
+                        }
                     }
                 }
             }
@@ -299,9 +310,9 @@ impl<'a> Run<'a> {
         Ok((hints != self.prepared.hints).then_some(Outcome::Again(hints)))
     }
 
-    /// How many rows of sort `id` may be among the first that are wanted.
-    fn first_rows(&self, words: &[u64], id: usize) -> u64 {
-        SinkWords::of(words, self.program.sinks.len() + id).count
+    /// The state of some rows of sink `id`.
+    fn state(&self, words: &[u64], id: usize, stage: Stage) -> SinkWords {
+        SinkWords::of(words, stage as usize * self.program.sinks.len() + id)
     }
 
     /// Where each pipeline ran, with the rows that the host goes on with.
@@ -309,31 +320,28 @@ impl<'a> Run<'a> {
         let prepared = self.prepared;
         self.fetch_text(words, places, host)?;
         self.mirrors.sort();
-        let mut arrived: HashMap<usize, Arc<RowSet>> = HashMap::new();
-        let count = |result: &ResultRows| match result.top {
-            true => self.first_rows(words, result.sink),
-            false => SinkWords::of(words, result.sink).count,
-        };
+        let mut arrived: HashMap<usize, Placed> = HashMap::new();
+        let count = |result: &ResultRows| self.state(words, result.sink, result.stage).count;
         let results: Vec<(&ResultRows, u64)> =
             prepared.memory.results.iter().map(|result| (result, count(result))).collect();
         // What came with the states is read before its memory is used again.
         for ((result, rows), offsets) in results.iter().zip(&host.arrays) {
             if *rows <= result.first_rows {
                 let memory = self.lane.host.as_deref().unwrap_or_default();
-                arrived.insert(result.pipeline, Arc::new(self.decode(result, *rows, memory, offsets)?));
+                arrived.insert(result.pipeline, placed(result, self.decode(result, *rows, memory, offsets)?));
             }
         }
         for (result, rows) in &results {
             if *rows > result.first_rows {
                 let fetched = self.fetch_rows(result, *rows, places)?;
-                arrived.insert(result.pipeline, Arc::new(fetched));
+                arrived.insert(result.pipeline, placed(result, fetched));
             }
             let (bytes, count) = (result.bytes(*rows), result.parts().count() as u64);
             self.profile.transfers.push(TransferProfile { what: "rows to the host", bytes, count, nanos: 0 });
         }
         let placed = (0..self.program.pipelines.len()).map(|pipeline| match prepared.lowered.places[pipeline] {
             Place::Host => Placed::Here,
-            Place::Device => arrived.remove(&pipeline).map_or(Placed::Elsewhere, Placed::Arrived),
+            Place::Device => arrived.remove(&pipeline).unwrap_or(Placed::Elsewhere),
         });
         Ok(placed.collect())
     }
@@ -393,6 +401,15 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Where the pipeline of a result ran.
+fn placed(result: &ResultRows, rows: RowSet) -> Placed {
+    let rows = Arc::new(rows);
+    match result.stage {
+        Stage::Sorted => Placed::Finished(rows),
+        Stage::Own | Stage::First => Placed::Arrived(rows),
+    }
+}
+
 /// Where in the lane's host memory the first rows and strings are.
 #[derive(Default)]
 struct HostPlaces {
@@ -410,8 +427,9 @@ struct SinkWords {
 }
 
 impl SinkWords {
-    fn of(words: &[u64], sink: usize) -> Self {
-        let at = ((QUERY_STATE + SINK_STATE * sink as u64) / 8) as usize;
+    /// The state at position `number` among all of sinks.
+    fn of(words: &[u64], number: usize) -> Self {
+        let at = ((QUERY_STATE + SINK_STATE * number as u64) / 8) as usize;
         Self {
             count: words[at],
             duplicate: words[at + 1] >> 32 != 0,

@@ -142,7 +142,10 @@ impl Context<'_> {
         filtered: bool,
     ) -> Option<ColType> {
         let counts = matches!(function, AggregateFunction::Count | AggregateFunction::CountStar);
-        let nullable = !counts && (!self.grouped || filtered || argument.is_some_and(|a| a.ty.nullable));
+        // A sample of one value has no variance.
+        let sample = matches!(function, AggregateFunction::VarSamp | AggregateFunction::StddevSamp);
+        let absent = !self.grouped || filtered || sample || argument.is_some_and(|a| a.ty.nullable);
+        let nullable = !counts && absent;
         let ty = ColType::of(logical, nullable)?;
         Some(match function {
             AggregateFunction::Count | AggregateFunction::CountStar => {

@@ -47,8 +47,9 @@ pub(super) fn call(
                 _ => return Err(wrong()),
             }
         }
-        (Function::Left, [s, count]) => (CType::Str, format!("left({s}, {count})")),
-        (Function::Right, [s, count]) => (CType::Str, format!("right({s}, {count})")),
+        // Kernels have variables of these names.
+        (Function::Left, [s, count]) => (CType::Str, format!("::left({s}, {count})")),
+        (Function::Right, [s, count]) => (CType::Str, format!("::right({s}, {count})")),
         (Function::StartsWith, [s, part]) => (CType::Bool, format!("starts_with({s}, {part})")),
         (Function::EndsWith, [s, part]) => (CType::Bool, format!("ends_with({s}, {part})")),
         (Function::Contains, [s, part]) => (CType::Bool, format!("contains({s}, {part})")),

@@ -23,7 +23,7 @@ fn draws(n: usize, seed: u64) -> Vec<u64> {
 fn top(limit: u64, enough: u64, bits: u32) -> Top {
     let order =
         FlatColumn { buffer: "order".into(), ty: CType::U64, storage: Storage::Whole(CType::U64), nullable: false };
-    let rows = RowsLayout { columns: vec![], capacity: 0, reserves: false, top: None };
+    let rows = RowsLayout::default();
     Top { limit, enough, order, bits, rows, owner: "test".into() }
 }
 

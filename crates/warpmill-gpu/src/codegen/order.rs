@@ -1,0 +1,54 @@
+//! Which sorts a device does itself, and who may read their rows.
+//!
+//! A device appends rows in any order. Rows that it has sorted lie in order, and a pipeline that neither drops nor joins rows
+//! keeps their ranks; behind other operators the order is lost.
+
+use warpmill_plan::{Operator, Pipeline, Program, Sink, SinkId, Source};
+
+/// Whether only one pipeline feeds sink `id`.
+pub fn feeds_alone(program: &Program, id: SinkId) -> bool {
+    program.pipelines.iter().filter(|pipeline| pipeline.sink == id).count() == 1
+}
+
+/// Whether the device can go on with the rows of sort `id` in order.
+pub fn device_reads(program: &Program, id: SinkId) -> bool {
+    readers(program, id).all(|pipeline| {
+        let mut ordered = true;
+        let possible = pipeline.operators.iter().all(|operator| match operator {
+            Operator::Project(_) => true,
+            Operator::Limit { .. } => ordered,
+            Operator::Filter(_) | Operator::Probe(_) => {
+                ordered = false;
+                true
+            }
+        });
+        let last = pipeline.sink + 1 == program.sinks.len();
+        let shows = last && matches!(program.sinks[pipeline.sink], Sink::Collect { .. });
+        possible && (ordered || !(shows && feeds_alone(program, pipeline.sink)))
+    })
+}
+
+/// Whether the host can go on with the rows of sort `id`: it does not join them.
+pub fn host_reads(program: &Program, id: SinkId) -> bool {
+    let mut on_host = vec![false; program.sinks.len()];
+    on_host[id] = true;
+    for pipeline in &program.pipelines {
+        let reads = match &pipeline.source {
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => on_host[*sink],
+            _ => false,
+        };
+        for operator in &pipeline.operators {
+            if matches!(operator, Operator::Probe(probe) if reads || on_host[probe.build]) {
+                return false;
+            }
+        }
+        on_host[pipeline.sink] |= reads;
+    }
+    true
+}
+
+/// The pipelines that read the rows of sink `id`.
+fn readers(program: &Program, id: SinkId) -> impl Iterator<Item = &Pipeline> {
+    let reads = move |pipeline: &&Pipeline| matches!(pipeline.source, Source::Rows { sink, .. } if sink == id);
+    program.pipelines.iter().filter(reads)
+}

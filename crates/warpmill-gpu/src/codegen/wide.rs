@@ -1,0 +1,86 @@
+//! Sets of rows that are told apart by several columns, or by one that does not pack into an integer: open addressing on a
+//! hash of the columns, which are compared.
+
+use warpmill_plan::SinkId;
+
+use super::cpp::{CType, Value};
+use super::generator::Generator;
+use super::params::Binding;
+use super::probe::{same_keys, wide_hash};
+use super::storage::FlatColumn;
+
+/// A set of rows. Its buffers are `{owner}.heads` (for each slot the number of its row + 1, or 0), `{owner}.taken` (numbers
+/// given out) and the columns; with `marks` also `{owner}.used`, which says which numbers have a row.
+pub struct WideSet<'a> {
+    /// What its buffers are called after.
+    pub owner: String,
+    /// The columns.
+    pub columns: &'a [FlatColumn],
+    /// Rows that fit.
+    pub capacity: u64,
+    /// Whether someone goes through its rows.
+    pub marks: bool,
+}
+
+/// Slots of a set of `capacity` rows: a power of two.
+pub fn slots(capacity: u64) -> u64 {
+    (2 * capacity).next_power_of_two().max(1024)
+}
+
+/// The number of the row `values` (a `u64` variable; `EMPTY_KEY` where there is no room, or `guard` does not hold), and a
+/// `bool` variable that says whether it is new.
+///
+/// A row's number is taken and its columns are written before the slot that makes it visible is claimed; a thread that loses
+/// the race leaves its number unused.
+pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, values: &[Value]) -> (String, String) {
+    let named = |what: &str| Binding::Named(format!("{}.{what}", set.owner));
+    let state = g.sink_state(id);
+    let heads = g.params.output("u32", "heads", named("heads"));
+    let used = set.marks.then(|| g.params.output("u8", "used", named("used")));
+    let taken = g.params.output("u64", "taken", named("taken"));
+    let mask = g.params.value(CType::U64, "mask", (slots(set.capacity) - 1).to_le_bytes().to_vec());
+    let capacity = g.params.value(CType::U64, "capacity", set.capacity.to_le_bytes().to_vec());
+    let arrays: Vec<_> = g.arrays(set.columns, true);
+    let found = g.code.variable(CType::U64, "group", "EMPTY_KEY");
+    let fresh = g.code.variable(CType::Bool, "fresh", "false");
+    let depth = g.code.depth();
+    g.code.open(format!("if ({guard})"));
+    let hash = wide_hash(g, values);
+    g.code.line("u32 own = 0;");
+    g.code.open(format!("for (u64 slot = {hash} & {mask}; ; slot = (slot + 1) & {mask})"));
+    g.code.line(format!("u32 head = atomicAdd({heads} + slot, 0u);"));
+    g.code.open("if (head == 0)");
+    g.code.open("if (own == 0)");
+    g.code.line(format!("const u64 number = atomicAdd({taken}, 1ull);"));
+    g.code.when(&format!("number >= {capacity}"), |code| {
+        code.line(format!("{state}->overflow = 1;"));
+        code.line("break;");
+    });
+    g.code.line("own = (u32)number + 1;");
+    for ((column, value), (data, valid)) in set.columns.iter().zip(values).zip(&arrays) {
+        g.code.line(format!("{data}[number] = ({})({});", column.storage.name(), value.text));
+        if let Some(valid) = valid {
+            g.code.line(format!("{valid}[number] = {};", value.valid_text()));
+        }
+    }
+    g.code.line("__threadfence();");
+    g.code.close_to(g.code.depth() - 1);
+    g.code.line(format!("head = atomicCAS({heads} + slot, 0u, own);"));
+    g.code.when("head == 0", |code| {
+        if let Some(used) = used {
+            code.line(format!("{used}[own - 1] = 1;"));
+        }
+        code.line(format!("{fresh} = true;"));
+        code.line("head = own;");
+    });
+    g.code.close_to(g.code.depth() - 1);
+    g.code.line("__threadfence();");
+    // Another multiprocessor may have written the columns.
+    let same = same_keys(&arrays, values, |array| format!("fresh({array} + (head - 1))"));
+    g.code.when(&format!("head == own || ({same})"), |code| {
+        code.line(format!("{found} = head - 1;"));
+        code.line("break;");
+    });
+    g.code.close_to(depth);
+    (found, fresh)
+}

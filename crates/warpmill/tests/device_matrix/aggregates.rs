@@ -1,0 +1,113 @@
+//! Aggregates.
+
+use super::data::{COLUMNS, NULLS, Nulls, table};
+use super::{check, session};
+
+/// The aggregates of a column. Sums of `l` overflow.
+fn of(column: &str) -> Vec<String> {
+    let mut list = vec!["count(#)", "count(DISTINCT #)", "min(#)", "max(#)", "count(#) FILTER (WHERE grp > 2)"];
+    if ["i", "d", "w", "f", "x"].contains(&column) {
+        list.extend([
+            "sum(#)",
+            "avg(#)",
+            "sum(DISTINCT #)",
+            "stddev(#)",
+            "stddev_pop(#)",
+            "var_samp(#)",
+            "var_pop(#)",
+            "sum(#) FILTER (WHERE grp < 2)",
+            "min(#) FILTER (WHERE grp < 2)",
+            "var_pop(#) FILTER (WHERE grp = 1)",
+        ]);
+    }
+    if column == "b" {
+        list.extend(["bool_and(#)", "bool_or(#)"]);
+    }
+    if column == "name" {
+        // Strings that the device makes.
+        list.extend([
+            "max(# || '!')",
+            "min(substr(#, 3))",
+            "count(DISTINCT # || code)",
+            "max(#) FILTER (WHERE grp = 3)",
+        ]);
+    }
+    list.into_iter().map(|aggregate| aggregate.replace('#', column)).collect()
+}
+
+fn select(aggregates: &[String], group: Option<&str>) -> String {
+    let list = aggregates.join(", ");
+    match group {
+        None => format!("SELECT {list} FROM t"),
+        Some(group) => format!("SELECT {group}, {list} FROM t GROUP BY {group}"),
+    }
+}
+
+/// Groups in private records, a dense range, hash tables by integer and by everything else.
+const GROUPS: [&str; 8] = ["grp", "i", "l", "name", "w", "y", "code, day", "b, name || 'x'"];
+
+#[test]
+fn every_type_without_groups_and_in_every_kind_of_table() {
+    for nulls in [Nulls::Some, Nulls::None] {
+        let session = session(vec![("t", table(3, 2500, 1500, nulls))]);
+        let mut queries = vec![];
+        for (number, column) in COLUMNS.iter().enumerate() {
+            let group = GROUPS[(number + usize::from(nulls == Nulls::None)) % GROUPS.len()];
+            queries.push(select(&of(column), Some(group)));
+            if nulls == Nulls::Some {
+                queries.push(select(&of(column), None));
+            }
+        }
+        check(&session, &queries, false);
+    }
+}
+
+#[test]
+fn no_rows_one_row_and_no_values() {
+    for (rows, nulls) in NULLS.iter().flat_map(|&nulls| [(0, nulls), (1, nulls)]).chain([(900, Nulls::All)]) {
+        let session = session(vec![("t", table(5, rows, 40, nulls))]);
+        let all: Vec<String> = COLUMNS.iter().flat_map(|column| of(column)).collect();
+        let mut queries: Vec<String> = all.chunks(all.len().div_ceil(3)).map(|part| select(part, None)).collect();
+        for (part, group) in all.chunks(all.len().div_ceil(3)).zip(["grp", "name", "l"]) {
+            queries.push(select(part, Some(group)));
+        }
+        check(&session, &queries, false);
+    }
+}
+
+#[test]
+fn few_groups_share_a_block() {
+    let session = session(vec![("t", table(9, 2500, 60, Nulls::Some))]);
+    let queries = [
+        // Too many words for a record per thread.
+        "SELECT i, min(name), max(name || '?'), stddev(x), var_pop(d), max(w), sum(f), count(*) FROM t GROUP BY i",
+        "SELECT code, b, max(name || '?'), stddev(x), min(w), avg(d) FROM t GROUP BY code, b",
+        "SELECT grp, first_value(grp), first_value(grp || 'x') FROM t GROUP BY grp",
+    ];
+    check(&session, &queries.map(String::from), false);
+}
+
+#[test]
+fn variances_of_large_values_that_differ_little() {
+    let session = session(vec![("t", table(21, 2500, 1500, Nulls::Some))]);
+    let queries = [
+        "SELECT stddev(BILLION + x * 1000), var_pop(1000000 + id), stddev(CAST(7.25 AS DOUBLE)) FROM t",
+        "SELECT grp, stddev(BILLION + x * 1000), var_pop(1000000 + id), var_samp(id * 0 + 0.1) FROM t GROUP BY grp",
+        "SELECT i, stddev(BILLION + x * 1000), var_pop(CASE WHEN id = 0 THEN BILLION ELSE x END) FROM t GROUP BY i",
+        "SELECT var_pop(CASE WHEN id = 0 THEN BILLION ELSE x END), stddev(y) FROM t",
+        "SELECT grp, stddev(y), var_pop(x * power(BILLION, 33)) FROM t GROUP BY grp",
+    ];
+    let queries = queries.map(|sql| sql.replace("BILLION", "CAST(1000000000 AS DOUBLE)"));
+    check(&session, &queries, false);
+}
+
+#[test]
+fn distinct_values_of_many_rows() {
+    let session = session(vec![("t", table(33, 20_000, 9_000, Nulls::Some))]);
+    let queries = [
+        "SELECT count(DISTINCT name), count(DISTINCT l), count(DISTINCT w), sum(DISTINCT w), count(*) FROM t",
+        "SELECT grp, count(DISTINCT name), count(DISTINCT l), sum(DISTINCT x), count(DISTINCT y) FROM t GROUP BY grp",
+        "SELECT name, count(DISTINCT l), count(DISTINCT substr(name, 2)), max(id) FROM t GROUP BY name",
+    ];
+    check(&session, &queries.map(String::from), false);
+}
