@@ -3,7 +3,12 @@
 
 __device__ __forceinline__ void add_i64(u64* cell, i64 value) { atomicAdd(cell, (u64)value); }
 
-// The same in shared memory, which adds 32 bits at once and 64 only by trying until nobody was faster: the low half's carry
+// Sets a word to 1 where it is not yet: only the first rows of a group have to write.
+__device__ __forceinline__ void mark(u64* cell) {
+    if (*(const volatile u64*)cell == 0) atomicOr((u32*)cell, 1u);
+}
+
+// The same as add_i64 in shared memory, which adds 32 bits at once and 64 only by trying until nobody was faster: the low half's carry
 // goes to the high half, which mostly stays.
 __device__ __forceinline__ void add_i64_shared(u64* cell, i64 value) {
     u32* const halves = (u32*)cell;

@@ -239,8 +239,7 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String,
 fn shared_update(accumulator: Accumulator, x: &str, cell: &str, global: &str) -> String {
     match accumulator {
         Accumulator::Count => format!("atomicAdd({cell}, 1ull);"),
-        // All that write write the same.
-        Accumulator::Presence => format!("if (*({cell}) == 0) *({cell}) = 1;"),
+        Accumulator::Presence => format!("mark({cell});"),
         Accumulator::SumI64 => format!("add_i64({cell}, (i64){x});"),
         Accumulator::SumI128 => format!("add_i128({cell}, (i128){x});"),
         Accumulator::SumF64 => format!("atomicAdd((double*)({cell}), (double){x});"),
