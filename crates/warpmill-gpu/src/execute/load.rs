@@ -60,8 +60,12 @@ impl Executor {
                 None => {
                     let at = self.cache.lock().reserve(item.bytes())?;
                     let image = item.image(at);
-                    // SAFETY: reserved with the size of the image.
-                    unsafe { self.device.copy_to_device(at, image_bytes(&image), lane.stream)? };
+                    // SAFETY: reserved with the size of the image and the padding behind it.
+                    unsafe {
+                        self.device.copy_to_device(at, image_bytes(&image), lane.stream)?;
+                        let end = item.bytes();
+                        self.device.fill(at + end, 0, padded(end) - end, lane.stream)?;
+                    }
                     fresh.push((item.key(), at, image.clone()));
                     (bytes, count) = (bytes + item.bytes(), count + 1);
                     (at, image)
