@@ -5,5 +5,6 @@
 - `verify`: whether two results are equal;
 - `runner`: the interleaved measurement;
 - `report`: the table people read and the JSON that machines read (docs/bench.md);
-- `compaction`: the chunk compaction micro-benchmark and its plots.
+- `compaction`: the chunk compaction micro-benchmark and its plots;
+- `nvcomp`: nvCOMP's decompression of SSB's columns (`lineorder`) on the GPU (`cuda`), beside Warpmill's.
 """
