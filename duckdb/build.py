@@ -58,10 +58,16 @@ def fetch(version: Version, folder: Path) -> Path:
     include = folder / version.duckdb / "include"
     if include.is_dir():
         return include
-    url = f"https://static.crates.io/crates/libduckdb-sys/libduckdb-sys-{version.crate}.crate"
-    print(f"fetching {url}", flush=True)
-    with urllib.request.urlopen(url, timeout=120) as response:
-        crate = response.read()
+    name = f"libduckdb-sys-{version.crate}.crate"
+    url = f"https://static.crates.io/crates/libduckdb-sys/{name}"
+    cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    if cached := next(cargo.glob(f"registry/cache/*/{name}"), None):
+        # The first stage depends on one of them.
+        crate = cached.read_bytes()
+    else:
+        print(f"fetching {url}", flush=True)
+        with urllib.request.urlopen(url, timeout=120) as response:
+            crate = response.read()
     found = hashlib.sha256(crate).hexdigest()
     if found != version.sha256:
         sys.exit(f"{url} has the checksum {found}, not {version.sha256}")

@@ -28,6 +28,19 @@ static const char *ComparisonName(ExpressionType type) {
 	}
 }
 
+static bool IsError(const Expression &expr) {
+	return expr.GetExpressionClass() == ExpressionClass::BOUND_FUNCTION &&
+	       FunctionName(expr.Cast<BoundFunctionExpression>()) == "error";
+}
+
+static bool IsGuard(const Expression &expr) {
+	if (expr.GetExpressionClass() == ExpressionClass::BOUND_CASE) {
+		auto &cases = expr.Cast<BoundCaseExpression>();
+		return Checks(cases).size() == 1 && IsError(*Checks(cases)[0].then_expr) && !Else(cases).IsVolatile();
+	}
+	return IsError(expr);
+}
+
 void Encoder::Type(const LogicalType &type) {
 	if (type.id() == LogicalTypeId::VARCHAR && !StringType::GetCollation(type).empty()) {
 		throw Refused {"text with a collation"};
@@ -70,7 +83,7 @@ void Encoder::Cast(const Expression &child, const LogicalType &type, bool try_ca
 
 // Constant parts are computed by DuckDB itself: whatever its functions mean, the constant is right.
 bool Encoder::Folded(const Expression &expr) {
-	if (expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT || !expr.IsFoldable() || expr.HasSubquery() ||
+	if (expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT || IsError(expr) || !expr.IsFoldable() || expr.HasSubquery() ||
 	    expr.HasParameter()) {
 		return false;
 	}
@@ -121,7 +134,8 @@ void Encoder::Expr(const Expression &expr) {
 	if (Folded(expr)) {
 		return;
 	}
-	if (expr.IsVolatile()) {
+	// A scalar subquery's guard against a second row raises an error, which counts as volatile: the engine knows the guard.
+	if (expr.IsVolatile() && !IsGuard(expr)) {
 		throw Refused {"a volatile expression: " + expr.ToString()};
 	}
 	switch (expr.GetExpressionClass()) {

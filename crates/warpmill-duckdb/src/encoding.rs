@@ -69,6 +69,8 @@ pub enum Node {
     Aggregate {
         group: u64,
         agg: u64,
+        #[serde(default)]
+        groupings: Option<u64>,
         groups: Vec<Expr>,
         sets: Vec<Vec<usize>>,
         grouping_functions: Vec<Vec<usize>>,

@@ -27,7 +27,7 @@ def con() -> Iterator[Any]:
 
 
 def last(con: Any) -> tuple[bool, str | None]:
-    accelerated, reason, _ = con.execute("FROM warpmill_last()").fetchone()
+    [(accelerated, reason, _)] = con.execute("FROM warpmill_last()").fetchall()
     return accelerated, reason
 
 
@@ -42,7 +42,7 @@ def test_the_module_is_duckdb() -> None:
 def test_selects_are_accelerated(con: Any) -> None:
     assert con.execute("SELECT g, sum(a) FROM t GROUP BY g ORDER BY g LIMIT 1").fetchall() == [(0, 4995000)]
     assert last(con) == (True, None)
-    profile = con.execute("SELECT profile FROM warpmill_last()").fetchone()[0]
+    [(profile,)] = con.execute("SELECT profile FROM warpmill_last()").fetchall()
     assert '"input_rows":[10000]' in profile
     assert "Warpmill" in str(con.sql("EXPLAIN SELECT sum(a) FROM t").fetchall())
 
@@ -54,7 +54,7 @@ def test_what_stays_has_a_reason(con: Any) -> None:
     assert last(con) == (False, "the aggregate median(BIGINT)")
     explained = con.execute("FROM warpmill_explain('SELECT median(a) FROM t')").fetchall()
     assert explained == [(False, "the aggregate median(BIGINT)")]
-    accelerated, text = con.execute("FROM warpmill_explain('SELECT sum(a) FROM t')").fetchone()
+    [(accelerated, text)] = con.execute("FROM warpmill_explain('SELECT sum(a) FROM t')").fetchall()
     assert accelerated
     assert "WarpmillExec" in text
 
@@ -84,7 +84,8 @@ def test_a_failure_while_it_runs_is_duckdbs_answer(con: Any) -> None:
     con.execute("CREATE TABLE d AS SELECT DATE '2020-01-01' + i::INTEGER AS x, i FROM range(10) r(i)")
     con.execute("BEGIN")
     con.execute("INSERT INTO d VALUES ('infinity', 10)")
-    assert con.execute("SELECT max(x)::VARCHAR, sum(i), count(*) FROM d").fetchall() == [("infinity", 55, 11)]
+    sql = "SELECT max(year(x)), sum(i), count(*) FROM d"
+    assert con.execute(sql).fetchall() == [(2020, 55, 11)]
     accelerated, reason = last(con)
     assert not accelerated
     assert reason == "failed while it ran: a date or timestamp is infinite"
@@ -92,12 +93,12 @@ def test_a_failure_while_it_runs_is_duckdbs_answer(con: Any) -> None:
     con.execute("PREPARE p AS SELECT count(*) FROM d a WHERE a.i >= (SELECT avg(b.i) FROM d b WHERE b.x <= a.x)")
     assert [con.execute("EXECUTE p").fetchall() for _ in range(3)] == [[(11,)]] * 3
     con.execute("ROLLBACK")
-    assert con.execute("SELECT max(x)::VARCHAR, sum(i), count(*) FROM d").fetchall() == [("2020-01-10", 45, 10)]
+    assert con.execute(sql).fetchall() == [(2020, 45, 10)]
     assert last(con) == (True, None)
 
 
 def test_errors_are_duckdbs(con: Any) -> None:
-    sql = "SELECT sum(9223372036854775807 + a) FROM t"
+    sql = "SELECT max(a * 9223372036854775807) FROM t"
     with pytest.raises(duckdb.OutOfRangeException) as ours:
         con.execute(sql).fetchall()
     con.execute("SET warpmill_enabled = false")
@@ -126,7 +127,7 @@ def test_the_cache(con: Any) -> None:
     con.execute("CALL warpmill_clear_cache()")
     con.execute("SELECT sum(a) FROM t").fetchall()
     assert counts() == (5, 2)
-    assert '"rows":10000' in con.execute("FROM warpmill_cache()").fetchone()[0]
+    assert '"rows":10000' in str(con.execute("FROM warpmill_cache()").fetchall())
     # Rows that are not committed are nobody else's.
     con.execute("BEGIN")
     con.execute("SELECT sum(a) FROM t").fetchall()

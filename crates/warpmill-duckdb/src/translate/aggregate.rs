@@ -1,6 +1,6 @@
 //! Aggregations.
 
-use datafusion::common::DFSchemaRef;
+use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions_aggregate::expr_fn as aggregates;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
@@ -21,6 +21,17 @@ struct Call {
     argument: Option<Type>,
 }
 
+impl Call {
+    /// The value of the call over an aggregation of its parts.
+    fn result(&self, plan: &LogicalPlan, exact: bool) -> Result<Expr, Refused> {
+        let column = |part: &Expr| Expr::Column(Column::new_unqualified(part.schema_name().to_string()));
+        let columns: Vec<Expr> = self.parts.iter().map(column).collect();
+        let context = Parts { schema: plan.schema(), argument: self.argument, exact };
+        let value = (self.value)(&columns, self.ty, &context)?;
+        cast_to(value, &self.ty.arrow(), plan.schema())
+    }
+}
+
 struct Parts<'a> {
     schema: &'a DFSchemaRef,
     argument: Option<Type>,
@@ -30,13 +41,9 @@ struct Parts<'a> {
 
 impl<'a> Translator<'a> {
     pub(super) fn aggregate(&mut self, node: &'a Node, top: bool) -> Result<LogicalPlan, Refused> {
-        let Node::Aggregate { group, agg, groups, sets, grouping_functions, aggs, child, .. } = node else {
+        let Node::Aggregate { group, agg, groupings, groups, sets, grouping_functions, aggs, child } = node else {
             return Err(Refused::new("an aggregation of another kind"));
         };
-        let all_groups = |set: &Vec<usize>| set.len() == groups.len();
-        if !grouping_functions.is_empty() || sets.len() > 1 || !sets.iter().all(all_groups) {
-            return Err(Refused::new("GROUPING SETS, ROLLUP or CUBE"));
-        }
         let (input, keys) = self.keys(*group, groups, child)?;
         let schema = input.schema().clone();
         let calls = aggs.iter().map(|call| self.call(call, &schema)).collect::<Result<Vec<_>, Refused>>()?;
@@ -49,21 +56,34 @@ impl<'a> Translator<'a> {
         if keys.is_empty() && parts.is_empty() {
             return Err(Refused::new("an aggregation of nothing"));
         }
-        let plan = LogicalPlanBuilder::from(input).aggregate(keys.clone(), parts)?.build()?;
-        let mut list = keys;
-        for (i, call) in calls.iter().enumerate() {
-            let columns = call
-                .parts
-                .iter()
-                .map(|part| Expr::Column(datafusion::common::Column::new_unqualified(part.schema_name().to_string())));
-            let columns: Vec<Expr> = columns.collect();
-            let shared = self.statement.duckdb >= 20_000 && (groups.is_empty() || is_shared(&aggs[i], aggs));
-            let context = Parts { schema: plan.schema(), argument: call.argument, exact: top && !shared };
-            let value = (call.value)(&columns, call.ty, &context)?;
-            let value = cast_to(value, &call.ty.arrow(), plan.schema())?;
-            list.push(value.alias(self.name((*agg, i as u64))));
-        }
-        Ok(LogicalPlanBuilder::from(plan).project(list)?.build()?)
+        let whole: Vec<usize> = (0..keys.len()).collect();
+        let sets = if sets.is_empty() { std::slice::from_ref(&whole) } else { sets.as_slice() };
+        // Every grouping set is an aggregation of its own.
+        let plans = sets.iter().map(|set| {
+            let grouped: Vec<Expr> = whole.iter().filter(|i| set.contains(i)).map(|&i| keys[i].clone()).collect();
+            let plan = LogicalPlanBuilder::from(input.clone()).aggregate(grouped, parts.clone())?.build()?;
+            let mut list = Vec::with_capacity(keys.len() + calls.len());
+            for (i, key) in keys.iter().enumerate() {
+                let missing = || Ok::<_, Refused>(lit(ScalarValue::try_from(&key.get_type(&schema)?)?));
+                let name = self.name((*group, i as u64));
+                list.push(if set.contains(&i) { key.clone() } else { missing()?.alias(name) });
+            }
+            for (i, call) in calls.iter().enumerate() {
+                let shared = self.statement.duckdb >= 20_000 && (groups.is_empty() || is_shared(&aggs[i], aggs));
+                let value = call.result(&plan, top && !shared)?;
+                list.push(value.alias(self.name((*agg, i as u64))));
+            }
+            for (i, columns) in grouping_functions.iter().enumerate() {
+                let table = groupings.ok_or_else(|| Refused::new("GROUPING without a name"))?;
+                let bits = columns.iter().fold(0i64, |bits, column| bits << 1 | i64::from(!set.contains(column)));
+                list.push(lit(bits).alias(self.name((table, i as u64))));
+            }
+            Ok(LogicalPlanBuilder::from(plan).project(list)?.build()?)
+        });
+        let mut plans = plans.collect::<Result<Vec<_>, Refused>>()?.into_iter();
+        let first = plans.next().ok_or_else(|| Refused::new("GROUPING SETS of nothing"))?;
+        let all = plans.try_fold(LogicalPlanBuilder::from(first), |all, plan| all.union(plan))?;
+        Ok(all.build()?)
     }
 
     /// The input with the group keys as columns under the names of this node.
@@ -82,7 +102,7 @@ impl<'a> Translator<'a> {
         for (i, key) in groups.iter().enumerate() {
             let name = self.name((group, i as u64));
             list.push(self.expr(key, input.schema())?.alias(name.as_str()));
-            keys.push(Expr::Column(datafusion::common::Column::new_unqualified(name)));
+            keys.push(Expr::Column(Column::new_unqualified(name)));
         }
         Ok((LogicalPlanBuilder::from(input).project(list)?.build()?, keys))
     }

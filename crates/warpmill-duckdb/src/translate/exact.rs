@@ -105,14 +105,19 @@ mod tests {
 
     #[test]
     fn averages_round_as_duckdb_does() {
-        // Sums, counts and averages of TPC-H's first query in DuckDB.
+        // From TPC-H's first query in DuckDB.
         assert_eq!(quotient(76_525_100, 30_049, 100), 25.4667709407967);
-        assert_eq!(quotient(150_047, 30_049, 100).to_bits(), 0.049_934_107_624_213_785_f64.to_bits());
+        assert_eq!(quotient(150_038, 30_049, 100), 0.0499311125162235);
         assert_eq!(quotient(-300, 4, 100), -0.75);
         assert_eq!(quotient(1, 3, 1), 1.0 / 3.0);
         assert_eq!(quotient(i128::from(i64::MAX), 1, 1), i64::MAX as f64);
-        assert_eq!(quotient(10i128.pow(30), 7, 1), 1e30 / 7.0);
+        assert_eq!(quotient(10i128.pow(30), 7, 1), 1.4285714285714285e29);
         assert_eq!(quotient(0, 5, 1), 0.0);
+        // Quotients that two roundings move, computed on an x87.
+        assert_eq!(quotient(35_605_560_193_158_697, 17_747_281_427, 1), 2_006_254.329_127_267_5);
+        assert_eq!(quotient(23_875_649_069_813_850, 23_596_696_258, 1), 1_011_821.689_306_157_6);
+        assert_eq!(quotient(8_362_107_216_039_035, 33_325_651_670, 1), 250_921.041_210_025_78);
+        assert_eq!(quotient(15_792_235_072_429_448, 30_612_309_447, 1), 515_878.591_250_066_06);
     }
 
     #[test]

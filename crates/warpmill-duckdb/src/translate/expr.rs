@@ -27,7 +27,10 @@ impl<'a> Translator<'a> {
 
     /// A conjunct of WHERE.
     pub(super) fn predicate(&mut self, e: &'a encoding::Expr, schema: &DFSchemaRef) -> Result<Expr, Refused> {
-        let predicate = self.expr_with(e, schema, Allowed::All)?;
+        let top = std::mem::replace(&mut self.top, false);
+        let predicate = self.expr_with(e, schema, Allowed::All);
+        self.top = top;
+        let predicate = predicate?;
         check_memberships(&predicate)?;
         Ok(predicate)
     }

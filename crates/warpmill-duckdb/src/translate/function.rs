@@ -26,13 +26,16 @@ impl<'a> Translator<'a> {
         let types = types.map_err(|_| refused())?;
         let args = self.list_of(a, schema)?;
         let result = match (&args[..], &types[..]) {
-            ([left, right], [lt, rt]) => self.binary_function(name, (left, *lt), (right, *rt), ty, schema)?,
+            ([left, right], [lt, rt]) if name != "concat" => {
+                self.binary_function(name, (left, *lt), (right, *rt), ty, schema)?
+            }
             ([x], [t]) => unary(name, x, *t, schema)?,
             ([x, y, z], [Type::Varchar, ..]) => ternary(name, x, y, z),
             _ => None,
         };
         let result = match (result, name) {
             (Some(result), _) => result,
+            (None, "concat") if same(&types, Type::Varchar) => functions::concat(args),
             (None, "least") if same(&types, ty) => functions::least(args),
             (None, "greatest") if same(&types, ty) => functions::greatest(args),
             (None, _) => return Err(refused()),
@@ -66,6 +69,11 @@ impl<'a> Translator<'a> {
             }
             ("+", Type::Interval, Type::Date | Type::Timestamp) => {
                 binary(cast_to(r, &Type::Timestamp.arrow(), schema)?, Operator::Plus, l)
+            }
+            ("+" | "-", Type::Date, rt) if rt.is_integer() && ty == Type::Date => {
+                let days = cast_to(l, &Type::Integer.arrow(), schema)?;
+                let days = arithmetic(days, op.unwrap_or(Operator::Plus), r, Type::Integer, schema)?;
+                cast_to(days, &Type::Integer.arrow(), schema)?
             }
             ("/", Type::Double, Type::Double) => binary(l, Operator::Divide, r),
             // A zero ends the query on Warpmill: what it means is a setting of DuckDB's.

@@ -187,11 +187,14 @@ impl<'a> Translator<'a> {
 
     fn order(&mut self, by: &'a [encoding::Key], child: &'a Node) -> Result<LogicalPlan, Refused> {
         let input = self.node(child)?;
+        let top = std::mem::replace(&mut self.top, false);
         let keys = by.iter().map(|key| {
             let expr = self.expr(&key.e, input.schema())?;
             Ok(SortExpr::new(expr, !key.desc, key.nulls_first))
         });
-        let keys = keys.collect::<Result<Vec<_>, Refused>>()?;
+        let keys: Result<Vec<_>, Refused> = keys.collect();
+        self.top = top;
+        let keys = keys?;
         Ok(LogicalPlanBuilder::from(input).sort(keys)?.build()?)
     }
 

@@ -107,7 +107,10 @@ impl<'a> Translator<'a> {
         if !guarded || !groups.is_empty() || !matches!(f.as_str(), "first" | "any_value") || count != "count_star" {
             return Ok(None);
         }
-        let plan = self.node(child)?;
+        let top = std::mem::replace(&mut self.top, false);
+        let plan = self.node(child);
+        self.top = top;
+        let plan = plan?;
         let value = self.expr(&value[0], plan.schema())?;
         let plan = LogicalPlanBuilder::from(plan).project([value])?.build()?;
         Ok(Some(((*table, 0), Expr::ScalarSubquery(subquery(plan)))))
@@ -116,10 +119,12 @@ impl<'a> Translator<'a> {
     /// The plan of a subquery of a query with the columns `outer`.
     fn inner(&mut self, node: &'a Node, outer: &DFSchemaRef) -> Result<LogicalPlan, Refused> {
         let allowed = std::mem::replace(&mut self.allowed, Allowed::Nothing);
+        let top = std::mem::replace(&mut self.top, false);
         self.outer.push(Arc::clone(outer));
         let plan = self.node(node);
         self.outer.pop();
         self.allowed = allowed;
+        self.top = top;
         plan
     }
 }
