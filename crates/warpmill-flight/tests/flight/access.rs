@@ -287,7 +287,8 @@ fn health_and_metrics() {
         server.stop();
         until("it drains", || async { server.http("/health").await.starts_with("HTTP/1.1 503") }).await;
         let refused = fetch(&mut client, late).await.unwrap_err();
-        assert_eq!(status(refused).code(), Code::Unavailable);
+        // By the server, or by its connection, which is closing.
+        assert!(matches!(status(refused).code(), Code::Unavailable | Code::Cancelled | Code::Unknown));
         while let Some(batch) = stream.next().await {
             rows += batch.unwrap().num_rows();
         }
