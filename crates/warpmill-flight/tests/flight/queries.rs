@@ -190,7 +190,7 @@ fn batches_become_tables() {
         // A client that goes away before its last batch leaves the table as it was.
         let endless = futures::StreamExt::chain(send(vec![rows(&[7])]), futures::stream::pending());
         let ingested = client.execute_ingest(replace.clone(), endless);
-        assert!(tokio::time::timeout(Duration::from_millis(500), ingested).await.is_err());
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(500), ingested).await.is_err());
         assert_eq!(number(&mut client, "SELECT count(*) FROM t").await, 5);
         assert_eq!(client.execute_ingest(replace, send(vec![rows(&[7])])).await.unwrap(), 1);
         assert_eq!(number(&mut client, "SELECT sum(a) FROM t").await, 7);
