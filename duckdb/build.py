@@ -53,8 +53,8 @@ VERSIONS = [
 MAGIC, PLATFORM, C_API, ABI = "4", "linux_amd64", "v1.2.0", "C_STRUCT"
 
 
-def fetch(version: Version, folder: Path) -> Path:
-    """The include folder of a version."""
+def fetch(version: Version, folder: Path) -> Path | None:
+    """The include folder of a version; None, with a warning, where its headers cannot be downloaded."""
     include = folder / version.duckdb / "include"
     if include.is_dir():
         return include
@@ -66,8 +66,12 @@ def fetch(version: Version, folder: Path) -> Path:
         crate = cached.read_bytes()
     else:
         print(f"fetching {url}", flush=True)
-        with urllib.request.urlopen(url, timeout=120) as response:
-            crate = response.read()
+        try:
+            with urllib.request.urlopen(url, timeout=120) as response:
+                crate = response.read()
+        except OSError as error:
+            print(f"no shim for DuckDB {version.duckdb}: its headers cannot be fetched: {error}", file=sys.stderr)
+            return None
     found = hashlib.sha256(crate).hexdigest()
     if found != version.sha256:
         sys.exit(f"{url} has the checksum {found}, not {version.sha256}")
@@ -138,7 +142,10 @@ def main() -> None:
     assert package is not None
     with ThreadPoolExecutor(max_workers=2) as pool:
         includes = list(pool.map(lambda version: fetch(version, arguments.headers), chosen))
-        list(pool.map(lambda pair: compile_shim(*pair, arguments.out), zip(chosen, includes, strict=True)))
+        there = [(version, include) for version, include in zip(chosen, includes, strict=True) if include]
+        list(pool.map(lambda pair: compile_shim(*pair, arguments.out), there))
+    if not there:
+        sys.exit("no shim was built: there are headers of no DuckDB version")
     print(pack(arguments.loader, arguments.out, f"v{package[1]}"))
 
 

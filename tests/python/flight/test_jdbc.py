@@ -18,7 +18,7 @@ def test_jdbc(tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(f"ada:{hash_password('open sesame')}\n")
     with serve(tmp_path, "--users", users) as server:
-        command = [SCRIPT, f"127.0.0.1:{server.port}", "ada", "open sesame"]
+        command: list[str | Path] = [SCRIPT, f"127.0.0.1:{server.port}", "ada", "open sesame"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if done.returncode == 77:
         pytest.skip(done.stderr.strip())
