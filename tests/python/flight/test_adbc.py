@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from decimal import Decimal
@@ -184,13 +185,18 @@ def test_users_log_in(tmp_path: Path) -> None:
     users.write_text(f"ada:{hash_password('open sesame')}\n")
     options = {"username": "ada", "password": "open sesame"}
     with serve(tmp_path, "--users", users, "--token-ttl", 3) as server:
-        with flight_sql.connect(server.uri, db_kwargs=options, autocommit=True) as con, con.cursor() as cursor:
-            cursor.execute("SET warpmill.fallback = 'error'")
-            cursor.execute("SHOW warpmill.fallback")
-            assert cursor.fetchall()[0][1] == "error"
+        with flight_sql.connect(server.uri, db_kwargs=options, autocommit=True) as con:
+            with con.cursor() as cursor:
+                cursor.execute("SET warpmill.fallback = 'error'")
+                cursor.execute("SHOW warpmill.fallback")
+                assert cursor.fetchall()[0][1] == "error"
             time.sleep(3.1)
+            late = con.cursor()
             with pytest.raises(Error, match="expired"):
-                cursor.execute("SELECT 1")
+                late.execute("SELECT 1")
+            # The server refuses to close for a log-in that has expired, too.
+            with contextlib.suppress(Error):
+                late.close()
         for wrong in ({**options, "password": "x"}, {}):
             with pytest.raises(Error, match=r"(?i)unauthenticated|log-in|wrong user"):
                 one(server.uri, wrong)
