@@ -126,7 +126,7 @@ impl Planner<'_> {
             && order::device_reads(self.program, self.id);
         let limit = fetch.map_or(f64::INFINITY, |fetch| fetch.saturating_add(*skip) as f64);
         let many = self.estimate.min(limit) > FEW_ROWS as f64;
-        if !possible || !(many || !order::host_reads(self.program, self.id)) {
+        if !possible || !many && order::host_reads(self.program, self.id) {
             return None;
         }
         let words = self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS);

@@ -56,6 +56,12 @@ pub struct Prepared {
     pub(super) replays: Replays,
 }
 
+/// A row segment's number and its columns.
+type RowSegment<'a> = (usize, &'a [Arc<Segment>]);
+
+/// Descriptors, and the bytes of those of columns and of row counts.
+type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
+
 impl Prepared {
     /// Prepares `program` for inputs of so many rows.
     ///
@@ -118,7 +124,7 @@ impl Prepared {
     }
 
     /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
-    fn row_segments(&self, kernel: usize) -> Option<Vec<(usize, &[Arc<Segment>])>> {
+    fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
         let kernel = &self.lowered.kernels[kernel];
         let Work::Segments(segments) = &kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
@@ -139,11 +145,7 @@ impl Prepared {
     ///
     /// # Errors
     /// Segments that are not at one of `places`.
-    pub(super) fn describe(
-        &self,
-        kernel: usize,
-        places: &HashMap<Key, DevicePtr>,
-    ) -> Result<Option<(Descriptors, Vec<u8>, Vec<u8>)>> {
+    pub(super) fn describe(&self, kernel: usize, places: &HashMap<Key, DevicePtr>) -> Result<Option<DescriptorImages>> {
         let Some(segments) = self.row_segments(kernel) else { return Ok(None) };
         let Source::Scan(source) = &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source else {
             return Ok(None);
