@@ -206,7 +206,8 @@ impl Config {
             );
         }
         let address = resolve(&self.host, self.port)?;
-        if !is_loopback(address.ip()) && !(self.has_tls() && self.has_users()) {
+        let guarded = self.has_tls() && self.has_users();
+        if !guarded && !is_loopback(address.ip()) {
             let missing = match (self.has_tls(), self.has_users()) {
                 (false, false) => "TLS (--tls-cert, --tls-key) and authentication (--users or --token-env)",
                 (false, true) => "TLS (--tls-cert, --tls-key): passwords and tokens would be readable on the way",
