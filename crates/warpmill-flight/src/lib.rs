@@ -3,7 +3,7 @@
 //! [`Server::bind`] checks a [`Config`] and takes the port, [`Server::run`] serves until told to stop; [`serve`] is both,
 //! with logs and signals, for a process that does nothing else (`warpmill serve`).
 //!
-//! A request passes [`door`] (panics and transport errors become typed statuses), `auth` (who asks), `session` (whose
+//! A request passes `door` (panics and transport errors become typed statuses), `auth` (who asks), `session` (whose
 //! settings and handles), `statement` (what the text may do here), `admission` (whether there is room), and `answer`
 //! (rows to messages, within the limits of time and size). `docs/flight.md` is what users read.
 
