@@ -11,8 +11,6 @@ THREADS ?=
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 # The Protobuf compiler that building Substrait's messages needs is a wheel in the venv.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-# Where the Rust tests find NVRTC's wheel; the folder appears with the venv.
-export WARPMILL_PYTHON_PATH = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages)
 
 RUST_SOURCES := $(shell find crates queries -name '*.rs' -o -name '*.toml' -o -name '*.sql') Cargo.toml Cargo.lock
 
@@ -48,9 +46,11 @@ install: $(VENV)/.installed $(EXTENSION) ## Build the engine; make .venv with th
 demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, compression, one EXPLAIN
 	$(BIN)/python -m warpmill.bench.demo --sf $(SF)
 
+# The Rust tests find NVRTC's wheel in the venv's packages.
 .PHONY: test
 test: install ## All tests: Rust, then Python
-	cargo test --release --workspace --exclude warpmill-python
+	site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+		WARPMILL_PYTHON_PATH="$$site" cargo test --release --workspace --exclude warpmill-python
 	$(BIN)/python -m pytest
 
 .PHONY: lint
