@@ -6,7 +6,7 @@
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
-//!   `load`: their data, from where [`source`] says; `run`: one run; `launch`: its launches;
+//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
@@ -25,6 +25,7 @@ pub mod rows;
 mod run;
 pub mod segments;
 pub mod source;
+pub mod stream;
 
 use warpmill_cpu::ExecError;
 use warpmill_plan::Unsupported;

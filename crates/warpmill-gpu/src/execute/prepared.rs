@@ -1,6 +1,7 @@
 //! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,6 +24,7 @@ use super::load::data_bytes;
 use super::memory::{Cache, Key};
 use super::plan::MemoryPlan;
 use super::segments::{self, OpenScan, Recoded};
+use super::stream::StreamPlan;
 
 /// A program made ready.
 pub struct Prepared {
@@ -44,8 +46,10 @@ pub struct Prepared {
     pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds.
     pub nanos: u64,
-    /// What its kernels read of host objects.
+    /// What its kernels read of host objects, but for the segments that are streamed.
     pub items: Vec<Item>,
+    /// How segments pass through device memory; `None`: they are among the items.
+    pub stream: Option<StreamPlan>,
     /// What items and descriptors take of a region.
     pub data_bytes: u64,
     /// What else it allocates.
@@ -57,7 +61,7 @@ pub struct Prepared {
 }
 
 /// A row segment's number and its columns.
-type RowSegment<'a> = (usize, &'a [Arc<Segment>]);
+pub type RowSegment<'a> = (usize, &'a [Arc<Segment>]);
 
 /// Descriptors, and the bytes of those of columns and of row counts.
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
@@ -85,11 +89,14 @@ impl Prepared {
             }
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
-        let lowered = program::lower(&program, &layouts, &described, inputs)?;
+        let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
         let functions = compile(&lowered.kernels, device)?;
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
-        let items = items::collect(segments, &constants.dictionaries);
+        let mut items = items::collect(segments, &constants.dictionaries);
+        if hints.streamed {
+            items.retain(|item| !matches!(item, Item::Segment(_)));
+        }
         let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
         let (resident, replays) = Default::default();
@@ -104,12 +111,21 @@ impl Prepared {
             inputs,
             nanos: 0,
             items,
+            stream: None,
             data_bytes: 0,
             memory,
             resident,
             replays,
         };
-        prepared.data_bytes = data_bytes(&prepared.items, prepared.descriptor_bytes());
+        let descriptors: Vec<u64> = if prepared.hints.streamed {
+            let kernels: Vec<_> =
+                (0..prepared.lowered.kernels.len()).map(|kernel| prepared.row_segments(kernel)).collect();
+            prepared.stream = Some(StreamPlan::new(&kernels, limits.stream_bytes));
+            vec![]
+        } else {
+            prepared.descriptor_bytes().collect()
+        };
+        prepared.data_bytes = data_bytes(&prepared.items, descriptors.into_iter());
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
     }
@@ -124,7 +140,7 @@ impl Prepared {
     }
 
     /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
-    fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
+    pub(super) fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
         let kernel = &self.lowered.kernels[kernel];
         let Work::Segments(segments) = &kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
@@ -140,13 +156,19 @@ impl Prepared {
         })
     }
 
-    /// The descriptors of the row segments of kernel `kernel`, still without addresses of their own: those of columns and of
+    /// The descriptors of some row segments of kernel `kernel`, still without addresses of their own: those of columns and of
     /// row counts.
     ///
     /// # Errors
     /// Segments that are not at one of `places`.
-    pub(super) fn describe(&self, kernel: usize, places: &HashMap<Key, DevicePtr>) -> Result<Option<DescriptorImages>> {
-        let Some(segments) = self.row_segments(kernel) else { return Ok(None) };
+    pub(super) fn describe(
+        &self,
+        kernel: usize,
+        wanted: impl RangeBounds<usize>,
+        places: &HashMap<Key, DevicePtr>,
+    ) -> Result<Option<DescriptorImages>> {
+        let Some(mut segments) = self.row_segments(kernel) else { return Ok(None) };
+        let segments: Vec<RowSegment<'_>> = segments.drain(wanted).collect();
         let Source::Scan(source) = &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source else {
             return Ok(None);
         };
@@ -164,15 +186,21 @@ impl Prepared {
         Ok(Some((made, image, rows)))
     }
 
-    /// What it is laid out with next where memory does not suffice for the sort of its result: the host sorts then.
-    pub fn with_host_sort(&self) -> Option<Hints> {
+    /// What it is laid out with next where memory does not suffice: segments pass through, sizes are found out instead
+    /// of guessed, the host sorts the result.
+    pub fn with_less_memory(&self) -> Option<Hints> {
+        let mut hints = self.hints.clone();
         let last = self.layouts.len() - 1;
         let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());
-        sorts.then(|| {
-            let mut hints = self.hints.clone();
-            hints.host_sorts.push(last);
-            hints
-        })
+        let can_stream = !self.hints.streamed && !self.scans.is_empty();
+        match (can_stream, sorts, hints.frugal) {
+            (true, sorts, _) if !sorts || self.data_bytes > self.memory.bytes => hints.streamed = true,
+            (_, _, false) => hints.frugal = true,
+            (_, true, _) => hints.host_sorts.push(last),
+            (true, ..) => hints.streamed = true,
+            _ => return None,
+        }
+        Some(hints)
     }
 }
 

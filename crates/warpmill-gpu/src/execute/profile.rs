@@ -9,7 +9,9 @@ pub struct KernelProfile {
     pub label: String,
     /// The pipeline that it belongs to.
     pub pipeline: usize,
-    /// Time on the device, in nanoseconds; 0 where it was not measured.
+    /// How often it was launched: once for each batch of segments that passed through.
+    pub launches: u32,
+    /// Time on the device of all launches, in nanoseconds; 0 where it was not measured.
     pub nanos: u64,
     /// Encoded bytes of the segments that it went through (all of its scan's columns); 0 for other sources.
     pub bytes: u64,

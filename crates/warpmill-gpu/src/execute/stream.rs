@@ -1,0 +1,399 @@
+//! Segments that pass through device memory: they do not fit, or are not to stay there.
+//!
+//! Row segments travel in batches, each into one of a few slots of the processing region. While a kernel reads one slot, the next
+//! batch is copied to another, and the host makes the one after that ready: the pipelines of GOLAP (Boeschen et al., section 4),
+//! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
+//! memory that it wants to fill again.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use warpmill_format::Segment;
+
+use crate::device::{Device, DevicePtr, Event, PinnedBuffer};
+
+use super::Result;
+use super::admission::Lane;
+use super::executor::Executor;
+use super::items::{Descriptors, Item, segment_key};
+use super::memory::{Key, aligned, padded};
+use super::prepared::{Prepared, RowSegment};
+use super::profile::TransferProfile;
+use super::segments::DESCRIPTOR;
+use super::source::{DataSource, PinnedCopy, disk};
+
+/// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
+const SLOTS: u64 = 3;
+
+/// Bytes of a slot, where memory allows: long enough copies for full bandwidth, short enough to overlap.
+const SLOT_BYTES: u64 = 64 << 20;
+
+/// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
+const LEAST_BATCHES: u64 = 8;
+
+/// Row segments of a kernel that travel together.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// Which of the kernel's row segments.
+    pub rows: Range<usize>,
+    /// What they take of a slot.
+    pub bytes: u64,
+}
+
+/// How a program's segments travel.
+#[derive(Debug, Default)]
+pub struct StreamPlan {
+    /// Slots.
+    pub slots: u64,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+    /// By kernel; none where a kernel reads no segments.
+    pub batches: Vec<Vec<Batch>>,
+    /// Bytes of descriptors that a batch has at most.
+    descriptor_bytes: u64,
+    /// Segments that a batch has at most.
+    segments: u64,
+}
+
+impl StreamPlan {
+    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger.
+    pub fn new(kernels: &[Option<Vec<RowSegment<'_>>>], most: u64) -> Self {
+        let need = |row: &RowSegment<'_>| slot_bytes(&[*row]);
+        let rows = || kernels.iter().flatten().flatten();
+        let (least, total) = rows().map(need).fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
+        if total == 0 {
+            return Self { batches: vec![vec![]; kernels.len()], ..Self::default() };
+        }
+        let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
+        let slot_bytes = aligned(wanted.max(least));
+        let batches: Vec<Vec<Batch>> =
+            kernels.iter().map(|rows| rows.as_ref().map_or(vec![], |rows| batches(rows, slot_bytes))).collect();
+        let count = batches.iter().map(|batches| batches.len() as u64).sum::<u64>();
+        let slots = (most / slot_bytes).clamp(2, SLOTS).min(count);
+        let mut plan = Self { slots, slot_bytes, batches, ..Self::default() };
+        for (rows, batches) in kernels.iter().zip(&plan.batches) {
+            for batch in batches {
+                let rows = rows.as_ref().map_or(&[][..], |rows| &rows[batch.rows.clone()]);
+                plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
+                plan.segments = plan.segments.max(rows.iter().map(|(_, columns)| columns.len() as u64).sum());
+            }
+        }
+        plan
+    }
+
+    /// What all slots take of a region.
+    pub fn bytes(&self) -> u64 {
+        self.slots * self.slot_bytes
+    }
+}
+
+/// What row segments and their descriptors take of a slot.
+fn slot_bytes(rows: &[RowSegment<'_>]) -> u64 {
+    head_bytes(rows) + rows.iter().flat_map(|(_, columns)| columns.iter()).map(segment_bytes).sum::<u64>()
+}
+
+/// What the descriptors of row segments take of a slot.
+fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
+    descriptor_bytes(rows).map(aligned).iter().sum()
+}
+
+fn segment_bytes(segment: &Arc<Segment>) -> u64 {
+    aligned(padded(segment.as_bytes().len() as u64))
+}
+
+/// Bytes of the descriptors of columns and of row counts.
+fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 2] {
+    let columns: usize = rows.iter().map(|(_, columns)| columns.len()).sum();
+    [(columns * DESCRIPTOR) as u64, 4 * rows.len() as u64]
+}
+
+/// Cuts row segments into batches of at most `most` bytes, where single ones are no larger.
+fn batches(rows: &[RowSegment<'_>], most: u64) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = vec![];
+    for position in 0..rows.len() {
+        if let Some(last) = batches.last_mut() {
+            let longer = last.rows.start..position + 1;
+            let bytes = slot_bytes(&rows[longer.clone()]);
+            if bytes <= most {
+                *last = Batch { rows: longer, bytes };
+                continue;
+            }
+        }
+        batches.push(Batch { rows: position..position + 1, bytes: slot_bytes(&rows[position..=position]) });
+    }
+    batches
+}
+
+/// A slot of a run.
+struct Slot {
+    at: DevicePtr,
+    /// When its last copy was done: the page-locked memory beside it can be filled again.
+    copied: Option<Event>,
+    /// When the last kernel that reads it was done.
+    read: Option<Event>,
+}
+
+/// Brings the batches of a run to the device.
+pub struct Feed<'a> {
+    executor: &'a Executor,
+    source: DataSource,
+    timed: bool,
+    slots: Vec<Slot>,
+    next: usize,
+    /// When copies began and ended.
+    copies: Vec<(Event, Event)>,
+    transfer: TransferProfile,
+    /// What the host did to make batches ready.
+    filling: TransferProfile,
+}
+
+/// A batch that is on its way; work queued on the lane's stream from now on finds it.
+pub struct Arrival {
+    slot: usize,
+    /// Its row segments.
+    pub descriptors: Descriptors,
+}
+
+/// Where a segment of a batch is in its slot.
+struct Part {
+    offset: u64,
+    segment: Arc<Segment>,
+}
+
+impl<'a> Feed<'a> {
+    /// The slots of a run.
+    ///
+    /// # Errors
+    /// The device's, where it has no room for them.
+    pub fn new(
+        executor: &'a Executor,
+        plan: &StreamPlan,
+        lane: &mut Lane,
+        (source, timed): (DataSource, bool),
+    ) -> Result<Self> {
+        let mut slots = vec![];
+        if plan.slots > 0 {
+            // One range: kernels tell by it which strings have to be copied.
+            let at = lane.region.allocate(plan.bytes())?;
+            slots.extend((0..plan.slots).map(|slot| Slot {
+                at: at + slot * plan.slot_bytes,
+                copied: None,
+                read: None,
+            }));
+            let staging = match source {
+                DataSource::Pinned => plan.descriptor_bytes,
+                DataSource::Disk => plan.slot_bytes + (plan.segments + 1) * disk::SLACK,
+                _ => plan.slot_bytes,
+            };
+            lane.staging(plan.slots as usize, staging as usize)?;
+        }
+        let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
+        let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
+        Ok(Self { executor, source, timed, slots, next: 0, copies: vec![], transfer, filling })
+    }
+
+    /// Where the slots begin.
+    pub fn base(&self) -> DevicePtr {
+        self.slots.first().map_or(0, |slot| slot.at)
+    }
+
+    /// Brings `batch` of kernel `kernel` into the next slot. `kept` is where dictionaries are.
+    ///
+    /// # Errors
+    /// The device's; data that cannot be read.
+    pub fn bring(
+        &mut self,
+        lane: &mut Lane,
+        prepared: &Prepared,
+        kept: &HashMap<Key, DevicePtr>,
+        (kernel, batch): (usize, &Batch),
+    ) -> Result<Arrival> {
+        let number = self.next;
+        self.next = (number + 1) % self.slots.len();
+        let device = &*self.executor.device;
+        let copies = lane.copies()?;
+        if let Some(copied) = self.slots[number].copied.take() {
+            device.finish(copied)?;
+            device.destroy_event(copied);
+        }
+        let at = self.slots[number].at;
+        let mut places = kept.clone();
+        let parts = place(prepared, kernel, batch, at, &mut places);
+        let (mut descriptors, columns, rows) =
+            prepared.describe(kernel, batch.rows.clone(), &places)?.expect("a kernel that reads segments");
+        descriptors.columns = at;
+        descriptors.rows = at + aligned(columns.len() as u64);
+        let started = Instant::now();
+        let staging = &mut lane.staging[number][..];
+        staging[..columns.len()].copy_from_slice(&columns);
+        let rows_at = aligned(columns.len() as u64) as usize;
+        staging[rows_at..rows_at + rows.len()].copy_from_slice(&rows);
+        let head = rows_at as u64 + aligned(rows.len() as u64);
+        let ready = match self.source {
+            DataSource::Pinned => pinned(self.executor, &parts)?,
+            DataSource::Disk => disk::read_all(staging, head, &parts.iter().map(Part::both).collect::<Vec<_>>())?,
+            _ => fill(staging, &parts),
+        };
+        self.filling.nanos += started.elapsed().as_nanos() as u64;
+        if let Some(read) = self.slots[number].read.take() {
+            device.wait(copies, read)?;
+            device.destroy_event(read);
+        }
+        let before = self.timed.then(|| device.record(copies)).transpose()?;
+        let queued = ready.queue(device, &lane.staging[number], (at, head, batch.bytes), copies)?;
+        let copied = device.record(copies)?;
+        device.wait(lane.stream, copied)?;
+        if let Some(before) = before {
+            self.copies.push((before, device.record(copies)?));
+        }
+        self.slots[number].copied = Some(copied);
+        self.transfer.bytes += parts.iter().map(|part| part.segment.as_bytes().len() as u64).sum::<u64>();
+        self.transfer.count += queued;
+        (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
+        Ok(Arrival { slot: number, descriptors })
+    }
+
+    /// What reads `arrival` has been queued on the lane's stream: its slot can be taken when that is done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn release(&mut self, lane: &Lane, arrival: &Arrival) -> Result<()> {
+        let read = self.executor.device.record(lane.stream)?;
+        self.slots[arrival.slot].read = Some(read);
+        Ok(())
+    }
+
+    /// What was copied, and how the host made it ready, when all of it is done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn profile(mut self) -> Result<Vec<TransferProfile>> {
+        for (before, after) in std::mem::take(&mut self.copies) {
+            self.transfer.nanos += (f64::from(self.executor.device.elapsed_ms(before, after)?) * 1e6) as u64;
+            [before, after].into_iter().for_each(|event| self.executor.device.destroy_event(event));
+        }
+        let staged = self.source != DataSource::Pinned;
+        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
+        Ok(profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect())
+    }
+}
+
+impl Drop for Feed<'_> {
+    fn drop(&mut self) {
+        let events = self.slots.iter().flat_map(|slot| [slot.copied, slot.read]).flatten();
+        let timed = self.copies.iter().flat_map(|&(before, after)| [before, after]);
+        events.chain(timed).for_each(|event| self.executor.device.destroy_event(event));
+    }
+}
+
+/// Where each segment of a batch goes in a slot at `at`.
+fn place(
+    prepared: &Prepared,
+    kernel: usize,
+    batch: &Batch,
+    at: DevicePtr,
+    places: &mut HashMap<Key, DevicePtr>,
+) -> Vec<Part> {
+    let rows = prepared.row_segments(kernel).unwrap_or_default();
+    let rows = &rows[batch.rows.clone()];
+    let mut offset = head_bytes(rows);
+    let mut parts = vec![];
+    for segment in rows.iter().flat_map(|(_, columns)| columns.iter()) {
+        places.insert(segment_key(segment), at + offset);
+        parts.push(Part { offset, segment: segment.clone() });
+        offset += segment_bytes(segment);
+    }
+    parts
+}
+
+impl Part {
+    fn both(&self) -> (u64, &Segment) {
+        (self.offset, &self.segment)
+    }
+}
+
+/// Bytes in page-locked memory that are copied to a slot.
+pub(super) enum Ready {
+    /// The slot's image.
+    Whole,
+    /// Ranges of the staging memory, and where in the slot each goes.
+    Pieces(Vec<(Range<usize>, u64)>),
+    /// Copies that stay in page-locked memory.
+    Pinned(Vec<(PinnedCopy, u64)>),
+}
+
+impl Ready {
+    /// Queues the copies to the slot at `at`, of whose image the first `head` bytes are descriptors; gives their number.
+    fn queue(
+        self,
+        device: &dyn Device,
+        staging: &PinnedBuffer,
+        (at, head, bytes): (DevicePtr, u64, u64),
+        stream: crate::device::Stream,
+    ) -> Result<u64> {
+        // SAFETY (all copies): the slot was allocated with `slot_bytes` bytes, of which the batch takes `bytes`; what is read is
+        // page-locked memory that is not written to before its copy is done: the staging memory waits for the slot's
+        // event, the rest does not change and is kept by the executor.
+        let to_device = |to: u64, from: &[u8]| unsafe { device.copy_to_device(at + to, from, stream) };
+        match self {
+            Ready::Whole => {
+                to_device(0, &staging[..bytes as usize])?;
+                Ok(1)
+            }
+            Ready::Pieces(pieces) => {
+                to_device(0, &staging[..head as usize])?;
+                for (from, to) in &pieces {
+                    to_device(*to, &staging[from.clone()])?;
+                }
+                Ok(pieces.len() as u64)
+            }
+            Ready::Pinned(copies) => {
+                to_device(0, &staging[..head as usize])?;
+                let mut count = 0;
+                let mut next = copies.iter().peekable();
+                while let Some((copy, to)) = next.next() {
+                    // Segments that lie behind each other in both memories are one copy.
+                    let mut last = copy;
+                    while let Some((_, _)) = next.peek().filter(|(other, there)| {
+                        other.offset_from(copy).is_some_and(|distance| to + distance == *there)
+                    }) {
+                        last = &next.next().expect("peeked").0;
+                    }
+                    to_device(*to, copy.through(last))?;
+                    count += 1;
+                }
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// Copies segments into the image of a slot, several at a time.
+fn fill(staging: &mut [u8], parts: &[Part]) -> Ready {
+    let mut rest = staging;
+    let mut done = 0;
+    let mut rooms = vec![];
+    for part in parts {
+        let (_, tail) = rest.split_at_mut(part.offset as usize - done);
+        let (room, tail) = tail.split_at_mut(padded(part.segment.as_bytes().len() as u64) as usize);
+        done = part.offset as usize + room.len();
+        rooms.push((room, part.segment.as_bytes()));
+        rest = tail;
+    }
+    rooms.into_par_iter().for_each(|(room, bytes)| {
+        let (room, padding) = room.split_at_mut(bytes.len());
+        room.copy_from_slice(bytes);
+        padding.fill(0);
+    });
+    Ready::Whole
+}
+
+/// The copies of segments that stay in page-locked memory.
+fn pinned(executor: &Executor, parts: &[Part]) -> Result<Ready> {
+    let items: Vec<Item> = parts.iter().map(|part| Item::Segment(part.segment.clone())).collect();
+    let copies = executor.pinned.copies(&*executor.device, &items)?;
+    Ok(Ready::Pinned(copies.into_iter().flatten().zip(parts.iter().map(|part| part.offset)).collect()))
+}
