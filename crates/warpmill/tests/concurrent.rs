@@ -224,3 +224,28 @@ fn data_that_does_not_fit_passes_through() {
     }
     assert!(streamed >= queries.len(), "{streamed} of {} passed through", 2 * queries.len());
 }
+
+#[test]
+fn segments_without_a_partner_are_not_copied() {
+    let session = Session::builder()
+        .set("warpmill.device", "cpu")
+        .set("warpmill.segment_rows", "4096")
+        .set("warpmill.device_data", "pinned")
+        .build()
+        .unwrap();
+    unique_strings(&session);
+    session.set("warpmill.device_fallback", "error").unwrap();
+    for (condition, least) in [("partner LIKE 'partner 10__'", 40), ("partner = 'nobody'", 40), ("small.id >= 0", 0)] {
+        let sql = format!(
+            "SELECT count(*), sum(big.g), min(big.name) FROM big JOIN small ON big.id = small.id WHERE {condition}"
+        );
+        session.set("warpmill.device", "cpu").unwrap();
+        let expected = rows(&session.execute(&sql, &[]).unwrap());
+        session.set("warpmill.device", &device()).unwrap();
+        let result = session.execute(&sql, &[]).unwrap();
+        assert_eq!(rows(&result), expected, "{sql}");
+        let profile = result.profile.unwrap();
+        let pruned = profile.programs[0].on_device.as_ref().unwrap().segments_pruned;
+        assert!(pruned >= least, "{pruned} pruned: {sql}");
+    }
+}

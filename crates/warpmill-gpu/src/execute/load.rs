@@ -119,10 +119,11 @@ impl Executor {
         mut reserve: impl FnMut(&mut Lane, u64) -> Result<DevicePtr>,
     ) -> Result<()> {
         for kernel in 0..prepared.lowered.kernels.len() {
-            let Some((mut made, columns, rows)) = prepared.describe(kernel, .., &resident.places)? else {
+            let Some(segments) = prepared.row_segments(kernel) else {
                 resident.descriptors.push(Descriptors::default());
                 continue;
             };
+            let (mut made, columns, rows) = prepared.describe(kernel, &segments, &resident.places)?;
             made.columns = reserve(lane, columns.len() as u64)?;
             made.rows = reserve(lane, rows.len() as u64)?;
             // SAFETY: just reserved with these sizes.

@@ -21,6 +21,7 @@ pub mod memory;
 pub mod plan;
 pub mod prepared;
 pub mod profile;
+mod prune;
 pub mod rows;
 mod run;
 pub mod segments;

@@ -1,14 +1,13 @@
 //! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_format::{Dictionary, Segment};
-use warpmill_plan::{Program, Source};
+use warpmill_plan::{Program, Scan, Source};
 
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
@@ -118,8 +117,8 @@ impl Prepared {
             replays,
         };
         let descriptors: Vec<u64> = if prepared.hints.streamed {
-            let kernels: Vec<_> =
-                (0..prepared.lowered.kernels.len()).map(|kernel| prepared.row_segments(kernel)).collect();
+            let kernels = 0..prepared.lowered.kernels.len();
+            let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
             prepared.stream = Some(StreamPlan::new(&kernels, limits.stream_bytes));
             vec![]
         } else {
@@ -164,26 +163,29 @@ impl Prepared {
     pub(super) fn describe(
         &self,
         kernel: usize,
-        wanted: impl RangeBounds<usize>,
+        rows: &[RowSegment<'_>],
         places: &HashMap<Key, DevicePtr>,
-    ) -> Result<Option<DescriptorImages>> {
-        let Some(mut segments) = self.row_segments(kernel) else { return Ok(None) };
-        let segments: Vec<RowSegment<'_>> = segments.drain(wanted).collect();
-        let Source::Scan(source) = &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source else {
-            return Ok(None);
-        };
-        let (mut image, mut rows) = (vec![], vec![]);
-        let mut made = Descriptors { count: segments.len() as u64, ..Descriptors::default() };
-        for (segment, columns) in segments {
+    ) -> Result<DescriptorImages> {
+        let (mut image, mut counts) = (vec![], vec![]);
+        let mut made = Descriptors { count: rows.len() as u64, ..Descriptors::default() };
+        for &(segment, columns) in rows {
             for column in columns {
                 segments::describe(column, places, &mut image)?;
                 made.bytes += column.as_bytes().len() as u64;
             }
-            let count = source.table.segment_rows(segment) as u32;
+            let count = self.scan(kernel).map_or(0, |scan| scan.table.segment_rows(segment)) as u32;
             made.vectors += u64::from(count.div_ceil(1024));
-            rows.extend_from_slice(&count.to_le_bytes());
+            counts.extend_from_slice(&count.to_le_bytes());
         }
-        Ok(Some((made, image, rows)))
+        Ok((made, image, counts))
+    }
+
+    /// What kernel `kernel` scans; `None` where it reads other rows.
+    pub(super) fn scan(&self, kernel: usize) -> Option<&Scan> {
+        match &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        }
     }
 
     /// What it is laid out with next where memory does not suffice: segments pass through, sizes are found out instead

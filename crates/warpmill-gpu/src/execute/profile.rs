@@ -52,6 +52,8 @@ pub struct DeviceProfile {
     pub processing_bytes: u64,
     /// Device memory of cached data.
     pub cached_bytes: u64,
+    /// Row segments that were not copied, because no key of a join lies between their least and greatest value.
+    pub segments_pruned: u64,
     /// How often the program was run, because a size was guessed too small.
     pub runs: u32,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.

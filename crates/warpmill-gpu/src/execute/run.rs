@@ -11,7 +11,7 @@ use warpmill_plan::{AggregateExpr, Program, Sink};
 
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Table};
-use crate::codegen::program::{Place, Work};
+use crate::codegen::program::Place;
 use crate::codegen::sort::{self, Sorted};
 use crate::device::{Device, DevicePtr, Event};
 
@@ -24,6 +24,7 @@ use super::memory::aligned;
 use super::plan::{QUERY_STATE, ResultRows, SINK_STATE, Stage};
 use super::prepared::Prepared;
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
+use super::prune::KeyBitmaps;
 use super::rows::{self, Mirrors};
 use super::source::DataSource;
 use super::stream::{Feed, StreamPlan};
@@ -201,14 +202,18 @@ impl<'a> Run<'a> {
         names.insert(SLOT_BYTES.into(), plan.bytes());
         let at = (places.block, places.states, &*resident);
         let mut timings = vec![];
-        for (kernel, batches) in plan.batches.iter().enumerate() {
-            if !matches!(prepared.lowered.kernels[kernel].work, Work::Segments(_)) {
+        let mut bitmaps = KeyBitmaps::default();
+        for kernel in 0..prepared.lowered.kernels.len() {
+            let Some(rows) = prepared.row_segments(kernel) else {
                 let made = launch::launch(device, prepared, (kernel, Descriptors::default()), at, &names)?;
                 timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
                 continue;
-            }
-            for batch in batches {
-                let arrival = feed.bring(self.lane, prepared, &resident.places, (kernel, batch))?;
+            };
+            let all = rows.len();
+            let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
+            self.profile.segments_pruned += (all - rows.len()) as u64;
+            for batch in plan.batches(&rows) {
+                let arrival = feed.bring(self.lane, prepared, &resident.places, (kernel, &rows[batch]))?;
                 let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
                 timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
                 feed.release(self.lane, &arrival)?;

@@ -34,15 +34,6 @@ const SLOT_BYTES: u64 = 64 << 20;
 /// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
 const LEAST_BATCHES: u64 = 8;
 
-/// Row segments of a kernel that travel together.
-#[derive(Debug, Clone)]
-pub struct Batch {
-    /// Which of the kernel's row segments.
-    pub rows: Range<usize>,
-    /// What they take of a slot.
-    pub bytes: u64,
-}
-
 /// How a program's segments travel.
 #[derive(Debug, Default)]
 pub struct StreamPlan {
@@ -50,8 +41,6 @@ pub struct StreamPlan {
     pub slots: u64,
     /// Bytes of each.
     pub slot_bytes: u64,
-    /// By kernel; none where a kernel reads no segments.
-    pub batches: Vec<Vec<Batch>>,
     /// Bytes of descriptors that a batch has at most.
     descriptor_bytes: u64,
     /// Segments that a batch has at most.
@@ -60,33 +49,42 @@ pub struct StreamPlan {
 
 impl StreamPlan {
     /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger.
-    pub fn new(kernels: &[Option<Vec<RowSegment<'_>>>], most: u64) -> Self {
-        let need = |row: &RowSegment<'_>| slot_bytes(&[*row]);
-        let rows = || kernels.iter().flatten().flatten();
-        let (least, total) = rows().map(need).fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
+    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64) -> Self {
+        let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row)));
+        let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
         if total == 0 {
-            return Self { batches: vec![vec![]; kernels.len()], ..Self::default() };
+            return Self::default();
         }
         let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
-        let slot_bytes = aligned(wanted.max(least));
-        let batches: Vec<Vec<Batch>> =
-            kernels.iter().map(|rows| rows.as_ref().map_or(vec![], |rows| batches(rows, slot_bytes))).collect();
-        let count = batches.iter().map(|batches| batches.len() as u64).sum::<u64>();
-        let slots = (most / slot_bytes).clamp(2, SLOTS).min(count);
-        let mut plan = Self { slots, slot_bytes, batches, ..Self::default() };
-        for (rows, batches) in kernels.iter().zip(&plan.batches) {
-            for batch in batches {
-                let rows = rows.as_ref().map_or(&[][..], |rows| &rows[batch.rows.clone()]);
+        let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
+        let mut count = 0;
+        for rows in kernels {
+            for batch in plan.batches(rows) {
+                let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
                 plan.segments = plan.segments.max(rows.iter().map(|(_, columns)| columns.len() as u64).sum());
+                count += 1;
             }
         }
+        plan.slots = (most / plan.slot_bytes).clamp(2, SLOTS).min(count);
         plan
     }
 
     /// What all slots take of a region.
     pub fn bytes(&self) -> u64 {
         self.slots * self.slot_bytes
+    }
+
+    /// Which row segments travel together.
+    pub fn batches(&self, rows: &[RowSegment<'_>]) -> Vec<Range<usize>> {
+        let mut batches: Vec<Range<usize>> = vec![];
+        for position in 0..rows.len() {
+            match batches.last_mut() {
+                Some(last) if slot_bytes(&rows[last.start..=position]) <= self.slot_bytes => last.end = position + 1,
+                _ => batches.push(position..position + 1),
+            }
+        }
+        batches
     }
 }
 
@@ -108,23 +106,6 @@ fn segment_bytes(segment: &Arc<Segment>) -> u64 {
 fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 2] {
     let columns: usize = rows.iter().map(|(_, columns)| columns.len()).sum();
     [(columns * DESCRIPTOR) as u64, 4 * rows.len() as u64]
-}
-
-/// Cuts row segments into batches of at most `most` bytes, where single ones are no larger.
-fn batches(rows: &[RowSegment<'_>], most: u64) -> Vec<Batch> {
-    let mut batches: Vec<Batch> = vec![];
-    for position in 0..rows.len() {
-        if let Some(last) = batches.last_mut() {
-            let longer = last.rows.start..position + 1;
-            let bytes = slot_bytes(&rows[longer.clone()]);
-            if bytes <= most {
-                *last = Batch { rows: longer, bytes };
-                continue;
-            }
-        }
-        batches.push(Batch { rows: position..position + 1, bytes: slot_bytes(&rows[position..=position]) });
-    }
-    batches
 }
 
 /// A slot of a run.
@@ -200,7 +181,7 @@ impl<'a> Feed<'a> {
         self.slots.first().map_or(0, |slot| slot.at)
     }
 
-    /// Brings `batch` of kernel `kernel` into the next slot. `kept` is where dictionaries are.
+    /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are.
     ///
     /// # Errors
     /// The device's; data that cannot be read.
@@ -209,7 +190,7 @@ impl<'a> Feed<'a> {
         lane: &mut Lane,
         prepared: &Prepared,
         kept: &HashMap<Key, DevicePtr>,
-        (kernel, batch): (usize, &Batch),
+        (kernel, rows): (usize, &[RowSegment<'_>]),
     ) -> Result<Arrival> {
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
@@ -221,17 +202,16 @@ impl<'a> Feed<'a> {
         }
         let at = self.slots[number].at;
         let mut places = kept.clone();
-        let parts = place(prepared, kernel, batch, at, &mut places);
-        let (mut descriptors, columns, rows) =
-            prepared.describe(kernel, batch.rows.clone(), &places)?.expect("a kernel that reads segments");
+        let parts = place(rows, at, &mut places);
+        let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
         descriptors.columns = at;
         descriptors.rows = at + aligned(columns.len() as u64);
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
         staging[..columns.len()].copy_from_slice(&columns);
-        let rows_at = aligned(columns.len() as u64) as usize;
-        staging[rows_at..rows_at + rows.len()].copy_from_slice(&rows);
-        let head = rows_at as u64 + aligned(rows.len() as u64);
+        let counts_at = aligned(columns.len() as u64) as usize;
+        staging[counts_at..counts_at + counts.len()].copy_from_slice(&counts);
+        let (head, bytes) = (head_bytes(rows), slot_bytes(rows));
         let ready = match self.source {
             DataSource::Pinned => pinned(self.executor, &parts)?,
             DataSource::Disk => disk::read_all(staging, head, &parts.iter().map(Part::both).collect::<Vec<_>>())?,
@@ -243,7 +223,7 @@ impl<'a> Feed<'a> {
             device.destroy_event(read);
         }
         let before = self.timed.then(|| device.record(copies)).transpose()?;
-        let queued = ready.queue(device, &lane.staging[number], (at, head, batch.bytes), copies)?;
+        let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
         let copied = device.record(copies)?;
         device.wait(lane.stream, copied)?;
         if let Some(before) = before {
@@ -289,16 +269,8 @@ impl Drop for Feed<'_> {
     }
 }
 
-/// Where each segment of a batch goes in a slot at `at`.
-fn place(
-    prepared: &Prepared,
-    kernel: usize,
-    batch: &Batch,
-    at: DevicePtr,
-    places: &mut HashMap<Key, DevicePtr>,
-) -> Vec<Part> {
-    let rows = prepared.row_segments(kernel).unwrap_or_default();
-    let rows = &rows[batch.rows.clone()];
+/// Where each segment of some row segments goes in a slot at `at`.
+fn place(rows: &[RowSegment<'_>], at: DevicePtr, places: &mut HashMap<Key, DevicePtr>) -> Vec<Part> {
     let mut offset = head_bytes(rows);
     let mut parts = vec![];
     for segment in rows.iter().flat_map(|(_, columns)| columns.iter()) {
