@@ -131,6 +131,8 @@ struct Queue {
     waiting: VecDeque<u64>,
     tickets: u64,
     running: usize,
+    /// Whether what runs wants to be alone.
+    alone: bool,
     /// Bytes that running programs have, or are about to take.
     claimed: u64,
     idle: Vec<Lane>,
@@ -173,6 +175,8 @@ impl Drop for Turn<'_> {
         lane.region.reset();
         let mut queue = self.admission.queue.lock();
         queue.running -= 1;
+        // Whoever wanted to be alone was.
+        queue.alone = false;
         queue.claimed -= self.claimed;
         queue.idle.push(lane);
         drop(queue);
@@ -211,7 +215,7 @@ impl Admission {
     /// The turn of the first in the queue, if it can have it now.
     fn admit<'a>(&'a self, queue: &mut Queue, executor: &Executor, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
         let Wanted { processing, alone, .. } = wanted;
-        if queue.running >= if alone { 1 } else { MOST_RUNNING } {
+        if queue.alone || queue.running >= if alone { 1 } else { MOST_RUNNING } {
             return Ok(None);
         }
         let mut cache = executor.cache.lock();
@@ -244,6 +248,7 @@ impl Admission {
         lane.region.provide(processing)?;
         let claimed = missing + processing.max(lane.region.held());
         queue.running += 1;
+        queue.alone = alone;
         queue.claimed += claimed;
         Ok(Some(Turn { admission: self, lane: Some(lane), claimed, missing, busy: false }))
     }
