@@ -13,6 +13,9 @@ pub const LANE_DELTA: &str = include_str!("../kernels/lane_delta.cuh");
 /// Lane-packed run lengths. Needs [`LANE`].
 pub const LANE_RLE: &str = include_str!("../kernels/lane_rle.cuh");
 
+/// Segments turned into plain values. Needs [`crate::codegen::Library::Scan`] and [`LANE_DELTA`].
+pub const EXPAND: &str = include_str!("../kernels/expand.cuh");
+
 /// The published GPU-FOR, GPU-DFOR and GPU-RFOR.
 pub const GPU_FOR: &str = include_str!("../kernels/gpu_for.cuh");
 

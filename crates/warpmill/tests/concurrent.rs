@@ -179,7 +179,8 @@ fn data_comes_from_where_the_setting_says() {
 /// Data of a megabyte or two: unique strings, which stay strings, and numbers.
 fn unique_strings(session: &Session) {
     let sql = |text: &str| session.execute(text, &[]).unwrap();
-    sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 1000 AS g, 'name ' || (value * 104729 % 1000003) AS name,
+    sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 1000 AS g, value / 300 AS run,
+         CASE WHEN value % 7 = 0 THEN NULL ELSE value * 3000000017 END AS far, 'day ' || (value / 5000) AS day, 'name ' || (value * 104729 % 1000003) AS name,
          CASE WHEN value % 11 = 0 THEN NULL ELSE repeat('x', value % 40) || value END AS note FROM range(200000)");
     sql("CREATE TABLE small AS SELECT value * 50 AS id, 'partner ' || value AS partner FROM range(1200)");
 }
@@ -192,6 +193,9 @@ fn data_that_does_not_fit_passes_through() {
     session.set("warpmill.fallback", "error").unwrap();
     let queries = [
         "SELECT g, count(*), sum(id) FROM big GROUP BY g",
+        // Deltas and runs, which are expanded when they have arrived.
+        "SELECT run % 13, sum(id), min(far), max(far), count(far), min(day) FROM big WHERE name LIKE '%7' GROUP BY 1",
+        "SELECT day, sum(run), count(*) FROM big WHERE id % 3 = 1 AND note IS NOT NULL GROUP BY day",
         // Strings that outlive the batch that they came with: in a hash build, as rows, as keys, as extremes, in a sort.
         "SELECT small.partner, big.name FROM small JOIN big ON small.id = big.id WHERE big.note LIKE '%x1%'",
         "SELECT big.name, small.partner FROM big JOIN small ON small.id = big.id AND big.g > 500",

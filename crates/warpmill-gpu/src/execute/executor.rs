@@ -10,8 +10,9 @@ use warpmill_cpu::context::CancelToken;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::Program;
 
+use crate::algorithm::launch::Kernel;
 use crate::codegen::layout::{Hints, Limits};
-use crate::codegen::program::Kernel;
+use crate::codegen::program;
 use crate::device::{Device, DeviceKind};
 
 use super::admission::{self, Admission, Wanted};
@@ -22,7 +23,7 @@ use super::profile::DeviceProfile;
 use super::run::Run;
 use super::segments::Recoded;
 use super::source::{DataSource, PinnedCopies};
-use super::{Failure, Result};
+use super::{Failure, Result, stream};
 
 /// A program is not run more often than this, each time with more room.
 const MOST_RUNS: u32 = 16;
@@ -67,6 +68,8 @@ pub struct Executor {
     pub(super) recoded: Recoded,
     prepared: Mutex<PreparedPrograms>,
     peak: OnceLock<Option<f64>>,
+    /// Made when it is first needed.
+    expand: Mutex<Option<Kernel>>,
 }
 
 /// By the program's address, and whether its segments were asked to pass through.
@@ -99,6 +102,7 @@ impl Executor {
             recoded: Recoded::default(),
             prepared: Mutex::default(),
             peak: OnceLock::new(),
+            expand: Mutex::default(),
         })
     }
 
@@ -113,7 +117,7 @@ impl Executor {
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, false)?;
-        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
+        let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
 
@@ -131,6 +135,15 @@ impl Executor {
     /// device, and where measuring fails.
     pub fn peak_bandwidth(&self) -> Option<f64> {
         *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.device).ok().flatten())
+    }
+
+    /// The kernel that expands segments.
+    pub(super) fn expand_kernel(&self) -> Result<Kernel> {
+        let mut expand = self.expand.lock();
+        match &*expand {
+            Some(kernel) => Ok(kernel.clone()),
+            None => Ok(expand.insert(stream::compile_expand(&self.device)?).clone()),
+        }
     }
 
     /// Runs `program` up to the point where the host goes on.

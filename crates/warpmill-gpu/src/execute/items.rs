@@ -14,6 +14,7 @@ use super::rows::Mirrors;
 const SEGMENT: u8 = 0;
 const REMAP: u8 = 1;
 const DICTIONARY: u8 = 2;
+const EXPANDED: u8 = 3;
 
 /// A host object of which device memory holds a copy.
 #[derive(Debug, Clone)]
@@ -86,6 +87,11 @@ pub fn image_bytes(image: &Owner) -> &[u8] {
 /// The key of a segment's bytes.
 pub fn segment_key(segment: &Arc<Segment>) -> Key {
     (Arc::as_ptr(segment) as usize, SEGMENT)
+}
+
+/// The key of what a segment expands to.
+pub fn expanded_key(segment: &Arc<Segment>) -> Key {
+    (Arc::as_ptr(segment) as usize, EXPANDED)
 }
 
 /// The key of a segment's remap.

@@ -84,7 +84,7 @@ impl Prepared {
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             if let Source::Scan(scan) = &pipeline.source {
-                scans.insert(index, segments::open(scan, recoded)?);
+                scans.insert(index, segments::open(scan, recoded, hints.streamed)?);
             }
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();

@@ -7,19 +7,25 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
-use warpmill_format::{Segment, ValueLayout};
+use warpmill_format::{LaneLayout, Segment, ValueLayout};
 use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
 use crate::device::DevicePtr;
 
-use super::items::{remap_key, segment_key};
+use super::items::{expanded_key, remap_key, segment_key};
 use super::memory::Key;
 use super::{Failure, Result};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
 pub const DESCRIPTOR: usize = 104;
+
+/// Bytes of an `Expansion` (kernels/expand.cuh).
+pub const EXPANSION: usize = 2 * DESCRIPTOR + 32;
+
+const EXPAND_DELTA: u32 = 0;
+const EXPAND_RUNS: u32 = 1;
 
 const KIND_CONSTANT: u32 = 0;
 const KIND_SIGNED: u32 = 1;
@@ -35,8 +41,8 @@ pub struct OpenScan {
 }
 
 /// Opens the segments of `scan` that statistics do not rule out. `recoded` keeps segments whose encoding kernels do not
-/// read directly, in one that they do.
-pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
+/// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
+pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> {
     let table = &scan.table;
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
     let ranges: Vec<_> = filters.iter().filter_map(PreparedExpr::as_int_range).collect();
@@ -53,7 +59,7 @@ pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
             let columns = scan
                 .columns
                 .iter()
-                .map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?));
+                .map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?, streamed));
             columns.collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
@@ -80,8 +86,9 @@ type Pair = (Arc<Segment>, Arc<Segment>);
 
 impl Recoded {
     /// `segment`, or the same rows in an encoding that kernels read.
-    fn readable(&self, segment: Arc<Segment>) -> Result<Arc<Segment>> {
-        if segment.layout().is_some() {
+    fn readable(&self, segment: Arc<Segment>, streamed: bool) -> Result<Arc<Segment>> {
+        let direct = segment.layout().is_some_and(|layout| layout.values.has_single_rows());
+        if direct || (streamed && Expanded::of(&segment).is_some()) {
             return Ok(segment);
         }
         let key = Arc::as_ptr(&segment) as usize;
@@ -99,48 +106,151 @@ impl Recoded {
     }
 }
 
-/// Appends the `SegmentColumn` of a segment that is in device memory at one of `places`.
+/// What a segment becomes that decodes vectors as a whole: signed values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expanded {
+    /// Bytes of a value: 4 or 8.
+    pub width: u32,
+    /// Bytes of all values.
+    pub bytes: u64,
+}
+
+impl Expanded {
+    /// For `segment`; `None` where it is read as it is, or cannot be expanded.
+    pub fn of(segment: &Segment) -> Option<Self> {
+        let layout = segment.layout()?;
+        if layout.values.has_single_rows() {
+            return None;
+        }
+        let narrow = i128::from(i32::MIN)..=i128::from(i32::MAX);
+        let wide = i128::from(i64::MIN)..=i128::from(i64::MAX);
+        let width = match segment.stats().int_range() {
+            _ if segment.is_dictionary() => 4,
+            Some((least, greatest)) if narrow.contains(&least) && narrow.contains(&greatest) => 4,
+            Some((least, greatest)) if wide.contains(&least) && wide.contains(&greatest) => 8,
+            _ => return None,
+        };
+        Some(Self { width, bytes: u64::from(width) * segment.rows() as u64 })
+    }
+}
+
+/// A `SegmentColumn` (kernels/scan.cuh).
+#[derive(Default)]
+struct Column {
+    data: u64,
+    more: [u64; 3],
+    valid: u64,
+    references: u64,
+    patches: [u64; 3],
+    remap: u64,
+    reference: i128,
+    kind: u32,
+    width: u32,
+}
+
+impl Column {
+    fn lane(lane: &LaneLayout, base: DevicePtr) -> Self {
+        let at = |offset: usize| base + offset as u64;
+        let limb = |number: usize| lane.limbs.get(number).map_or(0, |&offset| at(offset));
+        Self {
+            data: limb(0),
+            more: [limb(1), limb(2), limb(3)],
+            references: lane.references.map_or(0, at),
+            patches: lane.patches.map_or([0; 3], |offsets| offsets.map(at)),
+            reference: lane.reference,
+            kind: KIND_LANE,
+            width: lane.width,
+            ..Self::default()
+        }
+    }
+
+    fn append(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let [a, b, c] = self.more;
+        let [starts, rows, values] = self.patches;
+        let words = [self.data, a, b, c, self.valid, self.references, starts, rows, values, self.remap];
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        out.extend_from_slice(&self.reference.to_le_bytes());
+        out.extend_from_slice(&self.kind.to_le_bytes());
+        out.extend_from_slice(&self.width.to_le_bytes());
+        debug_assert_eq!(out.len() - start, DESCRIPTOR);
+    }
+}
+
+fn missing() -> Failure {
+    Failure::Unsupported(Unsupported::new("segment", "not in device memory"))
+}
+
+fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
+    places.get(&key).copied().ok_or_else(missing)
+}
+
+/// Appends the `SegmentColumn` of a segment that is in device memory at one of `places`, what it expands to included.
+///
+/// # Errors
+/// A segment that is not there.
 pub fn describe(segment: &Arc<Segment>, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
-    let missing = || Failure::Unsupported(Unsupported::new("segment", "not in device memory"));
-    let place = |key: Key| places.get(&key).copied().ok_or_else(missing);
-    let base = place(segment_key(segment))?;
+    let base = place(places, segment_key(segment))?;
     let layout = segment.layout().ok_or_else(missing)?;
     let at = |offset: usize| base + offset as u64;
-    let (mut data, mut more, mut references, mut patches) = (0u64, [0u64; 3], 0u64, [0u64; 3]);
-    let (mut reference, kind, width) = (0i128, KIND_LANE, 0u32);
-    let (kind, width) = match layout.values {
-        ValueLayout::Constant(value) => {
-            reference = value;
-            (KIND_CONSTANT, width)
-        }
+    let values = match layout.values {
+        ValueLayout::Constant(value) => Column { reference: value, kind: KIND_CONSTANT, ..Column::default() },
         ValueLayout::Plain { bytes, signed, offset } => {
-            data = at(offset);
-            (if signed { KIND_SIGNED } else { KIND_UNSIGNED }, bytes as u32)
+            let kind = if signed { KIND_SIGNED } else { KIND_UNSIGNED };
+            Column { data: at(offset), kind, width: bytes as u32, ..Column::default() }
         }
         ValueLayout::Strings { offsets, bytes } => {
-            (data, more[0]) = (at(offsets), at(bytes));
-            (KIND_SIGNED, 0)
+            Column { data: at(offsets), more: [at(bytes), 0, 0], kind: KIND_SIGNED, ..Column::default() }
         }
-        ValueLayout::LaneFor(lane) => {
-            reference = lane.reference;
-            references = lane.references.map_or(0, at);
-            if let Some(offsets) = lane.patches {
-                patches = offsets.map(at);
-            }
-            for (i, &limb) in lane.limbs.iter().enumerate() {
-                *(if i == 0 { &mut data } else { &mut more[i - 1] }) = at(limb);
-            }
-            (kind, lane.width)
+        ValueLayout::LaneFor(lane) => Column::lane(&lane, base),
+        ValueLayout::Delta(_) | ValueLayout::Runs(_) => {
+            let (data, width) =
+                (place(places, expanded_key(segment))?, Expanded::of(segment).ok_or_else(missing)?.width);
+            Column { data, kind: KIND_SIGNED, width, ..Column::default() }
         }
     };
-    let valid = layout.validity.map_or(0, at);
-    let remap = if segment.remap().is_some() { place(remap_key(segment))? } else { 0 };
-    let words = [data, more[0], more[1], more[2], valid, references, patches[0], patches[1], patches[2], remap];
-    let start = out.len();
-    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    out.extend_from_slice(&reference.to_le_bytes());
-    out.extend_from_slice(&kind.to_le_bytes());
-    out.extend_from_slice(&width.to_le_bytes());
-    debug_assert_eq!(out.len() - start, DESCRIPTOR);
+    let remap = if segment.remap().is_some() { place(places, remap_key(segment))? } else { 0 };
+    Column { valid: layout.validity.map_or(0, at), remap, ..values }.append(out);
     Ok(())
+}
+
+/// Appends the `Expansion` of a segment (kernels/expand.cuh) that comes after `vectors` vectors of others; gives its own vectors.
+/// Nothing, and none, for one that is read as it is.
+///
+/// # Errors
+/// A segment that is not at one of `places`.
+pub fn describe_expansion(
+    segment: &Arc<Segment>,
+    places: &HashMap<Key, DevicePtr>,
+    vectors: u32,
+    out: &mut Vec<u8>,
+) -> Result<u32> {
+    let Some(expanded) = Expanded::of(segment) else { return Ok(0) };
+    let base = place(places, segment_key(segment))?;
+    let to = place(places, expanded_key(segment))?;
+    let at = |offset: usize| base + offset as u64;
+    let (values, ends, starts, kind) = match segment.layout().ok_or_else(missing)?.values {
+        ValueLayout::Delta(delta) => {
+            let values = Column {
+                data: at(delta.words),
+                more: [at(delta.bases), 0, 0],
+                references: at(delta.references),
+                reference: delta.step.into(),
+                kind: delta.base_bytes as u32,
+                width: delta.width,
+                ..Column::default()
+            };
+            (values, Column::default(), 0, EXPAND_DELTA)
+        }
+        ValueLayout::Runs(runs) => {
+            (Column::lane(&runs.values, base), Column::lane(&runs.ends, base), at(runs.starts), EXPAND_RUNS)
+        }
+        _ => return Err(missing()),
+    };
+    values.append(out);
+    ends.append(out);
+    [starts, to].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    let words = [expanded.width, kind, segment.rows() as u32, vectors];
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    Ok(segment.rows().div_ceil(1024) as u32)
 }

@@ -13,16 +13,19 @@ use std::time::Instant;
 use rayon::prelude::*;
 use warpmill_format::Segment;
 
+use crate::algorithm::launch::{Kernel, ParamBytes};
+use crate::codegen::Library;
 use crate::device::{Device, DevicePtr, Event, PinnedBuffer};
+use crate::kernels;
 
 use super::Result;
 use super::admission::Lane;
 use super::executor::Executor;
-use super::items::{Descriptors, Item, segment_key};
+use super::items::{Descriptors, Item, expanded_key, segment_key};
 use super::memory::{Key, aligned, padded};
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
-use super::segments::DESCRIPTOR;
+use super::segments::{DESCRIPTOR, EXPANSION, Expanded, describe_expansion};
 use super::source::{DataSource, PinnedCopy, disk};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
@@ -90,7 +93,12 @@ impl StreamPlan {
 
 /// What row segments and their descriptors take of a slot.
 fn slot_bytes(rows: &[RowSegment<'_>]) -> u64 {
-    head_bytes(rows) + rows.iter().flat_map(|(_, columns)| columns.iter()).map(segment_bytes).sum::<u64>()
+    copied_bytes(rows) + segments(rows).filter_map(|segment| Expanded::of(segment)).map(expanded_bytes).sum::<u64>()
+}
+
+/// What of that is copied.
+fn copied_bytes(rows: &[RowSegment<'_>]) -> u64 {
+    head_bytes(rows) + segments(rows).map(segment_bytes).sum::<u64>()
 }
 
 /// What the descriptors of row segments take of a slot.
@@ -98,14 +106,43 @@ fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
     descriptor_bytes(rows).map(aligned).iter().sum()
 }
 
+fn segments<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Segment>> {
+    rows.iter().flat_map(|(_, columns)| columns.iter())
+}
+
+fn expanded_bytes(expanded: Expanded) -> u64 {
+    aligned(padded(expanded.bytes))
+}
+
 fn segment_bytes(segment: &Arc<Segment>) -> u64 {
     aligned(padded(segment.as_bytes().len() as u64))
 }
 
-/// Bytes of the descriptors of columns and of row counts.
-fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 2] {
-    let columns: usize = rows.iter().map(|(_, columns)| columns.len()).sum();
-    [(columns * DESCRIPTOR) as u64, 4 * rows.len() as u64]
+/// Bytes of the descriptors of columns, of row counts, of expansions.
+fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 3] {
+    let columns = segments(rows).count();
+    let expansions = segments(rows).filter(|segment| Expanded::of(segment).is_some()).count();
+    [(columns * DESCRIPTOR) as u64, 4 * rows.len() as u64, (expansions * EXPANSION) as u64]
+}
+
+/// Where row counts and expansions begin in a slot.
+fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 2] {
+    let [columns, counts, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
+    [columns, columns + counts]
+}
+
+/// Threads of a block of the kernel that expands segments.
+const EXPAND_THREADS: u32 = 256;
+
+/// The kernel that expands segments.
+///
+/// # Errors
+/// The compiler's.
+pub fn compile_expand(device: &Arc<dyn Device>) -> Result<Kernel> {
+    let parts = [Library::Value, Library::Lane, Library::LaneFilter, Library::Scan].map(Library::text);
+    let text = parts.into_iter().chain([kernels::LANE_DELTA, kernels::EXPAND]).collect::<Vec<_>>().join("\n");
+    let [kernel] = Kernel::compile(device, text, [("expand", EXPAND_THREADS, 0)])?;
+    Ok(kernel)
 }
 
 /// A slot of a run.
@@ -205,13 +242,15 @@ impl<'a> Feed<'a> {
         let parts = place(rows, at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
         descriptors.columns = at;
-        descriptors.rows = at + aligned(columns.len() as u64);
+        descriptors.rows = at + places_in_head(rows)[0] as u64;
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
         staging[..columns.len()].copy_from_slice(&columns);
-        let counts_at = aligned(columns.len() as u64) as usize;
+        let [counts_at, expansions_at] = places_in_head(rows);
         staging[counts_at..counts_at + counts.len()].copy_from_slice(&counts);
-        let (head, bytes) = (head_bytes(rows), slot_bytes(rows));
+        let (expansions, vectors) = expansions(&parts, &places)?;
+        staging[expansions_at..expansions_at + expansions.len()].copy_from_slice(&expansions);
+        let (head, bytes) = (head_bytes(rows), copied_bytes(rows));
         let ready = match self.source {
             DataSource::Pinned => pinned(self.executor, &parts)?,
             DataSource::Disk => disk::read_all(staging, head, &parts.iter().map(Part::both).collect::<Vec<_>>())?,
@@ -226,6 +265,13 @@ impl<'a> Feed<'a> {
         let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
         let copied = device.record(copies)?;
         device.wait(lane.stream, copied)?;
+        if vectors > 0 {
+            let params = ParamBytes::new().u64(at + expansions_at as u64);
+            let params = params.u32((expansions.len() / EXPANSION) as u32).u32(vectors);
+            let blocks = u64::from(vectors.div_ceil(EXPAND_THREADS / 32));
+            // SAFETY: the descriptors that were just copied name ranges of this slot, with room for all rows.
+            unsafe { self.executor.expand_kernel()?.launch(blocks, params, lane.stream)? };
+        }
         if let Some(before) = before {
             self.copies.push((before, device.record(copies)?));
         }
@@ -273,12 +319,27 @@ impl Drop for Feed<'_> {
 fn place(rows: &[RowSegment<'_>], at: DevicePtr, places: &mut HashMap<Key, DevicePtr>) -> Vec<Part> {
     let mut offset = head_bytes(rows);
     let mut parts = vec![];
-    for segment in rows.iter().flat_map(|(_, columns)| columns.iter()) {
+    for segment in segments(rows) {
         places.insert(segment_key(segment), at + offset);
         parts.push(Part { offset, segment: segment.clone() });
         offset += segment_bytes(segment);
     }
+    for segment in segments(rows) {
+        if let Some(expanded) = Expanded::of(segment) {
+            places.insert(expanded_key(segment), at + offset);
+            offset += expanded_bytes(expanded);
+        }
+    }
     parts
+}
+
+/// The descriptors of what segments expand to, and the vectors of all of these.
+fn expansions(parts: &[Part], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
+    let (mut image, mut vectors) = (vec![], 0);
+    for part in parts {
+        vectors += describe_expansion(&part.segment, places, vectors, &mut image)?;
+    }
+    Ok((image, vectors))
 }
 
 impl Part {
