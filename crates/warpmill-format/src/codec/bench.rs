@@ -83,7 +83,7 @@ fn column_sum(snapshot: &TableSnapshot, column: usize) -> Result<u64> {
 
 fn range_sum(segment: &Segment, data_type: &DataType, start: usize, rows: usize) -> u64 {
     let mut sum = 0u64;
-    let mut each = |at: usize, n: usize, sum: &mut u64| {
+    let each = |at: usize, n: usize, sum: &mut u64| {
         let fits = |bits: u32| {
             segment.stats().int_range().is_none_or(|(lo, hi)| lo >= -(1 << (bits - 1)) && hi < 1 << (bits - 1))
         };

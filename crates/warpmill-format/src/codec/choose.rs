@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK_BYTES, Codec, CodecConfig, CompressedChunk, block, compress};
-use crate::{FormatError, Result};
+use crate::{Encoding, FormatError, Result, Segment};
 
 /// What a column's codec is chosen for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,7 +159,9 @@ impl CodecOptions {
                 _ => &[0],
             };
             for &block_bytes in blocks.iter().filter(|&&bytes| bytes <= codec.max_block_bytes()) {
-                grid.extend(levels.iter().map(|&level| CodecConfig { codec, block_bytes, level }));
+                for &level in levels {
+                    grid.extend([false, true].map(|plain| CodecConfig { codec, block_bytes, level, plain }));
+                }
             }
         }
         grid
@@ -210,6 +212,12 @@ impl Rates {
     }
 }
 
+/// Measures `config` on `sample`, which stands for `scale` times as many bytes.
+fn measure_scaled(config: &CodecConfig, sample: &[u8], scale: f64) -> Result<Rates, String> {
+    let Rates { light, stored, seconds } = measure(config, sample)?;
+    Ok(Rates { light: light * scale, stored: stored * scale, seconds: seconds * scale })
+}
+
 /// Measures `config` on `sample`.
 fn measure(config: &CodecConfig, sample: &[u8]) -> Result<Rates, String> {
     let light = sample.len() as f64;
@@ -244,8 +252,8 @@ fn best(measured: &[(CodecConfig, Rates)], objective: Objective, machine: &Machi
         Objective::Size => rates.stored,
         Objective::Balanced => seconds(rates) / quickest * (rates.stored / smallest),
     };
-    // Among equals (a scan bound by something else) the smaller one.
-    let key = |(config, rates): &&(CodecConfig, Rates)| (cost(config, rates), rates.stored);
+    // Among equals (a scan bound by something else) the smaller one, then packed values, which filters compare as they are.
+    let key = |(config, rates): &&(CodecConfig, Rates)| (cost(config, rates), rates.stored, config.plain);
     let found = measured.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
     found.map_or(CodecConfig::NONE, |(config, _)| *config)
 }
@@ -260,8 +268,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Takes samples of a chunk and chooses.
-    fn decide(&mut self, options: &CodecOptions, bytes: &[u8]) -> Result<CodecConfig> {
+    /// Takes samples of a chunk, given as encoded and as plain values where that is something else, and chooses.
+    fn decide(&mut self, options: &CodecOptions, bytes: &[u8], plain: Option<&[u8]>) -> Result<CodecConfig> {
         self.seen += bytes.len();
         let due = (self.seen as f64 * options.sample) as usize;
         let count = match due.saturating_sub(self.sampled) / SAMPLE_BYTES {
@@ -270,13 +278,22 @@ impl Sampler {
         };
         for i in 0..count {
             // Evenly spread, from the middle of each part.
-            let start = (bytes.len() * (2 * i + 1) / (2 * count)).saturating_sub(SAMPLE_BYTES / 2);
-            let start = start.min(bytes.len().saturating_sub(SAMPLE_BYTES));
-            let sample = &bytes[start..(start + SAMPLE_BYTES).min(bytes.len())];
+            let part = |bytes: &'_ [u8]| {
+                let start = (bytes.len() * (2 * i + 1) / (2 * count)).saturating_sub(SAMPLE_BYTES / 2);
+                let start = start.min(bytes.len().saturating_sub(SAMPLE_BYTES));
+                start..(start + SAMPLE_BYTES).min(bytes.len())
+            };
+            let sample = &bytes[part(bytes)];
             self.sampled += sample.len();
+            // The same part of the rows has more plain bytes.
+            let plain = plain.unwrap_or(bytes);
+            let plain_sample = &plain[part(plain)];
+            let share = sample.len() as f64 / bytes.len() as f64;
+            let scale = share * plain.len() as f64 / plain_sample.len().max(1) as f64;
             for (config, sum) in &mut self.measured {
+                let (sample, scale) = if config.plain { (plain_sample, scale) } else { (sample, 1.0) };
                 let failed = |detail| FormatError::Codec { codec: config.codec.name().into(), detail };
-                sum.add(measure(config, sample).map_err(failed)?);
+                sum.add(measure_scaled(config, sample, scale).map_err(failed)?);
             }
         }
         Ok(best(&self.measured, options.objective, &options.machine))
@@ -330,13 +347,28 @@ impl ColumnCodec {
         }
     }
 
-    /// The stored form of a segment's bytes and its codec; `None`: they are stored as they are.
-    pub fn compress(&self, bytes: &[u8]) -> Result<Option<(CodecConfig, Vec<u8>)>> {
+    /// A segment as it is stored: with its codec and its stored form, or, without them, as its bytes are.
+    pub fn store(&self, segment: Segment) -> Result<(Segment, Option<(CodecConfig, Vec<u8>)>)> {
+        let may_be_plain = match self {
+            Self::Fixed(config) => config.plain,
+            Self::Auto { .. } => true,
+        };
+        // What is one value has nothing to compress.
+        let packed = !matches!(segment.encoding(), Encoding::Plain | Encoding::Constant);
+        let plain = (may_be_plain && packed).then(|| segment.to_plain()).transpose()?;
         let config = match self {
             Self::Fixed(config) => *config,
-            Self::Auto { options, sampler } => sampler.lock().decide(options, bytes)?,
+            Self::Auto { options, sampler } => {
+                let plain = plain.as_ref().map(|plain| &plain.as_bytes()[..]);
+                sampler.lock().decide(options, segment.as_bytes(), plain)?
+            }
         };
-        Ok(compress(&config, bytes)?.map(|stored| (config, stored)))
+        let chosen = plain.filter(|_| config.plain);
+        let stored = compress(&config, chosen.as_ref().unwrap_or(&segment).as_bytes())?;
+        match stored.filter(|stored| stored.len() < segment.as_bytes().len()) {
+            Some(stored) => Ok((chosen.unwrap_or(segment), Some((config, stored)))),
+            None => Ok((segment, None)),
+        }
     }
 }
 

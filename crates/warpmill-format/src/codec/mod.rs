@@ -153,11 +153,14 @@ pub struct CodecConfig {
     pub block_bytes: usize,
     /// How hard the compressor tries (Zstd, Deflate); what is decompressed does not depend on it.
     pub level: i32,
+    /// Whether integers and codes are compressed as plain values, not as they would be encoded without a codec.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
 }
 
 impl CodecConfig {
     /// No codec.
-    pub const NONE: Self = Self { codec: Codec::None, block_bytes: BLOCK_BYTES, level: 0 };
+    pub const NONE: Self = Self { codec: Codec::None, block_bytes: BLOCK_BYTES, level: 0, plain: false };
 
     /// `codec` with blocks of 64 KiB at its usual level.
     pub fn new(codec: Codec) -> Self {

@@ -32,7 +32,7 @@ pub(crate) struct Storage {
 
 impl Storage {
     fn prepare(&self, column: usize, segment: Segment) -> Result<Prepared> {
-        let compressed = self.codecs[column].compress(segment.as_bytes())?;
+        let (segment, compressed) = self.codecs[column].store(segment)?;
         Ok(Prepared { segment, compressed })
     }
 

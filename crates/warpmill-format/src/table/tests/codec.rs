@@ -41,7 +41,8 @@ fn every_codec_holds_every_type() {
             let found = chunks(&read);
             assert_eq!(found.values().sum::<usize>(), 12 * count.div_ceil(1024));
             // Not all are worth it: constants, sequences.
-            assert!(count < 1024 || found[&codec] > found[&Codec::None] / 2, "{found:?}");
+            let of = |codec: Codec| found.get(&codec).copied().unwrap_or(0);
+            assert!(count < 1024 || of(codec) > of(Codec::None) / 2, "{found:?}");
             let (light, stored): (u64, u64) =
                 read.columns().iter().fold((0, 0), |(l, s), c| (l + c.light_bytes, s + c.stats.stored_bytes));
             assert!(stored < light || count <= 1, "{stored} of {light}");
@@ -103,14 +104,15 @@ fn columns_keep_their_codec_until_told_otherwise() {
     assert!(snappy >= 6);
     // Told otherwise; then that is kept.
     let two = append(1024, through(Codec::Zstd));
-    assert_eq!((chunks(&two)[&Codec::Snappy], chunks(&two)[&Codec::Zstd] >= 6), (snappy, true));
+    // (Notes, too many by now for a dictionary, are written anew.)
+    assert_eq!((chunks(&two)[&Codec::Snappy], chunks(&two)[&Codec::Zstd] >= 6), (snappy - 1, true));
     let three = append(2048, small());
-    assert_eq!(chunks(&three)[&Codec::Zstd], 2 * chunks(&two)[&Codec::Zstd]);
+    assert!(chunks(&three)[&Codec::Zstd] > chunks(&two)[&Codec::Zstd] + 6);
     assert_holds(&fresh(&path), &[rows(0, 3072)]);
     // New rows in place of all: as before, too.
     let mut writer = table.replace(rows(0, 0).schema(), small()).unwrap();
     writer.write(&rows(0, 1024)).unwrap();
-    assert_eq!(chunks(&writer.commit().unwrap())[&Codec::Zstd], chunks(&two)[&Codec::Zstd]);
+    assert!(chunks(&writer.commit().unwrap())[&Codec::Zstd] >= 6);
     let four = append(0, through(Codec::None));
     assert!(four.parts().codecs.is_empty());
     // Nothing is left of codecs: the table is of version 1 again.
@@ -163,6 +165,31 @@ fn samples_choose_per_column() {
     writer.write(&batch).unwrap();
     let snapshot = writer.commit().unwrap();
     assert!(matches!(snapshot.parts().codecs[1], Some(ColumnChoice::Fixed(_))), "{:?}", snapshot.parts().codecs);
+}
+
+#[test]
+fn plain_values_are_compressed_where_that_is_smaller() {
+    let dir = tempfile::tempdir().unwrap();
+    // 1000 numbers of 20 bits, again and again: packed, no vector of 1024 begins as another one.
+    let numbers: Vec<Option<i64>> =
+        (0..1000i64).map(|i| (i % 7 != 3).then_some(i.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64) >> 44)).collect();
+    let column: ArrayRef = Arc::new(Int64Array::from_iter((0..300_000).map(|i| numbers[i % 1000])));
+    let batch = RecordBatch::try_from_iter_with_nullable([("n", column, true)]).unwrap();
+    let codec = CodecOptions { choice: CodecChoice::Auto, objective: Objective::Size, ..CodecOptions::default() };
+    let options = WriteOptions { segment_rows: 131_072, codec: Some(codec), ..small() };
+    let path = dir.path().join("t");
+    let snapshot = build(&path, &batch, options);
+    let light = build(&dir.path().join("l"), &batch, WriteOptions { segment_rows: 131_072, ..small() });
+    assert_holds(&fresh(&path), std::slice::from_ref(&batch));
+    assert!(snapshot.stored_bytes() * 10 < light.stored_bytes());
+    assert_eq!(snapshot.columns()[0].encodings, [("Plain".to_string(), 3)].into());
+    // Later rows too.
+    let options = WriteOptions { segment_rows: 131_072, ..small() };
+    let mut writer = Table::open(&path).unwrap().append(options).unwrap();
+    writer.write(&batch.slice(0, 131_072)).unwrap();
+    let snapshot = writer.commit().unwrap();
+    assert_eq!(snapshot.columns()[0].encodings, [("Plain".to_string(), 4)].into());
+    assert_holds(&fresh(&path), &[batch.clone(), batch.slice(0, 131_072)]);
 }
 
 #[test]
@@ -336,7 +363,7 @@ fn golden_v2() -> PathBuf {
 /// One append per codec, then one without: what compressors write may change with their libraries, what they read may not.
 #[test]
 fn version_2_is_read() {
-    let batches: Vec<RecordBatch> = (0..5).map(|i| rows(1100 * i, 1100)).collect();
+    let batches: Vec<RecordBatch> = (0..5).map(|i| rows(600 * i, 600).project(&[3, 6, 9, 10]).unwrap()).collect();
     if std::env::var_os("WARPMILL_WRITE_GOLDEN").is_some() {
         let _ = std::fs::remove_dir_all(golden_v2());
         build(&golden_v2(), &batches[0], through(Codec::AVAILABLE[0]));
@@ -353,7 +380,7 @@ fn version_2_is_read() {
     let snapshot = fresh(&golden_v2());
     assert_holds(&snapshot, &batches);
     let found = chunks(&snapshot);
-    assert!(Codec::AVAILABLE.iter().all(|codec| found[codec] >= 6), "{found:?}");
+    assert!(Codec::AVAILABLE.iter().all(|codec| found[codec] >= 3), "{found:?}");
     let manifest = std::fs::read(golden_v2().join("0000000000000005.manifest")).unwrap();
     assert!(manifest.starts_with(b"warpmill-manifest 2 "));
 }
