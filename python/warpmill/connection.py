@@ -184,9 +184,9 @@ class Connection:
         sorted by `sort_by` first: ranges of sorted columns let queries skip segments. With `replace` an existing
         table gets the new rows as its next version, which readers see at once or not at all.
 
-        `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate"; "auto" chooses for each column by
-        samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each column
-        that it samples, `codec_block` the bytes of a block (64 KiB). What is not said is as the settings of these names.
+        `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate"; "auto" chooses for each column
+        by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each
+        column that it samples, `codec_block` the bytes of a block (64 KiB). What is not said is as the settings say.
         `progress(rows, total)` is called now and then; total is 0 where it is not known.
         """
         storage = _storage(codec, objective, codec_sample, codec_block)

@@ -1,7 +1,8 @@
 """Codecs on the CPU: what each column of SSB, TPC-H and taxi trips shrinks to, and how fast it is read back.
 
-The same rows are written as tables that differ in their codec only. A column is read whole: decompressed, decoded vector by
-vector, added up. Beside it, in the same rounds, as many bytes of plain memory are added up: times are relative to that.
+The same rows are written as tables that differ in their codec only. A column is read whole: decompressed, decoded
+vector by vector, added up. Beside it, in the same rounds, as many bytes of plain memory are added up: times are relative to
+that.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def prepare(
             place = folder(base, suite, sf, codec)
             if again:
                 shutil.rmtree(place, ignore_errors=True)
-            with warpmill.connect(place, **{**settings, "codec": codec}) as con:
+            with warpmill.connect(place) as con:
+                for name, value in {**settings, "codec": codec}.items():
+                    con.set(name, value)
                 there = {table.name for table in con.tables()}
                 for table in TABLES[suite]:
                     if table in there:

@@ -312,7 +312,9 @@ def scan(
         imports = codecs.prepare(chosen, sf, Path(data), settings, bar, again)
     count = min(threads or cores(), cores())
     engines.use_cores(count)
-    with warpmill.connect(**settings) as con:
+    with warpmill.connect() as con:
+        for name, value in settings.items():
+            con.set(name, value)
         bandwidth = float(con.settings()["warpmill.storage_bandwidth"])
     with Console(stderr=True).status("") as status:
         rows = codecs.measure(chosen, sf, Path(data), bandwidth, count, runs, status.update)

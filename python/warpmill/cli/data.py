@@ -87,8 +87,7 @@ def import_(
     directory, name = _place(target)
     keys = [key.strip() for key in sort_by.split(",")] if sort_by else []
     start = time.perf_counter()
-    settings: dict[str, object] = dict(options.pair(text, "--set") for text in set_ or [])
-    with warpmill.connect(directory, **settings) as con, bars(quiet=as_json) as bar:
+    with options.connect(directory, None, None, None, set_) as con, bars(quiet=as_json) as bar:
         con.create_table(
             name,
             Path(source),
