@@ -172,6 +172,10 @@ class Connection:
         *,
         sort_by: Sequence[str] = (),
         replace: bool = False,
+        codec: str | None = None,
+        objective: str | None = None,
+        codec_sample: float | None = None,
+        codec_block: int | str | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Write `source` as a table of compressed segments.
@@ -179,17 +183,22 @@ class Connection:
         `source` is a frame, a relation, the text of a query, or the path (or glob) of Parquet or CSV files. Rows are
         sorted by `sort_by` first: ranges of sorted columns let queries skip segments. With `replace` an existing
         table gets the new rows as its next version, which readers see at once or not at all.
+
+        `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate"; "auto" chooses for each column
+        by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each
+        column that it samples, `codec_block` the bytes of a block (64 KiB). What is not said is as the settings say.
         `progress(rows, total)` is called now and then; total is 0 where it is not known.
         """
+        storage = _storage(codec, objective, codec_sample, codec_block)
         keys = [sort_by] if isinstance(sort_by, str) else list(sort_by)
         if isinstance(source, os.PathLike) or (isinstance(source, str) and not _is_query(source)):
             path = os.fspath(source)
             if not replace and any(table.name == name for table in self.tables()):
                 raise CatalogError(f"table '{name}' exists already: pass replace=True to give it new rows")
-            self._open.import_files(str(path), name, keys, progress)
+            self._open.import_files(str(path), name, keys, storage, progress)
             return
         data: object = self._run(source, None) if isinstance(source, str) else arrow_source(source)
-        self._open.create_table(name, data, keys, replace, progress)
+        self._open.create_table(name, data, keys, replace, storage, progress)
 
     def tables(self) -> list[TableInfo]:
         """All tables of the session."""
@@ -197,11 +206,16 @@ class Connection:
         return sorted(found, key=lambda table: table.name)
 
     def inspect(self, table: str) -> list[dict[str, Any]]:
-        """How each column of a Warpmill table is stored: name, type, encodings and their segments, bytes."""
+        """How each column of a Warpmill table is stored: name, type, encodings, codecs and their segments, bytes.
+
+        `decompress_bytes_per_s` is measured now, on one thread; `predicted_bytes_per_s` are plain bytes of a scan from
+        storage by the cost model.
+        """
         _ = self._open
         if self._database is None:
             raise CatalogError(f"table '{table}' is not in a database directory: connect(\"dir\") opens one")
-        return inspect(str(Path(self._database) / table))
+        bandwidth = float(self.settings()["warpmill.storage_bandwidth"])
+        return inspect(str(Path(self._database) / table), bandwidth)
 
     def set(self, name: str, value: object) -> None:
         """Change a setting, like SQL's SET: ``con.set("fallback", "error")``."""
@@ -262,6 +276,16 @@ class Connection:
 def _is_query(text: str) -> bool:
     words = text.split(maxsplit=1)
     return bool(words) and (words[0].lower() in _SQL_STARTS or text.lstrip().startswith("("))
+
+
+def _storage(
+    codec: str | None, objective: str | None, sample: float | None, block: int | str | None
+) -> list[tuple[str, str]]:
+    """The settings that one table is written with."""
+    if codec is None and (objective is not None or sample is not None):
+        codec = "auto"
+    given = {"codec": codec, "codec_objective": objective, "codec_sample": sample, "codec_block": block}
+    return [(name, str(value)) for name, value in given.items() if value is not None]
 
 
 def _setting(value: object) -> str:

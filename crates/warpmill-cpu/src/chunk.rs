@@ -8,11 +8,12 @@ use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use warpmill_format::Segment;
+use warpmill_format::{Segment, StrView};
 use warpmill_plan::Phys;
 
+use crate::context::QueryContext;
 use crate::scan::decode;
-use crate::vector::Vector;
+use crate::vector::{Data, Vector};
 
 /// The physical row of each logical row of a chunk, for the columns of one group.
 #[derive(Debug, Clone)]
@@ -48,11 +49,15 @@ pub struct Column {
 
 /// A run of rows of an encoded segment, decoded on demand.
 pub struct LazyColumn {
-    segment: Arc<Segment>,
+    /// Opened by the scan before anybody asks for values.
+    segment: OnceLock<Arc<Segment>>,
     start: usize,
     rows: usize,
     phys: Phys,
     decoded: OnceLock<Arc<Vector>>,
+    /// Who keeps strings, where the segment may be gone before the query ends; all rows with such strings.
+    keeper: OnceLock<Arc<QueryContext>>,
+    owned: OnceLock<Arc<Vector>>,
     /// Where the encoded bytes read are counted.
     bytes_read: Arc<AtomicU64>,
 }
@@ -67,35 +72,86 @@ impl std::fmt::Debug for LazyColumn {
 const SPARSE: usize = 8;
 
 impl LazyColumn {
-    /// Rows `start .. start + rows` of `segment` (`start` a multiple of 1024), held as `phys`.
-    /// Encoded bytes are added to `bytes_read` as they are decoded.
-    pub fn new(segment: Arc<Segment>, start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
-        Self { segment, start, rows, phys, decoded: OnceLock::new(), bytes_read }
+    /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024), held as `phys`. The segment comes with
+    /// [`LazyColumn::open`]. Encoded bytes are added to `bytes_read` as they are decoded.
+    pub fn new(start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
+        let (segment, decoded, keeper, owned) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { segment, start, rows, phys, decoded, keeper, owned, bytes_read }
+    }
+
+    /// The rows are those of `segment`; the first call counts.
+    pub fn open(&self, segment: &Arc<Segment>) {
+        self.segment.get_or_init(|| segment.clone());
+    }
+
+    /// From here on strings are copied, and kept by `query`: the segment need not outlive it. Whether there are strings.
+    pub fn own_strings(&self, query: &Arc<QueryContext>) -> bool {
+        let strings = self.phys == Phys::Str;
+        if strings {
+            self.keeper.get_or_init(|| query.clone());
+        }
+        strings
+    }
+
+    fn segment(&self) -> &Segment {
+        self.segment.get().expect("the scan opens columns before their rows are used")
     }
 
     fn count(&self, rows: usize) {
-        let stats = self.segment.stats();
+        let stats = self.segment().stats();
         self.bytes_read.fetch_add(stats.stored_bytes * rows as u64 / stats.rows.max(1), Ordering::Relaxed);
     }
 
     /// All rows, decoded.
     pub fn vector(&self) -> &Arc<Vector> {
+        match self.keeper.get() {
+            Some(query) => self.owned.get_or_init(|| Arc::new(owned(Vector::clone(self.decoded()), query))),
+            None => self.decoded(),
+        }
+    }
+
+    /// All rows; strings are views into the segment.
+    fn decoded(&self) -> &Arc<Vector> {
         self.decoded.get_or_init(|| {
             self.count(self.rows);
-            Arc::new(decode::run(&self.segment, self.start, self.rows, self.phys))
+            Arc::new(decode::run(self.segment(), self.start, self.rows, self.phys))
         })
     }
 
     fn gather(&self, rows: &[u32]) -> Vector {
+        let gathered = self.gather_decoded(rows);
+        match self.keeper.get() {
+            Some(query) => owned(gathered, query),
+            None => gathered,
+        }
+    }
+
+    fn gather_decoded(&self, rows: &[u32]) -> Vector {
         if self.decoded.get().is_none()
             && rows.len() * SPARSE < self.rows
-            && let Some(vector) = decode::rows(&self.segment, self.start, rows, self.phys)
+            && let Some(vector) = decode::rows(self.segment(), self.start, rows, self.phys)
         {
             self.count(rows.len());
             return vector;
         }
-        self.vector().gather(rows)
+        self.decoded().gather(rows)
     }
+}
+
+/// `vector` with its strings copied to where they live as long as `query`.
+fn owned(mut vector: Vector, query: &QueryContext) -> Vector {
+    if let Data::Str(views) = &mut vector.data {
+        let mut bytes = Vec::with_capacity(views.iter().map(|view| view.len()).sum());
+        for view in views.iter_mut() {
+            let start = bytes.len();
+            bytes.extend_from_slice(view.as_bytes());
+            // SAFETY: the bytes of a string; there is room for all, so they are not moved, and the query keeps them.
+            *view = StrView::new(unsafe { std::str::from_utf8_unchecked(&bytes[start..]) });
+        }
+        query.account(bytes.capacity());
+        query.keep_alive(bytes);
+    }
+    vector
 }
 
 /// Rows on their way through a pipeline.
@@ -168,6 +224,11 @@ impl Chunk {
                 (Selection::RowsOrNull(rows), Values::Lazy(lazy)) => Arc::new(lazy.vector().gather_or_null(rows)),
             }
         })
+    }
+
+    /// Forgets dense vectors that have been made: columns give other ones from now on.
+    pub fn forget_dense(&mut self) {
+        self.dense = vec![OnceCell::new(); self.columns.len()];
     }
 
     /// Keeps logical rows `rows` (any order, repeats allowed), composing every group's selection.

@@ -136,6 +136,21 @@ impl QueryContext {
         Ok(())
     }
 
+    /// Accounts for `bytes` more memory where nothing can fail; [`QueryContext::check_memory`] follows.
+    pub fn account(&self, bytes: usize) {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
+    }
+
+    /// Whether what [`QueryContext::account`] counted for `operator` is within the limit.
+    pub fn check_memory(&self, operator: &'static str) -> Result<()> {
+        let (used, limit) = (self.memory_used(), self.settings.memory_limit);
+        match used > limit {
+            true => Err(ExecError::OutOfMemory { operator, requested: used - limit, used, limit }),
+            false => Ok(()),
+        }
+    }
+
     /// Gives back `bytes` of an earlier reservation.
     pub fn release(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Benchmark data and queries: TPC-H and the Star Schema Benchmark (SSB) as Arrow batches.
+//! Benchmark data and queries: TPC-H and the Star Schema Benchmark (SSB) as Arrow batches; taxi trips, without queries.
 //!
 //! Every table is cut into [`parts`], a number that depends on the table and the scale factor only. A part's rows depend
 //! on (scale factor, table, part) and on nothing else, so that any number of workers, in any order, makes the same table:
@@ -17,8 +17,10 @@
 //! ```
 
 mod queries;
+mod random;
 mod ssb;
 mod stream;
+mod taxi;
 mod tpch;
 
 use std::fmt;
@@ -37,13 +39,15 @@ pub enum Suite {
     Tpch,
     /// Star Schema Benchmark, 5 tables and 13 queries (O'Neil et al., revision 3).
     Ssb,
+    /// Taxi trips: one table with the skew of New York's yellow cabs, no queries.
+    Taxi,
 }
 
 /// Why no data can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DatagenError {
     /// The name is no suite.
-    #[error("unknown benchmark suite '{0}': the suites are tpch and ssb")]
+    #[error("unknown benchmark suite '{0}': the suites are tpch, ssb and taxi")]
     UnknownSuite(String),
     /// The suite has no such table.
     #[error("{suite} has no table '{table}': its tables are {}", tables(*.suite).join(", "))]
@@ -87,6 +91,7 @@ impl Suite {
         match self {
             Self::Tpch => "tpch",
             Self::Ssb => "ssb",
+            Self::Taxi => "taxi",
         }
     }
 
@@ -95,6 +100,7 @@ impl Suite {
         match self {
             Self::Tpch => 100_000.0,
             Self::Ssb => 300.0,
+            Self::Taxi => 1000.0,
         }
     }
 }
@@ -112,6 +118,7 @@ impl FromStr for Suite {
         match name.to_ascii_lowercase().as_str() {
             "tpch" | "tpc-h" => Ok(Self::Tpch),
             "ssb" => Ok(Self::Ssb),
+            "taxi" => Ok(Self::Taxi),
             _ => Err(DatagenError::UnknownSuite(name.to_owned())),
         }
     }
@@ -122,6 +129,7 @@ pub fn tables(suite: Suite) -> &'static [&'static str] {
     match suite {
         Suite::Tpch => tpch::TABLES,
         Suite::Ssb => ssb::TABLES,
+        Suite::Taxi => taxi::TABLES,
     }
 }
 
@@ -130,6 +138,7 @@ pub fn schema(suite: Suite, table: &str) -> Result<SchemaRef, DatagenError> {
     match suite {
         Suite::Tpch => tpch::schema(table),
         Suite::Ssb => ssb::schema(table),
+        Suite::Taxi => taxi::schema(table),
     }
     .ok_or_else(|| DatagenError::UnknownTable { suite, table: table.to_owned() })
 }
@@ -140,6 +149,7 @@ pub fn parts(suite: Suite, table: &str, sf: f64) -> Result<usize, DatagenError> 
     Ok(match suite {
         Suite::Tpch => tpch::parts(table, sf),
         Suite::Ssb => ssb::parts(table, sf),
+        Suite::Taxi => taxi::parts(sf),
     })
 }
 
@@ -149,6 +159,7 @@ pub fn expected_rows(suite: Suite, table: &str, sf: f64) -> Result<u64, DatagenE
     Ok(match suite {
         Suite::Tpch => tpch::expected_rows(table, sf),
         Suite::Ssb => ssb::expected_rows(table, sf),
+        Suite::Taxi => taxi::rows(sf),
     })
 }
 
@@ -161,6 +172,7 @@ pub fn generate(suite: Suite, table: &str, sf: f64, part: usize) -> Result<Batch
     Ok(match suite {
         Suite::Tpch => tpch::generate(table, sf, part, parts),
         Suite::Ssb => ssb::generate(table, sf, part),
+        Suite::Taxi => taxi::generate(sf, part),
     })
 }
 

@@ -36,5 +36,6 @@ pub fn queries(suite: Suite) -> &'static [Query] {
             "3.1" => "ssb/q3.1", "3.2" => "ssb/q3.2", "3.3" => "ssb/q3.3", "3.4" => "ssb/q3.4",
             "4.1" => "ssb/q4.1", "4.2" => "ssb/q4.2", "4.3" => "ssb/q4.3",
         ],
+        Suite::Taxi => &[],
     }
 }

@@ -50,7 +50,7 @@ fn assert_uniform(values: &[i64], low: i64, high: i64) {
 
 #[test]
 fn every_table_follows_its_schema_and_row_count() {
-    for suite in [Suite::Tpch, Suite::Ssb] {
+    for suite in [Suite::Tpch, Suite::Ssb, Suite::Taxi] {
         for name in tables(suite) {
             let rows = table(suite, name, 0.01);
             assert!(rows.schema().fields().iter().all(|f| !f.is_nullable() && f.data_type() != &DataType::Utf8View));
@@ -228,4 +228,42 @@ fn queries_are_single_statements() {
         assert!(!query.sql.contains(';'), "query {} ends with a semicolon", query.name);
         assert!(query.sql.starts_with("-- "), "query {} names itself", query.name);
     }
+}
+
+#[test]
+fn taxi_trips_have_rush_hours_busy_zones_and_fares_that_follow() {
+    use arrow::datatypes::TimestampSecondType;
+    let trips = table(Suite::Taxi, "trips", 0.02);
+    let time = |name: &str| trips.column_by_name(name).unwrap().as_primitive::<TimestampSecondType>().values().to_vec();
+    let money = |name: &str| -> Vec<i64> {
+        let column = trips.column_by_name(name).unwrap().as_primitive::<Decimal128Type>();
+        column.values().iter().map(|&cents| cents as i64).collect()
+    };
+    let (pickup, dropoff) = (time("pickup_datetime"), time("dropoff_datetime"));
+    let n = pickup.len() as f64;
+    // A year, nearly in order, every trip with a length.
+    assert!(pickup[0] < 1_546_300_800 + 600 && *pickup.last().unwrap() > 1_577_750_400);
+    assert!(pickup.windows(2).all(|pair| pair[1] > pair[0] - 300));
+    assert!(pickup.iter().zip(&dropoff).all(|(a, b)| (60..40_000).contains(&(b - a))));
+    let at =
+        |hours: std::ops::Range<i64>| pickup.iter().filter(|&t| hours.contains(&(t / 3600 % 24))).count() as f64 / n;
+    assert!(at(18..19) > 0.06 && at(4..5) < 0.015, "{} {}", at(18..19), at(4..5));
+    let zones = ints(&trips, "pickup_location_id");
+    let mut counts = vec![0usize; 264];
+    zones.iter().for_each(|&zone| counts[zone as usize] += 1);
+    counts.sort_unstable();
+    assert!(counts[264 - 26..].iter().sum::<usize>() as f64 > 0.4 * n && counts[1] > 0);
+    let mut miles = money("trip_distance");
+    miles.sort_unstable();
+    let quantile = |part: f64| miles[(part * n) as usize];
+    assert!((140..200).contains(&quantile(0.5)) && quantile(0.99) > 1200, "{} {}", quantile(0.5), quantile(0.99));
+    let parts = ["fare_amount", "extra", "mta_tax", "tip_amount", "tolls_amount", "improvement_surcharge"].map(money);
+    let (total, congestion) = (money("total_amount"), money("congestion_surcharge"));
+    for row in 0..total.len() {
+        assert_eq!(total[row], parts.iter().map(|part| part[row]).sum::<i64>() + congestion[row]);
+    }
+    // Only cards tip.
+    let payment = ints(&trips, "payment_type");
+    assert!(payment.iter().zip(&parts[3]).all(|(&payment, &tip)| payment == 1 || tip == 0));
+    assert!(queries(Suite::Taxi).is_empty());
 }

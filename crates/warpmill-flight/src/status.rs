@@ -29,6 +29,7 @@ fn of_format(error: &warpmill::FormatError) -> Code {
         FormatError::Corrupt { .. } => Code::DataLoss,
         FormatError::Input { .. } | FormatError::Schema { .. } => Code::InvalidArgument,
         FormatError::Catalog(_) => Code::NotFound,
+        FormatError::Codec { .. } => Code::Unimplemented,
         FormatError::Io { .. } | FormatError::Arrow(_) => Code::Internal,
     }
 }

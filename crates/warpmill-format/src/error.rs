@@ -52,6 +52,14 @@ pub enum FormatError {
         /// What is wrong.
         detail: String,
     },
+    /// A codec that does not exist or that this build does not have, or that failed on sound input.
+    #[error("codec {codec}: {detail}")]
+    Codec {
+        /// The codec.
+        codec: String,
+        /// What is wrong, and what is needed.
+        detail: String,
+    },
     /// An error of the Arrow libraries that has no better place.
     #[error("{0}")]
     Arrow(#[from] arrow::error::ArrowError),

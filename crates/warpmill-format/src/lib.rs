@@ -3,6 +3,7 @@
 //! - [`encoding`]: the light encodings (lane-packed FOR / delta / run-length, the published GPU-FOR family, plain), one
 //!   file each, and the choice between them;
 //! - [`segment`]: one column over up to 2^20 rows: statistics, validity, encoded values, and every way to read them;
+//! - [`codec`]: general compression (LZ4, Snappy, Zstd, Deflate) over encoded segments, and the choice of it;
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables.
@@ -13,6 +14,7 @@
 //! the Arrow [`arrow::datatypes::DataType`] beside it says what it means.
 
 pub mod bitmap;
+pub mod codec;
 pub mod dictionary;
 pub mod encoding;
 pub mod error;
@@ -23,6 +25,7 @@ pub mod strview;
 pub mod table;
 
 pub use bitmap::Bitmap;
+pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, Objective};
 pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
 pub use segment::{

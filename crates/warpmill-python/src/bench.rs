@@ -15,7 +15,9 @@ use warpmill_engine::warpmill_gpu::device::cuda::CudaDevice;
 use warpmill_engine::warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_engine::warpmill_gpu::device::{Device, DeviceError};
 
-use crate::errors::{Error, ExecutionError, IOError, InterruptError};
+use warpmill_format::{Table, codec};
+
+use crate::errors::{Error, ExecutionError, IOError, InterruptError, format_error};
 use crate::run::{Reporter, run};
 use crate::write::{parquet_properties, partial_name};
 
@@ -103,6 +105,29 @@ pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: us
             let rows = warpmill_cpu::bench::compaction(&options)
                 .map_err(|error| ExecutionError::new_err(error.to_string()))?;
             serde_json::to_string(&rows).map_err(|error| Error::new_err(error.to_string()))
+        },
+    )
+}
+
+/// Reads column `column` of the tables in `directories`, which hold the same rows: seconds of every run over as much plain
+/// memory, and over each table's column.
+#[pyfunction]
+pub(crate) fn scan_column(
+    py: Python<'_>,
+    directories: Vec<PathBuf>,
+    column: usize,
+    runs: usize,
+    threads: usize,
+) -> PyResult<(Vec<f64>, Vec<Vec<f64>>)> {
+    run(
+        py,
+        &Reporter::new(None),
+        || (),
+        move || -> PyResult<(Vec<f64>, Vec<Vec<f64>>)> {
+            let open = |path: &PathBuf| Table::open(path)?.snapshot();
+            let snapshots: Result<Vec<_>, _> = directories.iter().map(open).collect();
+            let times = snapshots.and_then(|snapshots| codec::bench::scan(&snapshots, column, runs, threads));
+            times.map(|times| (times.plain, times.scans)).map_err(|error| format_error(&error))
         },
     )
 }

@@ -1,22 +1,43 @@
 //! How a table on disk is stored, and what devices there are.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use warpmill_format::Table;
+use warpmill_format::codec::Machine;
+use warpmill_format::{FormatError, Table};
 
 use crate::errors::{Error, format_error};
 
 /// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries,
-/// rows, nulls, distinct values, bytes as stored and as plain columns.
+/// rows, nulls, distinct values, bytes as stored, before the codec (light) and as plain columns; codecs and their segments, block
+/// sizes, how fast one thread decompresses the column now, and the plain bytes per second of a scan as the cost model has it.
 #[pyfunction]
-pub(crate) fn inspect(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let columns =
-        py.detach(|| Ok(Table::open(&directory)?.snapshot()?.columns())).map_err(|error| format_error(&error))?;
+#[pyo3(signature = (directory, storage_bandwidth=None))]
+pub(crate) fn inspect(
+    py: Python<'_>,
+    directory: PathBuf,
+    storage_bandwidth: Option<f64>,
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let mut machine = Machine::default();
+    machine.storage_bandwidth = storage_bandwidth.unwrap_or(machine.storage_bandwidth);
+    let read = || -> Result<_, FormatError> {
+        let snapshot = Table::open(&directory)?.snapshot()?;
+        let columns = snapshot.columns().into_iter().enumerate();
+        columns.map(|(c, column)| Ok((column, snapshot.decompression_rate(c)?))).collect::<Result<Vec<_>, _>>()
+    };
+    let columns = py.detach(read).map_err(|error| format_error(&error))?;
     columns
         .into_iter()
-        .map(|column| {
+        .map(|(column, rate)| {
+            let mut codecs: BTreeMap<&str, usize> = BTreeMap::new();
+            column
+                .codecs
+                .iter()
+                .for_each(|((codec, _), segments)| *codecs.entry(codec.name()).or_default() += segments);
+            let blocks: Vec<usize> = column.codecs.keys().filter_map(|(_, block)| *block).collect();
+            let predicted = column.predicted_rate(rate, &machine);
             let dict = PyDict::new(py);
             dict.set_item("name", &column.name)?;
             dict.set_item("type", column.data_type.to_string())?;
@@ -27,6 +48,11 @@ pub(crate) fn inspect(py: Python<'_>, directory: PathBuf) -> PyResult<Vec<Bound<
             dict.set_item("distinct", column.stats.distinct)?;
             dict.set_item("stored_bytes", column.stats.stored_bytes)?;
             dict.set_item("plain_bytes", column.stats.plain_bytes)?;
+            dict.set_item("light_bytes", column.light_bytes)?;
+            dict.set_item("codecs", codecs)?;
+            dict.set_item("block_bytes", blocks)?;
+            dict.set_item("decompress_bytes_per_s", rate)?;
+            dict.set_item("predicted_bytes_per_s", predicted)?;
             Ok(dict)
         })
         .collect()

@@ -31,6 +31,7 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(bench::compaction, module)?)?;
     module.add_function(wrap_pyfunction!(bench::compaction_experiments, module)?)?;
     module.add_function(wrap_pyfunction!(bench::device_bench, module)?)?;
+    module.add_function(wrap_pyfunction!(bench::scan_column, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::devices, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::clear_device_caches, module)?)?;

@@ -111,8 +111,8 @@ impl PySession {
         self.session.deregister(name).map_err(|error| EngineError(error).into())
     }
 
-    /// Writes an Arrow object into a table; `progress(rows, total)` is called from time to time.
-    #[pyo3(signature = (name, data, sort_by, replace, progress_callback=None))]
+    /// Writes an Arrow object into a table; `storage` are settings for this table. `progress(rows, total)` is called from time to time.
+    #[pyo3(signature = (name, data, sort_by, replace, storage, progress_callback=None))]
     fn create_table(
         &self,
         py: Python<'_>,
@@ -120,32 +120,34 @@ impl PySession {
         data: AnyRecordBatch,
         sort_by: Vec<String>,
         replace: bool,
+        storage: Vec<(String, String)>,
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
         let (reader, progress) = (data.into_reader()?, progress(&reporter));
         self.run(py, &reporter, move |session| {
-            let options = WriteOptions { sort_by, ..WriteOptions::default() };
+            let options = WriteOptions { sort_by, ..session.write_options(&storage)? };
             let schema = reader.schema();
             let batches = reader.map(|batch| batch.map_err(|error| warpmill::Error::Other(error.to_string())));
             Ok(session.create_table(&name, schema, batches, options, replace, progress)?)
         })
     }
 
-    /// Reads Parquet or CSV files into a table.
-    #[pyo3(signature = (source, table, sort_by, progress_callback=None))]
+    /// Reads Parquet or CSV files into a table; `storage` are settings for this table.
+    #[pyo3(signature = (source, table, sort_by, storage, progress_callback=None))]
     fn import_files(
         &self,
         py: Python<'_>,
         source: String,
         table: String,
         sort_by: Vec<String>,
+        storage: Vec<(String, String)>,
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
         let progress = progress(&reporter);
         self.run(py, &reporter, move |session| {
-            let options = WriteOptions { sort_by, ..WriteOptions::default() };
+            let options = WriteOptions { sort_by, ..session.write_options(&storage)? };
             Ok(session.import(&source, &table, options, progress)?)
         })
     }

@@ -5,6 +5,7 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
+use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -37,6 +38,46 @@ pub struct WarpmillOptions {
     pub equal_hashes: bool,
     /// Rows of a segment in tables that the session writes: a multiple of 1024 (small values are for tests).
     pub segment_rows: usize,
+    /// How tables that the session writes are compressed.
+    pub codec: CodecSettings,
+    /// Whether chunks that are not compressed are aligned for direct I/O as well.
+    pub direct_io: bool,
+}
+
+/// How tables are compressed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodecSettings {
+    /// The codec; `None`: that of the table's columns, none for a new table.
+    pub choice: Option<CodecChoice>,
+    /// What `auto` chooses for.
+    pub objective: Objective,
+    /// The part of a column that `auto` samples.
+    pub sample: f64,
+    /// Bytes of a block; `None`: 64 KiB, or what `auto` finds.
+    pub block_bytes: Option<usize>,
+    /// Bytes per second of the storage, for the cost model.
+    pub storage_bandwidth: f64,
+}
+
+impl Default for CodecSettings {
+    fn default() -> Self {
+        let CodecOptions { objective, sample, block_bytes, machine, .. } = CodecOptions::default();
+        Self { choice: None, objective, sample, block_bytes, storage_bandwidth: machine.storage_bandwidth }
+    }
+}
+
+impl CodecSettings {
+    /// What writers are told; `None`: nothing.
+    pub fn options(&self) -> Option<CodecOptions> {
+        self.choice.map(|choice| self.options_for(choice))
+    }
+
+    /// These settings with `choice` for the codec.
+    pub fn options_for(&self, choice: CodecChoice) -> CodecOptions {
+        let Self { objective, sample, block_bytes, storage_bandwidth, .. } = *self;
+        let machine = Machine { storage_bandwidth, ..Machine::default() };
+        CodecOptions { choice, objective, sample, block_bytes, machine }
+    }
 }
 
 /// What results tell of how they came about.
@@ -93,6 +134,8 @@ impl Default for WarpmillOptions {
             chunk_rows: 2048,
             equal_hashes: false,
             segment_rows: warpmill_format::SEGMENT_ROWS,
+            codec: CodecSettings::default(),
+            direct_io: false,
         }
     }
 }
@@ -229,6 +272,38 @@ impl ExtensionOptions for WarpmillOptions {
                 let rows = text.parse().ok().filter(fits);
                 self.segment_rows = rows.ok_or_else(|| expects("a multiple of 1024 up to 1048576"))?;
             }
+            "codec" => {
+                let found = (text != "keep").then(|| text.parse::<CodecChoice>()).transpose();
+                let found = found.map_err(|_| expects("keep, none, lz4, snappy, zstd, deflate or auto"))?;
+                if let Some(CodecChoice::Fixed(codec)) = found {
+                    codec.require().map_err(|error| DataFusionError::Configuration(error.to_string()))?;
+                }
+                self.codec.choice = found;
+            }
+            "direct_io" => self.direct_io = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "codec_objective" => {
+                self.codec.objective = text.parse().map_err(|_| expects("time, size or balanced"))?;
+            }
+            "codec_sample" => {
+                let part = text.parse().ok().filter(|part: &f64| *part > 0.0 && *part <= 1.0);
+                self.codec.sample = part.ok_or_else(|| expects("a part above 0 and at most 1, such as 0.1"))?;
+            }
+            "codec_block" => {
+                let fits = |bytes: &usize| bytes.is_multiple_of(4096) && (4096..=MAX_BLOCK_BYTES).contains(bytes);
+                let found = match &text[..] {
+                    "auto" => None,
+                    text => Some(
+                        parse_bytes(text)
+                            .filter(fits)
+                            .ok_or_else(|| expects("auto, or 4KiB to 1MiB in steps of 4KiB"))?,
+                    ),
+                };
+                self.codec.block_bytes = found;
+            }
+            "storage_bandwidth" => {
+                let bytes = parse_bytes(&text).filter(|bytes| (1..usize::MAX).contains(bytes));
+                self.codec.storage_bandwidth = bytes.ok_or_else(|| expects("bytes per second, such as 2GB"))? as f64;
+            }
             _ => return Err(DataFusionError::Configuration(format!("there is no setting warpmill.{key}"))),
         }
         Ok(())
@@ -244,8 +319,26 @@ impl ExtensionOptions for WarpmillOptions {
             0 => "unlimited".to_string(),
             bytes => bytes.to_string(),
         };
+        let codec = match self.codec.choice {
+            None => "keep".to_string(),
+            Some(CodecChoice::Auto) => "auto".to_string(),
+            Some(CodecChoice::Fixed(codec)) => codec.to_string(),
+        };
+        let block = self.codec.block_bytes.map_or("auto".to_string(), |bytes| bytes.to_string());
         let entries = [
             ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
+            ("warpmill.codec", codec, "How tables that are written are compressed"),
+            ("warpmill.codec_block", block, "Uncompressed bytes of a codec's block"),
+            (
+                "warpmill.codec_objective",
+                self.codec.objective.name().to_string(),
+                "time, size or balanced: what codec = 'auto' chooses for",
+            ),
+            (
+                "warpmill.codec_sample",
+                self.codec.sample.to_string(),
+                "The part of a column that codec = 'auto' samples",
+            ),
             ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
             ("warpmill.device", self.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
             (
@@ -258,6 +351,7 @@ impl ExtensionOptions for WarpmillOptions {
                 self.device_fallback.name().to_string(),
                 "allow: the CPU runs what the chosen device cannot; error: refuse",
             ),
+            ("warpmill.direct_io", switch(self.direct_io), "Align all chunks that are written for direct I/O"),
             (
                 "warpmill.fallback",
                 self.fallback.name().to_string(),
@@ -274,6 +368,11 @@ impl ExtensionOptions for WarpmillOptions {
                 "off, on or kernels: what results tell",
             ),
             ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+            (
+                "warpmill.storage_bandwidth",
+                self.codec.storage_bandwidth.to_string(),
+                "Bytes per second of the storage, for the cost model",
+            ),
             ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
         ];
         let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
@@ -338,6 +437,9 @@ mod tests {
             ("threads", "-1"),
             ("chunk_rows", "3"),
             ("segment_rows", "1000"),
+            ("codec", "rar"),
+            ("codec_block", "5000"),
+            ("codec_sample", "0"),
             ("nope", "1"),
         ];
         for (key, value) in cases {

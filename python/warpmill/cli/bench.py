@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+import warpmill
 from warpmill import _warpmill
 from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
@@ -281,6 +282,46 @@ def ingest(
     Console(width=None if sys.stdout.isatty() else 160).print(loading.table(title, measured))
     if json_file:
         report.save(loading.as_json(sf, count, measured), json_file)
+
+
+@app.command("scan", epilog="Example: warpmill bench scan --sf 0.2 --suites ssb,taxi --out plots/")
+def scan(
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the plot and JSON go.")] = "data/scan",
+    sf: Annotated[float, typer.Option("--sf", help="Scale factor of every suite.")] = 0.2,
+    suites: Annotated[
+        str, typer.Option("--suites", metavar="NAME,...", help="Of ssb, tpch, taxi (default: all).")
+    ] = "ssb,tpch,taxi",
+    runs: Runs = 5,
+    threads: Threads = None,
+    data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/scan",
+    again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
+    set_: Settings = None,
+) -> None:
+    """Every codec on every column of SSB, TPC-H and taxi trips: ratio, and bandwidth relative to plain memory."""
+    from pathlib import Path
+
+    from warpmill.bench import engines
+    from warpmill.bench import scan as codecs
+
+    chosen = [name.strip() for name in suites.split(",")]
+    for name in chosen:
+        if name not in codecs.TABLES:
+            raise typer.BadParameter(f"unknown suite {name!r}: there are {', '.join(codecs.TABLES)}")
+    settings = dict(pair(text, "--set") for text in set_ or [])
+    with bars() as bar:
+        imports = codecs.prepare(chosen, sf, Path(data), settings, bar, again)
+    count = min(threads or cores(), cores())
+    engines.use_cores(count)
+    with warpmill.connect() as con:
+        for name, value in settings.items():
+            con.set(name, value)
+        bandwidth = float(con.settings()["warpmill.storage_bandwidth"])
+    with Console(stderr=True).status("") as status:
+        rows = codecs.measure(chosen, sf, Path(data), bandwidth, count, runs, status.update)
+    title = f"codecs at scale factor {sf:g}, {count} threads, median of {runs} runs, speed / that of plain memory"
+    Console(width=None if sys.stdout.isatty() else 200).print(codecs.table(title, rows))
+    for path in codecs.save(codecs.as_json(sf, count, runs, bandwidth, rows, imports), out):
+        typer.echo(path)
 
 
 Scale = Annotated[

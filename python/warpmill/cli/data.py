@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -21,12 +23,32 @@ from warpmill.cli.units import ratio, size
 IMPORT_EXAMPLES = (
     "Examples:\n\n"
     "warpmill import sales.parquet shop/sales\n\n"
-    "warpmill import 'logs/*.csv' db/logs --sort-by day,host --replace"
+    "warpmill import 'logs/*.csv' db/logs --sort-by day,host --replace\n\n"
+    "warpmill import sales.parquet shop/sales --codec auto --objective balanced"
 )
 GENERATE_EXAMPLES = "Example: warpmill generate ssb --sf 1 --out ssb/"
 INSPECT_EXAMPLES = "Examples:\n\nwarpmill inspect ssb/lineorder\n\nwarpmill inspect lineorder --database ssb/ --json"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+class CodecName(StrEnum):
+    """Codecs of column chunks."""
+
+    none = "none"
+    lz4 = "lz4"
+    snappy = "snappy"
+    zstd = "zstd"
+    deflate = "deflate"
+    auto = "auto"
+
+
+class ObjectiveName(StrEnum):
+    """What `--codec auto` chooses for."""
+
+    time = "time"
+    size = "size"
+    balanced = "balanced"
 
 
 def _place(target: str) -> tuple[str, str]:
@@ -44,20 +66,45 @@ def import_(
         str | None, typer.Option("--sort-by", metavar="COL,...", help="Sort rows by these columns first.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the rows of a table that exists.")] = False,
+    codec: Annotated[
+        CodecName | None,
+        typer.Option("--codec", help="Compress column chunks; auto: the best for each column (default: none)."),
+    ] = None,
+    objective: Annotated[
+        ObjectiveName | None,
+        typer.Option("--objective", help="What --codec auto chooses for: scan time (default), bytes, or both."),
+    ] = None,
+    codec_sample: Annotated[
+        float | None, typer.Option("--codec-sample", metavar="PART", help="Part of a column that is sampled (0.1).")
+    ] = None,
+    codec_block: Annotated[
+        str | None, typer.Option("--codec-block", metavar="SIZE", help="Bytes of a codec's block, such as 64KiB.")
+    ] = None,
+    set_: options.Settings = None,
     as_json: Json = False,
 ) -> None:
     """Read files into a table of compressed segments: all of them, or nothing."""
     directory, name = _place(target)
     keys = [key.strip() for key in sort_by.split(",")] if sort_by else []
     start = time.perf_counter()
-    with warpmill.connect(directory) as con, bars(quiet=as_json) as bar:
-        con.create_table(name, Path(source), sort_by=keys, replace=replace, progress=bar(name))
+    with options.connect(directory, None, None, None, set_) as con, bars(quiet=as_json) as bar:
+        con.create_table(
+            name,
+            Path(source),
+            sort_by=keys,
+            replace=replace,
+            codec=codec.value if codec else None,
+            objective=objective.value if objective else None,
+            codec_sample=codec_sample,
+            codec_block=codec_block,
+            progress=bar(name),
+        )
         table = next(table for table in con.tables() if table.name == name)
     _report([table], time.perf_counter() - start, as_json)
 
 
 def generate(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="tpch or ssb.")],
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="tpch, ssb or taxi.")],
     sf: Annotated[float, typer.Option("--sf", help="Scale factor: 1 is about 6 million rows in the largest table.")],
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="Database directory, made where it is missing.")],
     threads: Annotated[int, typer.Option("--threads", min=0, help="Worker threads, 0: all.")] = 0,
@@ -119,20 +166,38 @@ def inspect(
         typer.echo(json.dumps({"table": name, "columns": columns}))
         return
     out = Table(box=box.SIMPLE, title=name, title_justify="left")
-    for title in ("column", "type", "encodings", "stored", "plain", "ratio"):
-        out.add_column(title, justify="right" if title in ("stored", "plain", "ratio") else "left")
-    stored = plain = 0
+    numbers = ("stored", "plain", "light", "heavy", "ratio", "GB/s")
+    for title in ("column", "type", "encodings", "codec", *numbers):
+        out.add_column(title, justify="right" if title in numbers else "left")
+    stored = plain = light = 0
     for column in columns:
         stored, plain = stored + column["stored_bytes"], plain + column["plain_bytes"]
+        light += column["light_bytes"]
+        rate = column["predicted_bytes_per_s"]
         kinds = ", ".join(f"{kind} x{count}" for kind, count in column["encodings"].items())
         out.add_row(
             column["name"],
             column["type"],
             kinds,
+            _codecs(column),
             size(column["stored_bytes"]),
             size(column["plain_bytes"]),
+            ratio(column["plain_bytes"], column["light_bytes"]),
+            ratio(column["light_bytes"], column["stored_bytes"]),
             ratio(column["plain_bytes"], column["stored_bytes"]),
+            f"{rate / 1e9:.1f}" if rate else "",
         )
     out.add_section()
-    out.add_row("all", "", "", size(stored), size(plain), ratio(plain, stored))
-    Console().print(out)
+    ratios = (ratio(plain, light), ratio(light, stored), ratio(plain, stored))
+    out.add_row("all", "", "", "", size(stored), size(plain), *ratios, "")
+    # A pipe has no width: let lines be as long as they are.
+    Console(width=None if sys.stdout.isatty() else 160).print(out)
+
+
+def _codecs(column: dict[str, Any]) -> str:
+    """The codecs of a column's segments, and their block sizes."""
+    names = {name: count for name, count in column["codecs"].items() if name != "none"}
+    if not names:
+        return ""
+    kinds = ", ".join(f"{name} x{count}" for name, count in column["codecs"].items())
+    return f"{kinds} ({', '.join(f'{block // 1024}K' for block in sorted(set(column['block_bytes'])))})"

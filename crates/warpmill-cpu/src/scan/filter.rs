@@ -18,12 +18,16 @@ pub struct ScanFilter {
     pub expr: PreparedExpr,
     /// As EXPLAIN shows it.
     pub text: String,
+    /// The scan's columns that it reads.
+    pub columns: Vec<usize>,
 }
 
 impl ScanFilter {
     /// Prepares `expr`.
     pub fn new(expr: &Expr) -> Result<Self> {
-        Ok(Self { expr: PreparedExpr::new(expr)?, text: expr.to_string() })
+        let mut columns = vec![];
+        expr.visit_columns(&mut |column| columns.push(column));
+        Ok(Self { expr: PreparedExpr::new(expr)?, text: expr.to_string(), columns })
     }
 
     /// Whether statistics prove that no row qualifies.

@@ -3,6 +3,7 @@
 
 pub mod decode;
 mod filter;
+mod open;
 mod table;
 
 pub use filter::{KeyPrune, ScanFilter};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
+use warpmill_format::{Codec, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
 use warpmill_plan::{Field, Scan};
 
 use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
+use super::open::RowSegment;
 use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
 use crate::context::{QueryContext, Result, Worker};
 use crate::operator::Emit;
@@ -24,7 +25,9 @@ pub struct TableSource {
     encoded: Vec<EncodedFilter>,
     filters: Vec<ScanFilter>,
     prune: Vec<KeyPrune>,
-    /// Segment and row range of each morsel.
+    /// The row segments that may qualify.
+    segments: Vec<RowSegment>,
+    /// Position in `segments`, and row range, of each morsel.
     morsels: Vec<(usize, usize, usize)>,
     next: AtomicUsize,
     skipped_segments: usize,
@@ -45,11 +48,14 @@ impl TableSource {
         let kept: Vec<usize> = (0..table.num_segments()).filter(|&segment| qualifies(segment)).collect();
         let morsels = kept
             .iter()
-            .flat_map(|&segment| {
+            .enumerate()
+            .flat_map(|(at, &segment)| {
                 let rows = table.segment_rows(segment);
-                (0..rows).step_by(MORSEL_ROWS).map(move |start| (segment, start, MORSEL_ROWS.min(rows - start)))
+                (0..rows).step_by(MORSEL_ROWS).map(move |start| (at, start, MORSEL_ROWS.min(rows - start)))
             })
             .collect();
+        let open = |&segment: &usize| RowSegment::new(segment, table.segment_rows(segment).div_ceil(MORSEL_ROWS));
+        let segments = kept.iter().map(open).collect();
         let (encoded, filters) =
             filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());
         Ok(Self {
@@ -60,6 +66,7 @@ impl TableSource {
             encoded,
             filters,
             prune,
+            segments,
             morsels,
             next: AtomicUsize::new(0),
             skipped_segments: table.num_segments() - kept.len(),
@@ -104,19 +111,37 @@ impl LocalSource for LocalScan<'_> {
         let scan = self.scan;
         let morsel = scan.next.fetch_add(1, Ordering::Relaxed);
         let Some(&(segment, start, len)) = scan.morsels.get(morsel) else { return Ok(false) };
-        let segments =
-            scan.columns.iter().map(|&column| scan.table.segment(segment, column)).collect::<Result<Vec<_>, _>>()?;
+        let mut columns = Columns { scan, from: &scan.segments[segment], opened: vec![None; scan.columns.len()] };
         scan.rows_scanned.fetch_add(len as u64, Ordering::Relaxed);
         let chunk_rows = self.worker.query.settings.chunk_rows;
         let step = chunk_rows.max(VECTOR_ROWS);
         for (i, offset) in (0..len).step_by(step).enumerate() {
             let rows = step.min(len - offset);
-            if let Some(mut chunk) = self.chunk(&segments, start + offset, rows)? {
+            if let Some(mut chunk) = self.chunk(&mut columns, start + offset, rows)? {
                 chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
                 emit_in_pieces(chunk, chunk_rows, emit)?;
+                self.worker.query.check_memory("Scan (strings of decompressed segments)")?;
             }
         }
+        drop(columns);
+        scan.segments[segment].morsel_done();
         Ok(true)
+    }
+}
+
+/// The columns of a morsel, opened when they are needed.
+struct Columns<'a> {
+    scan: &'a TableSource,
+    from: &'a RowSegment,
+    opened: Vec<Option<Arc<Segment>>>,
+}
+
+impl Columns<'_> {
+    fn open(&mut self, index: usize, query: &Arc<QueryContext>) -> Result<&Arc<Segment>> {
+        if self.opened[index].is_none() {
+            self.opened[index] = Some(self.from.open(&self.scan.table, &self.scan.columns, index, query)?);
+        }
+        Ok(self.opened[index].as_ref().expect("just opened"))
     }
 }
 
@@ -136,36 +161,48 @@ fn emit_in_pieces(chunk: Chunk, chunk_rows: usize, emit: Emit<'_>) -> Result<()>
 
 impl LocalScan<'_> {
     /// The qualifying rows of `start .. start + len`, or `None` if there are none.
-    fn chunk(&mut self, segments: &[Arc<Segment>], start: usize, len: usize) -> Result<Option<Chunk>> {
+    fn chunk(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<Option<Chunk>> {
         let scan = self.scan;
         if scan.columns.is_empty() {
-            return self.filter(Chunk::without_columns(len));
+            return self.filter(columns, &[], Chunk::without_columns(len));
         }
-        let all = !self.select_encoded(segments, start, len);
+        let all = !self.select_encoded(columns, start, len)?;
         if !all && self.rows.is_empty() {
             return Ok(None);
         }
-        let columns = segments
-            .iter()
-            .zip(&scan.fields)
-            .map(|(segment, field)| {
-                let lazy = LazyColumn::new(segment.clone(), start, len, field.ty.phys, scan.bytes_read.clone());
-                Column { values: Values::Lazy(Arc::new(lazy)), group: 0 }
-            })
-            .collect();
-        let mut chunk = Chunk::from_parts(len, columns, vec![Selection::Range { start: 0 }]);
+        let lazy = |field: &Field| Arc::new(LazyColumn::new(start, len, field.ty.phys, scan.bytes_read.clone()));
+        let lazy: Vec<Arc<LazyColumn>> = scan.fields.iter().map(lazy).collect();
+        let values = lazy.iter().map(|lazy| Column { values: Values::Lazy(lazy.clone()), group: 0 }).collect();
+        let mut chunk = Chunk::from_parts(len, values, vec![Selection::Range { start: 0 }]);
         if !all {
             chunk.select(&self.rows);
         }
-        match self.filter(chunk)? {
-            Some(chunk) => self.prune_keys(chunk),
-            None => Ok(None),
+        let Some(chunk) = self.filter(columns, &lazy, chunk)? else { return Ok(None) };
+        let Some(mut chunk) = self.prune_keys(columns, &lazy, chunk)? else { return Ok(None) };
+        // These rows leave the scan: operators may ask for any column, and keep strings for as long as the query runs.
+        let mut owned = false;
+        for (index, lazy) in lazy.iter().enumerate() {
+            lazy.open(columns.open(index, &self.worker.query)?);
+            let (codec, _) = scan.table.segment_codec(columns.from.segment, scan.columns[index]);
+            owned |= codec != Codec::None && lazy.own_strings(&self.worker.query);
         }
+        if owned {
+            chunk.forget_dense();
+        }
+        Ok(Some(chunk))
     }
 
     /// The rows of `chunk` that pass the filters that need decoded values (or none: `WHERE false`).
-    fn filter(&mut self, mut chunk: Chunk) -> Result<Option<Chunk>> {
+    fn filter(
+        &mut self,
+        columns: &mut Columns<'_>,
+        lazy: &[Arc<LazyColumn>],
+        mut chunk: Chunk,
+    ) -> Result<Option<Chunk>> {
         for filter in &self.scan.filters {
+            for &index in &filter.columns {
+                lazy[index].open(columns.open(index, &self.worker.query)?);
+            }
             if let Some(rows) = filter.expr.select(&chunk, &mut self.worker)? {
                 if rows.is_empty() {
                     return Ok(None);
@@ -177,14 +214,14 @@ impl LocalScan<'_> {
     }
 
     /// Evaluates the tests on encoded values into `self.rows`; false when there are none (all rows qualify).
-    fn select_encoded(&mut self, segments: &[Arc<Segment>], start: usize, len: usize) -> bool {
+    fn select_encoded(&mut self, columns: &mut Columns<'_>, start: usize, len: usize) -> Result<bool> {
         if self.scan.encoded.is_empty() {
-            return false;
+            return Ok(false);
         }
         let mut mask = [u64::MAX; crate::CHUNK_ROWS / 64];
         let mask = &mut mask[..len.div_ceil(64)];
         for filter in &self.scan.encoded {
-            let segment = &segments[filter.column];
+            let segment = columns.open(filter.column, &self.worker.query)?;
             filter.apply(segment, start, len, mask);
             let stats = segment.stats();
             self.scan.bytes_read.fetch_add(stats.stored_bytes * len as u64 / stats.rows.max(1), Ordering::Relaxed);
@@ -194,12 +231,18 @@ impl LocalScan<'_> {
         }
         self.rows.clear();
         mask_rows(mask, len, &mut self.rows);
-        true
+        Ok(true)
     }
 
-    fn prune_keys(&mut self, mut chunk: Chunk) -> Result<Option<Chunk>> {
+    fn prune_keys(
+        &mut self,
+        columns: &mut Columns<'_>,
+        lazy: &[Arc<LazyColumn>],
+        mut chunk: Chunk,
+    ) -> Result<Option<Chunk>> {
         for key in &self.scan.prune {
             let Some(filter) = key.filter.as_ref().filter(|_| key.pays()) else { continue };
+            lazy[key.column].open(columns.open(key.column, &self.worker.query)?);
             self.spare.clear();
             KeyPrune::select(filter, chunk.dense(key.column), &mut self.spare);
             key.note(chunk.len(), self.spare.len());

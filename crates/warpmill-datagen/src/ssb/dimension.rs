@@ -7,7 +7,7 @@ use arrow::array::{Int32Builder, RecordBatch, StringBuilder};
 use arrow::datatypes::SchemaRef;
 use tpchgen::distribution::Distributions;
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Nations and their regions, numbered as in TPC-H.
 const NATIONS: [(&str, &str); 25] = [

@@ -9,8 +9,8 @@ use tpchgen::distribution::Distributions;
 
 use super::calendar::Day;
 use super::dimension::retail_price;
-use super::random::Random;
 use super::{DATE_ROWS, Sizes};
+use crate::random::Random;
 
 const LINEORDER: u64 = 5;
 

@@ -9,7 +9,6 @@
 mod calendar;
 mod dimension;
 mod lineorder;
-mod random;
 
 use std::ops::Range;
 

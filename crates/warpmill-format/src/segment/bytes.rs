@@ -1,8 +1,10 @@
 //! The bytes of a segment: owned or a range of a memory map, and typed views into them.
 
+use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::path::PathBuf;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use memmap2::Mmap;
@@ -20,6 +22,60 @@ struct Line([u8; SEGMENT_ALIGN]);
 enum Owner {
     Lines(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<[Line]>),
     Map(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Mmap>),
+    Buffer(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Buffer>),
+}
+
+/// Alignment of buffers that are filled piece by piece: a page, which direct I/O and device copies like best.
+const BUFFER_ALIGN: usize = 4096;
+
+/// Allocated bytes.
+#[derive(Debug)]
+struct Buffer {
+    ptr: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: plain bytes that this owns.
+unsafe impl Send for Buffer {}
+// SAFETY: written only through `&mut BufferWriter`, or by those to whom `codec::shared` gives disjoint parts.
+unsafe impl Sync for Buffer {}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { std::alloc::dealloc(self.ptr.as_ptr(), self.layout) }
+    }
+}
+
+/// Bytes to be filled before they become [`SegmentBytes`]; zero at first.
+#[derive(Debug)]
+pub(crate) struct BufferWriter {
+    buffer: Buffer,
+    len: usize,
+}
+
+impl BufferWriter {
+    /// `len` bytes.
+    pub(crate) fn new(len: usize) -> Self {
+        let size = len.max(1).next_multiple_of(SEGMENT_ALIGN);
+        let layout = Layout::from_size_align(size, BUFFER_ALIGN).expect("segments are far smaller than memory");
+        // SAFETY: the size is not zero.
+        let ptr = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) });
+        let ptr = ptr.unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
+        Self { buffer: Buffer { ptr, layout }, len }
+    }
+
+    /// The bytes.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: `len` initialized bytes that `self` owns.
+        unsafe { std::slice::from_raw_parts_mut(self.buffer.ptr.as_ptr(), self.len) }
+    }
+
+    /// The bytes, which do not change any more.
+    pub(crate) fn finish(self) -> SegmentBytes {
+        let ptr = self.buffer.ptr.as_ptr().cast_const();
+        SegmentBytes { ptr, len: self.len, _owner: Owner::Buffer(Arc::new(self.buffer)), file: None }
+    }
 }
 
 /// Shared, immutable, 64-byte aligned bytes. Cloning shares them.

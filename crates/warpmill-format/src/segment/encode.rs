@@ -110,17 +110,30 @@ pub(super) fn recode(segment: &Segment, values: Vec<u128>, codes: bool, encoding
     });
     let (mut stats, mut out) = (segment.stats().clone(), SectionWriter::default());
     // The type only says how wide a value may be: every integer that is stored fits the widest.
-    let (kind, data_type, plain) = match codes {
-        true => (Kind::Codes, DataType::Utf8, (4, false)),
-        false => (Kind::Integers, DataType::Decimal128(38, 0), (16, true)),
+    let (kind, data_type) = match codes {
+        true => (Kind::Codes, DataType::Utf8),
+        false => (Kind::Integers, DataType::Decimal128(38, 0)),
     };
     let values: Vec<i128> = values.into_iter().map(|x| x as i128).collect();
+    let plain = narrowest(&values);
     let narrow: Option<Vec<i64>> = values.iter().map(|&x| i64::try_from(x).ok()).collect();
     match narrow {
         Some(values) => encode_integers(&values, nulls.as_ref(), plain, Some(encoding), &mut stats, &mut out)?,
         None => encode_integers(&values, nulls.as_ref(), plain, Some(encoding), &mut stats, &mut out)?,
     };
     finish((kind, encoding), segment.rows(), nulls.as_ref(), segment.stats(), out, &data_type)
+}
+
+/// Bytes and signedness of the smallest integers that hold `values`.
+fn narrowest(values: &[i128]) -> (usize, bool) {
+    let (min, max) = values.iter().fold((0, 0), |(lo, hi), &x| (x.min(lo), x.max(hi)));
+    let width = |bytes: usize| {
+        let bits = 8 * bytes as u32;
+        let unsigned = min >= 0 && max < 1 << bits;
+        let signed = min >= -(1 << (bits - 1)) && max < 1 << (bits - 1);
+        if unsigned { Some((bytes, false)) } else { signed.then_some((bytes, true)) }
+    };
+    [1, 2, 4, 8].into_iter().find_map(width).unwrap_or((16, true))
 }
 
 /// A segment of `codes`, each an entry of `dictionary` unless its row is null.

@@ -127,6 +127,19 @@ impl Segment {
     /// # Errors
     /// Values that are not integers or codes.
     pub fn to_lane_for(&self) -> crate::Result<Segment> {
+        self.recoded(Encoding::LaneFor)
+    }
+
+    /// The same rows as plain integers of the fewest bytes that hold them all: what codecs compress best, where values or
+    /// sequences of them repeat.
+    ///
+    /// # Errors
+    /// As [`Segment::to_lane_for`].
+    pub fn to_plain(&self) -> crate::Result<Segment> {
+        self.recoded(Encoding::Plain)
+    }
+
+    fn recoded(&self, encoding: Encoding) -> crate::Result<Segment> {
         let integers = match &self.values {
             Values::Integers(integers) | Values::Codes(integers) => integers,
             _ => return Err(crate::FormatError::Schema { column: String::new(), detail: "not integers".into() }),
@@ -134,7 +147,7 @@ impl Segment {
         let mut values = vec![0u128; self.rows];
         integers.decode(0, &mut values);
         let codes = matches!(self.values, Values::Codes(_));
-        let recoded = super::encode::recode(self, values, codes, Encoding::LaneFor)?;
+        let recoded = super::encode::recode(self, values, codes, encoding)?;
         Ok(Segment { remap: self.remap.clone(), stats: self.stats.clone(), ..recoded })
     }
 }
@@ -159,12 +172,18 @@ mod tests {
             assert!(segment.layout().is_none_or(|layout| !layout.values.has_single_rows()), "{encoding:?}");
             let lane = segment.to_lane_for().unwrap();
             assert_eq!(lane.encoding(), Encoding::LaneFor);
+            let plain = segment.to_plain().unwrap();
+            // -999 to 250 or so: two bytes each.
+            let layout = plain.layout().unwrap().values;
+            assert!(matches!(layout, ValueLayout::Plain { bytes: 2, signed: true, .. }), "{layout:?}");
             let (mut a, mut b) = (vec![0i64; 5000], vec![0i64; 5000]);
             segment.decode_i64(0, &mut a);
-            lane.decode_i64(0, &mut b);
             let valid = segment.validity(0, 5000).unwrap();
-            assert_eq!(lane.validity(0, 5000).unwrap().words(), valid.words());
-            assert!((0..5000).all(|i| !valid.get(i) || a[i] == b[i]), "{encoding:?}");
+            for other in [lane, plain] {
+                other.decode_i64(0, &mut b);
+                assert_eq!(other.validity(0, 5000).unwrap().words(), valid.words());
+                assert!((0..5000).all(|i| !valid.get(i) || a[i] == b[i]), "{encoding:?}");
+            }
         }
     }
 

@@ -123,6 +123,12 @@ impl Segment {
         self.bytes.to_vec()
     }
 
+    /// This segment, saying in its statistics that it is stored in `bytes` bytes (through a codec).
+    pub(crate) fn with_stored_bytes(mut self, bytes: u64) -> Segment {
+        self.stats.stored_bytes = bytes;
+        self
+    }
+
     /// This segment with its codes translated (`remap[old] = new`) on every read, after the dictionary has grown. The
     /// map must be strictly ascending; panics otherwise.
     pub fn with_remap(&self, remap: Arc<[u32]>) -> Segment {

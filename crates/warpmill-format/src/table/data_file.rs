@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::fs::{FileSystem, OutputFile};
 use super::manifest::FORMAT_VERSION;
+use crate::codec::CHUNK_ALIGN;
 use crate::segment::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 use crate::{FormatError, Result};
 
@@ -150,8 +151,8 @@ impl DataFileWriter {
         Self { fs, directory, home, version, open: None, done: Vec::new(), published: false }
     }
 
-    /// Appends `bytes` as one blob.
-    pub fn put(&mut self, bytes: &[u8]) -> Result<Place> {
+    /// Appends `bytes` as one blob, at a multiple of `align` bytes (a multiple of 64 that divides 4096).
+    pub fn put(&mut self, bytes: &[u8], align: usize) -> Result<Place> {
         if self.open.as_ref().is_some_and(|open| open.offset >= ROLL_BYTES) {
             self.close()?;
         }
@@ -163,12 +164,12 @@ impl DataFileWriter {
             }
         };
         let path = temporary(&self.directory.join(&open.file.name));
-        let padding = open.offset.next_multiple_of(SEGMENT_ALIGN as u64) - open.offset;
+        let padding = open.offset.next_multiple_of(align as u64) - open.offset;
         let write = |out: &mut Box<dyn OutputFile>, bytes: &[u8]| {
             out.write_all(bytes).map_err(FormatError::io("cannot write", &path))
         };
         if padding > 0 {
-            write(&mut open.out, &[0; SEGMENT_ALIGN][..padding as usize])?;
+            write(&mut open.out, &[0; CHUNK_ALIGN][..padding as usize])?;
         }
         write(&mut open.out, bytes)?;
         let offset = open.offset + padding;

@@ -8,10 +8,40 @@ use arrow::record_batch::RecordBatch;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 
 use super::data_file::{DataFileWriter, Place};
+use super::manifest::CodecEntry;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
+use crate::codec::{CHUNK_ALIGN, CodecConfig, ColumnChoice, ColumnCodec};
+use crate::segment::SEGMENT_ALIGN;
 use crate::{Dictionary, FormatError, Result, Segment};
+
+/// A segment, and its stored form where that goes through a codec.
+struct Prepared {
+    segment: Segment,
+    compressed: Option<(CodecConfig, Vec<u8>)>,
+}
+
+/// How chunks are stored.
+pub(crate) struct Storage {
+    /// Per column.
+    pub codecs: Vec<ColumnCodec>,
+    /// Whether chunks without a codec are aligned for direct I/O as well.
+    pub align: bool,
+}
+
+impl Storage {
+    fn prepare(&self, column: usize, segment: Segment) -> Result<Prepared> {
+        let (segment, compressed) = self.codecs[column].store(segment)?;
+        Ok(Prepared { segment, compressed })
+    }
+
+    /// What later versions keep of it.
+    fn choices(&self) -> Vec<Option<ColumnChoice>> {
+        let choices: Vec<_> = self.codecs.iter().map(ColumnCodec::choice).collect();
+        if choices.iter().any(Option::is_some) { choices } else { Vec::new() }
+    }
+}
 
 /// Where encoded chunks go.
 pub(crate) enum Sink {
@@ -20,13 +50,21 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    fn put(&mut self, segment: Segment, generation: Option<u32>) -> Result<Arc<Chunk>> {
+    fn put(&mut self, prepared: Prepared, generation: Option<u32>, align: bool) -> Result<Arc<Chunk>> {
+        let Prepared { segment, compressed } = prepared;
         let mut stats = segment.stats().clone();
         stats.stored_bytes = segment.as_bytes().len() as u64;
         let encoding = segment.encoding();
-        let source = match self {
-            Self::Memory => Source::Memory(Arc::new(segment)),
-            Self::Files(files) => Source::File(files.put(segment.as_bytes())?),
+        let source = match (self, compressed) {
+            (Self::Memory, _) => Source::Memory(Arc::new(segment)),
+            (Self::Files(files), None) => {
+                Source::File(files.put(segment.as_bytes(), if align { CHUNK_ALIGN } else { SEGMENT_ALIGN })?)
+            }
+            (Self::Files(files), Some((config, bytes))) => {
+                stats.stored_bytes = bytes.len() as u64;
+                let codec = CodecEntry::of(&config, segment.as_bytes().len());
+                Source::Compressed(files.put(&bytes, CHUNK_ALIGN)?, codec)
+            }
         };
         Ok(Chunk::new(stats, encoding, generation, source))
     }
@@ -34,7 +72,7 @@ impl Sink {
     fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
         match self {
             Self::Memory => Ok(None),
-            Self::Files(files) => files.put(&bytes()).map(Some),
+            Self::Files(files) => files.put(&bytes(), SEGMENT_ALIGN).map(Some),
         }
     }
 }
@@ -58,6 +96,7 @@ pub(crate) struct Encoder {
     /// Chunks of the base version written anew, by column: its dictionary had to be given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     pool: Option<Arc<rayon::ThreadPool>>,
+    storage: Storage,
     sink: Sink,
 }
 
@@ -65,6 +104,7 @@ pub(crate) struct Encoder {
 pub(crate) struct Encoded {
     pub segments: Vec<RowSegment>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
+    pub codecs: Vec<Option<ColumnChoice>>,
     pub sink: Sink,
 }
 
@@ -73,6 +113,7 @@ impl Encoder {
         schema: SchemaRef,
         base: Option<Arc<TableSnapshot>>,
         pool: Option<Arc<rayon::ThreadPool>>,
+        storage: Storage,
         sink: Sink,
     ) -> Self {
         let base_rows = base.as_ref().map_or(0, |b| b.num_rows());
@@ -86,7 +127,7 @@ impl Encoder {
         };
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
-        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, sink }
+        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -96,7 +137,7 @@ impl Encoder {
     /// Encodes one row segment, given in parts.
     pub fn push(&mut self, parts: &[RecordBatch]) -> Result<()> {
         let rows = parts.iter().map(|p| p.num_rows()).sum();
-        let (position, schema) = (self.segments.len(), self.schema.clone());
+        let (position, schema, storage) = (self.segments.len(), self.schema.clone(), &self.storage);
         let encode = |(c, column): (usize, &mut Column)| {
             let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
             match column {
@@ -106,16 +147,18 @@ impl Encoder {
                 }
                 Column::Direct => {
                     let name = schema.field(c).name();
-                    Segment::encode(&concatenate(&arrays, name)?, None, None).map(Some).map_err(|e| in_column(e, name))
+                    let segment = Segment::encode(&concatenate(&arrays, name)?, None, None);
+                    storage.prepare(c, segment.map_err(|e| in_column(e, name))?).map(Some)
                 }
             }
         };
         let columns = &mut self.columns;
-        let encoded: Vec<Option<Segment>> =
+        let encoded: Vec<Option<Prepared>> =
             install(&self.pool, || columns.par_iter_mut().enumerate().map(encode).collect::<Result<_>>())?;
         let mut chunks = Vec::with_capacity(encoded.len());
-        for segment in encoded {
-            chunks.push(segment.map(|segment| self.sink.put(segment, None)).transpose()?);
+        for prepared in encoded {
+            let align = self.storage.align;
+            chunks.push(prepared.map(|prepared| self.sink.put(prepared, None, align)).transpose()?);
         }
         self.segments.push((rows, chunks));
         self.give_up_dictionaries(Candidate::too_large)
@@ -136,16 +179,20 @@ impl Encoder {
             return Ok(());
         };
         let name = self.schema.field(c).name();
-        let encode = |array: ArrayRef| Segment::encode(&array, None, None).map_err(|e| in_column(e, name));
+        let (storage, align) = (&self.storage, self.storage.align);
+        let encode = |array: ArrayRef| {
+            let segment = Segment::encode(&array, None, None).map_err(|e| in_column(e, name))?;
+            storage.prepare(c, segment)
+        };
         for held in &candidate.held {
-            self.segments[held.segment].1[c] = Some(self.sink.put(encode(candidate.plain(held))?, None)?);
+            self.segments[held.segment].1[c] = Some(self.sink.put(encode(candidate.plain(held))?, None, align)?);
         }
         if let Some(base) = &self.base {
             let mut chunks = Vec::with_capacity(base.num_segments());
             for s in 0..base.num_segments() {
                 let dictionary = base.dictionary(c).expect("candidates of a table with rows have one");
                 let strings = strings_of(&*base.segment(s, c)?, dictionary);
-                chunks.push(self.sink.put(encode(strings)?, None)?);
+                chunks.push(self.sink.put(encode(strings)?, None, align)?);
             }
             self.rewritten[c] = Some(chunks);
         }
@@ -178,7 +225,7 @@ impl Encoder {
         }
         // A version without rows has no dictionaries: later strings are free to have one or not.
         let dictionaries = if segments.is_empty() { vec![None; dictionaries.len()] } else { dictionaries };
-        Ok(Encoded { segments, dictionaries, sink: self.sink })
+        Ok(Encoded { segments, dictionaries, codecs: self.storage.choices(), sink: self.sink })
     }
 
     fn encode_held(&mut self, held: &[(usize, HeldCodes)], orders: &[Option<Order>]) -> Result<()> {
@@ -186,12 +233,13 @@ impl Encoder {
         for group in held.chunks(at_once) {
             let encode = |(c, codes): &(usize, HeldCodes)| {
                 let order = orders[*c].as_ref().expect("held codes are of a candidate");
-                codes.encode(&order.remap, &order.dictionary).map_err(|e| in_column(e, self.schema.field(*c).name()))
+                let segment = codes.encode(&order.remap, &order.dictionary);
+                self.storage.prepare(*c, segment.map_err(|e| in_column(e, self.schema.field(*c).name()))?)
             };
-            let encoded: Vec<Segment> = install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
-            for ((c, codes), segment) in group.iter().zip(encoded) {
+            let encoded: Vec<Prepared> = install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
+            for ((c, codes), prepared) in group.iter().zip(encoded) {
                 let generation = orders[*c].as_ref().map(|o| o.generation);
-                self.segments[codes.segment].1[*c] = Some(self.sink.put(segment, generation)?);
+                self.segments[codes.segment].1[*c] = Some(self.sink.put(prepared, generation, self.storage.align)?);
             }
         }
         Ok(())

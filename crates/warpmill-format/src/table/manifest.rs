@@ -10,11 +10,14 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::codec::{Codec, ColumnChoice};
 use crate::segment::Encoding;
 use crate::{ColumnStats, FormatError, Result, StatValue};
 
-/// The version of manifests and data files that this build writes, and the newest that it reads.
+/// The version of data files, and of manifests that use nothing newer.
 pub(crate) const FORMAT_VERSION: u32 = 1;
+/// The version of manifests with codecs, and the newest that this build reads.
+const CODEC_VERSION: u32 = 2;
 const TITLE: &str = "warpmill-manifest";
 
 /// One committed version, as stored.
@@ -28,6 +31,9 @@ pub(crate) struct Manifest {
     pub files: Vec<FileEntry>,
     /// Per column: the dictionary of a dictionary-encoded string column.
     pub dictionaries: Vec<Option<DictionaryEntry>>,
+    /// Per column: what new chunks are compressed with; empty where no column has a codec.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codecs: Vec<Option<ColumnChoice>>,
     /// Row segments in row order.
     pub segments: Vec<RowSegmentEntry>,
 }
@@ -90,8 +96,21 @@ pub(crate) struct ChunkEntry {
     /// The generation of the dictionary whose codes are stored; absent for other columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
+    /// How the blob is compressed; absent where it is the segment itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub codec: Option<CodecEntry>,
     #[serde(flatten)]
     pub stats: StatsEntry,
+}
+
+/// The codec of a chunk, as its blob has it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CodecEntry {
+    pub name: Codec,
+    /// Uncompressed bytes of a block.
+    pub block: usize,
+    /// Bytes of the segment.
+    pub bytes: u64,
 }
 
 /// Statistics; bounds as text, since JSON numbers hold neither 128-bit integers nor infinities.
@@ -174,10 +193,17 @@ impl ChunkEntry {
 }
 
 impl Manifest {
+    /// The oldest format version that has everything that is used.
+    fn format_version(&self) -> u32 {
+        let mut chunks = self.segments.iter().flat_map(|s| &s.columns);
+        let codecs = !self.codecs.is_empty() || chunks.any(|chunk| chunk.codec.is_some());
+        if codecs { CODEC_VERSION } else { FORMAT_VERSION }
+    }
+
     /// The bytes of the manifest file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let body = serde_json::to_vec(self).expect("a manifest is plain data with string keys");
-        let mut bytes = format!("{TITLE} {FORMAT_VERSION} {:016x}\n", xxh3_64(&body)).into_bytes();
+        let mut bytes = format!("{TITLE} {} {:016x}\n", self.format_version(), xxh3_64(&body)).into_bytes();
         bytes.extend_from_slice(&body);
         bytes.push(b'\n');
         bytes
@@ -194,8 +220,8 @@ impl Manifest {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
         match format.parse::<u32>() {
-            Ok(FORMAT_VERSION) => {}
-            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {FORMAT_VERSION}"))),
+            Ok(FORMAT_VERSION..=CODEC_VERSION) => {}
+            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {CODEC_VERSION}"))),
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
         }
         let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| corrupt("truncated".into()))?;
@@ -219,6 +245,9 @@ impl Manifest {
                 blob(&dictionary.blob, &format!("the dictionary of column {column}"))?;
                 dictionary.remaps.iter().try_for_each(|r| blob(&r.blob, &format!("a remap of column {column}")))?;
             }
+        }
+        if !self.codecs.is_empty() && self.codecs.len() != self.dictionaries.len() {
+            return Err(format!("codecs of {} columns", self.codecs.len()));
         }
         for (s, segment) in self.segments.iter().enumerate() {
             if segment.columns.len() != self.dictionaries.len() {

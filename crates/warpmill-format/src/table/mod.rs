@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
+use crate::codec::CodecOptions;
 use crate::{FormatError, Result};
 
 mod conform;
@@ -53,11 +54,15 @@ pub struct WriteOptions {
     pub sort_by: Vec<String>,
     /// Worker threads (0: all cores).
     pub threads: usize,
+    /// How column chunks are compressed; `None`: as the table's columns are already, those of a new table not at all.
+    pub codec: Option<CodecOptions>,
+    /// Align chunks that are not compressed for direct I/O as well (to 4096 bytes; compressed ones always are).
+    pub direct_io: bool,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { segment_rows: crate::SEGMENT_ROWS, sort_by: Vec::new(), threads: 0 }
+        Self { segment_rows: crate::SEGMENT_ROWS, sort_by: Vec::new(), threads: 0, codec: None, direct_io: false }
     }
 }
 
@@ -130,7 +135,8 @@ impl Table {
         let lock = WriterLock::Directory(directory::lock(&staging.path)?);
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
         let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
-        TableWriter::start(Start { table, schema, base: None, number: 1, sink, staging: Some(staging), lock }, &options)
+        let (base, codecs, staging) = (None, Vec::new(), Some(staging));
+        TableWriter::start(Start { table, schema, base, number: 1, sink, codecs, staging, lock }, &options)
     }
 
     /// The table in directory `path`.
@@ -214,11 +220,17 @@ impl Table {
                 Sink::Files(DataFileWriter::new(fs.clone(), path, path, number))
             }
         };
-        let (schema, base) = match replaced_by {
-            Some(schema) => (schema, None),
-            None => (stored_schema(base.schema())?, Some(base)),
+        let (schema, codecs, base) = match replaced_by {
+            // Columns keep their codecs by name.
+            Some(schema) => {
+                let choice = |name: &str| base.parts().codecs.get(base.column_index(name)?).copied().flatten();
+                let codecs = schema.fields().iter().map(|field| choice(field.name())).collect();
+                (schema, codecs, None)
+            }
+            None => (stored_schema(base.schema())?, base.parts().codecs.clone(), Some(base)),
         };
-        TableWriter::start(Start { table: self.clone(), schema, base, number, sink, staging: None, lock }, &options)
+        let table = self.clone();
+        TableWriter::start(Start { table, schema, base, number, sink, codecs, staging: None, lock }, &options)
     }
 
     fn lock(&self) -> Result<WriterLock> {

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::summary;
 use super::version::Version;
+use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::segment::Encoding;
 use crate::{ColumnStats, Dictionary, Result, Segment};
 
@@ -30,6 +31,10 @@ pub struct ColumnSummary {
     pub data_type: arrow::datatypes::DataType,
     /// Number of segments by encoding.
     pub encodings: BTreeMap<String, usize>,
+    /// Number of segments by codec and block size in bytes; those without a codec have none.
+    pub codecs: BTreeMap<(Codec, Option<usize>), usize>,
+    /// Bytes of all segments before their codec.
+    pub light_bytes: u64,
     /// Entries of the dictionary, if the column has one.
     pub dictionary: Option<usize>,
     /// Statistics over all segments, sizes in bytes among them.
@@ -40,6 +45,16 @@ impl ColumnSummary {
     /// Uncompressed by stored size; 1 for an empty column.
     pub fn ratio(&self) -> f64 {
         if self.stats.stored_bytes == 0 { 1.0 } else { self.stats.plain_bytes as f64 / self.stats.stored_bytes as f64 }
+    }
+}
+
+impl ColumnSummary {
+    /// Plain bytes per second of a scan of the column, by the cost model, where one thread decompresses `rate` bytes per
+    /// second (`None`: there is nothing to decompress); `None` for an empty column.
+    pub fn predicted_rate(&self, rate: Option<f64>, machine: &Machine) -> Option<f64> {
+        let (stored, light) = (self.stats.stored_bytes as f64, self.light_bytes as f64);
+        let seconds = machine.seconds(stored, light, rate.unwrap_or(f64::INFINITY));
+        (seconds > 0.0).then(|| self.stats.plain_bytes as f64 / seconds)
     }
 }
 
@@ -115,12 +130,40 @@ impl TableSnapshot {
         self.version.segments[segment].columns[column].encoding
     }
 
+    /// The codec of a column in one row segment, and the bytes of the segment before it (no I/O).
+    pub fn segment_codec(&self, segment: usize, column: usize) -> (Codec, u64) {
+        let chunk = &self.version.segments[segment].columns[column];
+        chunk.codec().map_or((Codec::None, chunk.stats.stored_bytes), |codec| (codec.name, codec.bytes))
+    }
+
+    /// The stored form of a column in one row segment, checksum verified on first use: what a device that decompresses
+    /// copies. `None` where it has no codec: [`TableSnapshot::segment`] has the bytes then.
+    ///
+    /// Errors: as [`TableSnapshot::segment`].
+    pub fn compressed(&self, segment: usize, column: usize) -> Result<Option<CompressedChunk>> {
+        self.version.compressed(segment, column)
+    }
+
+    /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None` where
+    /// there is none.
+    ///
+    /// Errors: as [`TableSnapshot::segment`].
+    pub fn decompression_rate(&self, column: usize) -> Result<Option<f64>> {
+        for segment in 0..self.num_segments() {
+            if let Some(chunk) = self.compressed(segment, column)? {
+                return crate::codec::decompression_rate(&chunk).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
     /// The dictionary of a string column: if there is one, every segment of the column decodes to its codes.
     pub fn dictionary(&self, column: usize) -> Option<&Arc<Dictionary>> {
         self.version.dictionaries[column].as_ref().map(|d| &d.dictionary)
     }
 
-    /// One column of one row segment, mapped or read, checksum verified on first use, kept by the snapshot.
+    /// One column of one row segment, checksum verified on first use. It is mapped, and kept by the snapshot; one with a
+    /// codec is decompressed (by all threads that ask for it at a time together) and kept as long as anybody holds it.
     ///
     /// Errors: [`crate::FormatError::Corrupt`], naming file, column and segment.
     pub fn segment(&self, segment: usize, column: usize) -> Result<Arc<Segment>> {
@@ -142,14 +185,21 @@ impl TableSnapshot {
     /// Per column: sizes, encodings, statistics.
     pub fn columns(&self) -> Vec<ColumnSummary> {
         let summary = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
-            let mut encodings = BTreeMap::new();
+            let (mut encodings, mut codecs, mut light_bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
             for segment in &self.version.segments {
-                *encodings.entry(format!("{:?}", segment.columns[c].encoding)).or_insert(0) += 1;
+                let chunk = &segment.columns[c];
+                *encodings.entry(format!("{:?}", chunk.encoding)).or_insert(0) += 1;
+                let codec = chunk.codec();
+                let key = (codec.map_or(Codec::None, |codec| codec.name), codec.map(|codec| codec.block));
+                *codecs.entry(key).or_insert(0) += 1;
+                light_bytes += codec.map_or(chunk.stats.stored_bytes, |codec| codec.bytes);
             }
             ColumnSummary {
                 name: field.name().clone(),
                 data_type: field.data_type().clone(),
                 encodings,
+                codecs,
+                light_bytes,
                 dictionary: self.dictionary(c).map(|d| d.len()),
                 stats: self.stats[c].clone(),
             }

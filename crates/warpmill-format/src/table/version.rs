@@ -7,7 +7,11 @@ use arrow::datatypes::SchemaRef;
 
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
-use super::manifest::{self, Blob, ChunkEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry};
+use super::manifest::{
+    self, Blob, ChunkEntry, CodecEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry,
+};
+use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared};
+use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
 
@@ -17,6 +21,8 @@ pub(crate) struct Version {
     pub number: u64,
     pub schema: SchemaRef,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
+    /// Per column: what new chunks are compressed with; empty where no column has a codec.
+    pub codecs: Vec<Option<ColumnChoice>>,
     pub segments: Vec<RowSegment>,
 }
 
@@ -55,6 +61,9 @@ pub(crate) struct Chunk {
     pub generation: Option<u32>,
     pub source: Source,
     opened: OnceLock<Arc<Segment>>,
+    /// Of a compressed chunk: its stored form, once its checksum has been verified, and its segment while that is used.
+    verified: OnceLock<CompressedChunk>,
+    shared: Shared,
 }
 
 /// Where the bytes of a segment are.
@@ -64,11 +73,31 @@ pub(crate) enum Source {
     Memory(Arc<Segment>),
     /// In a data file.
     File(Place),
+    /// In a data file, compressed.
+    Compressed(Place, CodecEntry),
+}
+
+impl Source {
+    /// A blob of a data file, compressed or not.
+    pub fn stored(place: Place, codec: Option<CodecEntry>) -> Self {
+        match codec {
+            None => Self::File(place),
+            Some(codec) => Self::Compressed(place, codec),
+        }
+    }
+}
+
+impl CodecEntry {
+    /// How a segment of `bytes` bytes has been compressed.
+    pub fn of(config: &CodecConfig, bytes: usize) -> Self {
+        Self { name: config.codec, block: config.block_bytes, bytes: bytes as u64 }
+    }
 }
 
 impl Chunk {
     pub fn new(stats: ColumnStats, encoding: Encoding, generation: Option<u32>, source: Source) -> Arc<Self> {
-        Arc::new(Self { stats, encoding, generation, source, opened: OnceLock::new() })
+        let (opened, verified, shared) = (OnceLock::new(), OnceLock::new(), Shared::default());
+        Arc::new(Self { stats, encoding, generation, source, opened, verified, shared })
     }
 
     /// The same chunk, not opened: for a version in which its codes are translated differently.
@@ -81,7 +110,7 @@ impl Version {
     /// A version without rows.
     pub fn empty(number: u64, schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
-        Self { number, schema, dictionaries, segments: Vec::new() }
+        Self { number, schema, dictionaries, codecs: Vec::new(), segments: Vec::new() }
     }
 
     /// The opened segment of a column, checked on first use.
@@ -90,35 +119,72 @@ impl Version {
         if let Some(opened) = chunk.opened.get() {
             return Ok(opened.clone());
         }
-        let name = || format!("column {:?}, segment {segment}", self.schema.field(column).name());
-        let base = match &chunk.source {
-            Source::Memory(base) => base.clone(),
+        let opened = match &chunk.source {
+            Source::Memory(base) => self.translated(base, segment, column).unwrap_or_else(|| base.clone()),
             Source::File(place) => {
-                Arc::new(self.read(place, segment, column).map_err(|e| place_error(e, place, name()))?)
+                let opened = place.read(&self.chunk_name(segment, column));
+                let opened = opened.and_then(|bytes| self.open_bytes(bytes, false, segment, column));
+                Arc::new(opened.map_err(|e| place_error(e, place, self.chunk_name(segment, column)))?)
             }
-        };
-        let opened = match (chunk.generation, &self.dictionaries[column]) {
-            (Some(generation), Some(dictionary)) if generation != dictionary.generation => {
-                let remap = dictionary.remaps.iter().find(|r| r.from == generation).expect("checked with the manifest");
-                Arc::new(base.with_remap(remap.codes.clone()))
+            // Not kept: decompressed segments are as large as memory allows, not as the table is.
+            Source::Compressed(place, _) => {
+                let compressed = self.compressed(segment, column)?.expect("the chunk is compressed");
+                let opened = chunk.shared.get(&compressed, |bytes, known| {
+                    Ok(self.open_bytes(bytes, known, segment, column)?.with_stored_bytes(place.bytes))
+                });
+                return opened.map_err(|e| place_error(e, place, self.chunk_name(segment, column)));
             }
-            _ => base,
         };
         Ok(chunk.opened.get_or_init(|| opened).clone())
     }
 
-    fn read(&self, place: &Place, segment: usize, column: usize) -> Result<Segment> {
+    /// The stored form of a compressed chunk, its checksum verified on first use; `None` where the chunk is not compressed.
+    pub fn compressed(&self, segment: usize, column: usize) -> Result<Option<CompressedChunk>> {
+        let chunk = &self.segments[segment].columns[column];
+        let Source::Compressed(place, codec) = &chunk.source else { return Ok(None) };
+        if let Some(verified) = chunk.verified.get() {
+            return Ok(Some(verified.clone()));
+        }
+        let read = place.read(&self.chunk_name(segment, column)).and_then(|bytes| {
+            let compressed = CompressedChunk::read(bytes)?;
+            let found = (compressed.codec(), compressed.block_bytes(), compressed.uncompressed_bytes() as u64);
+            match found == (codec.name, codec.block, codec.bytes) {
+                true => Ok(compressed),
+                false => Err(corrupt("its codec, blocks or bytes are not the manifest's")),
+            }
+        });
+        let read = read.map_err(|e| place_error(e, place, self.chunk_name(segment, column)))?;
+        Ok(Some(chunk.verified.get_or_init(|| read).clone()))
+    }
+
+    fn chunk_name(&self, segment: usize, column: usize) -> String {
+        format!("column {:?}, segment {segment}", self.schema.field(column).name())
+    }
+
+    /// The segment of a chunk's bytes, its codes being those of this version's dictionary. `known`: the same bytes have
+    /// passed all checks before.
+    fn open_bytes(&self, bytes: SegmentBytes, known: bool, segment: usize, column: usize) -> Result<Segment> {
         let (rows, field) = (self.segments[segment].rows, self.schema.field(column));
-        let bytes = place.read(&format!("column {:?}, segment {segment}", field.name()))?;
         let opened = Segment::from_bytes(bytes, field.data_type(), rows)?;
         let chunk = &self.segments[segment].columns[column];
         if opened.is_dictionary() != chunk.generation.is_some() || opened.encoding() != chunk.encoding {
-            return Err(FormatError::corrupt(&place.file.path(), "its encoding is not the manifest's"));
+            return Err(corrupt("its encoding is not the manifest's"));
         }
-        if let (Some(generation), Some(dictionary)) = (chunk.generation, &self.dictionaries[column]) {
+        if let (Some(generation), Some(dictionary), false) = (chunk.generation, &self.dictionaries[column], known) {
             opened.check_codes(dictionary.entries_of(generation))?;
         }
-        Ok(opened)
+        Ok(match self.translated(&opened, segment, column) {
+            Some(translated) => Arc::unwrap_or_clone(translated),
+            None => opened,
+        })
+    }
+
+    /// `segment` with its codes translated to those of the column's dictionary, where they are of an earlier one.
+    fn translated(&self, opened: &Segment, segment: usize, column: usize) -> Option<Arc<Segment>> {
+        let generation = self.segments[segment].columns[column].generation?;
+        let dictionary = self.dictionaries[column].as_ref().filter(|d| d.generation != generation)?;
+        let remap = dictionary.remaps.iter().find(|r| r.from == generation).expect("checked with the manifest");
+        Some(Arc::new(opened.with_remap(remap.codes.clone())))
     }
 
     /// The manifest of this version, all of whose chunks are in files.
@@ -131,7 +197,8 @@ impl Version {
         });
         let segments = segments.collect();
         let schema = manifest::schema_to_hex(&self.schema);
-        Manifest { version: self.number, schema, files: files.entries, dictionaries, segments }
+        let codecs = self.codecs.clone();
+        Manifest { version: self.number, schema, files: files.entries, dictionaries, codecs, segments }
     }
 
     /// The version that `manifest`, read from `path`, describes. What it shares with `known`, an earlier version of the
@@ -176,13 +243,13 @@ impl Version {
                     None => {
                         let malformed = || FormatError::corrupt(path, format!("statistics of column {c}, segment {s}"));
                         let stats = chunk.column_stats(entry.rows).ok_or_else(malformed)?;
-                        Chunk::new(stats, chunk.encoding, chunk.generation, Source::File(source))
+                        Chunk::new(stats, chunk.encoding, chunk.generation, Source::stored(source, chunk.codec))
                     }
                 });
             }
             segments.push(RowSegment { rows: entry.rows, columns });
         }
-        Ok(Self { number: manifest.version, schema, dictionaries, segments })
+        Ok(Self { number: manifest.version, schema, dictionaries, codecs: manifest.codecs.clone(), segments })
     }
 
     /// The data files of this version.
@@ -209,6 +276,10 @@ fn place_error(error: FormatError, place: &Place, segment: String) -> FormatErro
         FormatError::Corrupt { segment: None, detail, .. } => {
             FormatError::Corrupt { path: place.file.path(), segment: Some(segment), detail }
         }
+        FormatError::Codec { codec, detail } => {
+            let detail = format!("{} ({segment}): {detail}", place.file.path().display());
+            FormatError::Codec { codec, detail }
+        }
         other => other,
     }
 }
@@ -216,8 +287,16 @@ fn place_error(error: FormatError, place: &Place, segment: String) -> FormatErro
 impl Chunk {
     fn place(&self) -> Option<&Place> {
         match &self.source {
-            Source::File(place) => Some(place),
+            Source::File(place) | Source::Compressed(place, _) => Some(place),
             Source::Memory(_) => None,
+        }
+    }
+
+    /// How the chunk is compressed.
+    pub fn codec(&self) -> Option<CodecEntry> {
+        match &self.source {
+            Source::Compressed(_, codec) => Some(*codec),
+            Source::File(_) | Source::Memory(_) => None,
         }
     }
 
@@ -309,6 +388,7 @@ impl Files {
             blob: self.blob(chunk.place().expect("chunks of a table on disk are in files")),
             encoding: chunk.encoding,
             generation: chunk.generation,
+            codec: chunk.codec(),
             stats: StatsEntry::of(&chunk.stats),
         }
     }

@@ -8,11 +8,12 @@ use std::thread::JoinHandle;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
-use super::encoder::{Encoder, Sink};
+use super::encoder::{Encoder, Sink, Storage};
 use super::fs::FileSystem;
 use super::sort::SortBuffer;
 use super::version::Version;
 use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory};
+use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec, Machine};
 use crate::{FormatError, Result};
 
 /// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
@@ -41,6 +42,8 @@ pub(crate) struct Start {
     pub base: Option<Arc<TableSnapshot>>,
     pub number: u64,
     pub sink: Sink,
+    /// Codecs that columns keep where the options name none; empty: none.
+    pub codecs: Vec<Option<ColumnChoice>>,
     pub staging: Option<Staging>,
     pub lock: WriterLock,
 }
@@ -63,7 +66,7 @@ impl Drop for Staging {
 
 impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
-        let Start { table, schema, base, number, sink, staging, lock } = start;
+        let Start { table, schema, base, number, sink, codecs, staging, lock } = start;
         let segment_rows = options.segment_rows;
         if segment_rows == 0 || !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
             let limit = crate::SEGMENT_ROWS;
@@ -81,7 +84,8 @@ impl TableWriter {
             [] => None,
             names => Some(SortBuffer::new(&schema, names)?),
         };
-        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, sink)));
+        let storage = storage(&sink, schema.fields().len(), &codecs, options)?;
+        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, storage, sink)));
         let (pending, pending_rows) = (Vec::new(), 0);
         Ok(Self { table, schema, number, segment_rows, pending, pending_rows, sort, encoding, staging, _lock: lock })
     }
@@ -139,7 +143,8 @@ impl TableWriter {
         }
         let encoded = encoder.finish()?;
         let (segments, dictionaries) = (encoded.segments, encoded.dictionaries);
-        let version = Version { number: self.number, schema: self.schema.clone(), dictionaries, segments };
+        let codecs = encoded.codecs;
+        let version = Version { number: self.number, schema: self.schema.clone(), dictionaries, codecs, segments };
         if let Sink::Files(mut files) = encoded.sink {
             files.finish()?;
             let manifest = version.to_manifest();
@@ -162,6 +167,23 @@ impl TableWriter {
         }
         self.table.publish(version)
     }
+}
+
+/// How each column's chunks are stored: as the options say, else as the column has been so far. Tables in memory have no codecs.
+fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: &WriteOptions) -> Result<Storage> {
+    if let Some(codec) = &options.codec {
+        codec.check()?;
+    }
+    let none = || ColumnCodec::Fixed(CodecConfig::NONE);
+    let codec = |column: usize| match (sink, &options.codec) {
+        (Sink::Memory, _) => none(),
+        (Sink::Files(_), Some(codec)) => ColumnCodec::new(codec),
+        (Sink::Files(_), None) => match kept.get(column).and_then(Option::as_ref) {
+            Some(choice) => ColumnCodec::kept(choice, Machine::default()),
+            None => none(),
+        },
+    };
+    Ok(Storage { codecs: (0..columns).map(codec).collect(), align: options.direct_io })
 }
 
 /// The encoder: on this thread until there is a full row segment, then on its own.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
+use datafusion::common::config::ExtensionOptions;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{CsvReadOptions, DataFrame, JsonReadOptions, ParquetReadOptions};
 use warpmill_format::Table;
 
 use super::Session;
 use super::ddl::table_schema;
+use crate::catalog::write_options;
 use crate::{Error, Result, WriteOptions};
 
 /// How far a write is.
@@ -124,6 +126,18 @@ impl Session {
         Ok(rows)
     }
 
+    /// How the session writes tables, with `settings` (names and values, such as `codec` and `lz4`) instead of its own.
+    ///
+    /// # Errors
+    /// Settings that do not exist, values that they do not take.
+    pub fn write_options(&self, settings: &[(String, String)]) -> Result<WriteOptions> {
+        let mut options = self.options();
+        for (name, value) in settings {
+            options.set(name.strip_prefix("warpmill.").unwrap_or(name), value)?;
+        }
+        Ok(write_options(&options))
+    }
+
     /// The session's settings where `options` has the defaults.
     pub(super) fn defaults(&self, options: WriteOptions) -> WriteOptions {
         let settings = self.options();
@@ -134,6 +148,8 @@ impl Session {
                 rows => rows,
             },
             threads: if options.threads == 0 { settings.threads } else { options.threads },
+            codec: options.codec.or_else(|| settings.codec.options()),
+            direct_io: options.direct_io || settings.direct_io,
             ..options
         }
     }

@@ -18,7 +18,7 @@ fn write(path: &Path) {
 }
 
 /// Rows whose names are new, so that the first segments are read through a remap.
-fn appended() -> RecordBatch {
+pub(super) fn appended() -> RecordBatch {
     let batch = rows(7000, 50);
     let mut columns = batch.columns().to_vec();
     columns[9] =

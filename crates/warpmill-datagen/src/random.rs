@@ -1,7 +1,7 @@
 //! One random stream per row: what a row holds depends on its table and number only, never on who made the rows before.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -15,7 +15,7 @@ fn mix(mut z: u64) -> u64 {
 
 impl Random {
     /// The stream of row `row` of the table whose name hashes into `table`.
-    pub(super) fn of_row(table: u64, row: u64) -> Self {
+    pub(crate) fn of_row(table: u64, row: u64) -> Self {
         Self(mix(mix(table.wrapping_mul(GOLDEN)) ^ row.wrapping_mul(GOLDEN)))
     }
 
@@ -25,17 +25,17 @@ impl Random {
     }
 
     /// Uniform in `low..=high`; the bias of multiply-shift is below 2^-32 for the ranges here.
-    pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + ((u128::from(self.next()) * u128::from(high - low + 1)) >> 64) as u64
     }
 
     /// One of `values`, each as likely.
-    pub(super) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.between(0, values.len() as u64 - 1) as usize]
     }
 
     /// Text of `min..=max` letters, digits, spaces and commas.
-    pub(super) fn text(&mut self, min: u64, max: u64) -> String {
+    pub(crate) fn text(&mut self, min: u64, max: u64) -> String {
         let length = self.between(min, max);
         let mut bits = 0;
         (0..length)

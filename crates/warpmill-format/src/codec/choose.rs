@@ -1,0 +1,384 @@
+//! Which codec a column gets.
+//!
+//! GOLAP (SIGMOD 2024, section 3): contiguous samples of a column's chunks go through every setting of a grid, and what was
+//! measured on them (bytes, and how fast this machine decompresses) decides for an objective. Here columns arrive as a
+//! stream: samples are taken from each chunk as it comes, never more than the asked part of all bytes so far (but for the
+//! first sample), all measurements of a column count together, and each chunk is stored as they say by then.
+
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::{BLOCK_BYTES, Codec, CodecConfig, CompressedChunk, block, compress};
+use crate::{Encoding, FormatError, Result, Segment};
+
+/// What a column's codec is chosen for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// The shortest scan by the cost model ([`Machine::seconds`]).
+    #[default]
+    Time,
+    /// The fewest bytes.
+    Size,
+    /// The smallest product of both, each relative to the best there is.
+    Balanced,
+}
+
+impl Objective {
+    /// As options call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Size => "size",
+            Self::Balanced => "balanced",
+        }
+    }
+}
+
+impl std::str::FromStr for Objective {
+    type Err = FormatError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = [Self::Time, Self::Size, Self::Balanced].into_iter().find(|o| o.name() == name.trim());
+        found.ok_or_else(|| FormatError::Catalog(format!("objective {name:?}: there are time, size and balanced")))
+    }
+}
+
+/// Which codec columns are stored with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodecChoice {
+    /// All with this one (a chunk that does not get smaller is stored without).
+    Fixed(Codec),
+    /// For each the best by samples.
+    Auto,
+}
+
+impl std::str::FromStr for CodecChoice {
+    type Err = FormatError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        if name.trim().eq_ignore_ascii_case("auto") { Ok(Self::Auto) } else { name.parse().map(Self::Fixed) }
+    }
+}
+
+/// What the cost model knows of the machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Machine {
+    /// Bytes per second that chunks are read at from where tables are.
+    pub storage_bandwidth: f64,
+    /// Threads that decompress and run queries.
+    pub workers: usize,
+}
+
+/// Encoded bytes per second that one worker of a query goes through besides decompressing: filters and sums on packed values
+/// (measured: `examples/decode_rate`; the exact number only matters where storage is faster than the workers).
+const QUERY_RATE: f64 = 2e9;
+
+impl Default for Machine {
+    /// The sequential read rate of the NVMe drive that the project's GPU measurements are made with, and all cores.
+    fn default() -> Self {
+        Self { storage_bandwidth: 2.2e9, workers: std::thread::available_parallelism().map_or(1, usize::from) }
+    }
+}
+
+impl Machine {
+    /// Seconds of a scan of `stored` bytes that become `light` encoded bytes, `rate` of them per second and worker. Reading
+    /// overlaps with what the workers do; decompressing takes the workers' time from the query.
+    pub fn seconds(&self, stored: f64, light: f64, rate: f64) -> f64 {
+        let workers = self.workers.max(1) as f64;
+        let decompress = if rate.is_finite() { light / rate } else { 0.0 };
+        (stored / self.storage_bandwidth).max((decompress + light / QUERY_RATE) / workers)
+    }
+}
+
+/// How columns are compressed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodecOptions {
+    /// The codec, or that it be chosen.
+    pub choice: CodecChoice,
+    /// What it is chosen for.
+    pub objective: Objective,
+    /// The part of a column's bytes that is sampled, above 0 and at most 1.
+    pub sample: f64,
+    /// Uncompressed bytes of a block; `None`: 64 KiB, and with [`CodecChoice::Auto`] larger ones are tried as well.
+    pub block_bytes: Option<usize>,
+    /// For the cost model.
+    pub machine: Machine,
+}
+
+impl Default for CodecOptions {
+    fn default() -> Self {
+        Self {
+            choice: CodecChoice::Fixed(Codec::None),
+            objective: Objective::Time,
+            sample: 0.1,
+            block_bytes: None,
+            machine: Machine::default(),
+        }
+    }
+}
+
+impl CodecOptions {
+    /// All columns with `codec`.
+    pub fn fixed(codec: Codec) -> Self {
+        Self { choice: CodecChoice::Fixed(codec), ..Self::default() }
+    }
+
+    /// Whether tables can be written so.
+    ///
+    /// Errors: [`FormatError::Codec`] for the codec or its blocks, [`FormatError::Catalog`] for a sample that is no part.
+    pub fn check(&self) -> Result<()> {
+        if !(self.sample > 0.0 && self.sample <= 1.0) {
+            return Err(FormatError::Catalog(format!("a sample of {} is not above 0 and at most 1", self.sample)));
+        }
+        match self.choice {
+            CodecChoice::Fixed(codec) => self.config(codec).check(),
+            // Deflate is tried where its blocks may be as large.
+            CodecChoice::Auto => self.config(Codec::Lz4).check(),
+        }
+    }
+
+    fn config(&self, codec: Codec) -> CodecConfig {
+        CodecConfig::new(codec).with_block_bytes(self.block_bytes.unwrap_or(BLOCK_BYTES))
+    }
+
+    /// The settings that are tried.
+    fn grid(&self) -> Vec<CodecConfig> {
+        let mut grid = vec![CodecConfig::NONE];
+        let blocks = match self.block_bytes {
+            Some(bytes) => vec![bytes],
+            None => vec![BLOCK_BYTES, SAMPLE_BYTES],
+        };
+        for codec in Codec::AVAILABLE {
+            let levels: &[i32] = match (codec, self.objective) {
+                (Codec::Zstd, Objective::Size) => &[3, 9],
+                (Codec::Zstd, _) => &[1, 3],
+                (Codec::Deflate, _) => &[6],
+                _ => &[0],
+            };
+            for &block_bytes in blocks.iter().filter(|&&bytes| bytes <= codec.max_block_bytes()) {
+                for &level in levels {
+                    grid.extend([false, true].map(|plain| CodecConfig { codec, block_bytes, level, plain }));
+                }
+            }
+        }
+        grid
+    }
+}
+
+/// What a column's chunks are stored with from now on, as manifests keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ColumnChoice {
+    /// With this.
+    Fixed(CodecConfig),
+    /// Still to be chosen: there are no rows.
+    #[allow(missing_docs, reason = "as in the options")]
+    Auto { objective: Objective, sample: f64, block_bytes: Option<usize> },
+}
+
+/// Contiguous bytes of one sample, and the largest block that is tried.
+const SAMPLE_BYTES: usize = 256 << 10;
+
+/// How often a sample is decompressed; the fastest time counts.
+const SAMPLE_RUNS: usize = 3;
+
+/// A codec must save this part of the time to be chosen for it: less is within what measuring varies by.
+const LEAST_GAIN: f64 = 0.02;
+
+/// What was measured with one setting.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// Bytes before compression.
+    pub light: f64,
+    /// Bytes as stored.
+    pub stored: f64,
+    /// Seconds that one thread took to decompress them.
+    pub seconds: f64,
+}
+
+impl Rates {
+    /// Bytes before compression that one thread gives per second; infinite where nothing is to be done.
+    pub fn rate(&self) -> f64 {
+        if self.seconds == 0.0 { f64::INFINITY } else { self.light / self.seconds }
+    }
+
+    fn add(&mut self, other: Rates) {
+        self.light += other.light;
+        self.stored += other.stored;
+        self.seconds += other.seconds;
+    }
+}
+
+/// Measures `config` on `sample`, which stands for `scale` times as many bytes.
+fn measure_scaled(config: &CodecConfig, sample: &[u8], scale: f64) -> Result<Rates, String> {
+    let Rates { light, stored, seconds } = measure(config, sample)?;
+    Ok(Rates { light: light * scale, stored: stored * scale, seconds: seconds * scale })
+}
+
+/// Measures `config` on `sample`.
+fn measure(config: &CodecConfig, sample: &[u8]) -> Result<Rates, String> {
+    let light = sample.len() as f64;
+    if config.codec == Codec::None {
+        return Ok(Rates { light, stored: light, seconds: 0.0 });
+    }
+    let blocks =
+        sample.chunks(config.block_bytes).map(|block| block::compress(config, block).map(|c| (c, block.len())));
+    let blocks: Vec<(Vec<u8>, usize)> = blocks.collect::<Result<_, String>>()?;
+    let mut out = vec![0; config.block_bytes];
+    let mut seconds = f64::INFINITY;
+    for _ in 0..SAMPLE_RUNS {
+        let start = Instant::now();
+        for (block, length) in &blocks {
+            block::decompress(config.codec, block, &mut out[..*length])?;
+        }
+        seconds = start.elapsed().as_secs_f64().min(seconds);
+    }
+    // Every block has an entry of 16 bytes in the table, and up to 15 bytes of padding.
+    let stored = blocks.iter().map(|(block, _)| block.len() as f64 + 24.0).sum();
+    Ok(Rates { light, stored, seconds })
+}
+
+/// The setting of `measured` that serves `objective` best.
+fn best(measured: &[(CodecConfig, Rates)], objective: Objective, machine: &Machine) -> CodecConfig {
+    let seconds = |rates: &Rates| machine.seconds(rates.stored, rates.light, rates.rate());
+    let least = |of: &dyn Fn(&Rates) -> f64| measured.iter().map(|(_, r)| of(r)).fold(f64::INFINITY, f64::min);
+    let (quickest, smallest) = (least(&seconds), least(&|r| r.stored));
+    let cost = |config: &CodecConfig, rates: &Rates| match objective {
+        Objective::Time if config.codec == Codec::None => seconds(rates) * (1.0 - LEAST_GAIN),
+        Objective::Time => seconds(rates),
+        Objective::Size => rates.stored,
+        Objective::Balanced => seconds(rates) / quickest * (rates.stored / smallest),
+    };
+    // Among equals (a scan bound by something else) the smaller one, then packed values, which filters compare as they are.
+    let key = |(config, rates): &&(CodecConfig, Rates)| (cost(config, rates), rates.stored, config.plain);
+    let found = measured.iter().min_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal));
+    found.map_or(CodecConfig::NONE, |(config, _)| *config)
+}
+
+/// The samples of one column.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    measured: Vec<(CodecConfig, Rates)>,
+    /// Bytes of all chunks so far, and of all samples.
+    seen: usize,
+    sampled: usize,
+}
+
+impl Sampler {
+    /// Takes samples of a chunk, given as encoded and as plain values where that is something else, and chooses.
+    fn decide(&mut self, options: &CodecOptions, bytes: &[u8], plain: Option<&[u8]>) -> Result<CodecConfig> {
+        self.seen += bytes.len();
+        let due = (self.seen as f64 * options.sample) as usize;
+        let count = match due.saturating_sub(self.sampled) / SAMPLE_BYTES {
+            0 if self.sampled == 0 => 1,
+            count => count.min(bytes.len().div_ceil(SAMPLE_BYTES)),
+        };
+        for i in 0..count {
+            // Evenly spread, from the middle of each part.
+            let part = |bytes: &'_ [u8]| {
+                let start = (bytes.len() * (2 * i + 1) / (2 * count)).saturating_sub(SAMPLE_BYTES / 2);
+                let start = start.min(bytes.len().saturating_sub(SAMPLE_BYTES));
+                start..(start + SAMPLE_BYTES).min(bytes.len())
+            };
+            let sample = &bytes[part(bytes)];
+            self.sampled += sample.len();
+            // The same part of the rows has more plain bytes.
+            let plain = plain.unwrap_or(bytes);
+            let plain_sample = &plain[part(plain)];
+            let share = sample.len() as f64 / bytes.len() as f64;
+            let scale = share * plain.len() as f64 / plain_sample.len().max(1) as f64;
+            for (config, sum) in &mut self.measured {
+                let (sample, scale) = if config.plain { (plain_sample, scale) } else { (sample, 1.0) };
+                let failed = |detail| FormatError::Codec { codec: config.codec.name().into(), detail };
+                sum.add(measure_scaled(config, sample, scale).map_err(failed)?);
+            }
+        }
+        Ok(best(&self.measured, options.objective, &options.machine))
+    }
+}
+
+/// How the chunks of one column are compressed while a version is written.
+#[derive(Debug)]
+pub(crate) enum ColumnCodec {
+    Fixed(CodecConfig),
+    Auto { options: CodecOptions, sampler: Mutex<Sampler> },
+}
+
+impl ColumnCodec {
+    /// As `options` say for a new column.
+    pub fn new(options: &CodecOptions) -> Self {
+        match options.choice {
+            CodecChoice::Fixed(codec) => Self::Fixed(options.config(codec)),
+            CodecChoice::Auto => {
+                let measured = options.grid().into_iter().map(|config| (config, Rates::default())).collect();
+                let sampler = Sampler { measured, seen: 0, sampled: 0 };
+                Self::Auto { options: options.clone(), sampler: Mutex::new(sampler) }
+            }
+        }
+    }
+
+    /// As an earlier version of the table has it.
+    pub fn kept(choice: &ColumnChoice, machine: Machine) -> Self {
+        match *choice {
+            ColumnChoice::Fixed(config) => Self::Fixed(config),
+            ColumnChoice::Auto { objective, sample, block_bytes } => {
+                Self::new(&CodecOptions { choice: CodecChoice::Auto, objective, sample, block_bytes, machine })
+            }
+        }
+    }
+
+    /// What later versions keep; `None`: no codec.
+    pub fn choice(&self) -> Option<ColumnChoice> {
+        match self {
+            Self::Fixed(config) if config.codec == Codec::None => None,
+            Self::Fixed(config) => Some(ColumnChoice::Fixed(*config)),
+            Self::Auto { options, sampler } => {
+                let sampler = sampler.lock();
+                let CodecOptions { objective, sample, block_bytes, .. } = *options;
+                if sampler.sampled == 0 {
+                    return Some(ColumnChoice::Auto { objective, sample, block_bytes });
+                }
+                let chosen = best(&sampler.measured, objective, &options.machine);
+                Some(ColumnChoice::Fixed(chosen)).filter(|_| chosen.codec != Codec::None)
+            }
+        }
+    }
+
+    /// A segment as it is stored: with its codec and its stored form, or, without them, as its bytes are.
+    pub fn store(&self, segment: Segment) -> Result<(Segment, Option<(CodecConfig, Vec<u8>)>)> {
+        let may_be_plain = match self {
+            Self::Fixed(config) => config.plain,
+            Self::Auto { .. } => true,
+        };
+        // What is one value has nothing to compress.
+        let packed = !matches!(segment.encoding(), Encoding::Plain | Encoding::Constant);
+        let plain = (may_be_plain && packed).then(|| segment.to_plain()).transpose()?;
+        let config = match self {
+            Self::Fixed(config) => *config,
+            Self::Auto { options, sampler } => {
+                let plain = plain.as_ref().map(|plain| &plain.as_bytes()[..]);
+                sampler.lock().decide(options, segment.as_bytes(), plain)?
+            }
+        };
+        let chosen = plain.filter(|_| config.plain);
+        let stored = compress(&config, chosen.as_ref().unwrap_or(&segment).as_bytes())?;
+        match stored.filter(|stored| stored.len() < segment.as_bytes().len()) {
+            Some(stored) => Ok((chosen.unwrap_or(segment), Some((config, stored)))),
+            None => Ok((segment, None)),
+        }
+    }
+}
+
+/// Bytes per second that one thread gives of `chunk`, measured now.
+pub(crate) fn decompression_rate(chunk: &CompressedChunk) -> Result<f64> {
+    let mut seconds = f64::INFINITY;
+    for _ in 0..SAMPLE_RUNS {
+        let start = Instant::now();
+        chunk.decompress()?;
+        seconds = start.elapsed().as_secs_f64().min(seconds);
+    }
+    Ok(chunk.uncompressed_bytes() as f64 / seconds.max(1e-9))
+}

@@ -1,0 +1,157 @@
+//! A compressed chunk as all who read it share it: decompressed once, by everyone who waits for it, and kept while used.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::CompressedChunk;
+use crate::segment::SegmentBytes;
+use crate::segment::bytes::BufferWriter;
+use crate::{Result, Segment};
+
+/// The segment of a compressed chunk while somebody holds it, and the work of making it.
+#[derive(Debug, Default)]
+pub(crate) struct Shared(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    made: Weak<Segment>,
+    /// Its bytes have once been found to be a segment: its codes, which take long to check, need not be checked again.
+    known: bool,
+    work: Option<Arc<Work>>,
+}
+
+impl Shared {
+    /// The segment: the one that somebody holds, or else decompressed now. Threads that ask for it meanwhile take blocks
+    /// off each other. `open` makes the segment of its bytes; it is told whether that has been done before.
+    pub fn get(
+        &self,
+        chunk: &CompressedChunk,
+        open: impl FnOnce(SegmentBytes, bool) -> Result<Segment>,
+    ) -> Result<Arc<Segment>> {
+        let (work, known) = {
+            let mut state = self.0.lock();
+            if let Some(segment) = state.made.upgrade() {
+                return Ok(segment);
+            }
+            let work = state.work.get_or_insert_with(|| Arc::new(Work::new(chunk.uncompressed_bytes()))).clone();
+            (work, state.known)
+        };
+        let Some(bytes) = work.help(chunk) else {
+            // Somebody else opens it, or has failed to: then this thread finds out for itself.
+            return work.wait().map_or_else(|| self.alone(chunk, open, known), Ok);
+        };
+        // Whatever happens, those who wait hear of it.
+        let mut opening = Opening { shared: self, work: &work, segment: None };
+        let segment = bytes.and_then(|bytes| open(bytes, known)).map(Arc::new)?;
+        opening.segment = Some(segment.clone());
+        Ok(segment)
+    }
+
+    /// The error of a chunk that another thread has found damaged; errors cannot be shared.
+    fn alone(
+        &self,
+        chunk: &CompressedChunk,
+        open: impl FnOnce(SegmentBytes, bool) -> Result<Segment>,
+        known: bool,
+    ) -> Result<Arc<Segment>> {
+        open(chunk.decompress()?, known).map(Arc::new)
+    }
+}
+
+/// Tells everyone, when dropped, what became of a chunk.
+struct Opening<'a> {
+    shared: &'a Shared,
+    work: &'a Work,
+    segment: Option<Arc<Segment>>,
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.0.lock();
+        state.work = None;
+        if let Some(segment) = &self.segment {
+            state.made = Arc::downgrade(segment);
+            state.known = true;
+        }
+        drop(state);
+        self.work.finish(self.segment.take());
+    }
+}
+
+/// The blocks of a chunk on their way into one buffer.
+#[derive(Debug)]
+struct Work {
+    buffer: Mutex<Option<BufferWriter>>,
+    /// First byte of the buffer.
+    target: *mut u8,
+    next: AtomicUsize,
+    done: AtomicUsize,
+    failed: AtomicBool,
+    outcome: Mutex<Option<Option<Arc<Segment>>>>,
+    finished: Condvar,
+}
+
+// SAFETY: `target` points into `buffer`, which moves its bytes nowhere; each block's range is written by the one thread that
+// claimed the block from `next`, and read only when `done` says that all are complete.
+unsafe impl Send for Work {}
+// SAFETY: as above.
+unsafe impl Sync for Work {}
+
+impl Work {
+    fn new(bytes: usize) -> Self {
+        let mut buffer = BufferWriter::new(bytes);
+        let target = buffer.as_mut_slice().as_mut_ptr();
+        Self {
+            buffer: Mutex::new(Some(buffer)),
+            target,
+            next: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+            outcome: Mutex::new(None),
+            finished: Condvar::new(),
+        }
+    }
+
+    /// Decompresses blocks until none is left. The thread that completes the last one gets all bytes, or the reason why
+    /// there are none.
+    fn help(&self, chunk: &CompressedChunk) -> Option<Result<SegmentBytes>> {
+        loop {
+            let i = self.next.fetch_add(1, Ordering::Relaxed);
+            if i >= chunk.blocks() {
+                return None;
+            }
+            if !self.failed.load(Ordering::Relaxed) {
+                let range = chunk.block_target(i);
+                // SAFETY: inside the buffer, which lives as long as `self` until all blocks are done; `fetch_add` gave block
+                // `i` to this thread alone, and blocks do not overlap.
+                let out = unsafe { std::slice::from_raw_parts_mut(self.target.add(range.start), range.len()) };
+                if chunk.decompress_block(i, out).is_err() {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+            }
+            if self.done.fetch_add(1, Ordering::AcqRel) + 1 == chunk.blocks() {
+                if self.failed.load(Ordering::Relaxed) {
+                    // Once more, in order: the error names the first block that is damaged.
+                    return Some(chunk.decompress());
+                }
+                return self.buffer.lock().take().map(|buffer| Ok(buffer.finish()));
+            }
+        }
+    }
+
+    fn finish(&self, segment: Option<Arc<Segment>>) {
+        *self.outcome.lock() = Some(segment);
+        self.finished.notify_all();
+    }
+
+    /// Waits for the thread that has all bytes.
+    fn wait(&self) -> Option<Arc<Segment>> {
+        let mut outcome = self.outcome.lock();
+        while outcome.is_none() {
+            self.finished.wait(&mut outcome);
+        }
+        outcome.clone().flatten()
+    }
+}
