@@ -25,7 +25,7 @@ pub mod strview;
 pub mod table;
 
 pub use bitmap::Bitmap;
-pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, Objective};
+pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, CompressedChunk, Objective};
 pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
 pub use segment::{

@@ -10,7 +10,6 @@ use warpmill_cpu::context::CancelToken;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::Program;
 
-use crate::algorithm::launch::Kernel;
 use crate::codegen::layout::{Hints, Limits};
 use crate::codegen::program;
 use crate::device::{Device, DeviceKind};
@@ -23,7 +22,8 @@ use super::profile::DeviceProfile;
 use super::run::Run;
 use super::segments::Recoded;
 use super::source::{DataSource, PinnedCopies};
-use super::{Failure, Result, stream};
+use super::stream::Openers;
+use super::{Failure, Result};
 
 /// A program is not run more often than this, each time with more room.
 const MOST_RUNS: u32 = 16;
@@ -68,8 +68,8 @@ pub struct Executor {
     pub(super) recoded: Recoded,
     prepared: Mutex<PreparedPrograms>,
     peak: OnceLock<Option<f64>>,
-    /// Made when it is first needed.
-    expand: Mutex<Option<Kernel>>,
+    /// Made when they are first needed.
+    openers: Mutex<Option<Openers>>,
 }
 
 /// By the program's address, and whether its segments were asked to pass through.
@@ -102,7 +102,7 @@ impl Executor {
             recoded: Recoded::default(),
             prepared: Mutex::default(),
             peak: OnceLock::new(),
-            expand: Mutex::default(),
+            openers: Mutex::default(),
         })
     }
 
@@ -137,12 +137,12 @@ impl Executor {
         *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.device).ok().flatten())
     }
 
-    /// The kernel that expands segments.
-    pub(super) fn expand_kernel(&self) -> Result<Kernel> {
-        let mut expand = self.expand.lock();
-        match &*expand {
-            Some(kernel) => Ok(kernel.clone()),
-            None => Ok(expand.insert(stream::compile_expand(&self.device)?).clone()),
+    /// What makes segments readable when they have arrived.
+    pub(super) fn openers(&self) -> Result<Openers> {
+        let mut openers = self.openers.lock();
+        match &*openers {
+            Some(known) => Ok(known.clone()),
+            None => Ok(openers.insert(Openers::compile(&self.device)?).clone()),
         }
     }
 

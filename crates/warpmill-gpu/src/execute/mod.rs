@@ -1,7 +1,7 @@
 //! Runs programs on a device.
 //!
 //! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
-//! - [`segments`]: row segments as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
+//! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
@@ -11,6 +11,7 @@
 
 pub mod admission;
 pub mod buffers;
+pub mod chunks;
 pub mod defer;
 pub mod executor;
 pub mod inputs;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use warpmill_format::{Dictionary, Segment};
+use warpmill_format::Dictionary;
 use warpmill_plan::{Program, Scan, Source};
 
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
@@ -17,6 +17,7 @@ use crate::codegen::{Library, Params};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
 use super::Result;
+use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::launch::Replays;
 use super::load::data_bytes;
@@ -60,7 +61,7 @@ pub struct Prepared {
 }
 
 /// A row segment's number and its columns.
-pub type RowSegment<'a> = (usize, &'a [Arc<Segment>]);
+pub type RowSegment<'a> = (usize, &'a [Arc<Chunk>]);
 
 /// Descriptors, and the bytes of those of columns and of row counts.
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
@@ -171,7 +172,7 @@ impl Prepared {
         for &(segment, columns) in rows {
             for column in columns {
                 segments::describe(column, places, &mut image)?;
-                made.bytes += column.as_bytes().len() as u64;
+                made.bytes += column.bytes;
             }
             let count = self.scan(kernel).map_or(0, |scan| scan.table.segment_rows(segment)) as u32;
             made.vectors += u64::from(count.div_ceil(1024));

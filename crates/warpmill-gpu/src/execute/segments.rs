@@ -7,14 +7,15 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
-use warpmill_format::{LaneLayout, Segment, ValueLayout};
+use warpmill_format::{LaneLayout, Segment, TableSnapshot, ValueLayout};
 use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
 use crate::device::DevicePtr;
 
-use super::items::{expanded_key, remap_key, segment_key};
+use super::chunks::{Chunk, Expanded};
+use super::items::remap_key;
 use super::memory::Key;
 use super::{Failure, Result};
 
@@ -23,6 +24,9 @@ pub const DESCRIPTOR: usize = 104;
 
 /// Bytes of an `Expansion` (kernels/expand.cuh).
 pub const EXPANSION: usize = 2 * DESCRIPTOR + 32;
+
+/// Bytes of a `CompressedChunk` (kernels/decompress.cuh).
+pub const COMPRESSED: usize = 24;
 
 const EXPAND_DELTA: u32 = 0;
 const EXPAND_RUNS: u32 = 1;
@@ -37,7 +41,7 @@ pub struct OpenScan {
     /// Row segments and shapes, for code generation.
     pub segments: ScanSegments,
     /// Per row segment (as in `segments`), each column.
-    pub columns: Vec<Vec<Arc<Segment>>>,
+    pub columns: Vec<Vec<Arc<Chunk>>>,
 }
 
 /// Opens the segments of `scan` that statistics do not rule out. `recoded` keeps segments whose encoding kernels do not
@@ -53,29 +57,32 @@ pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> 
         })
     };
     let segments: Vec<usize> = (0..table.num_segments()).filter(|&segment| !excluded(segment)).collect();
-    let columns: Vec<Vec<Arc<Segment>>> = segments
+    let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {
-            let columns = scan
-                .columns
-                .iter()
-                .map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?, streamed));
-            columns.collect::<Result<Vec<_>>>()
+            let chunk = |&column: &usize| chunk(table, (segment, column), recoded, streamed).map(Arc::new);
+            scan.columns.iter().map(chunk).collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
     let shapes = columns
         .iter()
         .map(|row| {
-            let shape = |(segment, field): (&Arc<Segment>, &warpmill_plan::Field)| {
-                let layout =
-                    segment.layout().ok_or_else(|| Unsupported::new(&field.name, "an encoding without layout"))?;
-                let nullable = layout.validity.is_some();
-                Ok(ColumnShape::of_segment(&layout.values, segment.remap().is_some(), field.ty.phys, nullable))
+            let shape = |(chunk, field): (&Arc<Chunk>, &warpmill_plan::Field)| {
+                let nullable = chunk.layout.validity.is_some();
+                ColumnShape::of_segment(&chunk.layout.values, chunk.remap.is_some(), field.ty.phys, nullable)
             };
-            row.iter().zip(&scan.fields).map(shape).collect::<Result<Vec<_>, Unsupported>>()
+            row.iter().zip(&scan.fields).map(shape).collect::<Vec<_>>()
         })
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Vec<_>>();
     Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns })
+}
+
+/// A column of a row segment, in an encoding that kernels read.
+fn chunk(table: &TableSnapshot, (segment, column): (usize, usize), recoded: &Recoded, streamed: bool) -> Result<Chunk> {
+    if streamed && let Some(stored) = Chunk::stored(table, segment, column)? {
+        return Ok(stored);
+    }
+    Chunk::of(recoded.readable(table.segment(segment, column).map_err(ExecError::from)?, streamed)?)
 }
 
 /// Segments in another encoding, by the address of the segment they were made from, which is kept beside each.
@@ -103,34 +110,6 @@ impl Recoded {
     /// Forgets all of them.
     pub fn clear(&self) {
         self.0.lock().clear();
-    }
-}
-
-/// What a segment becomes that decodes vectors as a whole: signed values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expanded {
-    /// Bytes of a value: 4 or 8.
-    pub width: u32,
-    /// Bytes of all values.
-    pub bytes: u64,
-}
-
-impl Expanded {
-    /// For `segment`; `None` where it is read as it is, or cannot be expanded.
-    pub fn of(segment: &Segment) -> Option<Self> {
-        let layout = segment.layout()?;
-        if layout.values.has_single_rows() {
-            return None;
-        }
-        let narrow = i128::from(i32::MIN)..=i128::from(i32::MAX);
-        let wide = i128::from(i64::MIN)..=i128::from(i64::MAX);
-        let width = match segment.stats().int_range() {
-            _ if segment.is_dictionary() => 4,
-            Some((least, greatest)) if narrow.contains(&least) && narrow.contains(&greatest) => 4,
-            Some((least, greatest)) if wide.contains(&least) && wide.contains(&greatest) => 8,
-            _ => return None,
-        };
-        Some(Self { width, bytes: u64::from(width) * segment.rows() as u64 })
     }
 }
 
@@ -185,51 +164,48 @@ fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
     places.get(&key).copied().ok_or_else(missing)
 }
 
-/// Appends the `SegmentColumn` of a segment that is in device memory at one of `places`, what it expands to included.
+/// Appends the `SegmentColumn` of a chunk that is in device memory at one of `places`, what it expands to included.
 ///
 /// # Errors
-/// A segment that is not there.
-pub fn describe(segment: &Arc<Segment>, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
-    let base = place(places, segment_key(segment))?;
-    let layout = segment.layout().ok_or_else(missing)?;
+/// A chunk that is not there.
+pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
+    let base = place(places, chunk.key())?;
     let at = |offset: usize| base + offset as u64;
-    let values = match layout.values {
-        ValueLayout::Constant(value) => Column { reference: value, kind: KIND_CONSTANT, ..Column::default() },
+    let values = match &chunk.layout.values {
+        ValueLayout::Constant(value) => Column { reference: *value, kind: KIND_CONSTANT, ..Column::default() },
         ValueLayout::Plain { bytes, signed, offset } => {
-            let kind = if signed { KIND_SIGNED } else { KIND_UNSIGNED };
-            Column { data: at(offset), kind, width: bytes as u32, ..Column::default() }
+            let kind = if *signed { KIND_SIGNED } else { KIND_UNSIGNED };
+            Column { data: at(*offset), kind, width: *bytes as u32, ..Column::default() }
         }
         ValueLayout::Strings { offsets, bytes } => {
-            Column { data: at(offsets), more: [at(bytes), 0, 0], kind: KIND_SIGNED, ..Column::default() }
+            Column { data: at(*offsets), more: [at(*bytes), 0, 0], kind: KIND_SIGNED, ..Column::default() }
         }
-        ValueLayout::LaneFor(lane) => Column::lane(&lane, base),
+        ValueLayout::LaneFor(lane) => Column::lane(lane, base),
         ValueLayout::Delta(_) | ValueLayout::Runs(_) => {
-            let (data, width) =
-                (place(places, expanded_key(segment))?, Expanded::of(segment).ok_or_else(missing)?.width);
-            Column { data, kind: KIND_SIGNED, width, ..Column::default() }
+            let (data, expanded) = (place(places, chunk.expanded_key())?, chunk.expanded.ok_or_else(missing)?);
+            Column { data, kind: KIND_SIGNED, width: expanded.width, ..Column::default() }
         }
     };
-    let remap = if segment.remap().is_some() { place(places, remap_key(segment))? } else { 0 };
-    Column { valid: layout.validity.map_or(0, at), remap, ..values }.append(out);
+    let remap = chunk.remap.as_ref().map_or(Ok(0), |remap| place(places, remap_key(remap)))?;
+    Column { valid: chunk.layout.validity.map_or(0, at), remap, ..values }.append(out);
     Ok(())
 }
 
-/// Appends the `Expansion` of a segment (kernels/expand.cuh) that comes after `vectors` vectors of others; gives its own vectors.
+/// Appends the `Expansion` of a chunk (kernels/expand.cuh) that comes after `vectors` vectors of others; gives its own vectors.
 /// Nothing, and none, for one that is read as it is.
 ///
 /// # Errors
-/// A segment that is not at one of `places`.
+/// A chunk that is not at one of `places`.
 pub fn describe_expansion(
-    segment: &Arc<Segment>,
+    chunk: &Chunk,
     places: &HashMap<Key, DevicePtr>,
     vectors: u32,
     out: &mut Vec<u8>,
 ) -> Result<u32> {
-    let Some(expanded) = Expanded::of(segment) else { return Ok(0) };
-    let base = place(places, segment_key(segment))?;
-    let to = place(places, expanded_key(segment))?;
+    let Some(expanded) = chunk.expanded else { return Ok(0) };
+    let (base, to) = (place(places, chunk.key())?, place(places, chunk.expanded_key())?);
     let at = |offset: usize| base + offset as u64;
-    let (values, ends, starts, kind) = match segment.layout().ok_or_else(missing)?.values {
+    let (values, ends, starts, kind) = match &chunk.layout.values {
         ValueLayout::Delta(delta) => {
             let values = Column {
                 data: at(delta.words),
@@ -250,7 +226,26 @@ pub fn describe_expansion(
     values.append(out);
     ends.append(out);
     [starts, to].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    let words = [expanded.width, kind, segment.rows() as u32, vectors];
+    let words = [expanded.width, kind, chunk.rows as u32, vectors];
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    Ok(segment.rows().div_ceil(1024) as u32)
+    Ok(chunk.rows.div_ceil(1024) as u32)
+}
+
+/// Appends the `CompressedChunk` of a chunk (kernels/decompress.cuh) whose stored form is at `stored`, after `blocks` blocks of
+/// others; gives its own blocks. Nothing, and none, for one that the device does not decompress.
+///
+/// # Errors
+/// A chunk whose segment has no place among `places`.
+pub fn describe_compressed(
+    chunk: &Chunk,
+    stored: DevicePtr,
+    places: &HashMap<Key, DevicePtr>,
+    blocks: u32,
+    out: &mut Vec<u8>,
+) -> Result<u32> {
+    let Some(compressed) = chunk.for_device() else { return Ok(0) };
+    let to = place(places, chunk.key())?;
+    [stored, to].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    [blocks, 0].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    Ok(compressed.blocks() as u32)
 }

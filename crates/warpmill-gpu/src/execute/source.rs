@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use warpmill_format::Segment;
-
 use crate::device::{Device, PinnedBuffer};
+use parking_lot::Mutex;
 
 use super::Result;
-use super::items::Item;
+use super::chunks::Chunk;
 use super::memory::{Key, aligned, padded};
 
 /// Where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
@@ -47,17 +45,18 @@ impl DataSource {
     }
 }
 
-/// Copies of segments in page-locked memory, kept until [`PinnedCopies::clear`].
+/// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]
 pub(super) struct PinnedCopies(Mutex<HashMap<Key, PinnedCopy>>);
 
-/// Where a segment's copy is.
+/// Where a chunk's copy is.
 #[derive(Debug, Clone)]
 pub(super) struct PinnedCopy {
     memory: Arc<PinnedBuffer>,
     offset: usize,
+    bytes: usize,
     /// Keeps its address, which is the key, its own.
-    segment: Arc<Segment>,
+    _owner: Arc<Chunk>,
 }
 
 impl PinnedCopy {
@@ -69,35 +68,36 @@ impl PinnedCopy {
 
     /// The bytes from its first to the last of `last`, which lies in the same allocation, and the zeros behind them.
     pub(super) fn through(&self, last: &PinnedCopy) -> &[u8] {
-        &self.memory[self.offset..last.offset + padded(last.segment.as_bytes().len() as u64) as usize]
+        &self.memory[self.offset..last.offset + padded(last.bytes as u64) as usize]
     }
 }
 
 impl PinnedCopies {
-    /// The copies of those of `items` that are segments, made now where there is none.
-    pub(super) fn copies(&self, device: &dyn Device, items: &[Item]) -> Result<Vec<Option<PinnedCopy>>> {
+    /// The copies of `chunks`, made now where there is none.
+    ///
+    /// # Errors
+    /// The device's, where there is no such memory; damaged data.
+    pub(super) fn copies(&self, device: &dyn Device, chunks: &[Arc<Chunk>]) -> Result<Vec<PinnedCopy>> {
         let mut copies = self.0.lock();
-        let missing = |item: &&Item| matches!(item, Item::Segment(_)) && !copies.contains_key(&item.key());
-        let missing: Vec<&Item> = items.iter().filter(missing).collect();
-        let room = |item: &&Item| aligned(padded(item.bytes())) as usize;
+        let missing: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| !copies.contains_key(&chunk.key())).collect();
         if !missing.is_empty() {
             // One allocation: each takes the driver a while.
-            let mut memory = device.pinned(missing.iter().map(room).sum::<usize>().max(1))?;
+            let room = |chunk: &Arc<Chunk>| aligned(padded(chunk.copied_bytes())) as usize;
+            let mut memory = device.pinned(missing.iter().map(|chunk| room(chunk)).sum())?;
             let mut offset = 0;
             let mut places = vec![];
-            for item in &missing {
-                let Item::Segment(segment) = item else { continue };
-                let bytes = segment.as_bytes();
-                memory[offset..offset + bytes.len()].copy_from_slice(bytes);
-                places.push((item.key(), offset, segment.clone()));
-                offset += room(item);
+            for &chunk in &missing {
+                let bytes = chunk.copied_bytes() as usize;
+                chunk.write(None, &mut memory[offset..offset + bytes])?;
+                places.push((chunk.clone(), offset, bytes));
+                offset += room(chunk);
             }
             let memory = Arc::new(memory);
-            for (key, offset, segment) in places {
-                copies.insert(key, PinnedCopy { memory: memory.clone(), offset, segment });
+            for (chunk, offset, bytes) in places {
+                copies.insert(chunk.key(), PinnedCopy { memory: memory.clone(), offset, bytes, _owner: chunk });
             }
         }
-        Ok(items.iter().map(|item| copies.get(&item.key()).cloned()).collect())
+        Ok(chunks.iter().map(|chunk| copies[&chunk.key()].clone()).collect())
     }
 
     /// Forgets all copies.
@@ -113,9 +113,11 @@ pub(super) mod disk {
     use std::path::Path;
 
     use rayon::prelude::*;
-    use warpmill_format::Segment;
+    use warpmill_cpu::ExecError;
+    use warpmill_format::FilePlace;
     use warpmill_plan::Unsupported;
 
+    use super::super::chunks::Chunk;
     use super::super::memory::padded;
     use super::super::stream::Ready;
     use super::super::{Failure, Result};
@@ -129,39 +131,57 @@ pub(super) mod disk {
     /// Linux's `O_DIRECT`.
     const O_DIRECT: i32 = if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0x10000 } else { 0x4000 };
 
-    /// Reads segments into `memory` behind its first `head` bytes, several at a time: those that are in files from there, the others,
-    /// which were made in memory, from where they are. Each comes with where it is wanted.
+    /// Reads what travels of chunks into `memory` behind its first `head` bytes, several at a time: those that are in files from there,
+    /// the others, which were made in memory, from where they are. Each comes with where it is wanted.
     ///
     /// # Errors
-    /// Files that cannot be read, or whose file system has no direct reads.
-    pub fn read_all(memory: &mut [u8], head: u64, segments: &[(u64, &Segment)]) -> Result<Ready> {
+    /// Files that cannot be read, or whose file system has no direct reads; bytes that are not what was written.
+    pub fn read_all(memory: &mut [u8], head: u64, chunks: &[(u64, &Chunk)]) -> Result<Ready> {
         let skipped = head as usize + memory[head as usize..].as_ptr().align_offset(BLOCK);
         let mut rest = &mut memory[skipped..];
         let mut start = skipped;
         let mut rooms = vec![];
-        for &(to, segment) in segments {
-            let room = segment.as_bytes().len().next_multiple_of(BLOCK) + 2 * BLOCK;
+        for &(to, chunk) in chunks {
+            let room = (chunk.copied_bytes() as usize).next_multiple_of(BLOCK) + 2 * BLOCK;
             let (own, others) = rest.split_at_mut(room);
-            rooms.push((start, own, to, segment));
+            rooms.push((start, own, to, chunk));
             (start, rest) = (start + room, others);
         }
-        let pieces = rooms.into_par_iter().map(|(start, room, to, segment)| {
-            let skip = read(segment, room)?;
-            let end = skip + segment.as_bytes().len();
-            let wanted = padded(segment.as_bytes().len() as u64) as usize;
-            room[end..skip + wanted].fill(0);
+        let pieces = rooms.into_par_iter().map(|(start, room, to, chunk)| {
+            let bytes = chunk.copied_bytes() as usize;
+            let skip = read(chunk, room)?;
+            let wanted = padded(bytes as u64) as usize;
+            room[skip + bytes..skip + wanted].fill(0);
             Ok((start + skip..start + skip + wanted, to))
         });
         Ok(Ready::Pieces(pieces.collect::<Result<Vec<_>>>()?))
     }
 
-    /// Reads the blocks that hold a segment; gives where in `room` it begins.
-    fn read(segment: &Segment, room: &mut [u8]) -> Result<usize> {
-        let bytes = segment.as_bytes();
-        let Some(place) = bytes.file() else {
-            room[..bytes.len()].copy_from_slice(bytes);
+    /// Reads what travels of a chunk; gives where in `room` it begins.
+    fn read(chunk: &Chunk, room: &mut [u8]) -> Result<usize> {
+        let bytes = chunk.copied_bytes() as usize;
+        let Some(place) = chunk.file() else {
+            chunk.write(None, &mut room[..bytes])?;
             return Ok(0);
         };
+        let stored = chunk.stored_bytes() as usize;
+        if chunk.compressed().is_none() || chunk.for_device().is_some() {
+            let skip = read_blocks(place, stored, room)?;
+            place.check(&room[skip..skip + stored]).map_err(ExecError::from)?;
+            return Ok(skip);
+        }
+        // The host decompresses it on the way.
+        let mut scratch = vec![0; stored.next_multiple_of(BLOCK) + 3 * BLOCK];
+        let aligned = scratch.as_ptr().align_offset(BLOCK);
+        let skip = aligned + read_blocks(place, stored, &mut scratch[aligned..])?;
+        let stored = &scratch[skip..skip + stored];
+        place.check(stored).map_err(ExecError::from)?;
+        chunk.write(Some(stored), &mut room[..bytes])?;
+        Ok(0)
+    }
+
+    /// Reads the blocks of a file that hold `bytes` bytes at `place`; gives where in `room` these begin.
+    fn read_blocks(place: &FilePlace, bytes: usize, room: &mut [u8]) -> Result<usize> {
         let failed = |path: &Path, error: std::io::Error| {
             Failure::Unsupported(Unsupported::new(
                 "disk",
@@ -171,7 +191,7 @@ pub(super) mod disk {
         let file = File::options().read(true).custom_flags(O_DIRECT).open(&place.path);
         let file = file.map_err(|error| failed(&place.path, error))?;
         let skip = place.offset as usize % BLOCK;
-        let (start, wanted) = (place.offset - skip as u64, skip + bytes.len());
+        let (start, wanted) = (place.offset - skip as u64, skip + bytes);
         let blocks = wanted.next_multiple_of(BLOCK);
         let mut done = 0;
         // The last block of a file is short.

@@ -10,22 +10,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rayon::prelude::*;
-use warpmill_format::Segment;
-
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::codegen::Library;
-use crate::device::{Device, DevicePtr, Event, PinnedBuffer};
+use crate::device::{Device, DevicePtr, Event, PinnedBuffer, Stream};
 use crate::kernels;
+use rayon::prelude::*;
 
 use super::Result;
 use super::admission::Lane;
+use super::chunks::Chunk;
 use super::executor::Executor;
-use super::items::{Descriptors, Item, expanded_key, segment_key};
+use super::items::Descriptors;
 use super::memory::{Key, aligned, padded};
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
-use super::segments::{DESCRIPTOR, EXPANSION, Expanded, describe_expansion};
+use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
 use super::source::{DataSource, PinnedCopy, disk};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
@@ -65,7 +64,7 @@ impl StreamPlan {
             for batch in plan.batches(rows) {
                 let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
-                plan.segments = plan.segments.max(rows.iter().map(|(_, columns)| columns.len() as u64).sum());
+                plan.segments = plan.segments.max(chunks(rows).count() as u64);
                 count += 1;
             }
         }
@@ -93,12 +92,12 @@ impl StreamPlan {
 
 /// What row segments and their descriptors take of a slot.
 fn slot_bytes(rows: &[RowSegment<'_>]) -> u64 {
-    copied_bytes(rows) + segments(rows).filter_map(|segment| Expanded::of(segment)).map(expanded_bytes).sum::<u64>()
+    copied_bytes(rows) + chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>()
 }
 
 /// What of that is copied.
 fn copied_bytes(rows: &[RowSegment<'_>]) -> u64 {
-    head_bytes(rows) + segments(rows).map(segment_bytes).sum::<u64>()
+    head_bytes(rows) + chunks(rows).map(|chunk| room(chunk.copied_bytes())).sum::<u64>()
 }
 
 /// What the descriptors of row segments take of a slot.
@@ -106,43 +105,82 @@ fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
     descriptor_bytes(rows).map(aligned).iter().sum()
 }
 
-fn segments<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Segment>> {
+fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Chunk>> {
     rows.iter().flat_map(|(_, columns)| columns.iter())
 }
 
-fn expanded_bytes(expanded: Expanded) -> u64 {
-    aligned(padded(expanded.bytes))
+/// What `bytes` bytes of data take.
+fn room(bytes: u64) -> u64 {
+    aligned(padded(bytes))
 }
 
-fn segment_bytes(segment: &Arc<Segment>) -> u64 {
-    aligned(padded(segment.as_bytes().len() as u64))
+/// What the segment that the device decompresses a chunk to takes of a slot, and what that expands to.
+fn made_bytes(chunk: &Chunk) -> [u64; 2] {
+    [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
 }
 
-/// Bytes of the descriptors of columns, of row counts, of expansions.
-fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 3] {
-    let columns = segments(rows).count();
-    let expansions = segments(rows).filter(|segment| Expanded::of(segment).is_some()).count();
-    [(columns * DESCRIPTOR) as u64, 4 * rows.len() as u64, (expansions * EXPANSION) as u64]
+/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks.
+fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 4] {
+    let count = |which: fn(&Chunk) -> bool| chunks(rows).filter(|chunk| which(chunk)).count();
+    let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
+    let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
+    [(count(|_| true) * DESCRIPTOR) as u64, 4 * rows.len() as u64, expansions as u64, compressed as u64]
 }
 
-/// Where row counts and expansions begin in a slot.
-fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 2] {
-    let [columns, counts, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
-    [columns, columns + counts]
+/// Where row counts, expansions and compressed chunks begin in a slot.
+fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 3] {
+    let [columns, counts, expansions, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
+    [columns, columns + counts, columns + counts + expansions]
 }
 
-/// Threads of a block of the kernel that expands segments.
-const EXPAND_THREADS: u32 = 256;
+/// What makes segments readable when they have arrived.
+#[derive(Clone)]
+pub struct Openers {
+    /// Decompresses blocks of chunks.
+    decompress: Kernel,
+    /// Expands segments.
+    expand: Kernel,
+}
 
-/// The kernel that expands segments.
-///
-/// # Errors
-/// The compiler's.
-pub fn compile_expand(device: &Arc<dyn Device>) -> Result<Kernel> {
-    let parts = [Library::Value, Library::Lane, Library::LaneFilter, Library::Scan].map(Library::text);
-    let text = parts.into_iter().chain([kernels::LANE_DELTA, kernels::EXPAND]).collect::<Vec<_>>().join("\n");
-    let [kernel] = Kernel::compile(device, text, [("expand", EXPAND_THREADS, 0)])?;
-    Ok(kernel)
+impl Openers {
+    /// For `device`.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub fn compile(device: &Arc<dyn Device>) -> Result<Self> {
+        let parts = [Library::Value, Library::Lane, Library::LaneFilter, Library::Scan].map(Library::text);
+        let own = [kernels::LANE_DELTA, kernels::EXPAND, kernels::DECOMPRESS];
+        let text = parts.into_iter().chain(own).collect::<Vec<_>>().join("\n");
+        let [decompress, expand] = Kernel::compile(device, text, [("decompress", 128, 0), ("expand", 256, 0)])?;
+        Ok(Self { decompress, expand })
+    }
+
+    /// Queues the decompression of `count` chunks, described at `chunks`, of `blocks` blocks together.
+    ///
+    /// # Safety
+    /// The descriptors name stored chunks and room for their segments in device memory; `state` is a `QueryState`.
+    pub unsafe fn decompress(
+        &self,
+        (chunks, count, blocks): (DevicePtr, u32, u32),
+        state: DevicePtr,
+        stream: Stream,
+    ) -> Result<()> {
+        let params = ParamBytes::new().u64(state).u64(chunks).u32(count).u32(blocks);
+        let grid = u64::from(blocks.div_ceil(self.decompress.threads() / 32));
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.decompress.launch(grid, params, stream)? })
+    }
+
+    /// Queues the expansion of `count` segments, described at `expansions`, of `vectors` vectors together.
+    ///
+    /// # Safety
+    /// The descriptors name segments and room for their values in device memory.
+    pub unsafe fn expand(&self, (expansions, count, vectors): (DevicePtr, u32, u32), stream: Stream) -> Result<()> {
+        let params = ParamBytes::new().u64(expansions).u32(count).u32(vectors);
+        let grid = u64::from(vectors.div_ceil(self.expand.threads() / 32));
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.expand.launch(grid, params, stream)? })
+    }
 }
 
 /// A slot of a run.
@@ -159,6 +197,8 @@ pub struct Feed<'a> {
     executor: &'a Executor,
     source: DataSource,
     timed: bool,
+    /// The program's `QueryState`, which hears of damage.
+    state: DevicePtr,
     slots: Vec<Slot>,
     next: usize,
     /// When copies began and ended.
@@ -175,10 +215,10 @@ pub struct Arrival {
     pub descriptors: Descriptors,
 }
 
-/// Where a segment of a batch is in its slot.
+/// Where what travels of a chunk goes in its slot.
 struct Part {
     offset: u64,
-    segment: Arc<Segment>,
+    chunk: Arc<Chunk>,
 }
 
 impl<'a> Feed<'a> {
@@ -191,6 +231,7 @@ impl<'a> Feed<'a> {
         plan: &StreamPlan,
         lane: &mut Lane,
         (source, timed): (DataSource, bool),
+        state: DevicePtr,
     ) -> Result<Self> {
         let mut slots = vec![];
         if plan.slots > 0 {
@@ -210,7 +251,7 @@ impl<'a> Feed<'a> {
         }
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
-        Ok(Self { executor, source, timed, slots, next: 0, copies: vec![], transfer, filling })
+        Ok(Self { executor, source, timed, state, slots, next: 0, copies: vec![], transfer, filling })
     }
 
     /// Where the slots begin.
@@ -246,15 +287,17 @@ impl<'a> Feed<'a> {
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
         staging[..columns.len()].copy_from_slice(&columns);
-        let [counts_at, expansions_at] = places_in_head(rows);
+        let [counts_at, expansions_at, compressed_at] = places_in_head(rows);
         staging[counts_at..counts_at + counts.len()].copy_from_slice(&counts);
         let (expansions, vectors) = expansions(&parts, &places)?;
         staging[expansions_at..expansions_at + expansions.len()].copy_from_slice(&expansions);
+        let (compressed, blocks) = compressed(&parts, at, &places)?;
+        staging[compressed_at..compressed_at + compressed.len()].copy_from_slice(&compressed);
         let (head, bytes) = (head_bytes(rows), copied_bytes(rows));
         let ready = match self.source {
             DataSource::Pinned => pinned(self.executor, &parts)?,
             DataSource::Disk => disk::read_all(staging, head, &parts.iter().map(Part::both).collect::<Vec<_>>())?,
-            _ => fill(staging, &parts),
+            _ => fill(staging, &parts)?,
         };
         self.filling.nanos += started.elapsed().as_nanos() as u64;
         if let Some(read) = self.slots[number].read.take() {
@@ -265,18 +308,21 @@ impl<'a> Feed<'a> {
         let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
         let copied = device.record(copies)?;
         device.wait(lane.stream, copied)?;
-        if vectors > 0 {
-            let params = ParamBytes::new().u64(at + expansions_at as u64);
-            let params = params.u32((expansions.len() / EXPANSION) as u32).u32(vectors);
-            let blocks = u64::from(vectors.div_ceil(EXPAND_THREADS / 32));
-            // SAFETY: the descriptors that were just copied name ranges of this slot, with room for all rows.
-            unsafe { self.executor.expand_kernel()?.launch(blocks, params, lane.stream)? };
+        let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
+        let tasks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
+        let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
+        // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room for what
+        // becomes of them.
+        unsafe {
+            let openers = self.executor.openers()?;
+            openers.decompress(tasks, self.state, lane.stream)?;
+            openers.expand(values, lane.stream)?;
         }
         if let Some(before) = before {
             self.copies.push((before, device.record(copies)?));
         }
         self.slots[number].copied = Some(copied);
-        self.transfer.bytes += parts.iter().map(|part| part.segment.as_bytes().len() as u64).sum::<u64>();
+        self.transfer.bytes += parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
         self.transfer.count += queued;
         (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
         Ok(Arrival { slot: number, descriptors })
@@ -315,20 +361,24 @@ impl Drop for Feed<'_> {
     }
 }
 
-/// Where each segment of some row segments goes in a slot at `at`.
+/// Where each chunk of some row segments goes in a slot at `at`, and what becomes of it.
 fn place(rows: &[RowSegment<'_>], at: DevicePtr, places: &mut HashMap<Key, DevicePtr>) -> Vec<Part> {
     let mut offset = head_bytes(rows);
     let mut parts = vec![];
-    for segment in segments(rows) {
-        places.insert(segment_key(segment), at + offset);
-        parts.push(Part { offset, segment: segment.clone() });
-        offset += segment_bytes(segment);
+    for chunk in chunks(rows) {
+        places.insert(chunk.key(), at + offset);
+        parts.push(Part { offset, chunk: chunk.clone() });
+        offset += room(chunk.copied_bytes());
     }
-    for segment in segments(rows) {
-        if let Some(expanded) = Expanded::of(segment) {
-            places.insert(expanded_key(segment), at + offset);
-            offset += expanded_bytes(expanded);
+    for chunk in chunks(rows) {
+        let [decompressed, expanded] = made_bytes(chunk);
+        if decompressed > 0 {
+            places.insert(chunk.key(), at + offset);
         }
+        if expanded > 0 {
+            places.insert(chunk.expanded_key(), at + offset + decompressed);
+        }
+        offset += decompressed + expanded;
     }
     parts
 }
@@ -337,14 +387,23 @@ fn place(rows: &[RowSegment<'_>], at: DevicePtr, places: &mut HashMap<Key, Devic
 fn expansions(parts: &[Part], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
     let (mut image, mut vectors) = (vec![], 0);
     for part in parts {
-        vectors += describe_expansion(&part.segment, places, vectors, &mut image)?;
+        vectors += describe_expansion(&part.chunk, places, vectors, &mut image)?;
     }
     Ok((image, vectors))
 }
 
+/// The descriptors of chunks in a slot at `at` that the device decompresses, and the blocks of all of these.
+fn compressed(parts: &[Part], at: DevicePtr, places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
+    let (mut image, mut blocks) = (vec![], 0);
+    for part in parts {
+        blocks += describe_compressed(&part.chunk, at + part.offset, places, blocks, &mut image)?;
+    }
+    Ok((image, blocks))
+}
+
 impl Part {
-    fn both(&self) -> (u64, &Segment) {
-        (self.offset, &self.segment)
+    fn both(&self) -> (u64, &Chunk) {
+        (self.offset, &self.chunk)
     }
 }
 
@@ -365,7 +424,7 @@ impl Ready {
         device: &dyn Device,
         staging: &PinnedBuffer,
         (at, head, bytes): (DevicePtr, u64, u64),
-        stream: crate::device::Stream,
+        stream: Stream,
     ) -> Result<u64> {
         // SAFETY (all copies): the slot was allocated with `slot_bytes` bytes, of which the batch takes `bytes`; what is read is
         // page-locked memory that is not written to before its copy is done: the staging memory waits for the slot's
@@ -404,29 +463,29 @@ impl Ready {
     }
 }
 
-/// Copies segments into the image of a slot, several at a time.
-fn fill(staging: &mut [u8], parts: &[Part]) -> Ready {
+/// Writes what travels of chunks into the image of a slot, several at a time.
+fn fill(staging: &mut [u8], parts: &[Part]) -> Result<Ready> {
     let mut rest = staging;
     let mut done = 0;
     let mut rooms = vec![];
     for part in parts {
         let (_, tail) = rest.split_at_mut(part.offset as usize - done);
-        let (room, tail) = tail.split_at_mut(padded(part.segment.as_bytes().len() as u64) as usize);
+        let (room, tail) = tail.split_at_mut(padded(part.chunk.copied_bytes()) as usize);
         done = part.offset as usize + room.len();
-        rooms.push((room, part.segment.as_bytes()));
+        rooms.push((room, &part.chunk));
         rest = tail;
     }
-    rooms.into_par_iter().for_each(|(room, bytes)| {
-        let (room, padding) = room.split_at_mut(bytes.len());
-        room.copy_from_slice(bytes);
+    rooms.into_par_iter().try_for_each(|(room, chunk)| {
+        let (room, padding) = room.split_at_mut(chunk.copied_bytes() as usize);
         padding.fill(0);
-    });
-    Ready::Whole
+        chunk.write(None, room)
+    })?;
+    Ok(Ready::Whole)
 }
 
-/// The copies of segments that stay in page-locked memory.
+/// The copies of chunks that stay in page-locked memory.
 fn pinned(executor: &Executor, parts: &[Part]) -> Result<Ready> {
-    let items: Vec<Item> = parts.iter().map(|part| Item::Segment(part.segment.clone())).collect();
-    let copies = executor.pinned.copies(&*executor.device, &items)?;
-    Ok(Ready::Pinned(copies.into_iter().flatten().zip(parts.iter().map(|part| part.offset)).collect()))
+    let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
+    let copies = executor.pinned.copies(&*executor.device, &chunks)?;
+    Ok(Ready::Pinned(copies.into_iter().zip(parts.iter().map(|part| part.offset)).collect()))
 }

@@ -7,13 +7,12 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use proptest::prelude::*;
 use warpmill_format::{Encoding, Segment};
 
-use crate::algorithm::launch::ParamBytes;
 use crate::device::Device;
 use crate::device::sim::{SimDevice, SimOptions};
-use crate::execute::items::{expanded_key, segment_key};
+use crate::execute::chunks::Chunk;
 use crate::execute::memory::padded;
-use crate::execute::segments::{Expanded, describe_expansion};
-use crate::execute::stream::compile_expand;
+use crate::execute::segments::describe_expansion;
+use crate::execute::stream::Openers;
 
 fn device() -> Arc<dyn Device> {
     let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
@@ -24,27 +23,28 @@ fn device() -> Arc<dyn Device> {
 fn check(device: &Arc<dyn Device>, segments: &[Arc<Segment>]) {
     let stream = device.stream().unwrap();
     let (mut places, mut image, mut vectors) = (HashMap::new(), vec![], 0);
-    for segment in segments {
-        let expanded = Expanded::of(segment).expect("an encoding that is expanded");
+    let chunks: Vec<Chunk> = segments.iter().map(|segment| Chunk::of(segment.clone()).unwrap()).collect();
+    for (segment, chunk) in segments.iter().zip(&chunks) {
+        let expanded = chunk.expanded.expect("an encoding that is expanded");
         let at = device.allocate(padded(segment.as_bytes().len() as u64)).unwrap();
         // SAFETY: just allocated with this size.
         unsafe { device.copy_to_device(at, segment.as_bytes(), stream).unwrap() };
-        places.insert(segment_key(segment), at);
-        places.insert(expanded_key(segment), device.allocate(expanded.bytes).unwrap());
-        vectors += describe_expansion(segment, &places, vectors, &mut image).unwrap();
+        places.insert(chunk.key(), at);
+        places.insert(chunk.expanded_key(), device.allocate(expanded.bytes).unwrap());
+        vectors += describe_expansion(chunk, &places, vectors, &mut image).unwrap();
     }
     let at = device.allocate(image.len() as u64).unwrap();
-    let params = ParamBytes::new().u64(at).u32(segments.len() as u32).u32(vectors);
+    let openers = Openers::compile(device).unwrap();
     // SAFETY: the descriptors name the ranges that were allocated above, each with room for all rows.
     unsafe {
         device.copy_to_device(at, &image, stream).unwrap();
-        compile_expand(device).unwrap().launch(2, params, stream).unwrap();
+        openers.expand((at, segments.len() as u32, vectors), stream).unwrap();
     }
-    for segment in segments {
-        let expanded = Expanded::of(segment).unwrap();
+    for (segment, chunk) in segments.iter().zip(&chunks) {
+        let expanded = chunk.expanded.unwrap();
         let mut bytes = vec![0u8; expanded.bytes as usize];
         // SAFETY: as many bytes were allocated.
-        unsafe { device.copy_to_host(&mut bytes, places[&expanded_key(segment)], stream).unwrap() };
+        unsafe { device.copy_to_host(&mut bytes, places[&chunk.expanded_key()], stream).unwrap() };
         device.synchronize(stream).unwrap();
         let found: Vec<i64> = match expanded.width {
             4 => bytes.as_chunks::<4>().0.iter().map(|word| i32::from_le_bytes(*word).into()).collect(),
@@ -53,7 +53,7 @@ fn check(device: &Arc<dyn Device>, segments: &[Arc<Segment>]) {
         let mut expected = vec![0i64; segment.rows()];
         segment.decode_i64(0, &mut expected);
         assert_eq!(found, expected, "{segment:?}");
-        for key in [segment_key(segment), expanded_key(segment)] {
+        for key in [chunk.key(), chunk.expanded_key()] {
             // SAFETY: allocated above; nothing is queued.
             unsafe { device.free(places[&key]) };
         }
