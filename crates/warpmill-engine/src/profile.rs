@@ -75,8 +75,14 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
         }
         writeln!(f)?;
     }
+    if profile.segments_pruned > 0 {
+        writeln!(f, "  row segments that no key of a join matches, not copied: {}", profile.segments_pruned)?;
+    }
     for kernel in &profile.kernels {
         write!(f, "  {:<60} {:>9.3} ms", shortened(&kernel.label, 60), ms(kernel.nanos))?;
+        if kernel.launches > 1 {
+            write!(f, " in {} launches", kernel.launches)?;
+        }
         if kernel.bytes > 0 && kernel.nanos > 0 {
             let rate = kernel.bytes as f64 / kernel.nanos as f64;
             write!(f, "  bytes {:>12} {rate:>8.1} GB/s", kernel.bytes)?;
