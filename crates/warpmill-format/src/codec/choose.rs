@@ -72,8 +72,8 @@ pub struct Machine {
     pub workers: usize,
 }
 
-/// Encoded bytes per second that one worker of a query goes through besides decompressing: filters and sums on packed values
-/// (measured: `examples/decode_rate`; the exact number only matters where storage is faster than the workers).
+/// Encoded bytes per second that one worker of a query is taken to go through besides decompressing. An assumption: simple scans
+/// are faster, joins slower; it only matters where storage is faster than the workers.
 const QUERY_RATE: f64 = 2e9;
 
 impl Default for Machine {
