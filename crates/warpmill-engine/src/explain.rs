@@ -69,7 +69,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
 /// its memory, for which a size is made up here.
 fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsupported> {
     let program = defer_sorts(program).map_or_else(|| Arc::clone(program), Arc::new);
-    let limits = Limits { table_bytes: 8 << 30, shared_bytes: 64 << 10 };
+    let limits = Limits::new(40 << 30, 64 << 10);
     let layouts = planner::sinks(&program, inputs, &Hints::default(), limits)?;
     let mut scans = HashMap::new();
     for (index, pipeline) in program.pipelines.iter().enumerate() {
@@ -80,7 +80,7 @@ fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsuppor
         }
     }
     let scans = scans.iter().map(|(index, scan)| (*index, scan)).collect();
-    Ok(program::lower(&program, &layouts, &scans, inputs)?.places)
+    Ok(program::lower(&program, &layouts, &scans, inputs, false)?.places)
 }
 
 /// The kernels of a program.

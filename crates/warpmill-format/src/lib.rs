@@ -25,10 +25,13 @@ pub mod strview;
 pub mod table;
 
 pub use bitmap::Bitmap;
-pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, Objective};
+pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, CompressedChunk, Objective};
 pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
-pub use segment::{Encoding, FilePlace, LaneLayout, Segment, SegmentBytes, SegmentLayout, ValueLayout, mask_rows};
+pub use segment::{
+    DeltaLayout, Encoding, FilePlace, LaneLayout, RunsLayout, Segment, SegmentBytes, SegmentLayout, ValueLayout,
+    mask_rows,
+};
 pub use stats::{ColumnStats, StatValue};
 pub use strview::StrView;
 pub use table::{Table, TableSnapshot, TableWriter};

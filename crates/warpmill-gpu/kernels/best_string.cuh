@@ -18,7 +18,7 @@ __device__ inline void own_string(u64& data, u64& length, Str s) {
 
 // Takes `s` into a record that other threads update too.
 template <bool LEAST>
-__device__ inline void best_string(u64* record, Str s) {
+__device__ inline void best_string(u64* record, Str s, Keep keep) {
     u64 image = 0;
     for (u32 i = 0; i < 8; i++) image = image << 8 | (i < s.len ? s.data[i] : 0);
     if (LEAST) image = ~image;
@@ -39,6 +39,10 @@ __device__ inline void best_string(u64* record, Str s) {
         __threadfence();
         if (fresh(record + 3) != version) continue;
         if (length && !is_better<LEAST>(s, Str{(const u8*)data, (u32)(length - 1)})) return;
+        // Only what is better, at the time, is worth a copy; one is enough.
+        const Str kept = keep_text(s, keep);
+        if (kept.len != s.len) return;
+        s = kept;
         if (atomicCAS(record + 3, version, version + 1) != version) continue;
         // What the string is made of goes before its address.
         __threadfence();
@@ -52,10 +56,10 @@ __device__ inline void best_string(u64* record, Str s) {
 
 // Takes the best strings of all lanes into a record. All lanes of the warp call.
 template <bool LEAST>
-__device__ inline void best_string_of_warp(u64* record, u64 data, u64 length, u32 lane) {
+__device__ inline void best_string_of_warp(u64* record, u64 data, u64 length, u32 lane, Keep keep) {
     for (u32 d = 16; d > 0; d /= 2) {
         const u64 other = __shfl_xor_sync(FULL_WARP, data, d), other_length = __shfl_xor_sync(FULL_WARP, length, d);
         if (other_length) own_string<LEAST>(data, length, Str{(const u8*)other, (u32)(other_length - 1)});
     }
-    if (lane == 0 && length) best_string<LEAST>(record, Str{(const u8*)data, (u32)(length - 1)});
+    if (lane == 0 && length) best_string<LEAST>(record, Str{(const u8*)data, (u32)(length - 1)}, keep);
 }

@@ -91,6 +91,23 @@ __device__ inline u8* append(u8* to, Str s) {
     return to + s.len;
 }
 
+// Where strings go that are to live as long as the query: those in the `bytes` bytes from `passing`, which other segments take
+// next, are copied.
+struct Keep {
+    QueryState* state;
+    const u8* passing;
+    u64 bytes;
+};
+
+// `s` for as long as the query lives; none when the arena is full.
+__device__ inline Str keep_text(Str s, Keep keep) {
+    if (s.len == 0 || (u64)(s.data - keep.passing) >= keep.bytes) return s;
+    u8* to = arena_alloc(keep.state, s.len);
+    if (to == nullptr) return Str{nullptr, 0};
+    append(to, s);
+    return Str{to, s.len};
+}
+
 // Letters in the other case. What is not ASCII is left to the host.
 __device__ inline Str ascii_case(QueryState* state, Str s, bool upper) {
     const u8 first = upper ? 'a' : 'A', last = upper ? 'z' : 'Z';

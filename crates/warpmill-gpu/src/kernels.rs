@@ -13,6 +13,12 @@ pub const LANE_DELTA: &str = include_str!("../kernels/lane_delta.cuh");
 /// Lane-packed run lengths. Needs [`LANE`].
 pub const LANE_RLE: &str = include_str!("../kernels/lane_rle.cuh");
 
+/// Segments turned into plain values. Needs [`crate::codegen::Library::Scan`] and [`LANE_DELTA`].
+pub const EXPAND: &str = include_str!("../kernels/expand.cuh");
+
+/// Chunks that went through LZ4 or Snappy. Needs [`crate::codegen::Library::Value`] and [`LANE`].
+pub const DECOMPRESS: &str = include_str!("../kernels/decompress.cuh");
+
 /// The published GPU-FOR, GPU-DFOR and GPU-RFOR.
 pub const GPU_FOR: &str = include_str!("../kernels/gpu_for.cuh");
 

@@ -1,4 +1,5 @@
-//! TPC-H and SSB on the simulated device: all of every query runs there, with the CPU back end's answers.
+//! TPC-H and SSB on the simulated device: all of every query runs there, with the CPU back end's answers, from data that stays on the
+//! device and from data that passes through it.
 //!
 //! Their kernels are also compiled by NVRTC, for GPUs that need not be there.
 //!
@@ -11,6 +12,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryResult, Session};
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
+use warpmill_format::table::WriteOptions;
 
 fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_string())
@@ -22,7 +24,9 @@ fn session(suite: Suite) -> Session {
         Session::builder().set("warpmill.fallback", "error").set("warpmill.device_fallback", "error").build().unwrap();
     for name in warpmill_datagen::tables(suite) {
         let table = Table::in_memory(warpmill_datagen::schema(suite, name).unwrap());
-        let mut writer = table.append(Default::default()).unwrap();
+        // Several row segments, so that several batches pass through.
+        let options = WriteOptions { segment_rows: 16 << 10, ..WriteOptions::default() };
+        let mut writer = table.append(options).unwrap();
         for part in 0..warpmill_datagen::parts(suite, name, sf).unwrap() {
             for batch in warpmill_datagen::generate(suite, name, sf, part).unwrap() {
                 writer.write(&batch).unwrap();
@@ -55,6 +59,21 @@ fn rows(result: &QueryResult) -> Vec<String> {
     rows
 }
 
+/// What is wrong with a result; `expected` is sorted.
+fn difference(result: &QueryResult, expected: &[String]) -> Option<String> {
+    let profile = result.profile.clone().unwrap();
+    let elsewhere: Vec<_> = profile.programs.iter().filter_map(|program| program.not_on_device.clone()).collect();
+    if !elsewhere.is_empty() {
+        return Some(format!("not on the device: {}", elsewhere.join("; ")));
+    }
+    let mut found = rows(result);
+    found.sort();
+    (found != expected).then(|| {
+        let differing = found.iter().zip(expected).find(|(a, b)| a != b);
+        format!("{} rows for {}, {differing:?}", found.len(), expected.len())
+    })
+}
+
 fn check(suite: Suite) {
     machine_code::record();
     let session = session(suite);
@@ -66,25 +85,17 @@ fn check(suite: Suite) {
             continue;
         }
         session.set("warpmill.device", "cpu").unwrap();
-        let expected = rows(&session.execute(query.sql, &[]).unwrap());
+        let mut expected = rows(&session.execute(query.sql, &[]).unwrap());
+        // Rows whose sort keys are equal come in any order.
+        expected.sort();
         session.set("warpmill.device", &device).unwrap();
-        match session.execute(query.sql, &[]) {
-            Err(error) => failures.push(format!("{}: {error}", query.name)),
-            Ok(result) => {
-                let profile = result.profile.clone().unwrap();
-                let elsewhere: Vec<_> = profile.programs.iter().filter_map(|p| p.not_on_device.clone()).collect();
-                let (mut found, mut expected) = (rows(&result), expected);
-                // Rows whose sort keys are equal come in any order.
-                found.sort();
-                expected.sort();
-                if !elsewhere.is_empty() {
-                    failures.push(format!("{}: not on the device: {}", query.name, elsewhere.join("; ")));
-                } else if found != expected {
-                    let differing = found.iter().zip(&expected).find(|(a, b)| a != b);
-                    let (found, expected) = (found.len(), expected.len());
-                    failures.push(format!("{}: {found} rows for {expected}, {differing:?}", query.name));
-                }
-            }
+        for data in ["cache", "host"] {
+            session.set("warpmill.device_data", data).unwrap();
+            let failure = match session.execute(query.sql, &[]) {
+                Err(error) => Some(error.to_string()),
+                Ok(result) => difference(&result, &expected),
+            };
+            failures.extend(failure.map(|failure| format!("{} ({data}): {failure}", query.name)));
         }
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));

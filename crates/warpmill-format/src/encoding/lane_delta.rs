@@ -11,6 +11,7 @@
 use super::kernels;
 use super::lane::{self, LANES, Order};
 use super::word::{Value, Word};
+use crate::segment::DeltaLayout;
 use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
 use crate::{Result, VECTOR_ROWS};
 
@@ -42,6 +43,19 @@ fn delta<V: Value>(a: V, b: V) -> Option<i64> {
 }
 
 impl LaneDelta {
+    /// Where the sections lie, in bytes from `base`.
+    pub(crate) fn layout(&self, base: *const u8) -> DeltaLayout {
+        let at = |address: usize| address - base as usize;
+        DeltaLayout {
+            step: self.step,
+            width: self.width,
+            base_bytes: self.base_bytes,
+            references: at(self.references.as_ptr() as usize),
+            bases: at(self.bases.as_ptr() as usize),
+            words: at(self.words.as_ptr() as usize),
+        }
+    }
+
     /// How `values` would be encoded; `None` when they are not 64-bit or their deltas need more than 32 bits.
     pub(crate) fn plan<V: Value>(values: &[V]) -> Option<Plan> {
         let (mut low, mut high) = (i64::MAX, i64::MIN);

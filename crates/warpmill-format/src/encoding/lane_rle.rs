@@ -8,6 +8,7 @@
 use super::lane_for::LaneFor;
 use super::select::{self, RowMask};
 use super::word::{Value, Word};
+use crate::segment::RunsLayout;
 use crate::segment::bytes::{SectionReader, SectionWriter, View, corrupt};
 use crate::{Result, VECTOR_ROWS};
 
@@ -22,6 +23,15 @@ pub(crate) struct LaneRle {
 const FEW_RUNS: usize = 96;
 
 impl LaneRle {
+    /// Where the sections lie, in bytes from `base`.
+    pub(crate) fn layout(&self, base: *const u8) -> RunsLayout {
+        RunsLayout {
+            starts: self.starts.as_ptr() as usize - base as usize,
+            ends: self.ends.layout(base),
+            values: self.values.layout(base),
+        }
+    }
+
     /// Runs that `values` would be cut into.
     pub(crate) fn count<V: Value>(values: &[V]) -> usize {
         values.chunks(VECTOR_ROWS).map(|vector| 1 + vector.windows(2).filter(|pair| pair[0] != pair[1]).count()).sum()

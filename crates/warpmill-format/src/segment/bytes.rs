@@ -94,6 +94,23 @@ pub struct FilePlace {
     pub path: PathBuf,
     /// Offset of the first byte.
     pub offset: u64,
+    /// XXH3 (64 bits, seed 0) of the bytes.
+    pub xxh3: u64,
+    /// What they are, for messages.
+    pub what: String,
+}
+
+impl FilePlace {
+    /// Whether `bytes`, read again, are what they were when they were written.
+    ///
+    /// Errors: [`FormatError::Corrupt`], naming the file.
+    pub fn check(&self, bytes: &[u8]) -> Result<()> {
+        if xxhash_rust::xxh3::xxh3_64(bytes) == self.xxh3 {
+            return Ok(());
+        }
+        let detail = format!("checksum mismatch in {} bytes at {}", bytes.len(), self.offset);
+        Err(FormatError::Corrupt { path: self.path.clone(), segment: Some(self.what.clone()), detail })
+    }
 }
 
 // SAFETY: the bytes are immutable and kept alive by `_owner`, which is itself Send + Sync.

@@ -26,6 +26,45 @@ pub enum ValueLayout {
     Strings { offsets: usize, bytes: usize },
     /// Lane-packed frame of reference.
     LaneFor(LaneLayout),
+    /// Lane-packed deltas: a vector is decoded as a whole.
+    Delta(DeltaLayout),
+    /// Runs: a vector is decoded as a whole.
+    Runs(RunsLayout),
+}
+
+impl ValueLayout {
+    /// Whether single rows can be read.
+    pub fn has_single_rows(&self) -> bool {
+        !matches!(self, ValueLayout::Delta(_) | ValueLayout::Runs(_))
+    }
+}
+
+/// Where the parts of lane-packed deltas lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeltaLayout {
+    /// The smallest delta, which every field counts from.
+    pub step: i64,
+    /// Bits of a field.
+    pub width: u32,
+    /// Bytes of a lane's base: 1, 2, 4 or 8.
+    pub base_bytes: usize,
+    /// A reference per vector (i128).
+    pub references: usize,
+    /// 32 bases per vector.
+    pub bases: usize,
+    /// Packed vectors in blocked order.
+    pub words: usize,
+}
+
+/// Where the parts of runs lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunsLayout {
+    /// The first run of each vector, and the number of all (u32).
+    pub starts: usize,
+    /// Per run, its last row in the vector.
+    pub ends: LaneLayout,
+    /// Per run, its value.
+    pub values: LaneLayout,
 }
 
 /// Where the parts of a lane-packed frame of reference lie.
@@ -44,7 +83,7 @@ pub struct LaneLayout {
 }
 
 impl Segment {
-    /// Where the values lie in [`Segment::as_bytes`]; `None` for encodings that only decode a vector as a whole
+    /// Where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with
     /// ([`Segment::to_lane_for`] turns them into one that has a layout).
     pub fn layout(&self) -> Option<SegmentLayout> {
         let validity = self.validity.as_ref().map(|view| self.offset(view));
@@ -68,7 +107,9 @@ impl Segment {
                 ValueLayout::Plain { bytes, signed, offset: start as usize - self.bytes.as_ptr() as usize }
             }
             Integers::LaneFor(values) => ValueLayout::LaneFor(values.layout(self.bytes.as_ptr())),
-            Integers::LaneDelta(_) | Integers::LaneRle(_) | Integers::Gpu(_) => return None,
+            Integers::LaneDelta(values) => ValueLayout::Delta(values.layout(self.bytes.as_ptr())),
+            Integers::LaneRle(values) => ValueLayout::Runs(values.layout(self.bytes.as_ptr())),
+            Integers::Gpu(_) => return None,
         })
     }
 
@@ -128,7 +169,7 @@ mod tests {
         for encoding in [Encoding::LaneDelta, Encoding::LaneRle, Encoding::GpuFor, Encoding::GpuDfor, Encoding::GpuRfor]
         {
             let segment = Segment::encode(&column(), None, Some(encoding)).unwrap();
-            assert_eq!(segment.layout(), None, "{encoding:?}");
+            assert!(segment.layout().is_none_or(|layout| !layout.values.has_single_rows()), "{encoding:?}");
             let lane = segment.to_lane_for().unwrap();
             assert_eq!(lane.encoding(), Encoding::LaneFor);
             let plain = segment.to_plain().unwrap();

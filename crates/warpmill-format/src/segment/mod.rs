@@ -18,7 +18,7 @@ mod read;
 
 use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
-pub use layout::{LaneLayout, SegmentLayout, ValueLayout};
+pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, ValueLayout};
 
 /// How the values of a segment are encoded (see [`crate::encoding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

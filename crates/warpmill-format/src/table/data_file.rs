@@ -112,7 +112,8 @@ impl Place {
         if xxh3_64(&bytes) != self.xxh3 {
             return Err(corrupt(format!("checksum mismatch in bytes {start}..{end}")));
         }
-        Ok(bytes.with_file(FilePlace { path: self.file.path(), offset: self.offset }))
+        let (path, what) = (self.file.path(), what.to_owned());
+        Ok(bytes.with_file(FilePlace { path, offset: self.offset, xxh3: self.xxh3, what }))
     }
 
     /// Whether both are the same bytes of the same file.

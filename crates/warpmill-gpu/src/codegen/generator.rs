@@ -6,8 +6,14 @@ use warpmill_plan::{Expr, Field, Phys, Unsupported};
 use super::cpp::{CType, Code, Value};
 use super::expr::{self, Context, Memo};
 use super::keys::KeyShape;
+use super::library::Library;
 use super::params::{Binding, Params};
 use super::storage::FlatColumn;
+
+/// What executors call the memory that segments pass through, and its size in bytes.
+pub const SLOTS: &str = "slots";
+/// See [`SLOTS`].
+pub const SLOT_BYTES: &str = "slots.bytes";
 
 /// How a column's value is loaded.
 #[derive(Debug, Clone)]
@@ -79,6 +85,8 @@ pub struct Generator {
     pub active: String,
     /// Tests of keys against bitmaps that every row has passed.
     pub tested: Vec<Tested>,
+    /// Whether strings of the scan are gone when the kernel has ended.
+    pub passing: bool,
     /// Dynamic shared memory, in bytes.
     pub shared: usize,
     /// Threads of a block.
@@ -107,6 +115,7 @@ impl Generator {
             scopes: vec![],
             active: "false".into(),
             tested: vec![],
+            passing: false,
             shared: 0,
         }
     }
@@ -375,11 +384,38 @@ impl Generator {
     pub fn store(&mut self, columns: &[FlatColumn], values: &[Value], row: &str) {
         let arrays = self.arrays(columns, true);
         for ((column, value), (data, valid)) in columns.iter().zip(values).zip(arrays) {
-            self.code.line(format!("{data}[{row}] = ({}){};", column.storage.name(), value.text));
+            let text = self.lasting(value);
+            self.code.line(format!("{data}[{row}] = ({}){text};", column.storage.name()));
             if let Some(valid) = valid {
                 self.code.line(format!("{valid}[{row}] = {};", value.valid_text()));
             }
         }
+    }
+
+    /// The `Keep` (kernels/text.cuh) with which strings outlive the kernel, where they do not anyway.
+    pub fn keep(&mut self) -> Option<String> {
+        if !self.passing {
+            return None;
+        }
+        self.params.require(Library::Text);
+        let state = self.params.state();
+        let mut named = |ty: &str, prefix: &str, name: &str| {
+            let binding = Binding::Named(name.into());
+            let known =
+                self.params.members().iter().find(|member| matches!(&member.binding, Binding::Named(n) if n == name));
+            match known {
+                Some(member) => format!("p.{}", member.name),
+                None => self.params.add(ty.into(), 8, prefix, binding),
+            }
+        };
+        let (slots, bytes) = (named("const u8*", "passing", SLOTS), named("u64", "bytes", SLOT_BYTES));
+        Some(format!("Keep{{{state}, {slots}, {bytes}}}"))
+    }
+
+    /// The operand of a value that outlives the kernel; evaluated where the row is wanted only.
+    pub fn lasting(&mut self, value: &Value) -> String {
+        let keep = if value.ty == CType::Str { self.keep() } else { None };
+        keep.map_or_else(|| value.text.clone(), |keep| format!("keep_text({}, {keep})", value.text))
     }
 
     /// The columns of the innermost scope, all loaded.

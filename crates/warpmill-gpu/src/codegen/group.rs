@@ -10,6 +10,7 @@ use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 use super::library::Library;
 use super::params::Binding;
+use super::updates;
 use super::wide::{self, WideSet};
 
 /// Threads of a block that keeps a record per thread: few, so that the records fit.
@@ -75,7 +76,8 @@ pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &
         }
         let argument = slot.argument.map(|argument| &arguments[argument]);
         guard.extend(argument.and_then(|argument| argument.valid.clone()));
-        let update = update(layout, slot, argument, &cell);
+        let keep = updates::keep(g, slot);
+        let update = updates::update(layout, slot, argument, &cell, &keep);
         match guard.is_empty() {
             true => g.code.line(update),
             false => g.code.line(format!("if ({}) {{ {update} }}", guard.join(" && "))),
@@ -172,88 +174,6 @@ fn packed_member(
     flag
 }
 
-/// The statement that adds a row to an accumulator.
-fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell: &str) -> String {
-    let x = argument.map_or("1", |argument| argument.text.as_str());
-    let word = slot.word;
-    let global = format!("groups + ({cell} * {} + {word})", layout.words);
-    match layout.table {
-        GroupTable::One => {
-            let own = |i: usize| format!("acc{}", word + i);
-            own_update(slot.accumulator, x, own, &format!("groups + {word}"))
-        }
-        GroupTable::Private => {
-            let own = |i: usize| {
-                format!("records[((u32){cell} * {} + {}) * blockDim.x + threadIdx.x]", layout.words, word + i)
-            };
-            own_update(slot.accumulator, x, own, &global)
-        }
-        GroupTable::Shared => {
-            let record = format!("records + ((u32){cell} * {} + {word})", layout.words);
-            match slot.accumulator {
-                Accumulator::Count => format!("add_i64_shared({record}, 1);"),
-                Accumulator::SumI64 => format!("add_i64_shared({record}, (i64){x});"),
-                _ => shared_update(slot.accumulator, x, &record, &global),
-            }
-        }
-        GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => shared_update(slot.accumulator, x, &global, &global),
-    }
-}
-
-/// Whether the accumulator keeps the least string, as an argument of templates.
-fn least_text(accumulator: Accumulator) -> bool {
-    accumulator == Accumulator::MinText
-}
-
-/// An update of words that no other thread has; `global` is the record that they are added to at the end.
-fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String, global: &str) -> String {
-    let w = word(0);
-    match accumulator {
-        Accumulator::Count => format!("{w} += 1;"),
-        Accumulator::Presence => format!("{w} = 1;"),
-        Accumulator::SumI64 => format!("{w} += (u64)(i64){x};"),
-        Accumulator::SumI128 => {
-            let high = word(1);
-            format!(
-                "{{ const u128 sum = ((u128){high} << 64 | {w}) + (u128)(i128){x}; {w} = (u64)sum; {high} = (u64)(sum >> 64); }}"
-            )
-        }
-        Accumulator::SumF64 => format!("{w} = double_bits(bits_double({w}) + (double){x});"),
-        Accumulator::Min => format!("{{ const u64 bits = ~order_bits({x}); if (bits > {w}) {w} = bits; }}"),
-        Accumulator::Max => format!("{{ const u64 bits = order_bits({x}); if (bits > {w}) {w} = bits; }}"),
-        Accumulator::MinWide | Accumulator::MaxWide => {
-            let not = if accumulator == Accumulator::MinWide { "~" } else { "" };
-            let high = word(1);
-            format!(
-                "{{ const u128 bits = {not}order_bits_wide({x}); if (bits > ((u128){high} << 64 | {w})) {{ {w} = (u64)bits; {high} = (u64)(bits >> 64); }} }}"
-            )
-        }
-        Accumulator::MinText | Accumulator::MaxText => {
-            format!("own_string<{}>({}, {}, {x});", least_text(accumulator), word(1), word(2))
-        }
-        Accumulator::Moments => format!("add_moments({w}, {}, {}, {global}, (double){x});", word(1), word(2)),
-    }
-}
-
-/// An update of words that other threads update too; `global` is the record that they are added to at the end.
-fn shared_update(accumulator: Accumulator, x: &str, cell: &str, global: &str) -> String {
-    match accumulator {
-        Accumulator::Count => format!("atomicAdd({cell}, 1ull);"),
-        Accumulator::Presence => format!("mark({cell});"),
-        Accumulator::SumI64 => format!("add_i64({cell}, (i64){x});"),
-        Accumulator::SumI128 => format!("add_i128({cell}, (i128){x});"),
-        Accumulator::SumF64 => format!("atomicAdd((double*)({cell}), (double){x});"),
-        Accumulator::Min => format!("atomicMax({cell}, ~order_bits({x}));"),
-        Accumulator::Max => format!("atomicMax({cell}, order_bits({x}));"),
-        Accumulator::MinWide => format!("max_u128({cell}, ~order_bits_wide({x}));"),
-        Accumulator::MaxWide => format!("max_u128({cell}, order_bits_wide({x}));"),
-        Accumulator::MinText | Accumulator::MaxText => {
-            format!("best_string<{}>({cell}, {x});", least_text(accumulator))
-        }
-        Accumulator::Moments => format!("add_moments({cell}, {global}, (double){x});"),
-    }
-}
-
 /// What stands after the row loop: registers and shared memory are added to the records in global memory.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     let state = g.sink_state(id);
@@ -263,7 +183,7 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
         GroupTable::One => {
             for slot in &layout.slots {
                 let own = |i: usize| format!("acc{}", slot.word + i);
-                merge_warp(g, slot, &format!("groups + {}", slot.word), own);
+                updates::merge_warp(g, slot, &format!("groups + {}", slot.word), own);
             }
         }
         GroupTable::Private => {
@@ -280,11 +200,11 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
                 g.code.open("for (u32 thread = lane; thread < blockDim.x; thread += 32)");
                 let read =
                     |i: usize| format!("records[(cell * {} + {}) * blockDim.x + thread]", layout.words, slot.word + i);
-                let merge = merge_words(slot, read, |i| format!("acc{}", slot.word + i));
+                let merge = updates::merge_words(slot, read, |i| format!("acc{}", slot.word + i));
                 g.code.line(merge);
                 g.code.close_to(inner + 1);
                 let target = format!("groups + ((u64)cell * {} + {})", layout.words, slot.word);
-                merge_warp(g, slot, &target, |i| format!("acc{}", slot.word + i));
+                updates::merge_warp(g, slot, &target, |i| format!("acc{}", slot.word + i));
                 g.code.close_to(inner);
             }
             g.code.close_to(depth);
@@ -298,112 +218,13 @@ pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
             for slot in &layout.slots {
                 let read = |i: usize| format!("records[cell * {} + {}]", layout.words, slot.word + i);
                 let target = format!("groups + ((u64)cell * {} + {})", layout.words, slot.word);
-                g.code.line(merge_global(slot, read, &target));
+                let keep = updates::keep(g, slot);
+                g.code.line(updates::merge_global(slot, read, &target, &keep));
             }
             g.code.close_to(depth);
         }
         GroupTable::Dense | GroupTable::Hash | GroupTable::Wide => {}
     }
-}
-
-/// Adds words `from` to words `to`, both of this thread only.
-fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usize) -> String) -> String {
-    let (a, x) = (to(0), from(0));
-    match slot.accumulator {
-        Accumulator::Count | Accumulator::SumI64 => format!("{a} += {x};"),
-        Accumulator::Presence => format!("{a} |= {x};"),
-        Accumulator::SumF64 => format!("{a} = double_bits(bits_double({a}) + bits_double({x}));"),
-        Accumulator::Min | Accumulator::Max => format!("if ({x} > {a}) {a} = {x};"),
-        Accumulator::SumI128 => format!(
-            "{{ const u128 sum = ((u128){} << 64 | {a}) + ((u128){} << 64 | {x}); {a} = (u64)sum; {} = (u64)(sum >> 64); }}",
-            to(1),
-            from(1),
-            to(1)
-        ),
-        Accumulator::MinWide | Accumulator::MaxWide => format!(
-            "{{ const u128 bits = (u128){} << 64 | {x}; if (bits > ((u128){} << 64 | {a})) {{ {a} = (u64)bits; {} = (u64)(bits >> 64); }} }}",
-            from(1),
-            to(1),
-            to(1)
-        ),
-        Accumulator::MinText | Accumulator::MaxText => format!(
-            "if ({}) own_string<{}>({}, {}, Str{{(const u8*){}, (u32)({} - 1)}});",
-            from(2),
-            least_text(slot.accumulator),
-            to(1),
-            to(2),
-            from(1),
-            from(2)
-        ),
-        // The shift is that of the record.
-        Accumulator::Moments => {
-            let sum = |i: usize| format!("{} = double_bits(bits_double({}) + bits_double({}));", to(i), to(i), from(i));
-            format!("{} {}", sum(1), sum(2))
-        }
-    }
-}
-
-/// Adds words of this thread to a record in global memory.
-fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str) -> String {
-    let x = from(0);
-    match slot.accumulator {
-        Accumulator::Count | Accumulator::SumI64 => format!("atomicAdd({target}, {x});"),
-        Accumulator::Presence => format!("*({target}) = 1;"),
-        Accumulator::SumF64 => format!("atomicAdd((double*)({target}), bits_double({x}));"),
-        Accumulator::Min | Accumulator::Max => format!("atomicMax({target}, {x});"),
-        Accumulator::SumI128 => format!("add_i128({target}, (i128)((u128){} << 64 | {x}));", from(1)),
-        Accumulator::MinWide | Accumulator::MaxWide => format!("max_u128({target}, (u128){} << 64 | {x});", from(1)),
-        Accumulator::MinText | Accumulator::MaxText => format!(
-            "if ({}) best_string<{}>({target}, Str{{(const u8*){}, (u32)({} - 1)}});",
-            from(2),
-            least_text(slot.accumulator),
-            from(1),
-            from(2)
-        ),
-        Accumulator::Moments => {
-            let sum = |i: usize| format!("atomicAdd((double*)({target} + {i}), bits_double({}));", from(i));
-            format!("{} {}", sum(1), sum(2))
-        }
-    }
-}
-
-/// Adds the words of all lanes to a record in global memory.
-fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usize) -> String) {
-    let a = own(0);
-    let wide = |sum: &str| format!("{{ const u128 all = {sum}; if (lane == 0 && all) {{");
-    let line = match slot.accumulator {
-        Accumulator::Count | Accumulator::SumI64 => {
-            format!("{{ const u64 all = warp_sum({a}); if (lane == 0 && all) atomicAdd({target}, all); }}")
-        }
-        Accumulator::Presence => {
-            format!("{{ const bool all = __any_sync(FULL_WARP, {a} != 0); if (lane == 0 && all) *({target}) = 1; }}")
-        }
-        Accumulator::SumF64 => format!(
-            "{{ const double all = warp_sum(bits_double({a})); if (lane == 0 && all != 0) atomicAdd((double*)({target}), all); }}"
-        ),
-        Accumulator::Min | Accumulator::Max => {
-            format!("{{ const u64 all = warp_max({a}); if (lane == 0 && all) atomicMax({target}, all); }}")
-        }
-        Accumulator::SumI128 => format!(
-            "{} add_i128({target}, (i128)all); }} }}",
-            wide(&format!("(u128)warp_sum((i128)((u128){} << 64 | {a}))", own(1)))
-        ),
-        Accumulator::MinWide | Accumulator::MaxWide => {
-            format!("{} max_u128({target}, all); }} }}", wide(&format!("warp_max((u128){} << 64 | {a})", own(1))))
-        }
-        Accumulator::MinText | Accumulator::MaxText => {
-            let least = least_text(slot.accumulator);
-            format!("best_string_of_warp<{least}>({target}, {}, {}, lane);", own(1), own(2))
-        }
-        Accumulator::Moments => {
-            let sum = |i: usize| {
-                let all = format!("const double all = warp_sum(bits_double({}));", own(i));
-                format!("{{ {all} if (lane == 0 && all != 0) atomicAdd((double*)({target} + {i}), all); }}")
-            };
-            format!("{} {}", sum(1), sum(2))
-        }
-    };
-    g.code.line(line);
 }
 
 /// The kernel that turns records into rows: one thread per record.

@@ -23,6 +23,10 @@ pub struct Hints {
     pub text_words: HashMap<SinkId, u32>,
     /// Sorts that are left to the host.
     pub host_sorts: Vec<SinkId>,
+    /// Sinks get room for few rows until their sizes are known: guesses did not fit.
+    pub frugal: bool,
+    /// The segments of scans pass through device memory, because they do not fit or are not to stay there.
+    pub streamed: bool,
 }
 
 /// Limits that follow from the device.
@@ -32,6 +36,18 @@ pub struct Limits {
     pub table_bytes: u64,
     /// Bytes of shared memory that a block may use for groups.
     pub shared_bytes: u32,
+    /// Bytes of device memory that segments pass through.
+    pub stream_bytes: u64,
+    /// Room for so many rows is made without looking at estimates.
+    pub few_rows: u64,
+}
+
+impl Limits {
+    /// For a device of which `memory` bytes may be used, and whose blocks may use `shared_bytes` bytes of shared memory.
+    pub fn new(memory: u64, shared_bytes: u32) -> Self {
+        let few_rows = (memory >> 12).clamp(1 << 10, 1 << 20);
+        Self { table_bytes: memory / 5, shared_bytes, stream_bytes: memory / 4, few_rows }
+    }
 }
 
 /// Where a sink's rows are.

@@ -110,7 +110,7 @@ impl Library {
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
             Library::TopK | Library::Moments => &[Library::Aggregate],
-            Library::BestString => &[Library::Aggregate, Library::Strings],
+            Library::BestString => &[Library::Aggregate, Library::Text],
             Library::Sort => &[Library::Table, Library::Aggregate, Library::Strings],
             Library::Strings => &[Library::Compare],
             Library::Like | Library::Text => &[Library::Strings],

@@ -32,6 +32,7 @@ pub mod sort;
 pub mod source;
 pub mod storage;
 pub mod top;
+pub mod updates;
 pub mod wide;
 
 pub use cpp::{CType, Code, Value};

@@ -90,8 +90,8 @@ const MANY: f64 = 0.02;
 /// Bytes of shared memory that a table of groups takes without a second thought.
 const SMALL_SHARED: u64 = 16 << 10;
 
-/// Room for so many rows is made without looking at estimates.
-const SMALL: u64 = 1 << 20;
+/// Sinks of so many rows reserve positions for warps.
+const MANY_ROWS: u64 = 1 << 20;
 
 impl Planner<'_> {
     fn layout(&self) -> Result<(SinkLayout, u64), Unsupported> {
@@ -139,7 +139,12 @@ impl Planner<'_> {
 
     /// Rows to make room for.
     fn capacity(&self) -> u64 {
-        let guess = if self.rows <= SMALL { self.rows } else { self.rows.min((self.estimate * 1.3) as u64 + SMALL) };
+        let few = self.limits.few_rows;
+        let guess = match (self.rows <= few, self.hints.frugal) {
+            (true, _) => self.rows,
+            (false, true) => few,
+            (false, false) => self.rows.min((self.estimate * 1.3) as u64 + few),
+        };
         self.hints.capacity.get(&self.id).copied().unwrap_or(guess).max(1)
     }
 
@@ -203,7 +208,7 @@ impl Planner<'_> {
         };
         // Positions stay unused where warps reserve them: nobody may go through all rows then.
         let chained = matches!(table, Table::Direct | Table::Hash);
-        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > SMALL;
+        let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
         let slots = (2 * rows).next_power_of_two().max(1024);
         let rows = if reserves { rows + (1 << 21) } else { rows };
         let from: f64 = self.source_rows();
@@ -322,8 +327,9 @@ impl Planner<'_> {
         if let Some(&capacity) = self.hints.capacity.get(&self.id) {
             return capacity.max(1);
         }
-        if self.rows <= SMALL {
-            return self.rows.max(1);
+        let few = self.limits.few_rows;
+        if self.rows <= few || self.hints.frugal {
+            return self.rows.min(few).max(1);
         }
         let feeding: Vec<&Pipeline> = self.program.pipelines.iter().filter(|p| p.sink == self.id).collect();
         let distinct = match feeding.as_slice() {
@@ -332,7 +338,7 @@ impl Planner<'_> {
         };
         let rows = self.estimate * 1.3;
         let groups = distinct.map_or(rows, |distinct| (distinct * 1.2).min(rows));
-        self.rows.min(groups as u64 + SMALL)
+        self.rows.min(groups as u64 + few)
     }
 
     fn groups(&self, groups: &[Expr], aggregates: &[AggregateExpr]) -> Result<GroupLayout, Unsupported> {
@@ -388,7 +394,7 @@ impl Planner<'_> {
             _ => vec![],
         };
         let most = if table == GroupTable::One { 1 } else { most.min(cells) };
-        let reserves = most > SMALL;
+        let reserves = most > MANY_ROWS;
         let rows = RowsLayout {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
             capacity: if reserves { most + (1 << 21) } else { most },

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use warpmill_plan::{JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
+use warpmill_plan::{JoinKind, Operator, Phys, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
 
 use super::cpp::CType;
 use super::generator::{Generator, Result};
@@ -73,7 +73,8 @@ pub struct ScanSegments {
     pub shapes: Vec<Vec<ColumnShape>>,
 }
 
-/// Generates the kernels of `program`. `scans` describes the scan of each pipeline that has one.
+/// Generates the kernels of `program`. `scans` describes the scan of each pipeline that has one; `streamed`: its segments are gone
+/// when the kernel that reads them has ended.
 ///
 /// # Errors
 /// What the device cannot do.
@@ -82,6 +83,7 @@ pub fn lower(
     sinks: &[SinkLayout],
     scans: &HashMap<usize, &ScanSegments>,
     inputs: &[u64],
+    streamed: bool,
 ) -> Result<Lowered> {
     let places = places(program, sinks)?;
     let mut kernels = vec![];
@@ -89,7 +91,7 @@ pub fn lower(
         if places[index] == Place::Host {
             continue;
         }
-        let lowering = Lowering { program, sinks, index, pipeline };
+        let lowering = Lowering { program, sinks, index, pipeline, streamed };
         match scans.get(&index) {
             Some(&scan) => {
                 for (number, (shapes, segments)) in alike(scan).into_iter().enumerate() {
@@ -186,6 +188,7 @@ struct Lowering<'a> {
     sinks: &'a [SinkLayout],
     index: usize,
     pipeline: &'a Pipeline,
+    streamed: bool,
 }
 
 impl Lowering<'_> {
@@ -196,6 +199,7 @@ impl Lowering<'_> {
         let filters = ScanFilters::of(scan)?;
         let choice = Choice::new(scan, &filters, &shapes, &prunes);
         (g.threads, g.min_blocks) = self.block(&choice);
+        g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str);
         self.prologue(&mut g);
         scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
         self.operators(&mut g)?;

@@ -58,7 +58,8 @@ pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, valu
     });
     g.code.line("own = (u32)number + 1;");
     for ((column, value), (data, valid)) in set.columns.iter().zip(values).zip(&arrays) {
-        g.code.line(format!("{data}[number] = ({})({});", column.storage.name(), value.text));
+        let text = g.lasting(value);
+        g.code.line(format!("{data}[number] = ({})({text});", column.storage.name()));
         if let Some(valid) = valid {
             g.code.line(format!("{valid}[number] = {};", value.valid_text()));
         }

@@ -258,6 +258,9 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Makes later work of `stream` wait for `event`.
     fn wait(&self, stream: Stream, event: Event) -> Result<()>;
 
+    /// Makes the host wait until all work before `event` is done.
+    fn finish(&self, event: Event) -> Result<()>;
+
     /// Milliseconds between two recorded events whose work is done.
     fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32>;
 

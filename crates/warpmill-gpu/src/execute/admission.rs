@@ -34,12 +34,49 @@ pub struct Lane {
     pub region: Region,
     /// Page-locked memory that results are copied to.
     pub host: Option<PinnedBuffer>,
+    /// Page-locked memory that segments pass through on their way to the device.
+    pub staging: Vec<PinnedBuffer>,
+    /// The stream of their copies.
+    copies: Option<Stream>,
 }
 
 impl Lane {
     fn new(device: &Arc<dyn Device>) -> Result<Self> {
         let region = Region::new(device.clone(), "the processing region", 0);
-        Ok(Self { device: device.clone(), stream: device.stream()?, region, host: None })
+        let stream = device.stream()?;
+        Ok(Self { device: device.clone(), stream, region, host: None, staging: vec![], copies: None })
+    }
+
+    /// The stream for copies that overlap with other work.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn copies(&mut self) -> Result<Stream> {
+        if self.copies.is_none() {
+            self.copies = Some(self.device.stream()?);
+        }
+        Ok(self.copies.expect("made above"))
+    }
+
+    /// Lets there be `count` pieces of staging memory of at least `bytes` bytes each.
+    ///
+    /// # Errors
+    /// The device's, where it cannot be had.
+    pub fn staging(&mut self, count: usize, bytes: usize) -> Result<()> {
+        self.staging.retain(|memory| memory.len() >= bytes);
+        while self.staging.len() < count {
+            self.staging.push(self.device.pinned(bytes.max(1))?);
+        }
+        Ok(())
+    }
+
+    /// Waits for all of its work.
+    ///
+    /// # Errors
+    /// What went wrong in it.
+    pub fn synchronize(&self) -> crate::device::Result<()> {
+        let copies = self.copies.map_or(Ok(()), |copies| self.device.synchronize(copies));
+        self.device.synchronize(self.stream).and(copies)
     }
 
     /// Page-locked memory of at least `bytes` bytes.
@@ -57,8 +94,11 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         // The region goes back to the device: nothing queued may use it.
-        let _ = self.device.synchronize(self.stream);
+        let _ = self.synchronize();
         self.device.destroy_stream(self.stream);
+        if let Some(copies) = self.copies {
+            self.device.destroy_stream(copies);
+        }
     }
 }
 
@@ -91,6 +131,8 @@ struct Queue {
     waiting: VecDeque<u64>,
     tickets: u64,
     running: usize,
+    /// Whether what runs wants to be alone.
+    alone: bool,
     /// Bytes that running programs have, or are about to take.
     claimed: u64,
     idle: Vec<Lane>,
@@ -128,11 +170,13 @@ impl Drop for Turn<'_> {
         let mut lane = self.lane.take().expect("taken here only");
         if self.busy {
             // What was queued before a failure must not outlive the memory that it uses.
-            let _ = lane.device.synchronize(lane.stream);
+            let _ = lane.synchronize();
         }
         lane.region.reset();
         let mut queue = self.admission.queue.lock();
         queue.running -= 1;
+        // Whoever wanted to be alone was.
+        queue.alone = false;
         queue.claimed -= self.claimed;
         queue.idle.push(lane);
         drop(queue);
@@ -171,7 +215,7 @@ impl Admission {
     /// The turn of the first in the queue, if it can have it now.
     fn admit<'a>(&'a self, queue: &mut Queue, executor: &Executor, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
         let Wanted { processing, alone, .. } = wanted;
-        if queue.running >= if alone { 1 } else { MOST_RUNNING } {
+        if queue.alone || queue.running >= if alone { 1 } else { MOST_RUNNING } {
             return Ok(None);
         }
         let mut cache = executor.cache.lock();
@@ -204,6 +248,7 @@ impl Admission {
         lane.region.provide(processing)?;
         let claimed = missing + processing.max(lane.region.held());
         queue.running += 1;
+        queue.alone = alone;
         queue.claimed += claimed;
         Ok(Some(Turn { admission: self, lane: Some(lane), claimed, missing, busy: false }))
     }

@@ -11,17 +11,18 @@ use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::Program;
 
 use crate::codegen::layout::{Hints, Limits};
-use crate::codegen::program::Kernel;
+use crate::codegen::program;
 use crate::device::{Device, DeviceKind};
 
 use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
-use super::memory::{Cache, Owner, Region};
+use super::memory::{Cache, Owner, Region, aligned};
 use super::prepared::Prepared;
 use super::profile::DeviceProfile;
 use super::run::Run;
 use super::segments::Recoded;
 use super::source::{DataSource, PinnedCopies};
+use super::stream::Openers;
 use super::{Failure, Result};
 
 /// A program is not run more often than this, each time with more room.
@@ -67,10 +68,12 @@ pub struct Executor {
     pub(super) recoded: Recoded,
     prepared: Mutex<PreparedPrograms>,
     peak: OnceLock<Option<f64>>,
+    /// Made when they are first needed.
+    openers: Mutex<Option<Openers>>,
 }
 
-/// By the program's address.
-type PreparedPrograms = HashMap<usize, (Weak<Program>, Arc<Prepared>)>;
+/// By the program's address, and whether its segments were asked to pass through.
+type PreparedPrograms = HashMap<(usize, bool), (Weak<Program>, Arc<Prepared>)>;
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,7 +90,7 @@ impl Executor {
         let memory = memory.min(device.free_memory()?);
         let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
         let shared = device.properties().shared_per_block.min(80 << 10);
-        let limits = Limits { table_bytes: memory / 5, shared_bytes: shared };
+        let limits = Limits::new(memory, shared);
         Ok(Self {
             device,
             memory,
@@ -99,6 +102,7 @@ impl Executor {
             recoded: Recoded::default(),
             prepared: Mutex::default(),
             peak: OnceLock::new(),
+            openers: Mutex::default(),
         })
     }
 
@@ -112,8 +116,8 @@ impl Executor {
     /// # Errors
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let prepared = self.prepared(program, inputs)?;
-        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
+        let prepared = self.prepared(program, inputs, false)?;
+        let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
 
@@ -133,6 +137,15 @@ impl Executor {
         *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.device).ok().flatten())
     }
 
+    /// What makes segments readable when they have arrived.
+    pub(super) fn openers(&self) -> Result<Openers> {
+        let mut openers = self.openers.lock();
+        match &*openers {
+            Some(known) => Ok(known.clone()),
+            None => Ok(openers.insert(Openers::compile(&self.device)?).clone()),
+        }
+    }
+
     /// Runs `program` up to the point where the host goes on.
     ///
     /// # Errors
@@ -149,7 +162,8 @@ impl Executor {
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let mut prepared = self.prepared(program, &rows)?;
+        let streamed = options.data != DataSource::Cache;
+        let mut prepared = self.prepared(program, &rows, streamed)?;
         let inputs = Inputs::encode(&prepared.program, inputs)?;
         let (mut runs, mut alone) = (1, false);
         loop {
@@ -157,7 +171,7 @@ impl Executor {
                 Ok(Outcome::Done(output)) => return Ok(*output),
                 Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
                     runs += 1;
-                    prepared = self.prepare(program, &rows, hints)?;
+                    prepared = self.prepare((program, streamed), &rows, hints)?;
                 }
                 Ok(Outcome::Again(_)) => {
                     return Err(
@@ -166,12 +180,12 @@ impl Executor {
                 }
                 Err(failure @ Failure::Memory { .. }) => {
                     // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
-                    if !alone && self.fits(&prepared, &inputs, options) {
+                    if !alone && self.fits(&prepared, &inputs) {
                         alone = true;
                         continue;
                     }
-                    let Some(hints) = prepared.with_host_sort() else { return Err(failure) };
-                    prepared = self.prepare(program, &rows, hints)?;
+                    let Some(hints) = prepared.with_less_memory() else { return Err(failure) };
+                    prepared = self.prepare((program, streamed), &rows, hints)?;
                     alone = false;
                 }
                 Err(failure) => return Err(failure),
@@ -188,7 +202,7 @@ impl Executor {
         alone: bool,
     ) -> Result<Outcome> {
         let started = Instant::now();
-        let wanted = Wanted { alone, ..wanted(prepared, inputs, options) };
+        let wanted = Wanted { alone, ..wanted(prepared, inputs) };
         let mut turn = self.admission.enter(self, wanted, &options.cancel)?;
         let mut profile = DeviceProfile {
             device: self.device.properties().name.clone(),
@@ -198,7 +212,7 @@ impl Executor {
             ..DeviceProfile::default()
         };
         turn.busy = true;
-        let resident = self.load(&mut turn, prepared, options, &mut profile)?;
+        let resident = self.load(&mut turn, prepared, &mut profile)?;
         let outcome = Run::new(self, turn.lane(), prepared, resident, options, profile).run(inputs);
         // What succeeded has waited for its work.
         turn.busy = outcome.is_err();
@@ -206,22 +220,28 @@ impl Executor {
     }
 
     /// Whether an empty device has room for the program.
-    fn fits(&self, prepared: &Arc<Prepared>, inputs: &Inputs, options: &Options) -> bool {
-        admission::check_size(self, wanted(prepared, inputs, options)).is_ok()
+    fn fits(&self, prepared: &Arc<Prepared>, inputs: &Inputs) -> bool {
+        admission::check_size(self, wanted(prepared, inputs)).is_ok()
     }
 
-    fn prepared(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Arc<Prepared>> {
-        let key = Arc::as_ptr(program) as usize;
+    /// `streamed`: segments must not stay in device memory; otherwise they may.
+    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], streamed: bool) -> Result<Arc<Prepared>> {
+        let key = (Arc::as_ptr(program) as usize, streamed);
         if let Some((held, prepared)) = self.prepared.lock().get(&key)
             && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
             && prepared.inputs == inputs
         {
             return Ok(prepared.clone());
         }
-        self.prepare(program, inputs, Hints::default())
+        self.prepare((program, streamed), inputs, Hints { streamed, ..Hints::default() })
     }
 
-    fn prepare(&self, program: &Arc<Program>, inputs: &[u64], hints: Hints) -> Result<Arc<Prepared>> {
+    fn prepare(
+        &self,
+        (program, streamed): (&Arc<Program>, bool),
+        inputs: &[u64],
+        hints: Hints,
+    ) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
         let prepared = Arc::new(prepared);
         let mut all = self.prepared.lock();
@@ -231,17 +251,16 @@ impl Executor {
         if all.len() >= MOST_PREPARED {
             all.clear();
         }
-        all.insert(Arc::as_ptr(program) as usize, (Arc::downgrade(program), prepared.clone()));
+        all.insert((Arc::as_ptr(program) as usize, streamed), (Arc::downgrade(program), prepared.clone()));
         Ok(prepared)
     }
 }
 
 /// What a run needs of the device's memory.
-fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs, options: &Options) -> Wanted<'a> {
-    let cached = options.data == DataSource::Cache;
-    let data = if cached { 0 } else { prepared.data_bytes };
-    let processing = prepared.memory.bytes + inputs.allocated() + data;
-    Wanted { prepared: cached.then_some(prepared), processing, alone: false }
+fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
+    let own = prepared.stream.as_ref().map_or(0, |stream| aligned(stream.bytes()) + prepared.data_bytes);
+    let processing = prepared.memory.bytes + inputs.allocated() + own;
+    Wanted { prepared: prepared.stream.is_none().then_some(prepared), processing, alone: false }
 }
 
 /// How a run ended.

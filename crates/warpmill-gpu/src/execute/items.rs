@@ -7,11 +7,11 @@ use warpmill_format::{Dictionary, Segment, ValueLayout};
 
 use crate::device::DevicePtr;
 
+use super::chunks::Chunk;
 use super::memory::{self, Key, Owner};
 use super::rows::Mirrors;
 
 /// Kinds of data.
-const SEGMENT: u8 = 0;
 const REMAP: u8 = 1;
 const DICTIONARY: u8 = 2;
 
@@ -19,9 +19,9 @@ const DICTIONARY: u8 = 2;
 #[derive(Debug, Clone)]
 pub enum Item {
     /// The bytes of a segment.
-    Segment(Arc<Segment>),
-    /// The table that turns a segment's own codes into those of its column's dictionary.
-    Remap(Arc<Segment>),
+    Segment(Arc<Chunk>),
+    /// The table that turns segments' own codes into those of their column's dictionary.
+    Remap(Arc<[u32]>),
     /// A dictionary's strings: one `Str` per code, and one empty one, then the text that they point to.
     Dictionary(Arc<Dictionary>),
 }
@@ -30,8 +30,8 @@ impl Item {
     /// What finds it.
     pub fn key(&self) -> Key {
         match self {
-            Item::Segment(segment) => segment_key(segment),
-            Item::Remap(segment) => remap_key(segment),
+            Item::Segment(chunk) => chunk.key(),
+            Item::Remap(remap) => remap_key(remap),
             Item::Dictionary(dictionary) => dictionary_key(dictionary),
         }
     }
@@ -39,8 +39,8 @@ impl Item {
     /// Bytes of its data.
     pub fn bytes(&self) -> u64 {
         match self {
-            Item::Segment(segment) => segment.as_bytes().len() as u64,
-            Item::Remap(segment) => 4 * segment.remap().map_or(0, |remap| remap.len() as u64),
+            Item::Segment(chunk) => chunk.bytes,
+            Item::Remap(remap) => 4 * remap.len() as u64,
             Item::Dictionary(dictionary) => {
                 16 * (dictionary.len() as u64 + 1) + dictionary.iter().map(|text| text.len() as u64).sum::<u64>()
             }
@@ -55,11 +55,10 @@ impl Item {
     /// What is copied to device memory at `at`, which addresses in it are relative to, and keeps the item's key its own.
     pub fn image(&self, at: DevicePtr) -> Owner {
         match self {
-            Item::Segment(segment) => segment.clone(),
-            Item::Remap(segment) => {
-                let codes = segment.remap().map_or(&[][..], |remap| &remap[..]).iter();
-                let bytes = codes.flat_map(|code| code.to_le_bytes()).collect();
-                Arc::new(Image { _of: segment.clone(), bytes })
+            Item::Segment(chunk) => chunk.owner(),
+            Item::Remap(remap) => {
+                let bytes = remap.iter().flat_map(|code| code.to_le_bytes()).collect();
+                Arc::new(Image { _of: Arc::new(remap.clone()), bytes })
             }
             Item::Dictionary(dictionary) => {
                 Arc::new(Image { _of: dictionary.clone(), bytes: dictionary_bytes(dictionary, at) })
@@ -83,14 +82,9 @@ pub fn image_bytes(image: &Owner) -> &[u8] {
     }
 }
 
-/// The key of a segment's bytes.
-pub fn segment_key(segment: &Arc<Segment>) -> Key {
-    (Arc::as_ptr(segment) as usize, SEGMENT)
-}
-
-/// The key of a segment's remap.
-pub fn remap_key(segment: &Arc<Segment>) -> Key {
-    (Arc::as_ptr(segment) as usize, REMAP)
+/// The key of a table of codes.
+pub fn remap_key(remap: &Arc<[u32]>) -> Key {
+    (remap.as_ptr() as usize, REMAP)
 }
 
 /// The key of a dictionary's strings.
@@ -111,14 +105,12 @@ fn dictionary_bytes(dictionary: &Dictionary, base: DevicePtr) -> Vec<u8> {
     bytes
 }
 
-/// The items of segments and dictionaries, each once.
-pub fn collect<'a>(segments: impl Iterator<Item = &'a Arc<Segment>>, dictionaries: &[Arc<Dictionary>]) -> Vec<Item> {
+/// The items of chunks and dictionaries, each once.
+pub fn collect<'a>(chunks: impl Iterator<Item = &'a Arc<Chunk>>, dictionaries: &[Arc<Dictionary>]) -> Vec<Item> {
     let mut items = vec![];
-    for segment in segments {
-        items.push(Item::Segment(segment.clone()));
-        if segment.remap().is_some() {
-            items.push(Item::Remap(segment.clone()));
-        }
+    for chunk in chunks {
+        items.push(Item::Segment(chunk.clone()));
+        items.extend(chunk.remap.clone().map(Item::Remap));
     }
     items.extend(dictionaries.iter().cloned().map(Item::Dictionary));
     let mut seen = std::collections::HashSet::new();
@@ -161,9 +153,7 @@ impl Resident {
     pub fn add(&mut self, item: &Item, at: DevicePtr, image: &Owner) {
         self.places.insert(item.key(), at);
         let strings = match item {
-            Item::Segment(segment) => {
-                segment.layout().is_some_and(|layout| matches!(layout.values, ValueLayout::Strings { .. }))
-            }
+            Item::Segment(chunk) => matches!(chunk.layout.values, ValueLayout::Strings { .. }),
             Item::Remap(_) => false,
             Item::Dictionary(_) => true,
         };

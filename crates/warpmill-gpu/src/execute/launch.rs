@@ -75,7 +75,14 @@ impl Replays {
     }
 }
 
-/// The launches of all kernels that have something to do. `inputs` has the addresses and counts of rows from outside.
+/// What kernels call addresses and counts: `inputs` has those of rows from outside.
+pub(super) fn names(prepared: &Prepared, places: &Places, inputs: HashMap<String, u64>) -> HashMap<String, u64> {
+    let mut names = inputs;
+    name_places(prepared, places, &mut names);
+    names
+}
+
+/// The launches of all kernels that have something to do.
 ///
 /// # Errors
 /// A buffer that a kernel asks for and nobody made: a defect.
@@ -84,36 +91,49 @@ pub(super) fn launches(
     prepared: &Prepared,
     resident: &Resident,
     places: &Places,
-    inputs: HashMap<String, u64>,
+    names: &HashMap<String, u64>,
 ) -> Result<Vec<Launch>> {
-    let mut names = inputs;
-    name_places(prepared, places, &mut names);
-    let mut launches = vec![];
-    for (index, kernel) in prepared.lowered.kernels.iter().enumerate() {
-        let (tasks, bytes, own) = work(device, kernel, resident.descriptors[index]);
-        if tasks == 0 {
-            continue;
-        }
-        let shape = shape(device, kernel, &prepared.functions[index], tasks)?;
-        let mut missing = None;
-        let params = kernel.params.image(|member| {
-            let constant = prepared.constants.value(&member.binding, places.block, &resident.places);
-            constant.unwrap_or_else(|| match &member.binding {
-                Binding::State => places.states.to_le_bytes().to_vec(),
-                Binding::Named(name) => {
-                    let value = own.get(name.as_str()).or_else(|| names.get(name));
-                    missing = value.is_none().then(|| name.clone()).or(missing.take());
-                    value.copied().unwrap_or(0).to_le_bytes()[..member.size.min(8)].to_vec()
-                }
-                _ => unreachable!("constants have values"),
-            })
-        });
-        if let Some(name) = missing {
-            return Err(warpmill_plan::Unsupported::new("kernel", format!("no buffer {name}")).into());
-        }
-        launches.push(Launch { kernel: index, shape, params, bytes });
+    let kernels = resident.descriptors.iter().enumerate();
+    let launches = kernels.map(|(kernel, &segments)| {
+        launch(device, prepared, (kernel, segments), (places.block, places.states, resident), names)
+    });
+    launches.filter_map(Result::transpose).collect()
+}
+
+/// The launch of a kernel over some segments (none, where it reads other rows); `None` where there is nothing to do.
+///
+/// # Errors
+/// As [`launches`].
+pub(super) fn launch(
+    device: &dyn Device,
+    prepared: &Prepared,
+    (index, segments): (usize, Descriptors),
+    (block, states, resident): (DevicePtr, DevicePtr, &Resident),
+    names: &HashMap<String, u64>,
+) -> Result<Option<Launch>> {
+    let kernel = &prepared.lowered.kernels[index];
+    let (tasks, bytes, own) = work(device, kernel, segments);
+    if tasks == 0 {
+        return Ok(None);
     }
-    Ok(launches)
+    let shape = shape(device, kernel, &prepared.functions[index], tasks)?;
+    let mut missing = None;
+    let params = kernel.params.image(|member| {
+        let constant = prepared.constants.value(&member.binding, block, &resident.places);
+        constant.unwrap_or_else(|| match &member.binding {
+            Binding::State => states.to_le_bytes().to_vec(),
+            Binding::Named(name) => {
+                let value = own.get(name.as_str()).or_else(|| names.get(name));
+                missing = value.is_none().then(|| name.clone()).or(missing.take());
+                value.copied().unwrap_or(0).to_le_bytes()[..member.size.min(8)].to_vec()
+            }
+            _ => unreachable!("constants have values"),
+        })
+    });
+    match missing {
+        Some(name) => Err(warpmill_plan::Unsupported::new("kernel", format!("no buffer {name}")).into()),
+        None => Ok(Some(Launch { kernel: index, shape, params, bytes })),
+    }
 }
 
 /// What kernels call the states and buffers.

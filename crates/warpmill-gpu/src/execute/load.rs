@@ -1,4 +1,5 @@
-//! Brings a program's data into device memory: into the caching region, once, or into the run's own memory, for every run.
+//! Brings a program's data into device memory: into the caching region, once, or, where segments pass through, what else it reads into
+//! the run's own memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,16 +7,15 @@ use std::time::Instant;
 use crate::device::DevicePtr;
 
 use super::admission::{Lane, Turn};
-use super::executor::{Executor, Options};
+use super::executor::Executor;
 use super::items::{Descriptors, Item, Resident, image_bytes};
 use super::memory::padded;
 use super::prepared::Prepared;
 use super::profile::{DeviceProfile, TransferProfile};
-use super::source::{DataSource, disk};
 use super::{Result, memory};
 
 impl Executor {
-    /// Where the data of `prepared` is: in the caching region, or copied for this run from where `options` say.
+    /// Where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.
     ///
     /// # Errors
     /// [`super::Failure::Memory`] where it does not fit, the device's errors, unreadable files.
@@ -23,11 +23,10 @@ impl Executor {
         &self,
         turn: &mut Turn<'_>,
         prepared: &Prepared,
-        options: &Options,
         profile: &mut DeviceProfile,
     ) -> Result<Arc<Resident>> {
-        if options.data != DataSource::Cache {
-            return self.copy_for_run(turn.lane(), prepared, options.data, profile).map(Arc::new);
+        if prepared.stream.is_some() {
+            return self.copy_for_run(turn.lane(), prepared, profile).map(Arc::new);
         }
         if let Some(resident) = self.resident(prepared) {
             turn.loaded();
@@ -91,48 +90,23 @@ impl Executor {
         Ok(resident)
     }
 
-    /// Copies all data into the lane's own region.
-    fn copy_for_run(
-        &self,
-        lane: &mut Lane,
-        prepared: &Prepared,
-        data: DataSource,
-        profile: &mut DeviceProfile,
-    ) -> Result<Resident> {
+    /// Copies what kernels read beside the segments, which pass through, into the lane's own region.
+    fn copy_for_run(&self, lane: &mut Lane, prepared: &Prepared, profile: &mut DeviceProfile) -> Result<Resident> {
         let mut resident = Resident::default();
-        let pinned = match data {
-            DataSource::Pinned => self.pinned.copies(&*self.device, &prepared.items)?,
-            _ => vec![],
-        };
-        self.device.synchronize(lane.stream)?;
-        let started = Instant::now();
-        let (mut bytes, mut count, mut files) = (0, 0, vec![]);
-        for (index, item) in prepared.items.iter().enumerate() {
+        let (mut bytes, mut count) = (0, 0);
+        for item in &prepared.items {
             let at = lane.region.allocate(padded(item.bytes()))?;
             let image = item.image(at);
             resident.add(item, at, &image);
             (bytes, count) = (bytes + item.bytes(), count + 1);
-            let segment = matches!(item, Item::Segment(_));
-            if data == DataSource::Disk && segment && disk::is_file(&image) {
-                files.push((at, image));
-                continue;
-            }
-            let bytes = match pinned.get(index) {
-                Some(Some(copy)) => copy.bytes(),
-                _ => image_bytes(&image),
-            };
             // SAFETY: allocated with this size; what is read lives as long as `resident`, which the run keeps.
-            unsafe { self.device.copy_to_device(at, bytes, lane.stream)? };
+            unsafe { self.device.copy_to_device(at, image_bytes(&image), lane.stream)? };
             resident.sources.push(image);
         }
-        disk::copy(&*self.device, lane.stream, &files)?;
-        resident.sources.extend(pinned.into_iter().flatten().map(|copy| copy.owner()));
-        self.describe(lane, prepared, &mut resident, |lane, bytes| lane.region.allocate(padded(bytes)))?;
         resident.mirrors.sort();
-        // The time of the copies alone is asked for: nothing else runs meanwhile.
-        self.device.synchronize(lane.stream)?;
-        let nanos = started.elapsed().as_nanos() as u64;
-        profile.transfers.push(TransferProfile { what: data.transfer(), bytes, count, nanos });
+        if count > 0 {
+            profile.transfers.push(TransferProfile { what: "dictionaries to the device", bytes, count, nanos: 0 });
+        }
         Ok(resident)
     }
 
@@ -145,10 +119,11 @@ impl Executor {
         mut reserve: impl FnMut(&mut Lane, u64) -> Result<DevicePtr>,
     ) -> Result<()> {
         for kernel in 0..prepared.lowered.kernels.len() {
-            let Some((mut made, columns, rows)) = prepared.describe(kernel, &resident.places)? else {
+            let Some(segments) = prepared.row_segments(kernel) else {
                 resident.descriptors.push(Descriptors::default());
                 continue;
             };
+            let (mut made, columns, rows) = prepared.describe(kernel, &segments, &resident.places)?;
             made.columns = reserve(lane, columns.len() as u64)?;
             made.rows = reserve(lane, rows.len() as u64)?;
             // SAFETY: just reserved with these sizes.

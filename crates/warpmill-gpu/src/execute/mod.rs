@@ -1,16 +1,17 @@
 //! Runs programs on a device.
 //!
 //! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
-//! - [`segments`]: row segments as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
+//! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
-//!   `load`: their data, from where [`source`] says; `run`: one run; `launch`: its launches;
+//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
 pub mod buffers;
+pub mod chunks;
 pub mod defer;
 pub mod executor;
 pub mod inputs;
@@ -21,10 +22,12 @@ pub mod memory;
 pub mod plan;
 pub mod prepared;
 pub mod profile;
+mod prune;
 pub mod rows;
 mod run;
 pub mod segments;
 pub mod source;
+pub mod stream;
 
 use warpmill_cpu::ExecError;
 use warpmill_plan::Unsupported;

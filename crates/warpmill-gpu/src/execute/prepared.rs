@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use warpmill_format::{Dictionary, Segment};
-use warpmill_plan::{Program, Source};
+use warpmill_format::Dictionary;
+use warpmill_plan::{Program, Scan, Source};
 
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
@@ -17,12 +17,14 @@ use crate::codegen::{Library, Params};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
 use super::Result;
+use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key};
 use super::plan::MemoryPlan;
 use super::segments::{self, OpenScan, Recoded};
+use super::stream::StreamPlan;
 
 /// A program made ready.
 pub struct Prepared {
@@ -44,8 +46,10 @@ pub struct Prepared {
     pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds.
     pub nanos: u64,
-    /// What its kernels read of host objects.
+    /// What its kernels read of host objects, but for the segments that are streamed.
     pub items: Vec<Item>,
+    /// How segments pass through device memory; `None`: they are among the items.
+    pub stream: Option<StreamPlan>,
     /// What items and descriptors take of a region.
     pub data_bytes: u64,
     /// What else it allocates.
@@ -57,7 +61,7 @@ pub struct Prepared {
 }
 
 /// A row segment's number and its columns.
-type RowSegment<'a> = (usize, &'a [Arc<Segment>]);
+pub type RowSegment<'a> = (usize, &'a [Arc<Chunk>]);
 
 /// Descriptors, and the bytes of those of columns and of row counts.
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
@@ -81,15 +85,18 @@ impl Prepared {
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             if let Source::Scan(scan) = &pipeline.source {
-                scans.insert(index, segments::open(scan, recoded)?);
+                scans.insert(index, segments::open(scan, recoded, hints.streamed)?);
             }
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
-        let lowered = program::lower(&program, &layouts, &described, inputs)?;
+        let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
         let functions = compile(&lowered.kernels, device)?;
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
-        let items = items::collect(segments, &constants.dictionaries);
+        let mut items = items::collect(segments, &constants.dictionaries);
+        if hints.streamed {
+            items.retain(|item| !matches!(item, Item::Segment(_)));
+        }
         let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
         let (resident, replays) = Default::default();
@@ -104,12 +111,21 @@ impl Prepared {
             inputs,
             nanos: 0,
             items,
+            stream: None,
             data_bytes: 0,
             memory,
             resident,
             replays,
         };
-        prepared.data_bytes = data_bytes(&prepared.items, prepared.descriptor_bytes());
+        let descriptors: Vec<u64> = if prepared.hints.streamed {
+            let kernels = 0..prepared.lowered.kernels.len();
+            let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
+            prepared.stream = Some(StreamPlan::new(&kernels, limits.stream_bytes));
+            vec![]
+        } else {
+            prepared.descriptor_bytes().collect()
+        };
+        prepared.data_bytes = data_bytes(&prepared.items, descriptors.into_iter());
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
     }
@@ -124,7 +140,7 @@ impl Prepared {
     }
 
     /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
-    fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
+    pub(super) fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
         let kernel = &self.lowered.kernels[kernel];
         let Work::Segments(segments) = &kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
@@ -140,39 +156,54 @@ impl Prepared {
         })
     }
 
-    /// The descriptors of the row segments of kernel `kernel`, still without addresses of their own: those of columns and of
+    /// The descriptors of some row segments of kernel `kernel`, still without addresses of their own: those of columns and of
     /// row counts.
     ///
     /// # Errors
     /// Segments that are not at one of `places`.
-    pub(super) fn describe(&self, kernel: usize, places: &HashMap<Key, DevicePtr>) -> Result<Option<DescriptorImages>> {
-        let Some(segments) = self.row_segments(kernel) else { return Ok(None) };
-        let Source::Scan(source) = &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source else {
-            return Ok(None);
-        };
-        let (mut image, mut rows) = (vec![], vec![]);
-        let mut made = Descriptors { count: segments.len() as u64, ..Descriptors::default() };
-        for (segment, columns) in segments {
+    pub(super) fn describe(
+        &self,
+        kernel: usize,
+        rows: &[RowSegment<'_>],
+        places: &HashMap<Key, DevicePtr>,
+    ) -> Result<DescriptorImages> {
+        let (mut image, mut counts) = (vec![], vec![]);
+        let mut made = Descriptors { count: rows.len() as u64, ..Descriptors::default() };
+        for &(segment, columns) in rows {
             for column in columns {
                 segments::describe(column, places, &mut image)?;
-                made.bytes += column.as_bytes().len() as u64;
+                made.bytes += column.bytes;
             }
-            let count = source.table.segment_rows(segment) as u32;
+            let count = self.scan(kernel).map_or(0, |scan| scan.table.segment_rows(segment)) as u32;
             made.vectors += u64::from(count.div_ceil(1024));
-            rows.extend_from_slice(&count.to_le_bytes());
+            counts.extend_from_slice(&count.to_le_bytes());
         }
-        Ok(Some((made, image, rows)))
+        Ok((made, image, counts))
     }
 
-    /// What it is laid out with next where memory does not suffice for the sort of its result: the host sorts then.
-    pub fn with_host_sort(&self) -> Option<Hints> {
+    /// What kernel `kernel` scans; `None` where it reads other rows.
+    pub(super) fn scan(&self, kernel: usize) -> Option<&Scan> {
+        match &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        }
+    }
+
+    /// What it is laid out with next where memory does not suffice: segments pass through, sizes are found out instead
+    /// of guessed, the host sorts the result.
+    pub fn with_less_memory(&self) -> Option<Hints> {
+        let mut hints = self.hints.clone();
         let last = self.layouts.len() - 1;
         let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());
-        sorts.then(|| {
-            let mut hints = self.hints.clone();
-            hints.host_sorts.push(last);
-            hints
-        })
+        let can_stream = !self.hints.streamed && !self.scans.is_empty();
+        match (can_stream, sorts, hints.frugal) {
+            (true, sorts, _) if !sorts || self.data_bytes > self.memory.bytes => hints.streamed = true,
+            (_, _, false) => hints.frugal = true,
+            (_, true, _) => hints.host_sorts.push(last),
+            (true, ..) => hints.streamed = true,
+            _ => return None,
+        }
+        Some(hints)
     }
 }
 

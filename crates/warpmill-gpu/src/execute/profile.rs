@@ -9,7 +9,9 @@ pub struct KernelProfile {
     pub label: String,
     /// The pipeline that it belongs to.
     pub pipeline: usize,
-    /// Time on the device, in nanoseconds; 0 where it was not measured.
+    /// How often it was launched: once for each batch of segments that passed through.
+    pub launches: u32,
+    /// Time on the device of all launches, in nanoseconds; 0 where it was not measured.
     pub nanos: u64,
     /// Encoded bytes of the segments that it went through (all of its scan's columns); 0 for other sources.
     pub bytes: u64,
@@ -50,6 +52,8 @@ pub struct DeviceProfile {
     pub processing_bytes: u64,
     /// Device memory of cached data.
     pub cached_bytes: u64,
+    /// Row segments that were not copied, because no key of a join lies between their least and greatest value.
+    pub segments_pruned: u64,
     /// How often the program was run, because a size was guessed too small.
     pub runs: u32,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.

@@ -9,6 +9,7 @@ use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::{AggregateExpr, Program, Sink};
 
+use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::program::Place;
 use crate::codegen::sort::{self, Sorted};
@@ -17,14 +18,16 @@ use crate::device::{Device, DevicePtr, Event};
 use super::admission::Lane;
 use super::executor::{DeviceOutput, Executor, Options, Outcome};
 use super::inputs::Inputs;
-use super::items::Resident;
+use super::items::{Descriptors, Resident};
 use super::launch::{self, Launch, Places};
 use super::memory::aligned;
 use super::plan::{QUERY_STATE, ResultRows, SINK_STATE, Stage};
 use super::prepared::Prepared;
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
+use super::prune::KeyBitmaps;
 use super::rows::{self, Mirrors};
 use super::source::DataSource;
+use super::stream::{Feed, StreamPlan};
 use super::{Failure, Result};
 
 /// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
@@ -41,8 +44,13 @@ pub(super) struct Run<'a> {
     /// What strings may point into, beside what `resident` has.
     mirrors: Mirrors,
     profile: DeviceProfile,
+    /// The kernel that was launched last.
+    last_kernel: Option<usize>,
     started: Instant,
 }
+
+/// Launches that are timed: where in the profile, and when they began and ended.
+type Timings = Vec<(usize, Event, Event)>;
 
 impl<'a> Run<'a> {
     pub(super) fn new(
@@ -54,7 +62,8 @@ impl<'a> Run<'a> {
         profile: DeviceProfile,
     ) -> Self {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
-        Self { executor, lane, program, prepared, resident, options, mirrors, profile, started }
+        let last_kernel = None;
+        Self { executor, lane, program, prepared, resident, options, mirrors, profile, last_kernel, started }
     }
 
     fn device(&self) -> &'a dyn Device {
@@ -65,13 +74,13 @@ impl<'a> Run<'a> {
         self.options.cancel.check()?;
         let places = self.allocate()?;
         let names = self.upload(inputs)?;
-        let events = self.launch_all(&places, names)?;
+        let timings = self.launch_all(&places, names)?;
         let host = self.queue_results(&places)?;
         self.profile.queue_nanos = self.started.elapsed().as_nanos() as u64;
         self.device().synchronize(self.lane.stream)?;
         let synchronized = self.started.elapsed().as_nanos() as u64;
         self.profile.sync_nanos = synchronized - self.profile.queue_nanos;
-        self.read_events(events)?;
+        self.read_timings(timings)?;
         let words = self.words();
         if let Some(outcome) = self.check(&words)? {
             return Ok(outcome);
@@ -146,11 +155,15 @@ impl<'a> Run<'a> {
         Ok(names)
     }
 
-    fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Vec<(usize, Event, Event)>> {
-        let (device, prepared, resident) = (self.device(), self.prepared, &self.resident);
-        // Rows from outside, and data that is copied for every run, are somewhere else every time.
-        let again = inputs.is_empty() && self.options.data == DataSource::Cache;
-        let found = again.then(|| prepared.replays.find(places, resident)).flatten();
+    /// Queues all kernels; gives when each began and ended.
+    fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
+        let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
+        if let Some(stream) = &prepared.stream {
+            return self.launch_streamed(stream, places, inputs);
+        }
+        // Rows from outside are somewhere else every time.
+        let again = inputs.is_empty();
+        let found = again.then(|| prepared.replays.find(places, &resident)).flatten();
         let (replay, made);
         let launches: &[Launch] = match found {
             Some(found) => {
@@ -158,38 +171,88 @@ impl<'a> Run<'a> {
                 &replay.launches
             }
             None => {
-                made = launch::launches(device, prepared, resident, places, inputs)?;
+                let names = launch::names(prepared, places, inputs);
+                made = launch::launches(device, prepared, &resident, places, &names)?;
                 if again {
-                    replay = prepared.replays.keep(places.clone(), resident.clone(), made);
+                    replay = prepared.replays.keep(places.clone(), resident, made);
                     &replay.launches
                 } else {
                     &made
                 }
             }
         };
-        let mut events = vec![];
+        let mut timings = vec![];
         for launch in launches {
-            self.options.cancel.check()?;
-            let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], &prepared.functions[launch.kernel]);
-            let timed = self.options.profile.then(|| device.record(self.lane.stream)).transpose()?;
-            // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
-            // the layouts, from which the kernel was generated, say.
-            unsafe { device.launch(function, launch.shape, &launch.params, self.lane.stream)? };
-            if let Some(start) = timed {
-                events.push((self.profile.kernels.len(), start, device.record(self.lane.stream)?));
+            timings.extend(self.launch(launch)?);
+        }
+        Ok(timings)
+    }
+
+    /// Queues all kernels, each as often as it has batches, while the batches arrive.
+    fn launch_streamed(&mut self, plan: &StreamPlan, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
+        let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
+        let source = match self.options.data {
+            // What does not fit the caching region.
+            DataSource::Cache => DataSource::Host,
+            other => other,
+        };
+        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options.profile), places.states)?;
+        let mut names = launch::names(prepared, places, inputs);
+        names.insert(SLOTS.into(), feed.base());
+        names.insert(SLOT_BYTES.into(), plan.bytes());
+        let at = (places.block, places.states, &*resident);
+        let mut timings = vec![];
+        let mut bitmaps = KeyBitmaps::default();
+        for kernel in 0..prepared.lowered.kernels.len() {
+            let Some(rows) = prepared.row_segments(kernel) else {
+                let made = launch::launch(device, prepared, (kernel, Descriptors::default()), at, &names)?;
+                timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
+                continue;
+            };
+            let all = rows.len();
+            let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
+            self.profile.segments_pruned += (all - rows.len()) as u64;
+            for batch in plan.batches(&rows) {
+                let arrival = feed.bring(self.lane, prepared, &resident.places, (kernel, &rows[batch]))?;
+                let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
+                timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
+                feed.release(self.lane, &arrival)?;
             }
-            self.profile.kernels.push(KernelProfile {
+        }
+        // Results are fetched in one go: what was copied is known then.
+        self.device().synchronize(self.lane.stream)?;
+        self.profile.transfers.extend(feed.profile()?);
+        Ok(timings)
+    }
+
+    /// Queues a kernel; gives when it began and ended, if that is asked for.
+    fn launch(&mut self, launch: &Launch) -> Result<Option<(usize, Event, Event)>> {
+        self.options.cancel.check()?;
+        let (device, prepared) = (self.device(), self.prepared);
+        let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], &prepared.functions[launch.kernel]);
+        let timed = self.options.profile.then(|| device.record(self.lane.stream)).transpose()?;
+        // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
+        // the layouts, from which the kernel was generated, say.
+        unsafe { device.launch(function, launch.shape, &launch.params, self.lane.stream)? };
+        let ended = timed.is_some().then(|| device.record(self.lane.stream)).transpose()?;
+        match self.profile.kernels.last_mut().filter(|_| self.last_kernel == Some(launch.kernel)) {
+            Some(profile) => {
+                profile.bytes += launch.bytes;
+                profile.launches += 1;
+            }
+            None => self.profile.kernels.push(KernelProfile {
                 label: kernel.label.clone(),
                 pipeline: kernel.pipeline,
-                nanos: 0,
+                launches: 1,
                 bytes: launch.bytes,
                 shape: (launch.shape.blocks, launch.shape.threads),
                 registers: function.registers,
                 local: function.local,
-                peak_fraction: None,
-            });
+                ..KernelProfile::default()
+            }),
         }
-        Ok(events)
+        self.last_kernel = Some(launch.kernel);
+        Ok(timed.zip(ended).map(|(start, end)| (self.profile.kernels.len() - 1, start, end)))
     }
 
     /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array
@@ -239,17 +302,18 @@ impl<'a> Run<'a> {
         states.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }
 
-    fn read_events(&mut self, events: Vec<(usize, Event, Event)>) -> Result<()> {
-        let peak = if events.is_empty() { None } else { self.executor.peak_bandwidth() };
-        for (kernel, start, end) in events {
+    fn read_timings(&mut self, timings: Timings) -> Result<()> {
+        let peak = if timings.is_empty() { None } else { self.executor.peak_bandwidth() };
+        for (kernel, start, end) in timings {
             let ms = self.device().elapsed_ms(start, end)?;
-            let profile = &mut self.profile.kernels[kernel];
-            profile.nanos = (f64::from(ms) * 1e6) as u64;
+            self.profile.kernels[kernel].nanos += (f64::from(ms) * 1e6) as u64;
+            self.device().destroy_event(start);
+            self.device().destroy_event(end);
+        }
+        for profile in &mut self.profile.kernels {
             if profile.bytes > 0 && profile.nanos > 0 {
                 profile.peak_fraction = peak.map(|peak| profile.bytes as f64 * 1e9 / profile.nanos as f64 / peak);
             }
-            self.device().destroy_event(start);
-            self.device().destroy_event(end);
         }
         Ok(())
     }

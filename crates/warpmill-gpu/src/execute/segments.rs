@@ -7,19 +7,29 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
-use warpmill_format::{Segment, ValueLayout};
+use warpmill_format::{LaneLayout, Segment, TableSnapshot, ValueLayout};
 use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
 use crate::device::DevicePtr;
 
-use super::items::{remap_key, segment_key};
+use super::chunks::{Chunk, Expanded};
+use super::items::remap_key;
 use super::memory::Key;
 use super::{Failure, Result};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
 pub const DESCRIPTOR: usize = 104;
+
+/// Bytes of an `Expansion` (kernels/expand.cuh).
+pub const EXPANSION: usize = 2 * DESCRIPTOR + 32;
+
+/// Bytes of a `CompressedChunk` (kernels/decompress.cuh).
+pub const COMPRESSED: usize = 24;
+
+const EXPAND_DELTA: u32 = 0;
+const EXPAND_RUNS: u32 = 1;
 
 const KIND_CONSTANT: u32 = 0;
 const KIND_SIGNED: u32 = 1;
@@ -31,12 +41,12 @@ pub struct OpenScan {
     /// Row segments and shapes, for code generation.
     pub segments: ScanSegments,
     /// Per row segment (as in `segments`), each column.
-    pub columns: Vec<Vec<Arc<Segment>>>,
+    pub columns: Vec<Vec<Arc<Chunk>>>,
 }
 
 /// Opens the segments of `scan` that statistics do not rule out. `recoded` keeps segments whose encoding kernels do not
-/// read directly, in one that they do.
-pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
+/// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
+pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> {
     let table = &scan.table;
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
     let ranges: Vec<_> = filters.iter().filter_map(PreparedExpr::as_int_range).collect();
@@ -47,29 +57,32 @@ pub fn open(scan: &Scan, recoded: &Recoded) -> Result<OpenScan> {
         })
     };
     let segments: Vec<usize> = (0..table.num_segments()).filter(|&segment| !excluded(segment)).collect();
-    let columns: Vec<Vec<Arc<Segment>>> = segments
+    let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {
-            let columns = scan
-                .columns
-                .iter()
-                .map(|&column| recoded.readable(table.segment(segment, column).map_err(ExecError::from)?));
-            columns.collect::<Result<Vec<_>>>()
+            let chunk = |&column: &usize| chunk(table, (segment, column), recoded, streamed).map(Arc::new);
+            scan.columns.iter().map(chunk).collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
     let shapes = columns
         .iter()
         .map(|row| {
-            let shape = |(segment, field): (&Arc<Segment>, &warpmill_plan::Field)| {
-                let layout =
-                    segment.layout().ok_or_else(|| Unsupported::new(&field.name, "an encoding without layout"))?;
-                let nullable = layout.validity.is_some();
-                Ok(ColumnShape::of_segment(&layout.values, segment.remap().is_some(), field.ty.phys, nullable))
+            let shape = |(chunk, field): (&Arc<Chunk>, &warpmill_plan::Field)| {
+                let nullable = chunk.layout.validity.is_some();
+                ColumnShape::of_segment(&chunk.layout.values, chunk.remap.is_some(), field.ty.phys, nullable)
             };
-            row.iter().zip(&scan.fields).map(shape).collect::<Result<Vec<_>, Unsupported>>()
+            row.iter().zip(&scan.fields).map(shape).collect::<Vec<_>>()
         })
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Vec<_>>();
     Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns })
+}
+
+/// A column of a row segment, in an encoding that kernels read.
+fn chunk(table: &TableSnapshot, (segment, column): (usize, usize), recoded: &Recoded, streamed: bool) -> Result<Chunk> {
+    if streamed && let Some(stored) = Chunk::stored(table, segment, column)? {
+        return Ok(stored);
+    }
+    Chunk::of(recoded.readable(table.segment(segment, column).map_err(ExecError::from)?, streamed)?)
 }
 
 /// Segments in another encoding, by the address of the segment they were made from, which is kept beside each.
@@ -80,8 +93,9 @@ type Pair = (Arc<Segment>, Arc<Segment>);
 
 impl Recoded {
     /// `segment`, or the same rows in an encoding that kernels read.
-    fn readable(&self, segment: Arc<Segment>) -> Result<Arc<Segment>> {
-        if segment.layout().is_some() {
+    fn readable(&self, segment: Arc<Segment>, streamed: bool) -> Result<Arc<Segment>> {
+        let direct = segment.layout().is_some_and(|layout| layout.values.has_single_rows());
+        if direct || (streamed && Expanded::of(&segment).is_some()) {
             return Ok(segment);
         }
         let key = Arc::as_ptr(&segment) as usize;
@@ -99,48 +113,139 @@ impl Recoded {
     }
 }
 
-/// Appends the `SegmentColumn` of a segment that is in device memory at one of `places`.
-pub fn describe(segment: &Arc<Segment>, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
-    let missing = || Failure::Unsupported(Unsupported::new("segment", "not in device memory"));
-    let place = |key: Key| places.get(&key).copied().ok_or_else(missing);
-    let base = place(segment_key(segment))?;
-    let layout = segment.layout().ok_or_else(missing)?;
-    let at = |offset: usize| base + offset as u64;
-    let (mut data, mut more, mut references, mut patches) = (0u64, [0u64; 3], 0u64, [0u64; 3]);
-    let (mut reference, kind, width) = (0i128, KIND_LANE, 0u32);
-    let (kind, width) = match layout.values {
-        ValueLayout::Constant(value) => {
-            reference = value;
-            (KIND_CONSTANT, width)
+/// A `SegmentColumn` (kernels/scan.cuh).
+#[derive(Default)]
+struct Column {
+    data: u64,
+    more: [u64; 3],
+    valid: u64,
+    references: u64,
+    patches: [u64; 3],
+    remap: u64,
+    reference: i128,
+    kind: u32,
+    width: u32,
+}
+
+impl Column {
+    fn lane(lane: &LaneLayout, base: DevicePtr) -> Self {
+        let at = |offset: usize| base + offset as u64;
+        let limb = |number: usize| lane.limbs.get(number).map_or(0, |&offset| at(offset));
+        Self {
+            data: limb(0),
+            more: [limb(1), limb(2), limb(3)],
+            references: lane.references.map_or(0, at),
+            patches: lane.patches.map_or([0; 3], |offsets| offsets.map(at)),
+            reference: lane.reference,
+            kind: KIND_LANE,
+            width: lane.width,
+            ..Self::default()
         }
+    }
+
+    fn append(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let [a, b, c] = self.more;
+        let [starts, rows, values] = self.patches;
+        let words = [self.data, a, b, c, self.valid, self.references, starts, rows, values, self.remap];
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        out.extend_from_slice(&self.reference.to_le_bytes());
+        out.extend_from_slice(&self.kind.to_le_bytes());
+        out.extend_from_slice(&self.width.to_le_bytes());
+        debug_assert_eq!(out.len() - start, DESCRIPTOR);
+    }
+}
+
+fn missing() -> Failure {
+    Failure::Unsupported(Unsupported::new("segment", "not in device memory"))
+}
+
+fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
+    places.get(&key).copied().ok_or_else(missing)
+}
+
+/// Appends the `SegmentColumn` of a chunk that is in device memory at one of `places`, what it expands to included.
+///
+/// # Errors
+/// A chunk that is not there.
+pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
+    let base = place(places, chunk.key())?;
+    let at = |offset: usize| base + offset as u64;
+    let values = match &chunk.layout.values {
+        ValueLayout::Constant(value) => Column { reference: *value, kind: KIND_CONSTANT, ..Column::default() },
         ValueLayout::Plain { bytes, signed, offset } => {
-            data = at(offset);
-            (if signed { KIND_SIGNED } else { KIND_UNSIGNED }, bytes as u32)
+            let kind = if *signed { KIND_SIGNED } else { KIND_UNSIGNED };
+            Column { data: at(*offset), kind, width: *bytes as u32, ..Column::default() }
         }
         ValueLayout::Strings { offsets, bytes } => {
-            (data, more[0]) = (at(offsets), at(bytes));
-            (KIND_SIGNED, 0)
+            Column { data: at(*offsets), more: [at(*bytes), 0, 0], kind: KIND_SIGNED, ..Column::default() }
         }
-        ValueLayout::LaneFor(lane) => {
-            reference = lane.reference;
-            references = lane.references.map_or(0, at);
-            if let Some(offsets) = lane.patches {
-                patches = offsets.map(at);
-            }
-            for (i, &limb) in lane.limbs.iter().enumerate() {
-                *(if i == 0 { &mut data } else { &mut more[i - 1] }) = at(limb);
-            }
-            (kind, lane.width)
+        ValueLayout::LaneFor(lane) => Column::lane(lane, base),
+        ValueLayout::Delta(_) | ValueLayout::Runs(_) => {
+            let (data, expanded) = (place(places, chunk.expanded_key())?, chunk.expanded.ok_or_else(missing)?);
+            Column { data, kind: KIND_SIGNED, width: expanded.width, ..Column::default() }
         }
     };
-    let valid = layout.validity.map_or(0, at);
-    let remap = if segment.remap().is_some() { place(remap_key(segment))? } else { 0 };
-    let words = [data, more[0], more[1], more[2], valid, references, patches[0], patches[1], patches[2], remap];
-    let start = out.len();
-    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    out.extend_from_slice(&reference.to_le_bytes());
-    out.extend_from_slice(&kind.to_le_bytes());
-    out.extend_from_slice(&width.to_le_bytes());
-    debug_assert_eq!(out.len() - start, DESCRIPTOR);
+    let remap = chunk.remap.as_ref().map_or(Ok(0), |remap| place(places, remap_key(remap)))?;
+    Column { valid: chunk.layout.validity.map_or(0, at), remap, ..values }.append(out);
     Ok(())
+}
+
+/// Appends the `Expansion` of a chunk (kernels/expand.cuh) that comes after `vectors` vectors of others; gives its own vectors.
+/// Nothing, and none, for one that is read as it is.
+///
+/// # Errors
+/// A chunk that is not at one of `places`.
+pub fn describe_expansion(
+    chunk: &Chunk,
+    places: &HashMap<Key, DevicePtr>,
+    vectors: u32,
+    out: &mut Vec<u8>,
+) -> Result<u32> {
+    let Some(expanded) = chunk.expanded else { return Ok(0) };
+    let (base, to) = (place(places, chunk.key())?, place(places, chunk.expanded_key())?);
+    let at = |offset: usize| base + offset as u64;
+    let (values, ends, starts, kind) = match &chunk.layout.values {
+        ValueLayout::Delta(delta) => {
+            let values = Column {
+                data: at(delta.words),
+                more: [at(delta.bases), 0, 0],
+                references: at(delta.references),
+                reference: delta.step.into(),
+                kind: delta.base_bytes as u32,
+                width: delta.width,
+                ..Column::default()
+            };
+            (values, Column::default(), 0, EXPAND_DELTA)
+        }
+        ValueLayout::Runs(runs) => {
+            (Column::lane(&runs.values, base), Column::lane(&runs.ends, base), at(runs.starts), EXPAND_RUNS)
+        }
+        _ => return Err(missing()),
+    };
+    values.append(out);
+    ends.append(out);
+    [starts, to].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    let words = [expanded.width, kind, chunk.rows as u32, vectors];
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    Ok(chunk.rows.div_ceil(1024) as u32)
+}
+
+/// Appends the `CompressedChunk` of a chunk (kernels/decompress.cuh) whose stored form is at `stored`, after `blocks` blocks of
+/// others; gives its own blocks. Nothing, and none, for one that the device does not decompress.
+///
+/// # Errors
+/// A chunk whose segment has no place among `places`.
+pub fn describe_compressed(
+    chunk: &Chunk,
+    stored: DevicePtr,
+    places: &HashMap<Key, DevicePtr>,
+    blocks: u32,
+    out: &mut Vec<u8>,
+) -> Result<u32> {
+    let Some(compressed) = chunk.for_device() else { return Ok(0) };
+    let to = place(places, chunk.key())?;
+    [stored, to].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    [blocks, 0].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    Ok(compressed.blocks() as u32)
 }

@@ -3,19 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use warpmill_format::Segment;
-
 use crate::device::{Device, PinnedBuffer};
+use parking_lot::Mutex;
 
 use super::Result;
-use super::items::Item;
-use super::memory::{Key, Owner};
+use super::chunks::Chunk;
+use super::memory::{Key, aligned, padded};
 
-/// Where data is when a program starts.
+/// Where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DataSource {
-    /// In the device's caching region: copied there by the first program that reads it.
+    /// In the device's caching region: copied there by the first program that reads it. What a program needs and does not fit there
+    /// comes from pageable host memory.
     #[default]
     Cache,
     /// In page-locked host memory; copied for every run.
@@ -36,57 +35,69 @@ impl DataSource {
             DataSource::Disk => "segments from disk",
         }
     }
+
+    /// What they call what the host does before.
+    pub(super) fn filling(self) -> &'static str {
+        match self {
+            DataSource::Disk => "segments read into pinned memory",
+            DataSource::Cache | DataSource::Pinned | DataSource::Host => "segments copied to pinned memory",
+        }
+    }
 }
 
-/// Copies of segments in page-locked memory, kept until [`PinnedCopies::clear`].
+/// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]
 pub(super) struct PinnedCopies(Mutex<HashMap<Key, PinnedCopy>>);
 
-/// Where a segment's copy is.
+/// Where a chunk's copy is.
 #[derive(Debug, Clone)]
 pub(super) struct PinnedCopy {
     memory: Arc<PinnedBuffer>,
     offset: usize,
+    bytes: usize,
     /// Keeps its address, which is the key, its own.
-    segment: Arc<Segment>,
+    _owner: Arc<Chunk>,
 }
 
 impl PinnedCopy {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.memory[self.offset..self.offset + self.segment.as_bytes().len()]
+    /// How far behind `other` it lies in the same allocation.
+    pub(super) fn offset_from(&self, other: &PinnedCopy) -> Option<u64> {
+        let same = Arc::ptr_eq(&self.memory, &other.memory);
+        same.then(|| self.offset.checked_sub(other.offset).map(|distance| distance as u64)).flatten()
     }
 
-    /// What keeps the copy.
-    pub(super) fn owner(self) -> Owner {
-        self.memory
+    /// The bytes from its first to the last of `last`, which lies in the same allocation, and the zeros behind them.
+    pub(super) fn through(&self, last: &PinnedCopy) -> &[u8] {
+        &self.memory[self.offset..last.offset + padded(last.bytes as u64) as usize]
     }
 }
 
 impl PinnedCopies {
-    /// The copies of those of `items` that are segments, made now where there is none.
-    pub(super) fn copies(&self, device: &dyn Device, items: &[Item]) -> Result<Vec<Option<PinnedCopy>>> {
+    /// The copies of `chunks`, made now where there is none.
+    ///
+    /// # Errors
+    /// The device's, where there is no such memory; damaged data.
+    pub(super) fn copies(&self, device: &dyn Device, chunks: &[Arc<Chunk>]) -> Result<Vec<PinnedCopy>> {
         let mut copies = self.0.lock();
-        let missing = |item: &&Item| matches!(item, Item::Segment(_)) && !copies.contains_key(&item.key());
-        let missing: Vec<&Item> = items.iter().filter(missing).collect();
-        let padded = |item: &&Item| (item.bytes() as usize).next_multiple_of(256);
+        let missing: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| !copies.contains_key(&chunk.key())).collect();
         if !missing.is_empty() {
             // One allocation: each takes the driver a while.
-            let mut memory = device.pinned(missing.iter().map(padded).sum::<usize>().max(1))?;
+            let room = |chunk: &Arc<Chunk>| aligned(padded(chunk.copied_bytes())) as usize;
+            let mut memory = device.pinned(missing.iter().map(|chunk| room(chunk)).sum())?;
             let mut offset = 0;
             let mut places = vec![];
-            for item in &missing {
-                let Item::Segment(segment) = item else { continue };
-                let bytes = segment.as_bytes();
-                memory[offset..offset + bytes.len()].copy_from_slice(bytes);
-                places.push((item.key(), offset, segment.clone()));
-                offset += padded(item);
+            for &chunk in &missing {
+                let bytes = chunk.copied_bytes() as usize;
+                chunk.write(None, &mut memory[offset..offset + bytes])?;
+                places.push((chunk.clone(), offset, bytes));
+                offset += room(chunk);
             }
             let memory = Arc::new(memory);
-            for (key, offset, segment) in places {
-                copies.insert(key, PinnedCopy { memory: memory.clone(), offset, segment });
+            for (chunk, offset, bytes) in places {
+                copies.insert(chunk.key(), PinnedCopy { memory: memory.clone(), offset, bytes, _owner: chunk });
             }
         }
-        Ok(items.iter().map(|item| copies.get(&item.key()).cloned()).collect())
+        Ok(chunks.iter().map(|chunk| copies[&chunk.key()].clone()).collect())
     }
 
     /// Forgets all copies.
@@ -99,122 +110,99 @@ impl PinnedCopies {
 pub(super) mod disk {
     use std::fs::File;
     use std::os::unix::fs::{FileExt, OpenOptionsExt};
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use rayon::prelude::*;
-    use warpmill_format::Segment;
+    use warpmill_cpu::ExecError;
+    use warpmill_format::FilePlace;
     use warpmill_plan::Unsupported;
 
-    use super::super::memory::Owner;
+    use super::super::chunks::Chunk;
+    use super::super::memory::padded;
+    use super::super::stream::Ready;
     use super::super::{Failure, Result};
-    use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 
     /// What offsets, lengths and addresses of direct reads are multiples of.
     const BLOCK: usize = 4096;
 
-    /// What is read at once, by several threads.
-    const PIECE: usize = 4 << 20;
-    const PIECES: usize = 4;
+    /// Bytes more than its own that a segment takes of the memory that it is read into.
+    pub const SLACK: u64 = 3 * BLOCK as u64;
 
     /// Linux's `O_DIRECT`.
     const O_DIRECT: i32 = if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0x10000 } else { 0x4000 };
 
-    /// Whether the data is in a file as it is.
-    pub fn is_file(image: &Owner) -> bool {
-        segment(image).is_some_and(|segment| segment.as_bytes().file().is_some())
-    }
-
-    fn segment(image: &Owner) -> Option<&Segment> {
-        image.downcast_ref::<Segment>()
-    }
-
-    /// A part of a file that goes to the device.
-    struct Piece {
-        path: PathBuf,
-        offset: u64,
-        bytes: usize,
-        to: DevicePtr,
-    }
-
-    /// Copies segments from their files to device memory: while one part travels, the next one is read.
+    /// Reads what travels of chunks into `memory` behind its first `head` bytes, several at a time: those that are in files from there,
+    /// the others, which were made in memory, from where they are. Each comes with where it is wanted.
     ///
     /// # Errors
-    /// Files that cannot be read, or whose file system has no direct reads; the device's errors.
-    pub fn copy(device: &dyn Device, stream: Stream, segments: &[(DevicePtr, Owner)]) -> Result<()> {
-        let pieces: Vec<Piece> = segments.iter().flat_map(|(at, image)| pieces(*at, image)).collect();
-        if pieces.is_empty() {
-            return Ok(());
+    /// Files that cannot be read, or whose file system has no direct reads; bytes that are not what was written.
+    pub fn read_all(memory: &mut [u8], head: u64, chunks: &[(u64, &Chunk)]) -> Result<Ready> {
+        let skipped = head as usize + memory[head as usize..].as_ptr().align_offset(BLOCK);
+        let mut rest = &mut memory[skipped..];
+        let mut start = skipped;
+        let mut rooms = vec![];
+        for &(to, chunk) in chunks {
+            let room = (chunk.copied_bytes() as usize).next_multiple_of(BLOCK) + 2 * BLOCK;
+            let (own, others) = rest.split_at_mut(room);
+            rooms.push((start, own, to, chunk));
+            (start, rest) = (start + room, others);
         }
-        let room = PIECE + 2 * BLOCK;
-        let mut buffers = [device.pinned(PIECES * room + BLOCK)?, device.pinned(PIECES * room + BLOCK)?];
-        let outcome = copy_pieces(device, stream, &pieces, room, &mut buffers);
-        // The buffers go now, whatever happened.
-        device.synchronize(stream)?;
-        outcome
+        let pieces = rooms.into_par_iter().map(|(start, room, to, chunk)| {
+            let bytes = chunk.copied_bytes() as usize;
+            let skip = read(chunk, room)?;
+            let wanted = padded(bytes as u64) as usize;
+            room[skip + bytes..skip + wanted].fill(0);
+            Ok((start + skip..start + skip + wanted, to))
+        });
+        Ok(Ready::Pieces(pieces.collect::<Result<Vec<_>>>()?))
     }
 
-    fn copy_pieces(
-        device: &dyn Device,
-        stream: Stream,
-        pieces: &[Piece],
-        room: usize,
-        buffers: &mut [PinnedBuffer; 2],
-    ) -> Result<()> {
-        for (number, group) in pieces.chunks(PIECES).enumerate() {
-            let buffer = &mut buffers[number % 2][..];
-            let aligned = buffer.as_ptr().align_offset(BLOCK);
-            let read = buffer[aligned..]
-                .par_chunks_mut(room)
-                .zip(group)
-                .map(|(memory, piece)| read(piece, memory).map(|bytes| (bytes, piece.to)))
-                .collect::<Result<Vec<_>>>()?;
-            // What the other buffer held has arrived when this returns: it can be filled again.
-            device.synchronize(stream)?;
-            for (bytes, to) in read {
-                // SAFETY: the range was allocated for the segment; the buffer is not written to before the next
-                // synchronization, and dropped after the last.
-                unsafe { device.copy_to_device(to, bytes, stream)? };
-            }
-        }
-        Ok(())
-    }
-
-    fn pieces(at: DevicePtr, image: &Owner) -> Vec<Piece> {
-        let Some(segment) = segment(image) else { return vec![] };
-        let Some(file) = segment.as_bytes().file() else { return vec![] };
-        let total = segment.as_bytes().len();
-        let piece = |start: usize| Piece {
-            path: file.path.clone(),
-            offset: file.offset + start as u64,
-            bytes: PIECE.min(total - start),
-            to: at + start as u64,
+    /// Reads what travels of a chunk; gives where in `room` it begins.
+    fn read(chunk: &Chunk, room: &mut [u8]) -> Result<usize> {
+        let bytes = chunk.copied_bytes() as usize;
+        let Some(place) = chunk.file() else {
+            chunk.write(None, &mut room[..bytes])?;
+            return Ok(0);
         };
-        (0..total).step_by(PIECE).map(piece).collect()
+        let stored = chunk.stored_bytes() as usize;
+        if chunk.compressed().is_none() || chunk.for_device().is_some() {
+            let skip = read_blocks(place, stored, room)?;
+            place.check(&room[skip..skip + stored]).map_err(ExecError::from)?;
+            return Ok(skip);
+        }
+        // The host decompresses it on the way.
+        let mut scratch = vec![0; stored.next_multiple_of(BLOCK) + 3 * BLOCK];
+        let aligned = scratch.as_ptr().align_offset(BLOCK);
+        let skip = aligned + read_blocks(place, stored, &mut scratch[aligned..])?;
+        let stored = &scratch[skip..skip + stored];
+        place.check(stored).map_err(ExecError::from)?;
+        chunk.write(Some(stored), &mut room[..bytes])?;
+        Ok(0)
     }
 
-    /// Reads the blocks that hold a piece; gives the piece.
-    fn read<'a>(piece: &Piece, memory: &'a mut [u8]) -> Result<&'a [u8]> {
+    /// Reads the blocks of a file that hold `bytes` bytes at `place`; gives where in `room` these begin.
+    fn read_blocks(place: &FilePlace, bytes: usize, room: &mut [u8]) -> Result<usize> {
         let failed = |path: &Path, error: std::io::Error| {
             Failure::Unsupported(Unsupported::new(
                 "disk",
                 format!("{} cannot be read directly: {error}", path.display()),
             ))
         };
-        let file = File::options().read(true).custom_flags(O_DIRECT).open(&piece.path);
-        let file = file.map_err(|error| failed(&piece.path, error))?;
-        let skip = piece.offset as usize % BLOCK;
-        let (start, wanted) = (piece.offset - skip as u64, skip + piece.bytes);
+        let file = File::options().read(true).custom_flags(O_DIRECT).open(&place.path);
+        let file = file.map_err(|error| failed(&place.path, error))?;
+        let skip = place.offset as usize % BLOCK;
+        let (start, wanted) = (place.offset - skip as u64, skip + bytes);
         let blocks = wanted.next_multiple_of(BLOCK);
         let mut done = 0;
         // The last block of a file is short.
         while done < wanted {
-            match file.read_at(&mut memory[done..blocks], start + done as u64) {
-                Ok(0) => return Err(failed(&piece.path, std::io::ErrorKind::UnexpectedEof.into())),
+            match file.read_at(&mut room[done..blocks], start + done as u64) {
+                Ok(0) => return Err(failed(&place.path, std::io::ErrorKind::UnexpectedEof.into())),
                 Ok(bytes) => done += bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(&piece.path, error)),
+                Err(error) => return Err(failed(&place.path, error)),
             }
         }
-        Ok(&memory[skip..wanted])
+        Ok(skip)
     }
 }

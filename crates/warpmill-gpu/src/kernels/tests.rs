@@ -8,6 +8,8 @@ use crate::bench::encode;
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 
+mod decompress;
+mod expand;
 mod records;
 mod strings;
 

@@ -340,6 +340,11 @@ impl Device for CudaDevice {
         })
     }
 
+    fn finish(&self, event: Event) -> Result<()> {
+        // SAFETY: an event of this context.
+        self.context.call("cuEventSynchronize", || unsafe { sys::cuEventSynchronize(event.0 as sys::CUevent) })
+    }
+
     fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32> {
         let mut milliseconds = 0.0;
         let (start, end) = (start.0 as sys::CUevent, end.0 as sys::CUevent);

@@ -285,6 +285,11 @@ impl Device for SimDevice {
         self.instant(event, "wait").map(drop)
     }
 
+    fn finish(&self, event: Event) -> Result<()> {
+        // Work is done when it is queued.
+        self.instant(event, "finish").map(drop)
+    }
+
     fn elapsed_ms(&self, start: Event, end: Event) -> Result<f32> {
         let (start, end) = (self.instant(start, "elapsed")?, self.instant(end, "elapsed")?);
         Ok(end.saturating_duration_since(start).as_secs_f32() * 1e3)

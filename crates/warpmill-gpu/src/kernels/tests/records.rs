@@ -22,6 +22,7 @@ struct Check {
 
 extern "C" __global__ void take_in(Check p) {
     const u32 lane = threadIdx.x & 31;
+    const Keep none = {nullptr, nullptr, 0};
     u64 least = 0, least_length = 0, greatest = 0, greatest_length = 0, shift = 0, sum = 0, squares = 0;
     for (u32 row = blockIdx.x * blockDim.x + threadIdx.x; row < p.rows; row += gridDim.x * blockDim.x) {
         const Str s = {p.bytes + p.strings[2 * row], p.strings[2 * row + 1]};
@@ -32,13 +33,13 @@ extern "C" __global__ void take_in(Check p) {
             own_string<false>(greatest, greatest_length, s);
             add_moments(shift, sum, squares, record + 8, p.values[row]);
         } else {
-            best_string<true>(record, s);
-            best_string<false>(record + 4, s);
+            best_string<true>(record, s, none);
+            best_string<false>(record + 4, s, none);
             add_moments(record + 8, record + 8, p.values[row]);
         }
     }
-    best_string_of_warp<true>(p.records, least, least_length, lane);
-    best_string_of_warp<false>(p.records + 4, greatest, greatest_length, lane);
+    best_string_of_warp<true>(p.records, least, least_length, lane, none);
+    best_string_of_warp<false>(p.records + 4, greatest, greatest_length, lane, none);
     const double all = warp_sum(bits_double(sum)), all_squares = warp_sum(bits_double(squares));
     if (lane == 0) {
         atomicAdd((double*)(p.records + 9), all);
@@ -102,7 +103,7 @@ fn check(rows: usize, groups: usize, reverse: bool) {
     let device: Arc<dyn Device> = Arc::new(SimDevice::new(options).expect("a C++ compiler"));
     let stream = device.stream().unwrap();
     let f = Fixture { device, stream };
-    let parts = [Library::Value, Library::Compare, Library::Strings, Library::Lane, Library::Aggregate];
+    let parts = [Library::Value, Library::Compare, Library::Strings, Library::Text, Library::Lane, Library::Aggregate];
     let parts = parts.into_iter().chain([Library::Moments, Library::BestString]);
     let text = parts.map(Library::text).chain([CHECK]).collect::<Vec<_>>().join("\n");
     let [take_in, give_out] = Kernel::compile(&f.device, text, [("take_in", 128, 0), ("give_out", 64, 0)]).unwrap();

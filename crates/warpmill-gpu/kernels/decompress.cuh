@@ -1,0 +1,161 @@
+// Blocks of column chunks that went through LZ4 or Snappy (docs/format.md, section 6), decompressed before anything reads the
+// segment; needs value.cuh and lane.cuh. A warp takes a block: all lanes follow the stream of commands, and copy together.
+//
+// No byte outside of a block's input and output is touched, whatever the input says.
+
+// A chunk: its stored form, and where its segment goes.
+struct CompressedChunk {
+    const u8* stored;
+    u8* out;
+    u32 first_block;         // blocks of the chunks before this one
+    u32 unused;
+};
+
+struct DecompressParams {
+    QueryState* state;
+    const CompressedChunk* chunks;
+    u32 count;
+    u32 blocks;              // of all chunks
+};
+
+enum Codec : u32 { CODEC_LZ4 = 1, CODEC_SNAPPY = 2 };
+
+// The input of a warp, read 128 bytes at a time: each lane holds four of them.
+struct Window {
+    const u8* in;
+    u32 size;
+    u32 base;                // of the bytes that are held, a multiple of 4 from the 4-byte boundary before `in`
+    u32 skew;                // bytes from that boundary to `in`
+    u32 word;
+    u32 lane;
+};
+
+__device__ __forceinline__ void window_move(Window& w, u32 at) {
+    w.base = (at + w.skew) & ~3u;
+    // The last word is read whole where it begins inside the input: blocks are padded to 16 bytes.
+    const u32 mine = w.base + 4 * w.lane;
+    w.word = mine < w.size + w.skew ? __ldg((const u32*)(w.in - w.skew + mine)) : 0;
+}
+
+__device__ __forceinline__ Window window_open(const u8* in, u32 size, u32 lane) {
+    Window w = {in, size, 0, (u32)((u64)in & 3), 0, lane};
+    window_move(w, 0);
+    return w;
+}
+
+// Byte `at` of the input, for all lanes; 0 behind its end.
+__device__ __forceinline__ u32 window_byte(Window& w, u32 at) {
+    if (at >= w.size) return 0;
+    const u32 place = at + w.skew;
+    if (place - w.base >= 128) window_move(w, at);
+    const u32 offset = place - w.base;
+    return __shfl_sync(FULL_WARP, w.word, offset / 4) >> (8 * (offset & 3)) & 0xFF;
+}
+
+// Copies `len` bytes of the input to `out + at`.
+__device__ __forceinline__ void copy_literals(const Window& w, u32 from, u8* out, u32 at, u32 len) {
+    for (u32 i = w.lane; i < len; i += 32) out[at + i] = w.in[from + i];
+    __syncwarp(FULL_WARP);
+}
+
+// Copies `len` bytes from `distance` bytes before `at`: what is copied may be what is copied to.
+__device__ __forceinline__ void copy_match(const Window& w, u8* out, u32 at, u32 distance, u32 len) {
+    const u8* from = out + at - distance;
+    if (distance >= len) {
+        for (u32 i = w.lane; i < len; i += 32) out[at + i] = from[i];
+    } else {
+        for (u32 i = w.lane; i < len; i += 32) out[at + i] = from[i % distance];
+    }
+    __syncwarp(FULL_WARP);
+}
+
+// A length that goes on in further bytes, as LZ4 has it.
+__device__ __forceinline__ u32 lz4_length(Window& w, u32& at, u32 length) {
+    if (length < 15) return length;
+    for (u32 more = 255; more == 255 && at < w.size && length < (1u << 30);) {
+        more = window_byte(w, at++);
+        length += more;
+    }
+    return length;
+}
+
+// Bytes written, or ~0 where the block is damaged.
+__device__ inline u32 lz4_block(Window& w, u8* out, u32 room) {
+    u32 at = 0, done = 0;
+    while (at < w.size) {
+        const u32 token = window_byte(w, at++);
+        const u32 literals = lz4_length(w, at, token >> 4);
+        if (literals > w.size - at || literals > room - done) return ~0u;
+        copy_literals(w, at, out, done, literals);
+        at += literals;
+        done += literals;
+        if (at == w.size) return done;
+        if (w.size - at < 2) return ~0u;
+        const u32 low = window_byte(w, at), distance = window_byte(w, at + 1) << 8 | low;
+        at += 2;
+        const u32 len = lz4_length(w, at, token & 15) + 4;
+        if (distance == 0 || distance > done || len > room - done) return ~0u;
+        copy_match(w, out, done, distance, len);
+        done += len;
+    }
+    return ~0u;
+}
+
+// As lz4_block.
+__device__ inline u32 snappy_block(Window& w, u8* out, u32 room) {
+    u32 at = 0, done = 0, length = 0;
+    for (u32 shift = 0; shift < 35; shift += 7) {
+        if (at >= w.size) return ~0u;
+        const u32 byte = window_byte(w, at++);
+        length |= (byte & 127) << shift;
+        if (byte < 128) break;
+    }
+    if (length > room) return ~0u;
+    while (at < w.size) {
+        const u32 tag = window_byte(w, at++);
+        const u32 more = (tag & 3) == 0 ? (tag >> 2 >= 60 ? (tag >> 2) - 59 : 0) : (tag & 3) == 3 ? 4 : tag & 3;
+        if (more > w.size - at) return ~0u;
+        u32 number = 0;
+        for (u32 i = 0; i < more; i++) number |= window_byte(w, at + i) << (8 * i);
+        at += more;
+        if ((tag & 3) == 0) {
+            const u32 literals = (more > 0 ? number : tag >> 2) + 1;
+            if (literals == 0 || literals > w.size - at || literals > length - done) return ~0u;
+            copy_literals(w, at, out, done, literals);
+            at += literals;
+            done += literals;
+            continue;
+        }
+        const u32 len = (tag & 3) == 1 ? (tag >> 2 & 7) + 4 : (tag >> 2) + 1;
+        const u32 distance = (tag & 3) == 1 ? tag >> 5 << 8 | number : number;
+        if (distance == 0 || distance > done || len > length - done) return ~0u;
+        copy_match(w, out, done, distance, len);
+        done += len;
+    }
+    return done == length ? done : ~0u;
+}
+
+extern "C" __global__ void __launch_bounds__(128) decompress(const DecompressParams p) {
+    const u32 lane = threadIdx.x & 31;
+    const u32 warps = gridDim.x * (blockDim.x / 32);
+    for (u32 block = (blockIdx.x * blockDim.x + threadIdx.x) / 32; block < p.blocks; block += warps) {
+        u32 low = 0, high = p.count - 1;
+        while (low < high) {
+            const u32 middle = (low + high + 1) / 2;
+            if (p.chunks[middle].first_block <= block) low = middle;
+            else high = middle - 1;
+        }
+        const CompressedChunk chunk = p.chunks[low];
+        const u32 number = block - chunk.first_block;
+        const u32 block_bytes = *(const u32*)(chunk.stored + 8);
+        const u64 total = *(const u64*)(chunk.stored + 16);
+        const u64* entry = (const u64*)(chunk.stored + 64 + 16 * (u64)number);
+        const u64 begin = (u64)number * block_bytes;
+        const u32 room = (u32)(total - begin < block_bytes ? total - begin : block_bytes);
+        Window w = window_open(chunk.stored + entry[0], (u32)entry[1], lane);
+        u8* const out = chunk.out + begin;
+        const u32 done = chunk.stored[6] == CODEC_LZ4 ? lz4_block(w, out, room) : snappy_block(w, out, room);
+        // The host looks at the bytes again, and says what is wrong with them.
+        if (done != room && lane == 0) raise(p.state, ERROR_HOST);
+    }
+}

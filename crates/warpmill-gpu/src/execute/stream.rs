@@ -1,0 +1,491 @@
+//! Segments that pass through device memory: they do not fit, or are not to stay there.
+//!
+//! Row segments travel in batches, each into one of a few slots of the processing region. While a kernel reads one slot, the next
+//! batch is copied to another, and the host makes the one after that ready: the pipelines of GOLAP (Boeschen et al., section 4),
+//! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
+//! memory that it wants to fill again.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::algorithm::launch::{Kernel, ParamBytes};
+use crate::codegen::Library;
+use crate::device::{Device, DevicePtr, Event, PinnedBuffer, Stream};
+use crate::kernels;
+use rayon::prelude::*;
+
+use super::Result;
+use super::admission::Lane;
+use super::chunks::Chunk;
+use super::executor::Executor;
+use super::items::Descriptors;
+use super::memory::{Key, aligned, padded};
+use super::prepared::{Prepared, RowSegment};
+use super::profile::TransferProfile;
+use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
+use super::source::{DataSource, PinnedCopy, disk};
+
+/// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
+const SLOTS: u64 = 3;
+
+/// Bytes of a slot, where memory allows: long enough copies for full bandwidth, short enough to overlap.
+const SLOT_BYTES: u64 = 64 << 20;
+
+/// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
+const LEAST_BATCHES: u64 = 8;
+
+/// How a program's segments travel.
+#[derive(Debug, Default)]
+pub struct StreamPlan {
+    /// Slots.
+    pub slots: u64,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+    /// Bytes of descriptors that a batch has at most.
+    descriptor_bytes: u64,
+    /// Segments that a batch has at most.
+    segments: u64,
+}
+
+impl StreamPlan {
+    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger.
+    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64) -> Self {
+        let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row)));
+        let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
+        if total == 0 {
+            return Self::default();
+        }
+        let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
+        let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
+        let mut count = 0;
+        for rows in kernels {
+            for batch in plan.batches(rows) {
+                let rows = &rows[batch];
+                plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
+                plan.segments = plan.segments.max(chunks(rows).count() as u64);
+                count += 1;
+            }
+        }
+        plan.slots = (most / plan.slot_bytes).clamp(2, SLOTS).min(count);
+        plan
+    }
+
+    /// What all slots take of a region.
+    pub fn bytes(&self) -> u64 {
+        self.slots * self.slot_bytes
+    }
+
+    /// Which row segments travel together.
+    pub fn batches(&self, rows: &[RowSegment<'_>]) -> Vec<Range<usize>> {
+        let mut batches: Vec<Range<usize>> = vec![];
+        for position in 0..rows.len() {
+            match batches.last_mut() {
+                Some(last) if slot_bytes(&rows[last.start..=position]) <= self.slot_bytes => last.end = position + 1,
+                _ => batches.push(position..position + 1),
+            }
+        }
+        batches
+    }
+}
+
+/// What row segments and their descriptors take of a slot.
+fn slot_bytes(rows: &[RowSegment<'_>]) -> u64 {
+    copied_bytes(rows) + chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>()
+}
+
+/// What of that is copied.
+fn copied_bytes(rows: &[RowSegment<'_>]) -> u64 {
+    head_bytes(rows) + chunks(rows).map(|chunk| room(chunk.copied_bytes())).sum::<u64>()
+}
+
+/// What the descriptors of row segments take of a slot.
+fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
+    descriptor_bytes(rows).map(aligned).iter().sum()
+}
+
+fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Chunk>> {
+    rows.iter().flat_map(|(_, columns)| columns.iter())
+}
+
+/// What `bytes` bytes of data take.
+fn room(bytes: u64) -> u64 {
+    aligned(padded(bytes))
+}
+
+/// What the segment that the device decompresses a chunk to takes of a slot, and what that expands to.
+fn made_bytes(chunk: &Chunk) -> [u64; 2] {
+    [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
+}
+
+/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks.
+fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 4] {
+    let count = |which: fn(&Chunk) -> bool| chunks(rows).filter(|chunk| which(chunk)).count();
+    let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
+    let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
+    [(count(|_| true) * DESCRIPTOR) as u64, 4 * rows.len() as u64, expansions as u64, compressed as u64]
+}
+
+/// Where row counts, expansions and compressed chunks begin in a slot.
+fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 3] {
+    let [columns, counts, expansions, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
+    [columns, columns + counts, columns + counts + expansions]
+}
+
+/// What makes segments readable when they have arrived.
+#[derive(Clone)]
+pub struct Openers {
+    /// Decompresses blocks of chunks.
+    decompress: Kernel,
+    /// Expands segments.
+    expand: Kernel,
+}
+
+impl Openers {
+    /// For `device`.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub fn compile(device: &Arc<dyn Device>) -> Result<Self> {
+        let parts = [Library::Value, Library::Lane, Library::LaneFilter, Library::Scan].map(Library::text);
+        let own = [kernels::LANE_DELTA, kernels::EXPAND, kernels::DECOMPRESS];
+        let text = parts.into_iter().chain(own).collect::<Vec<_>>().join("\n");
+        let [decompress, expand] = Kernel::compile(device, text, [("decompress", 128, 0), ("expand", 256, 0)])?;
+        Ok(Self { decompress, expand })
+    }
+
+    /// Queues the decompression of `count` chunks, described at `chunks`, of `blocks` blocks together.
+    ///
+    /// # Safety
+    /// The descriptors name stored chunks and room for their segments in device memory; `state` is a `QueryState`.
+    pub unsafe fn decompress(
+        &self,
+        (chunks, count, blocks): (DevicePtr, u32, u32),
+        state: DevicePtr,
+        stream: Stream,
+    ) -> Result<()> {
+        let params = ParamBytes::new().u64(state).u64(chunks).u32(count).u32(blocks);
+        let grid = u64::from(blocks.div_ceil(self.decompress.threads() / 32));
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.decompress.launch(grid, params, stream)? })
+    }
+
+    /// Queues the expansion of `count` segments, described at `expansions`, of `vectors` vectors together.
+    ///
+    /// # Safety
+    /// The descriptors name segments and room for their values in device memory.
+    pub unsafe fn expand(&self, (expansions, count, vectors): (DevicePtr, u32, u32), stream: Stream) -> Result<()> {
+        let params = ParamBytes::new().u64(expansions).u32(count).u32(vectors);
+        let grid = u64::from(vectors.div_ceil(self.expand.threads() / 32));
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.expand.launch(grid, params, stream)? })
+    }
+}
+
+/// A slot of a run.
+struct Slot {
+    at: DevicePtr,
+    /// When its last copy was done: the page-locked memory beside it can be filled again.
+    copied: Option<Event>,
+    /// When the last kernel that reads it was done.
+    read: Option<Event>,
+}
+
+/// Brings the batches of a run to the device.
+pub struct Feed<'a> {
+    executor: &'a Executor,
+    source: DataSource,
+    timed: bool,
+    /// The program's `QueryState`, which hears of damage.
+    state: DevicePtr,
+    slots: Vec<Slot>,
+    next: usize,
+    /// When copies began and ended.
+    copies: Vec<(Event, Event)>,
+    transfer: TransferProfile,
+    /// What the host did to make batches ready.
+    filling: TransferProfile,
+}
+
+/// A batch that is on its way; work queued on the lane's stream from now on finds it.
+pub struct Arrival {
+    slot: usize,
+    /// Its row segments.
+    pub descriptors: Descriptors,
+}
+
+/// Where what travels of a chunk goes in its slot.
+struct Part {
+    offset: u64,
+    chunk: Arc<Chunk>,
+}
+
+impl<'a> Feed<'a> {
+    /// The slots of a run.
+    ///
+    /// # Errors
+    /// The device's, where it has no room for them.
+    pub fn new(
+        executor: &'a Executor,
+        plan: &StreamPlan,
+        lane: &mut Lane,
+        (source, timed): (DataSource, bool),
+        state: DevicePtr,
+    ) -> Result<Self> {
+        let mut slots = vec![];
+        if plan.slots > 0 {
+            // One range: kernels tell by it which strings have to be copied.
+            let at = lane.region.allocate(plan.bytes())?;
+            slots.extend((0..plan.slots).map(|slot| Slot {
+                at: at + slot * plan.slot_bytes,
+                copied: None,
+                read: None,
+            }));
+            let staging = match source {
+                DataSource::Pinned => plan.descriptor_bytes,
+                DataSource::Disk => plan.slot_bytes + (plan.segments + 1) * disk::SLACK,
+                _ => plan.slot_bytes,
+            };
+            lane.staging(plan.slots as usize, staging as usize)?;
+        }
+        let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
+        let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
+        Ok(Self { executor, source, timed, state, slots, next: 0, copies: vec![], transfer, filling })
+    }
+
+    /// Where the slots begin.
+    pub fn base(&self) -> DevicePtr {
+        self.slots.first().map_or(0, |slot| slot.at)
+    }
+
+    /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are.
+    ///
+    /// # Errors
+    /// The device's; data that cannot be read.
+    pub fn bring(
+        &mut self,
+        lane: &mut Lane,
+        prepared: &Prepared,
+        kept: &HashMap<Key, DevicePtr>,
+        (kernel, rows): (usize, &[RowSegment<'_>]),
+    ) -> Result<Arrival> {
+        let number = self.next;
+        self.next = (number + 1) % self.slots.len();
+        let device = &*self.executor.device;
+        let copies = lane.copies()?;
+        if let Some(copied) = self.slots[number].copied.take() {
+            device.finish(copied)?;
+            device.destroy_event(copied);
+        }
+        let at = self.slots[number].at;
+        let mut places = kept.clone();
+        let parts = place(rows, at, &mut places);
+        let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
+        descriptors.columns = at;
+        descriptors.rows = at + places_in_head(rows)[0] as u64;
+        let started = Instant::now();
+        let staging = &mut lane.staging[number][..];
+        staging[..columns.len()].copy_from_slice(&columns);
+        let [counts_at, expansions_at, compressed_at] = places_in_head(rows);
+        staging[counts_at..counts_at + counts.len()].copy_from_slice(&counts);
+        let (expansions, vectors) = expansions(&parts, &places)?;
+        staging[expansions_at..expansions_at + expansions.len()].copy_from_slice(&expansions);
+        let (compressed, blocks) = compressed(&parts, at, &places)?;
+        staging[compressed_at..compressed_at + compressed.len()].copy_from_slice(&compressed);
+        let (head, bytes) = (head_bytes(rows), copied_bytes(rows));
+        let ready = match self.source {
+            DataSource::Pinned => pinned(self.executor, &parts)?,
+            DataSource::Disk => disk::read_all(staging, head, &parts.iter().map(Part::both).collect::<Vec<_>>())?,
+            _ => fill(staging, &parts)?,
+        };
+        self.filling.nanos += started.elapsed().as_nanos() as u64;
+        if let Some(read) = self.slots[number].read.take() {
+            device.wait(copies, read)?;
+            device.destroy_event(read);
+        }
+        let before = self.timed.then(|| device.record(copies)).transpose()?;
+        let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
+        let copied = device.record(copies)?;
+        device.wait(lane.stream, copied)?;
+        let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
+        let tasks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
+        let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
+        // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room for what
+        // becomes of them.
+        unsafe {
+            let openers = self.executor.openers()?;
+            openers.decompress(tasks, self.state, lane.stream)?;
+            openers.expand(values, lane.stream)?;
+        }
+        if let Some(before) = before {
+            self.copies.push((before, device.record(copies)?));
+        }
+        self.slots[number].copied = Some(copied);
+        self.transfer.bytes += parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
+        self.transfer.count += queued;
+        (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
+        Ok(Arrival { slot: number, descriptors })
+    }
+
+    /// What reads `arrival` has been queued on the lane's stream: its slot can be taken when that is done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn release(&mut self, lane: &Lane, arrival: &Arrival) -> Result<()> {
+        let read = self.executor.device.record(lane.stream)?;
+        self.slots[arrival.slot].read = Some(read);
+        Ok(())
+    }
+
+    /// What was copied, and how the host made it ready, when all of it is done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn profile(mut self) -> Result<Vec<TransferProfile>> {
+        for (before, after) in std::mem::take(&mut self.copies) {
+            self.transfer.nanos += (f64::from(self.executor.device.elapsed_ms(before, after)?) * 1e6) as u64;
+            [before, after].into_iter().for_each(|event| self.executor.device.destroy_event(event));
+        }
+        let staged = self.source != DataSource::Pinned;
+        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
+        Ok(profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect())
+    }
+}
+
+impl Drop for Feed<'_> {
+    fn drop(&mut self) {
+        let events = self.slots.iter().flat_map(|slot| [slot.copied, slot.read]).flatten();
+        let timed = self.copies.iter().flat_map(|&(before, after)| [before, after]);
+        events.chain(timed).for_each(|event| self.executor.device.destroy_event(event));
+    }
+}
+
+/// Where each chunk of some row segments goes in a slot at `at`, and what becomes of it.
+fn place(rows: &[RowSegment<'_>], at: DevicePtr, places: &mut HashMap<Key, DevicePtr>) -> Vec<Part> {
+    let mut offset = head_bytes(rows);
+    let mut parts = vec![];
+    for chunk in chunks(rows) {
+        places.insert(chunk.key(), at + offset);
+        parts.push(Part { offset, chunk: chunk.clone() });
+        offset += room(chunk.copied_bytes());
+    }
+    for chunk in chunks(rows) {
+        let [decompressed, expanded] = made_bytes(chunk);
+        if decompressed > 0 {
+            places.insert(chunk.key(), at + offset);
+        }
+        if expanded > 0 {
+            places.insert(chunk.expanded_key(), at + offset + decompressed);
+        }
+        offset += decompressed + expanded;
+    }
+    parts
+}
+
+/// The descriptors of what segments expand to, and the vectors of all of these.
+fn expansions(parts: &[Part], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
+    let (mut image, mut vectors) = (vec![], 0);
+    for part in parts {
+        vectors += describe_expansion(&part.chunk, places, vectors, &mut image)?;
+    }
+    Ok((image, vectors))
+}
+
+/// The descriptors of chunks in a slot at `at` that the device decompresses, and the blocks of all of these.
+fn compressed(parts: &[Part], at: DevicePtr, places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
+    let (mut image, mut blocks) = (vec![], 0);
+    for part in parts {
+        blocks += describe_compressed(&part.chunk, at + part.offset, places, blocks, &mut image)?;
+    }
+    Ok((image, blocks))
+}
+
+impl Part {
+    fn both(&self) -> (u64, &Chunk) {
+        (self.offset, &self.chunk)
+    }
+}
+
+/// Bytes in page-locked memory that are copied to a slot.
+pub(super) enum Ready {
+    /// The slot's image.
+    Whole,
+    /// Ranges of the staging memory, and where in the slot each goes.
+    Pieces(Vec<(Range<usize>, u64)>),
+    /// Copies that stay in page-locked memory.
+    Pinned(Vec<(PinnedCopy, u64)>),
+}
+
+impl Ready {
+    /// Queues the copies to the slot at `at`, of whose image the first `head` bytes are descriptors; gives their number.
+    fn queue(
+        self,
+        device: &dyn Device,
+        staging: &PinnedBuffer,
+        (at, head, bytes): (DevicePtr, u64, u64),
+        stream: Stream,
+    ) -> Result<u64> {
+        // SAFETY (all copies): the slot was allocated with `slot_bytes` bytes, of which the batch takes `bytes`; what is read is
+        // page-locked memory that is not written to before its copy is done: the staging memory waits for the slot's
+        // event, the rest does not change and is kept by the executor.
+        let to_device = |to: u64, from: &[u8]| unsafe { device.copy_to_device(at + to, from, stream) };
+        match self {
+            Ready::Whole => {
+                to_device(0, &staging[..bytes as usize])?;
+                Ok(1)
+            }
+            Ready::Pieces(pieces) => {
+                to_device(0, &staging[..head as usize])?;
+                for (from, to) in &pieces {
+                    to_device(*to, &staging[from.clone()])?;
+                }
+                Ok(pieces.len() as u64)
+            }
+            Ready::Pinned(copies) => {
+                to_device(0, &staging[..head as usize])?;
+                let mut count = 0;
+                let mut next = copies.iter().peekable();
+                while let Some((copy, to)) = next.next() {
+                    // Segments that lie behind each other in both memories are one copy.
+                    let mut last = copy;
+                    while let Some((_, _)) = next.peek().filter(|(other, there)| {
+                        other.offset_from(copy).is_some_and(|distance| to + distance == *there)
+                    }) {
+                        last = &next.next().expect("peeked").0;
+                    }
+                    to_device(*to, copy.through(last))?;
+                    count += 1;
+                }
+                Ok(count)
+            }
+        }
+    }
+}
+
+/// Writes what travels of chunks into the image of a slot, several at a time.
+fn fill(staging: &mut [u8], parts: &[Part]) -> Result<Ready> {
+    let mut rest = staging;
+    let mut done = 0;
+    let mut rooms = vec![];
+    for part in parts {
+        let (_, tail) = rest.split_at_mut(part.offset as usize - done);
+        let (room, tail) = tail.split_at_mut(padded(part.chunk.copied_bytes()) as usize);
+        done = part.offset as usize + room.len();
+        rooms.push((room, &part.chunk));
+        rest = tail;
+    }
+    rooms.into_par_iter().try_for_each(|(room, chunk)| {
+        let (room, padding) = room.split_at_mut(chunk.copied_bytes() as usize);
+        padding.fill(0);
+        chunk.write(None, room)
+    })?;
+    Ok(Ready::Whole)
+}
+
+/// The copies of chunks that stay in page-locked memory.
+fn pinned(executor: &Executor, parts: &[Part]) -> Result<Ready> {
+    let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
+    let copies = executor.pinned.copies(&*executor.device, &chunks)?;
+    Ok(Ready::Pinned(copies.into_iter().zip(parts.iter().map(|part| part.offset)).collect()))
+}
