@@ -22,8 +22,8 @@ needs_sim = pytest.mark.skipif(
     json.loads(_warpmill.devices())["no_simulated_device"] is not None, reason="no C++ compiler"
 )
 
-#: Of TPC-H, on the simulated device: a scan with sums, strings on both sides of a join.
-ON_DEVICE = ("6", "14")
+#: Of TPC-H, on the simulated device, where every query takes seconds to compile: scans with sums, joins with strings.
+ON_DEVICE = ("1", "6", "12", "14")
 
 
 def rows(relation: warpmill.Relation) -> list[str]:
@@ -68,12 +68,13 @@ def test_tpch_has_the_same_answers(
 
 
 @needs_sim
+@pytest.mark.parametrize("codec", CODECS[:4])
 def test_the_simulated_device_reads_them_too(
-    parquet: dict[str, Path], answers: dict[str, list[str]], tmp_path: Path
+    codec: str, parquet: dict[str, Path], answers: dict[str, list[str]], tmp_path: Path
 ) -> None:
     with warpmill.connect(tmp_path, device="sim", device_fallback="error", fallback="error") as con:
-        for at, (name, path) in enumerate(parquet.items()):
-            con.create_table(name, path, codec=CODECS[at % 4])
+        for name in ("lineitem", "orders", "part"):
+            con.create_table(name, parquet[name], codec=codec)
         for location in ("cache", "disk"):
             con.set("device_data", location)
             for name, sql in _warpmill.queries("tpch"):
@@ -125,7 +126,8 @@ def test_decompressed_segments_count_as_the_querys_memory(tmp_path: Path) -> Non
             con.sql("SELECT max(text) FROM t")
         # One segment at a time: less than the whole column.
         con.set("memory_limit", text["light_bytes"] * 2 // 3)
-        assert con.sql("SELECT count(*) FROM t WHERE text LIKE '%99 of%'").fetchone() == (1385,)
+        ends = sum(1 for i in range(150_000) if i % 13 != 5 and i * 7919 % 150_000 % 100 == 99)
+        assert con.sql("SELECT count(*) FROM t WHERE text LIKE '%99 of%'").fetchone() == (ends,)
         # Strings of results are kept, and counted.
         con.set("memory_limit", text["light_bytes"] * 4 // 10)
         with pytest.raises(warpmill.OutOfMemoryError):
@@ -155,7 +157,7 @@ def test_a_column_that_no_row_reaches_is_not_decompressed(tmp_path: Path) -> Non
 def test_sql_writes_through_codecs_and_appends_keep_them(tmp_path: Path) -> None:
     with warpmill.connect(tmp_path) as con:
         con.sql("SET warpmill.codec = 'lz4'")
-        con.sql("CREATE TABLE t AS SELECT value AS a, value % 7 || ' and some text' AS b FROM range(20000)")
+        con.sql("CREATE TABLE t AS SELECT value AS a, (value % 7) || ' and some text' AS b FROM range(20000)")
         con.sql("SET warpmill.codec = 'keep'")
         con.sql("INSERT INTO t SELECT value, value || ' and other text' FROM range(5000)")
         assert con.inspect("t")[1]["codecs"] == {"lz4": 2}
@@ -176,7 +178,7 @@ def test_sql_writes_through_codecs_and_appends_keep_them(tmp_path: Path) -> None
 
 def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
     with warpmill.connect() as con:
-        con.create_table("t", "SELECT value AS a, 'page ' || value % 1000 AS b, random() AS r FROM range(30000)")
+        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, random() AS r FROM range(30000)")
         con.sql("SELECT * FROM t").write(str(tmp_path / "t.parquet"))
     source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
     run = CliRunner().invoke

@@ -82,6 +82,7 @@ pub(crate) fn format_error(error: &FormatError) -> PyErr {
         FormatError::Input { .. } | FormatError::Schema { .. } => IngestError::new_err(message),
         FormatError::Catalog(_) => CatalogError::new_err(message),
         FormatError::Locked { .. } => ConflictError::new_err(message),
-        FormatError::Codec { .. } | FormatError::Arrow(_) => Error::new_err(message),
+        FormatError::Codec { .. } => NotSupportedError::new_err(message),
+        FormatError::Arrow(_) => Error::new_err(message),
     }
 }

@@ -20,8 +20,8 @@ pub(crate) fn inspect(
     directory: PathBuf,
     storage_bandwidth: Option<f64>,
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let mut machine = Machine::default();
-    machine.storage_bandwidth = storage_bandwidth.unwrap_or(machine.storage_bandwidth);
+    let default = Machine::default();
+    let machine = Machine { storage_bandwidth: storage_bandwidth.unwrap_or(default.storage_bandwidth), ..default };
     let read = || -> Result<_, FormatError> {
         let snapshot = Table::open(&directory)?.snapshot()?;
         let columns = snapshot.columns().into_iter().enumerate();

@@ -40,7 +40,7 @@ pub struct WarpmillOptions {
     pub segment_rows: usize,
     /// How tables that the session writes are compressed.
     pub codec: CodecSettings,
-    /// Whether chunks that are not compressed are aligned for direct I/O as well.
+    /// Whether all chunks are aligned for direct I/O.
     pub direct_io: bool,
 }
 
@@ -67,16 +67,11 @@ impl Default for CodecSettings {
 }
 
 impl CodecSettings {
-    /// What writers are told; `None`: nothing.
-    pub fn options(&self) -> Option<CodecOptions> {
-        self.choice.map(|choice| self.options_for(choice))
-    }
-
-    /// These settings with `choice` for the codec.
-    pub fn options_for(&self, choice: CodecChoice) -> CodecOptions {
-        let Self { objective, sample, block_bytes, storage_bandwidth, .. } = *self;
-        let machine = Machine { storage_bandwidth, ..Machine::default() };
-        CodecOptions { choice, objective, sample, block_bytes, machine }
+    /// What writers are told, for scans by `workers` threads; `None`: nothing.
+    pub fn options(&self, workers: usize) -> Option<CodecOptions> {
+        let Self { choice, objective, sample, block_bytes, storage_bandwidth } = *self;
+        let machine = Machine { storage_bandwidth, workers };
+        choice.map(|choice| CodecOptions { choice, objective, sample, block_bytes, machine })
     }
 }
 

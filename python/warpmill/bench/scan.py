@@ -1,8 +1,8 @@
 """Codecs on the CPU: what each column of SSB, TPC-H and taxi trips shrinks to, and how fast it is read back.
 
 The same rows are written as tables that differ in their codec only. A column is read whole: decompressed, decoded
-vector by vector, added up. Beside it, in the same rounds, as many bytes of plain memory are added up: times are relative to
-that.
+vector by vector, added up. Beside it, in the same rounds, as many bytes of plain memory are added up: times are
+relative to that.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ pub struct Machine {
     pub workers: usize,
 }
 
-/// Encoded bytes per second that one worker of a query goes through besides decompressing: filters and sums on packed values
-/// (measured: `examples/decode_rate`; the exact number only matters where storage is faster than the workers).
+/// Encoded bytes per second that one worker of a query is taken to go through besides decompressing. An assumption: simple scans
+/// are faster, joins slower; it only matters where storage is faster than the workers.
 const QUERY_RATE: f64 = 2e9;
 
 impl Default for Machine {
@@ -176,7 +176,7 @@ pub(crate) enum ColumnChoice {
     Fixed(CodecConfig),
     /// Still to be chosen: there are no rows.
     #[allow(missing_docs, reason = "as in the options")]
-    Auto { objective: Objective, sample: f64, block_bytes: Option<usize> },
+    Auto { objective: Objective, sample: f64, block_bytes: Option<usize>, storage_bandwidth: f64 },
 }
 
 /// Contiguous bytes of one sample, and the largest block that is tried.
@@ -321,10 +321,11 @@ impl ColumnCodec {
     }
 
     /// As an earlier version of the table has it.
-    pub fn kept(choice: &ColumnChoice, machine: Machine) -> Self {
+    pub fn kept(choice: &ColumnChoice) -> Self {
         match *choice {
             ColumnChoice::Fixed(config) => Self::Fixed(config),
-            ColumnChoice::Auto { objective, sample, block_bytes } => {
+            ColumnChoice::Auto { objective, sample, block_bytes, storage_bandwidth } => {
+                let machine = Machine { storage_bandwidth, ..Machine::default() };
                 Self::new(&CodecOptions { choice: CodecChoice::Auto, objective, sample, block_bytes, machine })
             }
         }
@@ -337,9 +338,10 @@ impl ColumnCodec {
             Self::Fixed(config) => Some(ColumnChoice::Fixed(*config)),
             Self::Auto { options, sampler } => {
                 let sampler = sampler.lock();
-                let CodecOptions { objective, sample, block_bytes, .. } = *options;
+                let CodecOptions { objective, sample, block_bytes, machine, .. } = *options;
                 if sampler.sampled == 0 {
-                    return Some(ColumnChoice::Auto { objective, sample, block_bytes });
+                    let storage_bandwidth = machine.storage_bandwidth;
+                    return Some(ColumnChoice::Auto { objective, sample, block_bytes, storage_bandwidth });
                 }
                 let chosen = best(&sampler.measured, objective, &options.machine);
                 Some(ColumnChoice::Fixed(chosen)).filter(|_| chosen.codec != Codec::None)

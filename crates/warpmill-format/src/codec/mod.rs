@@ -35,8 +35,10 @@ pub const BLOCK_BYTES: usize = 64 << 10;
 pub const MIN_BLOCK_BYTES: usize = 4 << 10;
 /// Most bytes of a block.
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// What the first byte of a compressed chunk is aligned to in its file: direct I/O reads it as it lies.
+/// What the first byte of a compressed chunk of [`ALIGNED_BYTES`] or more is aligned to in its file: direct I/O reads it as it lies.
 pub const CHUNK_ALIGN: usize = 4096;
+/// Chunks with fewer stored bytes are not aligned: the room between them would cost more than the codec saves.
+pub const ALIGNED_BYTES: usize = 64 << 10;
 
 /// How the bytes of a segment are compressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -20,7 +20,10 @@ const BLOCK_ALIGN: usize = 16;
 /// their offsets, are well below. A header that says more lies.
 const MAX_CHUNK_BYTES: u64 = 8 << 30;
 
-/// The stored form of `bytes`; `None` where it would not be smaller than they are. Blocks are compressed in parallel on the
+/// A compressed form is stored if it saves at least one byte in so many: less is not worth decompressing.
+const LEAST_SAVING: usize = 32;
+
+/// The stored form of `bytes`; `None` where it would not be noticeably smaller than they are. Blocks are compressed in parallel on the
 /// current pool.
 ///
 /// Errors: [`FormatError::Codec`] for a codec or a block size that there is not.
@@ -42,7 +45,7 @@ pub(crate) fn compress(config: &CodecConfig, bytes: &[u8]) -> Result<Option<Vec<
         table.push((at, block.len()));
         at += block.len();
     }
-    if at >= bytes.len() {
+    if at > bytes.len() - bytes.len().div_ceil(LEAST_SAVING) {
         return Ok(None);
     }
     let mut out = vec![0; at];

@@ -12,7 +12,7 @@ use super::manifest::CodecEntry;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
-use crate::codec::{CHUNK_ALIGN, CodecConfig, ColumnChoice, ColumnCodec};
+use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, CodecConfig, ColumnChoice, ColumnCodec};
 use crate::segment::SEGMENT_ALIGN;
 use crate::{Dictionary, FormatError, Result, Segment};
 
@@ -26,7 +26,7 @@ struct Prepared {
 pub(crate) struct Storage {
     /// Per column.
     pub codecs: Vec<ColumnCodec>,
-    /// Whether chunks without a codec are aligned for direct I/O as well.
+    /// Whether all chunks are aligned for direct I/O.
     pub align: bool,
 }
 
@@ -57,13 +57,11 @@ impl Sink {
         let encoding = segment.encoding();
         let source = match (self, compressed) {
             (Self::Memory, _) => Source::Memory(Arc::new(segment)),
-            (Self::Files(files), None) => {
-                Source::File(files.put(segment.as_bytes(), if align { CHUNK_ALIGN } else { SEGMENT_ALIGN })?)
-            }
+            (Self::Files(files), None) => Source::File(files.put(segment.as_bytes(), align_to(align))?),
             (Self::Files(files), Some((config, bytes))) => {
                 stats.stored_bytes = bytes.len() as u64;
                 let codec = CodecEntry::of(&config, segment.as_bytes().len());
-                Source::Compressed(files.put(&bytes, CHUNK_ALIGN)?, codec)
+                Source::Compressed(files.put(&bytes, align_to(align || bytes.len() >= ALIGNED_BYTES))?, codec)
             }
         };
         Ok(Chunk::new(stats, encoding, generation, source))
@@ -75,6 +73,11 @@ impl Sink {
             Self::Files(files) => files.put(&bytes(), SEGMENT_ALIGN).map(Some),
         }
     }
+}
+
+/// What a chunk's place is a multiple of.
+fn align_to(direct_io: bool) -> usize {
+    if direct_io { CHUNK_ALIGN } else { SEGMENT_ALIGN }
 }
 
 /// How a column is encoded.

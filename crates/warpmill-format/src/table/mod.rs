@@ -56,7 +56,7 @@ pub struct WriteOptions {
     pub threads: usize,
     /// How column chunks are compressed; `None`: as the table's columns are already, those of a new table not at all.
     pub codec: Option<CodecOptions>,
-    /// Align chunks that are not compressed for direct I/O as well (to 4096 bytes; compressed ones always are).
+    /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,
 }
 

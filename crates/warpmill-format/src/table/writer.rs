@@ -13,7 +13,7 @@ use super::fs::FileSystem;
 use super::sort::SortBuffer;
 use super::version::Version;
 use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory};
-use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec, Machine};
+use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec};
 use crate::{FormatError, Result};
 
 /// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
@@ -179,7 +179,7 @@ fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: 
         (Sink::Memory, _) => none(),
         (Sink::Files(_), Some(codec)) => ColumnCodec::new(codec),
         (Sink::Files(_), None) => match kept.get(column).and_then(Option::as_ref) {
-            Some(choice) => ColumnCodec::kept(choice, Machine::default()),
+            Some(choice) => ColumnCodec::kept(choice),
             None => none(),
         },
     };

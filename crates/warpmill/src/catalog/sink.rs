@@ -59,7 +59,7 @@ pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
     WriteOptions {
         segment_rows: options.segment_rows,
         threads: options.threads,
-        codec: options.codec.options(),
+        codec: options.codec.options(options.worker_threads()),
         direct_io: options.direct_io,
         sort_by: vec![],
     }

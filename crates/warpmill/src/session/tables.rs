@@ -148,7 +148,7 @@ impl Session {
                 rows => rows,
             },
             threads: if options.threads == 0 { settings.threads } else { options.threads },
-            codec: options.codec.or_else(|| settings.codec.options()),
+            codec: options.codec.or_else(|| settings.codec.options(settings.worker_threads())),
             direct_io: options.direct_io || settings.direct_io,
             ..options
         }

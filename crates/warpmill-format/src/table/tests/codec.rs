@@ -60,13 +60,13 @@ fn every_codec_holds_every_type() {
 fn compressed_chunks_are_aligned_for_direct_io() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (dir.path().join("a"), dir.path().join("b"));
-    build(&a, &rows(0, 3000), through(Codec::Zstd));
+    build(&a, &rows(0, 70_000), WriteOptions { segment_rows: 65_536, ..through(Codec::Lz4) });
     build(&b, &rows(0, 3000), WriteOptions { direct_io: true, ..small() });
     let offsets = |path: &Path, all: bool| -> Vec<u64> {
         let snapshot = fresh(path);
         let chunks = snapshot.parts().segments.iter().flat_map(|s| s.columns.clone()).collect::<Vec<_>>();
         let place = |chunk: &Arc<version::Chunk>| match &chunk.source {
-            version::Source::Compressed(place, _) => Some(place.offset),
+            version::Source::Compressed(place, _) if place.bytes >= 65_536 => Some(place.offset),
             version::Source::File(place) if all => Some(place.offset),
             _ => None,
         };
@@ -74,14 +74,14 @@ fn compressed_chunks_are_aligned_for_direct_io() {
     };
     for (path, all) in [(&a, false), (&b, true)] {
         let offsets = offsets(path, all);
-        assert!(offsets.len() > 9 && offsets.iter().all(|o| o.is_multiple_of(4096)), "{offsets:?}");
+        assert!(offsets.len() >= 2 && offsets.iter().all(|o| o.is_multiple_of(4096)), "{offsets:?}");
     }
     let snapshot = fresh(&a);
     let chunk = snapshot.compressed(0, 10).unwrap().unwrap();
     let place = chunk.bytes().file().unwrap();
     let bytes = std::fs::read(&place.path).unwrap();
     assert!(bytes[place.offset as usize..][..chunk.bytes().len()] == chunk.bytes()[..]);
-    assert_eq!(snapshot.segment_codec(0, 10), (Codec::Zstd, chunk.uncompressed_bytes() as u64));
+    assert_eq!(snapshot.segment_codec(0, 10), (Codec::Lz4, chunk.uncompressed_bytes() as u64));
     assert!(snapshot.decompression_rate(10).unwrap().is_some_and(|rate| rate > 0.0));
 }
 
@@ -353,6 +353,28 @@ fn a_full_disk_leaves_the_table_as_it_was() {
             }
         }
         at += 3;
+    }
+    // A table that is being imported never appears.
+    let mut at = 0;
+    loop {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, attic) = (dir.path().join("t"), dir.path().join("attic"));
+        std::fs::create_dir(&attic).unwrap();
+        let fs = FaultyFs::new(Fault::Error, at, &attic);
+        let write = |mut writer: TableWriter| {
+            writer.write(&rows(0, 2500))?;
+            writer.commit()
+        };
+        let written =
+            Table::build_with(fs.clone(), &path, rows(0, 0).schema(), through(Codec::Deflate)).and_then(write);
+        match written {
+            Ok(written) => assert_holds(&written, &[rows(0, 2500)]),
+            Err(_) => assert!(!Table::exists(&path) || fresh(&path).verify().is_ok()),
+        }
+        if !fs.struck() {
+            break;
+        }
+        at += 7;
     }
 }
 
