@@ -86,9 +86,10 @@ impl Reader<'_> {
     fn column(&mut self, e: &Value, input: &[Column]) -> Result<Value, Refused> {
         let column = e["index"].as_u64().and_then(|index| input.get(usize::try_from(index).ok()?));
         let column = column.ok_or_else(|| Refused::new("a column that its input does not have"))?;
-        let binding =
-            column.binding.ok_or_else(|| Refused::new("the result of a subquery outside of a plain condition"))?;
-        Ok(json!({"k": "col", "b": [binding.0, binding.1], "t": type_of(e)?}))
+        Ok(match column.binding {
+            Some((table, position)) => json!({"k": "col", "b": [table, position], "t": type_of(e)?}),
+            None => json!({"k": "const", "t": "BOOLEAN", "v": column.mark.to_string()}),
+        })
     }
 
     fn function(&mut self, e: &Value, input: &[Column]) -> Result<Value, Refused> {

@@ -15,8 +15,40 @@ pub(super) enum Wanted {
     False,
 }
 
-/// The bodies of common table expressions, by their index.
-pub(super) type Ctes<'a> = HashMap<u64, &'a Value>;
+/// Common table expressions, by their index.
+pub(super) type Ctes<'a> = HashMap<u64, Cte<'a>>;
+
+/// A common table expression.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cte<'a> {
+    body: &'a Value,
+    /// Made by DuckDB's decorrelation, for the left side of a join.
+    correlated: bool,
+}
+
+/// Gathers the common table expressions of a plan.
+pub(super) fn find_ctes<'a>(op: &'a Value, ctes: &mut Ctes<'a>) {
+    let children = list(op, "children");
+    if let ("LOGICAL_MATERIALIZED_CTE", Some(index), [body, _]) =
+        (text(op, "type"), op["table_index"].as_u64(), children)
+    {
+        let name = text(op, "ctename");
+        let correlated = name.starts_with("__duckdb_delim_") && !name.starts_with("__duckdb_delim_dedup_");
+        ctes.insert(index, Cte { body, correlated });
+    }
+    children.iter().for_each(|child| find_ctes(child, ctes));
+}
+
+/// Whether an expression reads only the first `width` columns of its input.
+pub(super) fn reads_only(e: &Value, width: usize) -> bool {
+    match e {
+        Value::Object(fields) => {
+            position(e).is_none_or(|at| at < width) && fields.values().all(|field| reads_only(field, width))
+        }
+        Value::Array(items) => items.iter().all(|item| reads_only(item, width)),
+        _ => true,
+    }
+}
 
 /// How many columns an operator gives.
 fn width(op: &Value) -> usize {
@@ -84,13 +116,13 @@ fn through(op: &Value, map: &str, at: usize) -> Option<usize> {
 }
 
 /// The mark join whose mark `e` is, or is the negation of, where `e` is a condition over `child`.
-pub(super) fn mark_of<'a>(e: &Value, child: &'a Value) -> Option<(&'a Value, Wanted)> {
+pub(super) fn mark_of<'a>(e: &Value, child: &'a Value, ctes: &Ctes<'a>) -> Option<(&'a Value, Wanted)> {
     let negated = text(e, "type") == "OPERATOR_NOT";
     let (mark, wanted) = if negated { (list(e, "children").first()?, Wanted::False) } else { (e, Wanted::True) };
-    Some((mark_join(child, position(mark)?)?, wanted))
+    Some((mark_join(child, position(mark)?, ctes)?, wanted))
 }
 
-fn mark_join(op: &Value, at: usize) -> Option<&Value> {
+fn mark_join<'a>(op: &'a Value, at: usize, ctes: &Ctes<'a>) -> Option<&'a Value> {
     let children = list(op, "children");
     match text(op, "type") {
         "LOGICAL_COMPARISON_JOIN" | "LOGICAL_DELIM_JOIN" | "LOGICAL_CROSS_PRODUCT" => {
@@ -101,28 +133,40 @@ fn mark_join(op: &Value, at: usize) -> Option<&Value> {
             match text(op, "join_type") {
                 "MARK" if at == left => Some(op),
                 "INNER" | "MARK" | "SINGLE" | "LEFT" | "" if at < left => {
-                    mark_join(children.first()?, through(op, "left_projection_map", at)?)
+                    mark_join(children.first()?, through(op, "left_projection_map", at)?, ctes)
                 }
                 _ => None,
             }
         }
-        "LOGICAL_FILTER" => mark_join(children.first()?, through(op, "projection_map", at)?),
-        "LOGICAL_PROJECTION" => mark_join(children.first()?, position(list(op, "expressions").get(at)?)?),
-        "LOGICAL_MATERIALIZED_CTE" => mark_join(children.get(1)?, at),
+        "LOGICAL_FILTER" => mark_join(children.first()?, through(op, "projection_map", at)?, ctes),
+        "LOGICAL_PROJECTION" => mark_join(children.first()?, position(list(op, "expressions").get(at)?)?, ctes),
+        "LOGICAL_MATERIALIZED_CTE" => mark_join(children.get(1)?, at, ctes),
+        // The left side of a correlated join, which is read for that join and for its correlated values alone (2.0).
+        "LOGICAL_CTE_REF" => {
+            let cte = ctes.get(&op["cte_index"].as_u64()?)?;
+            if !cte.correlated {
+                return None;
+            }
+            mark_join(cte.body, at, ctes)
+        }
         _ => None,
     }
 }
 
 /// Whether a mark is never NULL: all comparisons give true or false.
 pub(super) fn never_unknown(conditions: &[Value]) -> bool {
-    conditions.iter().all(|condition| text(condition, "comparison") == "COMPARE_NOT_DISTINCT_FROM")
+    let total = ["COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"];
+    conditions.iter().all(|condition| total.contains(&text(condition, "comparison")))
 }
 
-/// The simplest comparison that means what a join condition does: NULLs need no care where one side has none.
-pub(super) fn simplest<'v>(condition: &'v Value, right: &Value, ctes: &Ctes<'_>) -> &'v str {
-    let name = text(condition, "comparison");
-    let safe = || position(&condition["right"]).is_some_and(|at| not_null(right, at, ctes));
-    if name == "COMPARE_NOT_DISTINCT_FROM" && safe() { "COMPARE_EQUAL" } else { name }
+/// The simplest comparison that means what a join condition does: NULLs need no care where one side, or none, has them.
+pub(super) fn simplest<'v>(condition: &'v Value, left: &Value, right: &Value, ctes: &Ctes<'_>) -> &'v str {
+    let safe = |side: &str, op: &Value| position(&condition[side]).is_some_and(|at| not_null(op, at, ctes));
+    match text(condition, "comparison") {
+        "COMPARE_NOT_DISTINCT_FROM" if safe("right", right) || safe("left", left) => "COMPARE_EQUAL",
+        "COMPARE_DISTINCT_FROM" if safe("right", right) && safe("left", left) => "COMPARE_NOTEQUAL",
+        name => name,
+    }
 }
 
 /// Whether a column has no NULLs, as far as conditions tell.
@@ -140,7 +184,7 @@ fn not_null(op: &Value, at: usize, ctes: &Ctes<'_>) -> bool {
         }
         "LOGICAL_MATERIALIZED_CTE" => below(1, at),
         "LOGICAL_CTE_REF" => {
-            op["cte_index"].as_u64().and_then(|cte| ctes.get(&cte)).is_some_and(|body| not_null(body, at, ctes))
+            op["cte_index"].as_u64().and_then(|cte| ctes.get(&cte)).is_some_and(|cte| not_null(cte.body, at, ctes))
         }
         "LOGICAL_CROSS_PRODUCT" | "LOGICAL_COMPARISON_JOIN" => {
             let left = match list(op, "left_projection_map") {
@@ -214,7 +258,7 @@ fn is_key(op: &Value, keys: &[usize], ctes: &Ctes<'_>) -> bool {
         "LOGICAL_DELIM_GET" => (0..width(op)).all(|at| keys.contains(&at)),
         "LOGICAL_MATERIALIZED_CTE" => below(1, keys),
         "LOGICAL_CTE_REF" => {
-            op["cte_index"].as_u64().and_then(|cte| ctes.get(&cte)).is_some_and(|body| is_key(body, keys, ctes))
+            op["cte_index"].as_u64().and_then(|cte| ctes.get(&cte)).is_some_and(|cte| is_key(cte.body, keys, ctes))
         }
         "LOGICAL_COMPARISON_JOIN" if ["INNER", "LEFT"].contains(&text(op, "join_type")) => {
             let left = match list(op, "left_projection_map") {

@@ -16,6 +16,14 @@ use crate::encoding::Binding;
 pub(super) struct Column {
     /// Where its values are; `None` for the mark of a join that has become a condition.
     pub binding: Option<Binding>,
+    /// The value of such a mark, in all rows that are left.
+    pub mark: bool,
+}
+
+impl Column {
+    fn at(table: u64, position: u64) -> Self {
+        Self { binding: Some((table, position)), mark: false }
+    }
 }
 
 /// A table that is read.
@@ -39,9 +47,12 @@ pub(super) struct Reader<'a> {
     pub inputs: Vec<InputTable>,
     /// What mark joins are wanted for, by their address.
     wanted: HashMap<*const Value, Wanted>,
+    /// Conditions on the left side of duplicate eliminated joins, by their address: the rows that the right side is computed
+    /// for are few only after them.
+    pushed: HashMap<*const Value, Vec<&'a Value>>,
     /// Duplicate eliminated joins around, innermost last: the common table expression of their left sides, and its columns that
     /// are eliminated.
-    delims: Vec<(u64, Vec<usize>, usize)>,
+    delims: Vec<(u64, Vec<usize>)>,
     ctes: proof::Ctes<'a>,
     next_index: u64,
 }
@@ -58,6 +69,7 @@ impl<'a> Reader<'a> {
             requests: vec![],
             inputs: vec![],
             wanted: HashMap::new(),
+            pushed: HashMap::new(),
             delims: vec![],
             ctes: HashMap::new(),
             // Above every index of DuckDB's own.
@@ -68,6 +80,7 @@ impl<'a> Reader<'a> {
     /// A statement of the plan encoding, for DuckDB `version`.
     pub fn statement(&mut self, root: &'a Value, version: u32) -> Result<Value, Refused> {
         let types = proof::types(root)?;
+        proof::find_ctes(root, &mut self.ctes);
         let (node, columns) = self.node(root)?;
         if columns.len() != types.len() {
             return Err(Refused::new("a result whose columns are not those of its plan"));
@@ -126,7 +139,6 @@ impl<'a> Reader<'a> {
             "LOGICAL_MATERIALIZED_CTE" => {
                 let [body, rest] = children else { return Err(Refused::new("a common table expression without use")) };
                 let index = index(op, "table_index")?;
-                self.ctes.insert(index, body);
                 let (body, _) = self.node(body)?;
                 let (rest, columns) = self.node(rest)?;
                 Ok((json!({"op": "cte", "index": index, "body": body, "child": rest}), columns))
@@ -195,21 +207,34 @@ impl<'a> Reader<'a> {
     fn filter(&mut self, op: &'a Value, child: &'a Value) -> Result<(Value, Vec<Column>), Refused> {
         let mut conditions = Vec::new();
         for e in list(op, "expressions") {
-            let mark = proof::mark_of(e, child);
-            match mark {
+            match proof::mark_of(e, child, &self.ctes) {
                 Some((join, wanted)) => {
                     self.wanted.insert(std::ptr::from_ref(join), wanted);
                 }
                 None => conditions.push(e),
             }
         }
-        let (input, columns) = self.node(child)?;
-        let exprs = conditions.into_iter().map(|e| self.expr(e, &columns)).collect::<Result<Vec<_>, _>>()?;
-        let result = mapped(op, "projection_map", columns)?;
-        if exprs.is_empty() {
-            return Ok((input, result));
+        let (input, columns) = self.filtered(child, conditions)?;
+        Ok((input, mapped(op, "projection_map", columns)?))
+    }
+
+    /// The rows of `child` that satisfy all conditions.
+    fn filtered(&mut self, child: &'a Value, mut conditions: Vec<&'a Value>) -> Result<(Value, Vec<Column>), Refused> {
+        if let ("LOGICAL_DELIM_JOIN", [left, _]) = (text(child, "type"), list(child, "children"))
+            && list(child, "left_projection_map").is_empty()
+            && ["INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE"].contains(&text(child, "join_type"))
+        {
+            let width = proof::types(left)?.len();
+            let (pushed, rest) = conditions.into_iter().partition(|e| proof::reads_only(e, width));
+            self.pushed.insert(std::ptr::from_ref(child), pushed);
+            conditions = rest;
         }
-        Ok((json!({"op": "filter", "exprs": exprs, "child": input}), result))
+        let (input, columns) = self.node(child)?;
+        if conditions.is_empty() {
+            return Ok((input, columns));
+        }
+        let exprs = conditions.into_iter().map(|e| self.expr(e, &columns)).collect::<Result<Vec<_>, _>>()?;
+        Ok((json!({"op": "filter", "exprs": exprs, "child": input}), columns))
     }
 
     fn aggregate(&mut self, op: &'a Value, child: &'a Value) -> Result<(Value, Vec<Column>), Refused> {
@@ -255,7 +280,7 @@ impl<'a> Reader<'a> {
             return Err(Refused::new(format!("a join of the kind {kind}")));
         }
         let (right, right_columns) = self.node(right_op)?;
-        let conditions = list(op, "conditions");
+        let (left_op, conditions) = (&list(op, "children")[0], list(op, "conditions"));
         let wanted = self.wanted.get(&std::ptr::from_ref(op)).copied();
         if kind == "SINGLE" {
             if !proof::gives_one_row_per_key(conditions, right_op, &self.ctes) {
@@ -273,7 +298,7 @@ impl<'a> Reader<'a> {
         let negated = wanted == Some(Wanted::False);
         let mut conds = Vec::new();
         for condition in conditions {
-            let name = proof::simplest(condition, right_op, &self.ctes);
+            let name = proof::simplest(condition, left_op, right_op, &self.ctes);
             let (Some(l), Some(r)) = (condition.get("left"), condition.get("right")) else {
                 return Err(Refused::new("a join condition that is not a comparison"));
             };
@@ -287,7 +312,8 @@ impl<'a> Reader<'a> {
         }
         let mut columns = mapped(op, "left_projection_map", left_columns)?;
         if text(op, "join_type") == "MARK" {
-            columns.push(Column { binding: mark.map(|mark| (mark, 0)) });
+            let value = Column { binding: None, mark: wanted == Some(Wanted::True) };
+            columns.push(mark.map_or(value, |mark| Column::at(mark, 0)));
         } else if !["SEMI", "ANTI"].contains(&kind) {
             columns.extend(mapped(op, "right_projection_map", right_columns)?);
         }
@@ -299,7 +325,7 @@ impl<'a> Reader<'a> {
                 let e = json!({"k": "not", "a": [{"k": "col", "b": [mark, 0], "t": "BOOLEAN"}]});
                 node = json!({"op": "filter", "exprs": [e], "child": node});
                 if let Some(last) = columns.last_mut() {
-                    last.binding = None;
+                    *last = Column { binding: None, mark: false };
                 }
             }
         }
@@ -312,7 +338,8 @@ impl<'a> Reader<'a> {
         if op["delim_flipped"].as_bool() == Some(true) {
             return Err(Refused::new("a flipped duplicate eliminated join"));
         }
-        let (body, body_columns) = self.node(left)?;
+        let conditions = self.pushed.remove(&std::ptr::from_ref(op)).unwrap_or_default();
+        let (body, body_columns) = self.filtered(left, conditions)?;
         let eliminated = list(op, "duplicate_eliminated_columns").iter().map(|e| {
             let at = e["index"].as_u64().and_then(|at| usize::try_from(at).ok());
             at.filter(|&at| body_columns.get(at).is_some_and(|column| column.binding.is_some()))
@@ -324,10 +351,10 @@ impl<'a> Reader<'a> {
         let kept: Vec<usize> = (0..body_columns.len()).filter(|&at| body_columns[at].binding.is_some()).collect();
         let body = self.kept(body, &body_columns, &types, &kept)?;
         let place = |at: usize| kept.iter().position(|&k| k == at);
-        let columns: Vec<Column> = (0..body_columns.len())
-            .map(|at| Column { binding: place(at).map(|place| (table, place as u64)) })
-            .collect();
-        self.delims.push((cte, eliminated.iter().filter_map(|&at| place(at)).collect(), kept.len()));
+        let columns = body_columns.iter().enumerate();
+        let columns = columns.map(|(at, column)| place(at).map_or(*column, |place| Column::at(table, place as u64)));
+        let columns: Vec<Column> = columns.collect();
+        self.delims.push((cte, eliminated.iter().filter_map(|&at| place(at)).collect()));
         let joined = self.join(op, (json!({"op": "cte_ref", "table": table, "cte": cte}), columns), right);
         self.delims.pop();
         let (node, columns) = joined?;
@@ -346,7 +373,7 @@ impl<'a> Reader<'a> {
     }
 
     fn delim_get(&mut self, op: &'a Value) -> Result<(Value, Vec<Column>), Refused> {
-        let (cte, eliminated, _) = self.delims.last().cloned().ok_or_else(|| Refused::new("rows of no join"))?;
+        let (cte, eliminated) = self.delims.last().cloned().ok_or_else(|| Refused::new("rows of no join"))?;
         let (rows, table) = (self.fresh(), index(op, "table_index")?);
         let types = list(op, "chunk_types").iter().map(type_name).collect::<Result<Vec<_>, _>>()?;
         if types.len() != eliminated.len() {
@@ -409,7 +436,7 @@ impl<'a> Reader<'a> {
 }
 
 fn columns_of(table: u64, count: usize) -> Vec<Column> {
-    (0..count as u64).map(|at| Column { binding: Some((table, at)) }).collect()
+    (0..count as u64).map(|at| Column::at(table, at)).collect()
 }
 
 /// The columns that a projection map keeps: an empty one keeps all.
