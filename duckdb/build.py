@@ -119,6 +119,33 @@ def compile_shim(version: Version, include: Path, out: Path) -> Path:
     return target
 
 
+def nopython(engine: Path, out: Path) -> None:
+    """What stands for Python in programs that have none: the engine is a Python module, and refers to Python's names.
+
+    Two libraries: one with the names alone, and one that brings the engine with it, which then is the only one to see them.
+    """
+    listed = subprocess.run(["nm", "-D", "--undefined-only", str(engine)], check=True, capture_output=True, text=True)
+    names = sorted(name for name in re.findall(r"\bU (\w+)", listed.stdout) if re.match(r"_?Py", name))
+    lines = [
+        "#include <stdio.h>",
+        "#include <stdlib.h>",
+        "static void missing(const char *name) {",
+        '\tfprintf(stderr, "Warpmill called %s of Python in a program without Python\\n", name);',
+        "\tabort();",
+        "}",
+    ]
+    for name in names:
+        is_data = name.startswith("PyExc_") or name.endswith(("_Type", "Struct", "EllipsisObject"))
+        lines.append(f"void *{name}[64];" if is_data else f'void {name}(void) {{ missing("{name}"); }}')
+    source = out / "nopython.c"
+    source.write_text("\n".join(lines) + "\n")
+    engine_flags = ["-Wl,--no-as-needed", f"-L{engine.parent}", f"-l:{engine.name}", "-Wl,-rpath,$ORIGIN/../..:$ORIGIN"]
+    for target, flags in (("warpmill_nopython_names.so", []), ("warpmill_nopython.so", engine_flags)):
+        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-w", str(source), *flags, "-o", str(out / target)]
+        subprocess.run(command, check=True)
+    source.unlink()
+
+
 def pack(loader: Path, out: Path, version: str) -> Path:
     """The first stage with the footer that makes it an extension."""
     fields = [MAGIC, PLATFORM, C_API, version, ABI, "", "", ""]
@@ -133,6 +160,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loader", type=Path, required=True, help="the first stage, as cargo built it")
     parser.add_argument("--out", type=Path, required=True, help="where the extension and its shims go")
+    parser.add_argument(
+        "--engine",
+        type=Path,
+        default=ROOT / "python" / "warpmill" / "_warpmill.abi3.so",
+        help="the engine's library, which lies two folders above the extension",
+    )
     parser.add_argument("--headers", type=Path, default=ROOT / "target" / "duckdb-headers")
     parser.add_argument("--version", action="append", help="a DuckDB version (default: all that are supported)")
     arguments = parser.parse_args()
@@ -144,8 +177,10 @@ def main() -> None:
         includes = list(pool.map(lambda version: fetch(version, arguments.headers), chosen))
         there = [(version, include) for version, include in zip(chosen, includes, strict=True) if include]
         list(pool.map(lambda pair: compile_shim(*pair, arguments.out), there))
-    if not there:
-        sys.exit("no shim was built: there are headers of no DuckDB version")
+    if arguments.engine.exists():
+        nopython(arguments.engine, arguments.out)
+    else:
+        print(f"only for Python: {arguments.engine} is not there", file=sys.stderr)
     print(pack(arguments.loader, arguments.out, f"v{package[1]}"))
 
 

@@ -9,7 +9,7 @@ extern "C" {
 
 struct ArrowArray;
 
-#define WARPMILL_ENGINE_ABI 1
+#define WARPMILL_ENGINE_ABI 2
 
 // A plan and the verdict on it. Immutable, shared between threads.
 struct wm_plan;
@@ -23,6 +23,22 @@ struct wm_column {
 	const void *values;      // fixed-width values, or the bytes of strings
 	const uint8_t *validity; // one bit per row, least significant first; null: no NULLs
 	const int32_t *offsets;  // rows + 1 offsets into `values`; null: fixed width
+};
+
+// A column of a chunk: DuckDB's flat vector.
+struct wm_source {
+	const void *values;
+	const uint64_t *validity; // null: no NULLs
+};
+struct wm_rows;
+struct wm_answer;
+struct wm_door_request {
+	const char *query;
+	const char *plan;
+	const char *fallback;
+	const char *values; // null: not asked for yet
+	uint32_t version;
+	bool ieee;
 };
 
 // Gives true when the host wants the query to stop.
@@ -63,6 +79,25 @@ struct wm_engine {
 	void (*cache_clear)(void);
 	void (*cache_limit)(uint64_t bytes);
 	void (*text_free)(char *text);
+
+	// The explicit door (crates/warpmill-duckdb/src/door). Texts that are returned are freed by text_free.
+	// The first text for a query; `fallback` is SQL that gives 'allow', 'error' or 'explain'.
+	char *(*door_first)(const char *query, const char *fallback);
+	// The next text; `*reason`: null, or why DuckDB runs the query.
+	char *(*door_rewrite)(const wm_door_request *request, char **reason);
+	// Rows of one table, used by one thread at a time. Schema: lines of a name, a space, and a type.
+	wm_rows *(*rows_new)(const char *schema);
+	bool (*rows_push)(wm_rows *rows, uint64_t count, const wm_source *columns); // false: see rows_error
+	void (*rows_merge)(wm_rows *rows, wm_rows *other);                          // `other` is handed over
+	const char *(*rows_error)(const wm_rows *rows);
+	void (*rows_free)(wm_rows *rows);
+	// Runs a plan; the rows are handed over, null where there are none.
+	wm_answer *(*answer_new)(const char *plan, uint64_t threads, wm_rows *const *rows, size_t count);
+	const char *(*answer_error)(const wm_answer *answer); // null: none
+	uint64_t (*answer_rows)(const wm_answer *answer);
+	bool (*answer_column)(const wm_answer *answer, uint64_t column, wm_column *place); // decimals: 128 bits
+	const char *(*answer_profile)(const wm_answer *answer);
+	void (*answer_free)(wm_answer *answer);
 };
 
 // The only symbol that is looked up by name.

@@ -3,6 +3,9 @@
 
 #include "duckdb/function/table_function.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/parser/parser.hpp"
+#include "duckdb/parser/statement/select_statement.hpp"
+#include "duckdb/parser/tableref/subqueryref.hpp"
 #include "plan.hpp"
 
 namespace warpmill {
@@ -108,6 +111,27 @@ static unique_ptr<FunctionData> BindClearCache(ClientContext &context, TableFunc
 	return make_uniq<RowsData>(vector<Row> {{Value::BOOLEAN(true)}});
 }
 
+// warpmill(sql): the explicit door, which the first stage has everywhere; here it needs no macro.
+static unique_ptr<TableRef> ReplaceExplicit(ClientContext &context, TableFunctionBindInput &input) {
+	if (input.inputs[0].IsNull()) {
+		throw BinderException("warpmill takes the text of a SELECT, not NULL");
+	}
+	// The statements that are planned on the way are left alone.
+	ConnectionState::Get(context)->is_explicit = true;
+	auto &engine = DatabaseOf(input)->engine;
+	auto fallback = "CAST(current_setting('warpmill_fallback') AS VARCHAR)";
+	auto text = engine.door_first(StringValue::Get(input.inputs[0]).c_str(), fallback);
+	string copy = text;
+	engine.text_free(text);
+#if WARPMILL_DUCKDB >= 20000
+	Parser parser(context);
+#else
+	Parser parser(context.GetParserOptions());
+#endif
+	parser.ParseQuery(copy);
+	return make_uniq<SubqueryRef>(unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0])));
+}
+
 void RegisterFunctions(DatabaseInstance &db, const shared_ptr<DatabaseState> &database) {
 	ExtensionLoader loader(db, "warpmill");
 	auto add = [&](const char *name, vector<LogicalType> arguments, table_function_bind_t bind) {
@@ -115,6 +139,10 @@ void RegisterFunctions(DatabaseInstance &db, const shared_ptr<DatabaseState> &da
 		function.function_info = make_shared_ptr<FunctionInfo>(database);
 		loader.RegisterFunction(std::move(function));
 	};
+	TableFunction explicit_door("warpmill", {LogicalType::VARCHAR}, nullptr, nullptr);
+	explicit_door.bind_replace = ReplaceExplicit;
+	explicit_door.function_info = make_shared_ptr<FunctionInfo>(database);
+	loader.RegisterFunction(std::move(explicit_door));
 	add("warpmill_explain", {LogicalType::VARCHAR}, BindExplain);
 	add("warpmill_last", {}, BindLast);
 	add("warpmill_stats", {}, BindStats);

@@ -112,7 +112,7 @@ static void Replace(PlannerExtensionInput &input, const shared_ptr<DatabaseState
 void AfterBind(PlannerExtensionInput &input, BoundStatement &statement) {
 	auto &context = input.context;
 	auto state = ConnectionState::Get(context);
-	if (!state || !statement.plan || !IsEnabled(context)) {
+	if (!state || !statement.plan || state->is_explicit || !IsEnabled(context)) {
 		return;
 	}
 	if (state->in_query && state->planned++ > 0) {

@@ -50,11 +50,13 @@ shared_ptr<ConnectionState> ConnectionState::Get(ClientContext &context) {
 void ConnectionState::QueryBegin(ClientContext &context) {
 	in_query = true;
 	planned = 0;
+	is_explicit = false;
 }
 
 void ConnectionState::QueryEnd() {
 	in_query = false;
 	planned = 0;
+	is_explicit = false;
 }
 
 void ConnectionState::TransactionBegin(MetaTransaction &begun, ClientContext &context) {

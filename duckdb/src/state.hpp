@@ -75,6 +75,8 @@ public:
 	// plans, and has to stay as it is.
 	idx_t planned = 0;
 	bool in_query = false;
+	// The explicit door is used: what is planned until the query ends is part of it.
+	bool is_explicit = false;
 
 private:
 	friend class DatabaseState;

@@ -1,8 +1,12 @@
 //! The first stage of the DuckDB extension: loads in every DuckDB version through the stable C interface and brings in the rest.
 //!
 //! `LOAD warpmill` calls [`warpmill_init_c_api`]. It finds three things: the library that DuckDB itself is in, whose C++
-//! symbols must be exported; the shim that was compiled for exactly this DuckDB version, beside this file; and the library
-//! that holds the engine. The shim does the rest. What is missing becomes the error of `LOAD`, and DuckDB runs on as before.
+//! symbols the shim needs; the shim that was compiled for exactly this DuckDB version, beside this file; and the library
+//! that holds the engine. With a shim plain SELECTs are accelerated. The explicit door ([`door`]) works in every DuckDB.
+//! Without the engine `LOAD` is an error, and DuckDB runs on as before.
+
+mod door;
+mod engine;
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -52,42 +56,46 @@ unsafe fn load(info: ffi::duckdb_extension_info, access: *const ffi::duckdb_exte
         let get_database = (*access).get_database.ok_or("it does not name the database")?;
         (get_database(info), get_database)
     };
-    // SAFETY: a static string of DuckDB's.
-    let version = unsafe { CStr::from_ptr(ffi::duckdb_library_version()) }.to_string_lossy().into_owned();
     let folder = path_of(warpmill_init_c_api as *const c_void).and_then(|path| Some(path.parent()?.to_path_buf()));
     let folder = folder.ok_or("the extension's own file is not known")?;
+    let engine = engine(&folder)?;
+    // SAFETY: the engine's own interface, and the database of this call.
+    unsafe {
+        engine::set(engine)?;
+        let transparent = transparent(&folder, engine, *database.cast(), get_database as *const c_void)?;
+        door::register(*database, transparent)
+    }
+}
+
+/// Loads the shim for this DuckDB. False: there is none, or DuckDB's C++ symbols are hidden; the explicit door is all there is.
+///
+/// SAFETY: the database and a function are DuckDB's.
+unsafe fn transparent(
+    folder: &Path,
+    engine: *const c_void,
+    database: *mut c_void,
+    inside: *const c_void,
+) -> Result<bool, String> {
+    // SAFETY: a static string of DuckDB's.
+    let version = unsafe { CStr::from_ptr(ffi::duckdb_library_version()) }.to_string_lossy().into_owned();
     let shim = folder.join(format!("warpmill_shim-{version}.so"));
     if !shim.exists() {
-        return Err(format!("there is no shim for DuckDB {version} in {} (has: {})", folder.display(), shims(&folder)));
+        return Ok(false);
     }
-    let engine = engine(&folder)?;
-    export_symbols(get_database as *const c_void)?;
+    export_symbols(inside)?;
     // SAFETY: loading runs the initializers of our own library.
-    let library = unsafe { Library::open(Some(&shim), RTLD_NOW | RTLD_LOCAL) };
-    let library = library.map_err(|error| {
-        format!("its C++ symbols, which the shim for {version} needs, are not exported by this program: {error}")
-    })?;
+    let Ok(library) = (unsafe { Library::open(Some(&shim), RTLD_NOW | RTLD_LOCAL) }) else { return Ok(false) };
     // SAFETY: the signatures are those of `duckdb/src/shim.cpp` and `duckdb/src/engine.h`; the database is DuckDB's.
     unsafe {
         let start: Symbol<ShimLoad> = library.get(b"warpmill_shim_load\0").map_err(|error| error.to_string())?;
-        let error = start(*database.cast::<*mut c_void>(), engine);
+        let error = start(database, engine);
         if !error.is_null() {
             return Err(CStr::from_ptr(error).to_string_lossy().into_owned());
         }
     }
     // DuckDB calls into both for the rest of the process's life.
     std::mem::forget(library);
-    Ok(())
-}
-
-/// The versions that have shims, for an error's text.
-fn shims(folder: &Path) -> String {
-    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    let versions = names.filter_map(|name| Some(name.strip_prefix("warpmill_shim-")?.strip_suffix(".so")?.to_string()));
-    let mut versions: Vec<_> = versions.collect();
-    versions.sort();
-    if versions.is_empty() { "none".to_string() } else { versions.join(", ") }
+    Ok(true)
 }
 
 /// Makes the symbols of the library that DuckDB is in visible to the shim: Python loads it for itself alone.
@@ -122,18 +130,26 @@ fn engine(folder: &Path) -> Result<*const c_void, String> {
 }
 
 fn open_engine(path: &Path, folder: &Path) -> Result<*const c_void, String> {
-    // The engine's library is a Python module: in other programs, names that it refers to must be there all the same.
+    // The engine's library is a Python module: in other programs, the names of Python's that it refers to have to be there all
+    // the same. A small library has them, for the engine alone, which it depends on: Python may be loaded later.
     let python = Library::this();
     // SAFETY: only whether the symbol is there is asked.
     let in_python = unsafe { python.get::<*const c_void>(b"Py_GetVersion\0") }.is_ok();
-    let names = folder.join("warpmill_nopython.so");
-    if !in_python && names.exists() {
-        // SAFETY: the library has no initializers.
-        let library = unsafe { Library::open(Some(&names), RTLD_NOW | RTLD_GLOBAL) };
-        std::mem::forget(library.map_err(|error| error.to_string())?);
-    }
-    // SAFETY: loading runs the initializers of our own library, which does not depend on the order.
-    let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+    let (bound, names) = (folder.join("warpmill_nopython.so"), folder.join("warpmill_nopython_names.so"));
+    // SAFETY: loading runs the initializers of our own library, which do not depend on the order.
+    let library = unsafe {
+        if in_python || !names.exists() {
+            Library::open(Some(path), RTLD_NOW | RTLD_LOCAL)
+        } else if std::env::var_os("WARPMILL_ENGINE").is_none() && bound.exists() {
+            Library::open(Some(&bound), RTLD_NOW | RTLD_LOCAL)
+        } else {
+            // An engine from elsewhere finds the names only where everybody does.
+            Library::open(Some(&names), RTLD_NOW | RTLD_GLOBAL).and_then(|names| {
+                std::mem::forget(names);
+                Library::open(Some(path), RTLD_NOW | RTLD_LOCAL)
+            })
+        }
+    };
     let library = library.map_err(|error| error.to_string())?;
     // SAFETY: the signature is that of `duckdb/src/engine.h`.
     let engine = unsafe {

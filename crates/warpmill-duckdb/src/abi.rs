@@ -10,13 +10,15 @@ use arrow::ffi::FFI_ArrowArray;
 
 use crate::Refused;
 use crate::cache;
+use crate::door::abi as door;
+use crate::door::rows::SourceView;
 use crate::execute::{Ended, execute};
 use crate::input::Input;
 use crate::output::{ColumnView, Rows};
 use crate::plan::Plan;
 
 /// The version of the interface.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// A plan, or why it is refused.
 pub struct PlanHandle {
@@ -69,6 +71,20 @@ pub struct Engine {
     pub cache_clear: extern "C" fn(),
     pub cache_limit: extern "C" fn(u64),
     pub text_free: unsafe extern "C" fn(*mut c_char),
+    pub door_first: unsafe extern "C" fn(*const c_char, *const c_char) -> *mut c_char,
+    pub door_rewrite: unsafe extern "C" fn(*const door::DoorRequest, *mut *mut c_char) -> *mut c_char,
+    pub rows_new: unsafe extern "C" fn(*const c_char) -> *mut door::RowsHandle,
+    pub rows_push: unsafe extern "C" fn(*mut door::RowsHandle, u64, *const SourceView) -> bool,
+    pub rows_merge: unsafe extern "C" fn(*mut door::RowsHandle, *mut door::RowsHandle),
+    pub rows_error: unsafe extern "C" fn(*const door::RowsHandle) -> *const c_char,
+    pub rows_free: unsafe extern "C" fn(*mut door::RowsHandle),
+    pub answer_new:
+        unsafe extern "C" fn(*const c_char, u64, *const *mut door::RowsHandle, usize) -> *mut door::AnswerHandle,
+    pub answer_error: unsafe extern "C" fn(*const door::AnswerHandle) -> *const c_char,
+    pub answer_rows: unsafe extern "C" fn(*const door::AnswerHandle) -> u64,
+    pub answer_column: unsafe extern "C" fn(*const door::AnswerHandle, u64, *mut ColumnView) -> bool,
+    pub answer_profile: unsafe extern "C" fn(*const door::AnswerHandle) -> *const c_char,
+    pub answer_free: unsafe extern "C" fn(*mut door::AnswerHandle),
 }
 
 static ENGINE: Engine = Engine {
@@ -94,6 +110,19 @@ static ENGINE: Engine = Engine {
     cache_clear,
     cache_limit,
     text_free,
+    door_first: door::door_first,
+    door_rewrite: door::door_rewrite,
+    rows_new: door::rows_new,
+    rows_push: door::rows_push,
+    rows_merge: door::rows_merge,
+    rows_error: door::rows_error,
+    rows_free: door::rows_free,
+    answer_new: door::answer_new,
+    answer_error: door::answer_error,
+    answer_rows: door::answer_rows,
+    answer_column: door::answer_column,
+    answer_profile: door::answer_profile,
+    answer_free: door::answer_free,
 };
 
 /// The interface: the only symbol that is looked up by name.
@@ -103,12 +132,12 @@ pub extern "C" fn warpmill_duckdb_engine() -> *const Engine {
 }
 
 /// Text without zero bytes.
-fn c_text(text: &str) -> CString {
+pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
 /// Runs `f`; a panic is a refusal.
-fn guarded<T>(f: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
+pub(crate) fn guarded<T>(f: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
     catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));

@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod cache;
+pub mod door;
 pub mod encoding;
 pub mod execute;
 pub mod input;

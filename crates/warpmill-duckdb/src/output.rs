@@ -34,7 +34,16 @@ struct Column {
 impl Batch {
     /// Converts a batch whose columns are of `types`, as Arrow has them.
     pub fn new(batch: &RecordBatch, types: &[Type]) -> Result<Self, Refused> {
-        let columns = batch.columns().iter().zip(types).map(|(array, &ty)| Column::new(array, ty));
+        Self::of(batch, types, false)
+    }
+
+    /// As [`Self::new`], with decimals of any width in 128 bits.
+    pub fn with_wide_decimals(batch: &RecordBatch, types: &[Type]) -> Result<Self, Refused> {
+        Self::of(batch, types, true)
+    }
+
+    fn of(batch: &RecordBatch, types: &[Type], wide: bool) -> Result<Self, Refused> {
+        let columns = batch.columns().iter().zip(types).map(|(array, &ty)| Column::new(array, ty, wide));
         Ok(Self { rows: batch.num_rows(), columns: columns.collect::<Result<_, _>>()? })
     }
 
@@ -54,7 +63,7 @@ impl Batch {
 }
 
 impl Column {
-    fn new(array: &ArrayRef, ty: Type) -> Result<Self, Refused> {
+    fn new(array: &ArrayRef, ty: Type, wide: bool) -> Result<Self, Refused> {
         if *array.data_type() != ty.arrow() {
             return Err(Refused::new(format!("a result column of type {}, not {}", array.data_type(), ty.arrow())));
         }
@@ -65,7 +74,7 @@ impl Column {
                 let bits = array.as_boolean().values();
                 (Buffer::from_iter(bits.iter().map(u8::from)), None)
             }
-            Type::Decimal(width, _) => (decimals(array, width), None),
+            Type::Decimal(width, _) if !wide => (decimals(array, width), None),
             _ => (fixed(array)?, None),
         };
         Ok(Self { values, validity, offsets })

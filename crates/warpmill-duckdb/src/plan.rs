@@ -151,6 +151,11 @@ impl Plan {
         *self.prepared.lock() = Some(prepared);
         Ok(plan)
     }
+
+    /// Forgets the physical plan, which holds the tables that it was made for.
+    pub fn forget(&self) {
+        *self.prepared.lock() = None;
+    }
 }
 
 /// Forgets physical plans, which hold the tables that they were made for.

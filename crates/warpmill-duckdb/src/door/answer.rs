@@ -1,0 +1,57 @@
+//! A query's result, whose rows are asked for by their number.
+
+use arrow::compute::concat_batches;
+
+use super::rows::Rows;
+use crate::Refused;
+use crate::execute::{Ended, execute};
+use crate::output::{Batch, ColumnView};
+use crate::plan::Plan;
+
+/// All rows of a result.
+pub struct Answer {
+    batch: Option<Batch>,
+    /// What the execution did, as JSON.
+    pub profile: String,
+}
+
+impl Answer {
+    /// Runs the plan `statement` over the rows of its inputs; `None` is an input without rows.
+    pub fn new(statement: &str, threads: usize, inputs: Vec<Option<Rows>>) -> Result<Self, Refused> {
+        let plan = Plan::of(statement)?;
+        if inputs.len() != plan.inputs.len() {
+            return Err(Refused::new("a plan of other tables"));
+        }
+        let tables = inputs.into_iter().zip(&plan.inputs).map(|(rows, needed)| match rows {
+            Some(rows) => rows.table(&needed.schema),
+            None => {
+                let table = warpmill_format::Table::in_memory(needed.schema.clone());
+                table.replace(needed.schema.clone(), Default::default())?.commit()?;
+                Ok(table)
+            }
+        });
+        let tables = tables.collect::<Result<Vec<_>, Refused>>()?;
+        let ended = execute(&plan, &tables, threads, || false);
+        // The rows are the caller's of now, and nobody's later.
+        plan.forget();
+        let Ended::Done(batches, profile) = ended? else { return Err(Refused::new("the query was stopped")) };
+        let batch = match batches.first() {
+            None => None,
+            Some(first) => {
+                let all = concat_batches(&first.schema(), &batches).map_err(|error| Refused::new(error.to_string()))?;
+                Some(Batch::with_wide_decimals(&all, &plan.types)?)
+            }
+        };
+        Ok(Self { batch, profile: serde_json::to_string(&profile).unwrap_or_default() })
+    }
+
+    /// How many there are.
+    pub fn rows(&self) -> usize {
+        self.batch.as_ref().map_or(0, Batch::rows)
+    }
+
+    /// Where column `at` lies; valid as long as the answer.
+    pub fn column(&self, at: usize) -> Option<ColumnView> {
+        self.batch.as_ref()?.views().nth(at)
+    }
+}
