@@ -2,6 +2,7 @@
 #pragma once
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"
+#include "duckdb/common/string_util.hpp"
 #include "duckdb/main/client_context.hpp"
 #include "duckdb/main/config.hpp"
 #include "duckdb/planner/expression/bound_between_expression.hpp"
@@ -10,10 +11,22 @@
 #include "duckdb/planner/expression/list.hpp"
 #include "duckdb/planner/joinside.hpp"
 #include "duckdb/planner/operator/list.hpp"
+#if WARPMILL_DUCKDB >= 20000
+#include "duckdb/function/window_function.hpp"
+#endif
 
 namespace warpmill {
 
 using namespace duckdb; // NOLINT
+
+// A window function.
+struct Windowed {
+	string name;
+	bool aggregate, ignore_nulls, distinct, excludes, ordered;
+	vector<const Expression *> arguments;
+	WindowBoundary start, end;
+	const unique_ptr<Expression> *start_rows, *end_rows;
+};
 
 #if WARPMILL_DUCKDB >= 20000
 
@@ -31,6 +44,7 @@ inline TableIndex NewTableIndex(Binder &binder) {
 	return binder.GenerateTableIndex();
 }
 using TableIndexType = TableIndex;
+using BoundFunction = BoundTableFunction;
 
 inline const LogicalType &TypeOf(const Expression &expr) {
 	return expr.GetReturnType();
@@ -84,6 +98,23 @@ inline const unique_ptr<Expression> &ConditionOf(const LogicalDependentJoin &joi
 inline const vector<unique_ptr<Expression>> &Partitions(const BoundWindowExpression &expr) {
 	return expr.Partitions();
 }
+inline const vector<BoundOrderByNode> &OrdersOf(const BoundWindowExpression &expr) {
+	return expr.OrderBy();
+}
+inline const unique_ptr<Expression> &FilterOf(const BoundWindowExpression &expr) {
+	return expr.Filter();
+}
+inline Windowed CallOf(const BoundWindowExpression &expr) {
+	auto aggregate = expr.AggregateFunction() != nullptr;
+	auto name = aggregate ? Text(expr.AggregateFunction()->GetName()) : Text(expr.WindowFunction()->GetName());
+	Windowed call {name, aggregate, expr.IgnoreNulls(), expr.Distinct(),
+	               expr.WindowExclude() != WindowExcludeMode::NO_OTHER, !expr.ArgOrders().empty(), {},
+	               expr.WindowStart(), expr.WindowEnd(), &expr.StartExpr(), &expr.EndExpr()};
+	for (auto &child : expr.GetChildren()) {
+		call.arguments.push_back(child.get());
+	}
+	return call;
+}
 inline bool IsTableScan(const LogicalGet &get) {
 	return Text(get.function.GetName()) == "seq_scan";
 }
@@ -107,6 +138,7 @@ inline idx_t NewTableIndex(Binder &binder) {
 	return binder.GenerateTableIndex();
 }
 using TableIndexType = idx_t;
+using BoundFunction = TableFunction;
 
 inline const LogicalType &TypeOf(const Expression &expr) {
 	return expr.return_type;
@@ -156,6 +188,28 @@ inline const vector<LogicalType> &TargetsOf(const BoundSubqueryExpression &expr)
 }
 inline const vector<unique_ptr<Expression>> &Partitions(const BoundWindowExpression &expr) {
 	return expr.partitions;
+}
+inline const vector<BoundOrderByNode> &OrdersOf(const BoundWindowExpression &expr) {
+	return expr.orders;
+}
+inline const unique_ptr<Expression> &FilterOf(const BoundWindowExpression &expr) {
+	return expr.filter_expr;
+}
+inline Windowed CallOf(const BoundWindowExpression &expr) {
+	auto aggregate = expr.aggregate != nullptr;
+	auto name = aggregate ? expr.aggregate->name : StringUtil::Lower(ExpressionTypeToString(expr.GetExpressionType()));
+	Windowed call {name, aggregate, expr.ignore_nulls, expr.distinct,
+	               expr.exclude_clause != WindowExcludeMode::NO_OTHER, !expr.arg_orders.empty(), {},
+	               expr.start, expr.end, &expr.start_expr, &expr.end_expr};
+	for (auto &child : expr.children) {
+		call.arguments.push_back(child.get());
+	}
+	for (auto more : {expr.offset_expr.get(), expr.default_expr.get()}) {
+		if (more) {
+			call.arguments.push_back(more);
+		}
+	}
+	return call;
 }
 inline bool IsTableScan(const LogicalGet &get) {
 	return get.function.name == "seq_scan";

@@ -6,6 +6,18 @@
 
 namespace warpmill {
 
+bool IsReadable(const LogicalGet &get) {
+	if (IsTableScan(get)) {
+		auto table = get.GetTable();
+		return table && table->IsDuckTable();
+	}
+	static const char *const FUNCTIONS[] = {"read_parquet",  "parquet_scan",     "read_csv",   "read_csv_auto",
+	                                        "read_json",     "read_json_auto",   "read_ndjson", "read_ndjson_auto",
+	                                        "read_json_objects", "pandas_scan", "arrow_scan", "arrow_scan_dumb"};
+	auto &name = GetFunctionName(get);
+	return std::any_of(std::begin(FUNCTIONS), std::end(FUNCTIONS), [&](const char *known) { return name == known; });
+}
+
 string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) {
 	json.Open('{').Key("version").Number(1).Key("duckdb").Number(WARPMILL_DUCKDB).Key("types").Open('[');
 	for (auto &type : types) {
@@ -15,7 +27,7 @@ string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) 
 	Operator(root);
 	json.Key("inputs").Open('[');
 	for (auto &input : inputs) {
-		json.Open('{').Key("name").String(Text(input.table->name));
+		json.Open('{').Key("name").String(input.table ? Text(input.table->name) : GetFunctionName(*input.get));
 		json.Key("columns").Open('[');
 		for (auto column : input.columns) {
 			json.Open('[').Number(column).String(Text(input.get->names[column]));
@@ -121,6 +133,24 @@ void Encoder::Operator(LogicalOperator &op) {
 		json.Close('}');
 		return;
 	}
+	case LogicalOperatorType::LOGICAL_EXPRESSION_GET: {
+		// VALUES: each row is a projection of a row without columns.
+		auto &values = op.Cast<LogicalExpressionGet>();
+		if (values.expressions.size() > 100 || values.children[0]->type != LogicalOperatorType::LOGICAL_DUMMY_SCAN) {
+			throw Refused {"VALUES with more than 100 rows, or of a LATERAL join"};
+		}
+		auto table = Index(values.table_index);
+		Node("setop").Key("kind").String("union").Key("all").Bool(true).Key("table").Number(table).Key("children").Open('[');
+		for (auto &row : values.expressions) {
+			Node("project").Key("table").Number(table);
+			Exprs("exprs", row);
+			json.Key("child");
+			Node("dummy").Close('}');
+			json.Close('}');
+		}
+		json.Close(']').Close('}');
+		return;
+	}
 	case LogicalOperatorType::LOGICAL_DUMMY_SCAN:
 		Node("dummy").Close('}');
 		return;
@@ -136,17 +166,17 @@ void Encoder::Operator(LogicalOperator &op) {
 
 void Encoder::Get(LogicalGet &get) {
 	reads_data = true;
-	auto table = get.GetTable();
-	if (!IsTableScan(get) || !table || !table->IsDuckTable()) {
+	auto table = IsTableScan(get) ? get.GetTable().get() : nullptr;
+	if (!IsReadable(get)) {
 		throw Refused {"a scan by the table function " + GetFunctionName(get)};
 	}
 	if (!get.children.empty() || !get.projection_ids.empty() || HasTableFilters(get) ||
 	    get.extra_info.sample_options || get.ordinality_idx.IsValid()) {
 		throw Refused {"a scan that does more than read columns"};
 	}
-	auto entry = std::find_if(inputs.begin(), inputs.end(), [&](const Input &input) { return input.table == table.get(); });
+	auto entry = std::find_if(inputs.begin(), inputs.end(), [&](const Input &input) { return table && input.table == table; });
 	if (entry == inputs.end()) {
-		inputs.push_back(Input {table.get(), &get, {}});
+		inputs.push_back(Input {table, &get, {}});
 		entry = inputs.end() - 1;
 	}
 	Node("get").Key("table").Number(Index(get.table_index)).Key("input").Number(entry - inputs.begin());
@@ -267,7 +297,13 @@ void Encoder::SetOperation(LogicalSetOperation &op, const char *kind) {
 }
 
 void Encoder::Window(LogicalWindow &op) {
-	throw Refused {"window functions"};
+	Node("window").Key("table").Number(Index(op.window_index)).Key("calls").Open('[');
+	for (auto &expr : op.expressions) {
+		WindowCall(expr->Cast<BoundWindowExpression>());
+	}
+	json.Close(']');
+	Child(op);
+	json.Close('}');
 }
 
 void Encoder::Orders(const vector<BoundOrderByNode> &orders) {

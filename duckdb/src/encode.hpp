@@ -15,8 +15,12 @@ struct Refused {
 	string reason;
 };
 
-// A table that the plan reads; several scans of one table are one input.
+// Whether a scan's rows can come in: those of DuckDB's tables, files, data frames and Arrow streams.
+bool IsReadable(const LogicalGet &get);
+
+// Rows that the plan reads; several scans of one table are one input.
 struct Input {
+	// Null for what is not a table: nothing is known of its versions.
 	TableCatalogEntry *table;
 	LogicalGet *get;
 	// Positions in the table of the columns that the plan may read; the engine refers to them by their index here.
@@ -43,6 +47,8 @@ private:
 	void DependentJoin(LogicalDependentJoin &join);
 	void SetOperation(LogicalSetOperation &op, const char *kind);
 	void Window(LogicalWindow &op);
+	void WindowCall(const BoundWindowExpression &expr);
+	void Bound(const char *key, WindowBoundary boundary, const unique_ptr<Expression> &rows);
 	void Orders(const vector<BoundOrderByNode> &orders);
 	void Child(LogicalOperator &op, idx_t index = 0, const char *key = "child");
 

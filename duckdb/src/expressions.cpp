@@ -273,6 +273,66 @@ void Encoder::AggregateCall(const BoundAggregateExpression &expr) {
 	json.Close('}');
 }
 
+static const char *BoundaryName(WindowBoundary boundary) {
+	switch (boundary) {
+	case WindowBoundary::UNBOUNDED_PRECEDING:
+		return "unbounded_preceding";
+	case WindowBoundary::UNBOUNDED_FOLLOWING:
+		return "unbounded_following";
+	case WindowBoundary::CURRENT_ROW_RANGE:
+		return "current_row_range";
+	case WindowBoundary::CURRENT_ROW_ROWS:
+		return "current_row_rows";
+	case WindowBoundary::EXPR_PRECEDING_ROWS:
+		return "preceding_rows";
+	case WindowBoundary::EXPR_FOLLOWING_ROWS:
+		return "following_rows";
+	default:
+		throw Refused {"a window of a RANGE or of GROUPS"};
+	}
+}
+
+void Encoder::Bound(const char *key, WindowBoundary boundary, const unique_ptr<Expression> &rows) {
+	json.Key(key).Open('[').String(BoundaryName(boundary));
+	Value value;
+	if (!rows) {
+		json.Null();
+	} else if (rows->IsFoldable() && !rows->HasParameter() && ExpressionExecutor::TryEvaluateScalar(context, *rows, value) &&
+	           !value.IsNull() && value.DefaultTryCastAs(LogicalType::BIGINT) && value.GetValue<int64_t>() >= 0) {
+		json.Number(value.GetValue<int64_t>());
+	} else {
+		throw Refused {"a window of a number of rows that is not constant"};
+	}
+	json.Close(']');
+}
+
+void Encoder::WindowCall(const BoundWindowExpression &expr) {
+	if (FilterOf(expr) || expr.IsVolatile()) {
+		throw Refused {"a window function with FILTER, or that is volatile"};
+	}
+	auto call = CallOf(expr);
+	if (call.distinct || call.excludes || call.ordered) {
+		throw Refused {"a window function with DISTINCT, EXCLUDE or an order of arguments"};
+	}
+	json.Open('{').Key("f").String(call.name).Key("aggregate").Bool(call.aggregate);
+	json.Key("ignore_nulls").Bool(call.ignore_nulls).Key("t");
+	Type(TypeOf(expr));
+	json.Key("at").Open('[');
+	for (auto &child : call.arguments) {
+		Type(TypeOf(*child));
+	}
+	json.Close(']').Key("a").Open('[');
+	for (auto &child : call.arguments) {
+		Expr(*child);
+	}
+	json.Close(']');
+	Exprs("partition", Partitions(expr));
+	Orders(OrdersOf(expr));
+	Bound("start", call.start, *call.start_rows);
+	Bound("end", call.end, *call.end_rows);
+	json.Close('}');
+}
+
 void Encoder::Subquery(const BoundSubqueryExpression &expr) {
 	const char *kind = nullptr;
 	switch (KindOf(expr)) {

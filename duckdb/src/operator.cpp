@@ -51,7 +51,7 @@ class PhysicalInput : public PhysicalOperator {
 public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
 
-	PhysicalInput(PhysicalPlan &plan, shared_ptr<Query> query, idx_t index, TableCatalogEntry &table, idx_t rows)
+	PhysicalInput(PhysicalPlan &plan, shared_ptr<Query> query, idx_t index, TableCatalogEntry *table, idx_t rows)
 	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, {LogicalType::BIGINT}, rows), query(std::move(query)),
 	      index(index), table(table) {
 	}
@@ -67,7 +67,7 @@ public:
 	}
 
 	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override {
-		auto key = query->database->VersionKey(context, table);
+		auto key = table ? query->database->VersionKey(context, *table) : string();
 		auto state = make_uniq<InputState>(*query, index, key);
 		auto cached = state->engine.input_cached(state->input);
 		(cached ? query->database->inputs_from_cache : query->database->inputs_scanned)++;
@@ -113,7 +113,8 @@ public:
 
 	shared_ptr<Query> query;
 	const idx_t index;
-	TableCatalogEntry &table;
+	// Null for what is not a table.
+	TableCatalogEntry *const table;
 
 private:
 	static void Push(InputState &state, InputLocalState &local) {
@@ -293,7 +294,7 @@ PhysicalOperator &LogicalWarpmill::CreatePlan(ClientContext &context, PhysicalPl
 	auto &result = planner.Make<PhysicalWarpmill>(query, estimated_cardinality);
 	for (idx_t i = 0; i < children.size(); i++) {
 		auto &scan = planner.CreatePlan(*children[i]);
-		auto &input = planner.Make<PhysicalInput>(query, i, *tables[i], scan.estimated_cardinality);
+		auto &input = planner.Make<PhysicalInput>(query, i, tables[i], scan.estimated_cardinality);
 		input.children.push_back(scan);
 		result.children.push_back(input);
 	}

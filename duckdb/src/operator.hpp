@@ -50,7 +50,7 @@ struct LogicalWarpmill : public LogicalExtensionOperator {
 
 	TableIndexType table_index;
 	shared_ptr<Query> query;
-	// The table of each child.
+	// The table of each child; null for what is not a table.
 	vector<TableCatalogEntry *> tables;
 
 protected:

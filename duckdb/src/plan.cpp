@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include "duckdb/parser/parser.hpp"
+#include "duckdb/parser/tableref/table_function_ref.hpp"
 #include "duckdb/planner/planner.hpp"
 #include "encode.hpp"
 
@@ -34,9 +35,7 @@ static bool IsQuery(const LogicalOperator &root) {
 static bool ReadsData(const LogicalOperator &op) {
 	if (op.type == LogicalOperatorType::LOGICAL_GET) {
 		auto &get = op.Cast<LogicalGet>();
-		auto &name = GetFunctionName(get);
-		return name == "seq_scan" || name.find("read_") == 0 || name.find("parquet_scan") == 0 ||
-		       name == "pandas_scan" || name.find("arrow_scan") == 0;
+		return IsTableScan(get) || IsReadable(get) || GetFunctionName(get).find("read_") == 0;
 	}
 	for (auto &child : op.children) {
 		if (ReadsData(*child)) {
@@ -73,11 +72,44 @@ static string Refusal(ClientContext &context, DatabaseState &database, LogicalOp
 	return string();
 }
 
+// What a table function reads, once more: the kept plan has its own. Throws Refused where it is not the same any more.
+static unique_ptr<FunctionData> BindAgain(ClientContext &context, Binder &binder, const LogicalGet &get,
+                                          BoundFunction &function) {
+	auto parameters = get.parameters;
+	auto named_parameters = get.named_parameters;
+	auto input_types = get.input_table_types;
+	auto input_names = get.input_table_names;
+	TableFunctionRef ref;
+#if WARPMILL_DUCKDB >= 20000
+	ref.bind_info = get.bind_info;
+#endif
+	TableFunctionBindInput input(parameters, named_parameters, input_types, input_names, function.function_info.get(),
+	                             &binder, function, ref);
+	vector<LogicalType> types;
+	vector<Name> names;
+	unique_ptr<FunctionData> data;
+	try {
+		data = function.bind ? function.bind(context, input, types, names) : nullptr;
+	} catch (std::exception &ex) {
+		throw Refused {"a scan by " + GetFunctionName(get) + " that cannot be bound twice: " + ErrorData(ex).RawMessage()};
+	}
+	if (!data || types != get.returned_types) {
+		throw Refused {"a scan by " + GetFunctionName(get) + " that cannot be bound twice"};
+	}
+	if (function.get_virtual_columns) {
+		// Asking for them is part of binding.
+		function.get_virtual_columns(context, data.get());
+	}
+	return data;
+}
+
 // The scan of an input: the columns that the engine wants, of every row that the transaction sees.
-static unique_ptr<LogicalOperator> Scan(Binder &binder, const wm_engine &engine, const wm_plan *plan, const Input &input,
-                                        idx_t index) {
+static unique_ptr<LogicalOperator> Scan(ClientContext &context, Binder &binder, const wm_engine &engine,
+                                        const wm_plan *plan, const Input &input, idx_t index) {
 	auto &get = *input.get;
-	auto scan = make_uniq<LogicalGet>(NewTableIndex(binder), get.function, get.bind_data->Copy(), get.returned_types,
+	auto function = get.function;
+	auto data = input.table ? get.bind_data->Copy() : BindAgain(context, binder, get, function);
+	auto scan = make_uniq<LogicalGet>(NewTableIndex(binder), std::move(function), std::move(data), get.returned_types,
 	                                  get.names, get.virtual_columns);
 	const uint32_t *columns;
 	auto count = engine.plan_columns(plan, index, &columns);
@@ -91,6 +123,9 @@ static unique_ptr<LogicalOperator> Scan(Binder &binder, const wm_engine &engine,
 	scan->SetColumnIds(std::move(ids));
 	scan->parameters = get.parameters;
 	scan->named_parameters = get.named_parameters;
+#if WARPMILL_DUCKDB >= 20000
+	scan->bind_info = get.bind_info;
+#endif
 	return std::move(scan);
 }
 
@@ -100,7 +135,7 @@ static void Replace(PlannerExtensionInput &input, const shared_ptr<DatabaseState
 	vector<unique_ptr<LogicalOperator>> scans;
 	vector<TableCatalogEntry *> tables;
 	for (idx_t i = 0; i < accepted.inputs.size(); i++) {
-		scans.push_back(Scan(binder, database->engine, accepted.plan, accepted.inputs[i], i));
+		scans.push_back(Scan(input.context, binder, database->engine, accepted.plan, accepted.inputs[i], i));
 		tables.push_back(accepted.inputs[i].table);
 	}
 	auto query = make_shared_ptr<Query>(database, accepted.plan, std::move(slot), binder.shared_from_this(), types);
@@ -133,8 +168,14 @@ void AfterBind(PlannerExtensionInput &input, BoundStatement &statement) {
 	Accepted accepted;
 	auto reason = Refusal(context, *database, *slot, types, accepted);
 	if (accepted.plan) {
-		Replace(input, database, slot, types, accepted);
-		return;
+		try {
+			Replace(input, database, slot, types, accepted);
+			return;
+		} catch (Refused &refused) {
+			// It has not been handed over yet.
+			database->engine.plan_free(accepted.plan);
+			reason = refused.reason;
+		}
 	}
 	if (!reads_data) {
 		return;

@@ -46,6 +46,28 @@ pub struct Key {
     pub e: Expr,
 }
 
+/// A window function; see [`Expr`] for `f`, `t`, `at` and `a`.
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs, reason = "see Expr")]
+pub struct WindowCall {
+    pub f: String,
+    pub t: String,
+    pub at: Vec<String>,
+    pub a: Vec<Expr>,
+    /// Whether it is an aggregate function.
+    pub aggregate: bool,
+    /// IGNORE NULLS.
+    pub ignore_nulls: bool,
+    /// What is equal within a partition.
+    pub partition: Vec<Expr>,
+    /// The order of a partition's rows.
+    pub by: Vec<Key>,
+    /// Where the frame begins: DuckDB's name of the boundary, and its number of rows.
+    pub start: (String, Option<u64>),
+    /// Where it ends.
+    pub end: (String, Option<u64>),
+}
+
 /// An operator.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -75,6 +97,12 @@ pub enum Node {
         sets: Vec<Vec<usize>>,
         grouping_functions: Vec<Vec<usize>>,
         aggs: Vec<Expr>,
+        child: Box<Node>,
+    },
+    /// The rows of `child` with a column for each call.
+    Window {
+        table: u64,
+        calls: Vec<WindowCall>,
         child: Box<Node>,
     },
     Order {
@@ -137,6 +165,28 @@ pub enum Node {
     },
     /// One row without columns.
     Dummy,
+}
+
+impl Node {
+    /// The nodes whose rows it reads, but for those of subqueries in its expressions.
+    pub fn children(&self) -> Vec<&Node> {
+        match self {
+            Node::Project { child, .. }
+            | Node::Filter { child, .. }
+            | Node::Aggregate { child, .. }
+            | Node::Window { child, .. }
+            | Node::Order { child, .. }
+            | Node::Limit { child, .. }
+            | Node::Distinct { child } => vec![child],
+            Node::Join { left, right, .. }
+            | Node::AnyJoin { left, right, .. }
+            | Node::Cross { left, right }
+            | Node::Dependent { left, right, .. }
+            | Node::Cte { body: left, child: right, .. } => vec![left, right],
+            Node::Setop { children, .. } => children.iter().collect(),
+            Node::Get { .. } | Node::CteRef { .. } | Node::Dummy => vec![],
+        }
+    }
 }
 
 /// An expression. `t` is its type, `at` those of its arguments, `a` its arguments, `f` its function.

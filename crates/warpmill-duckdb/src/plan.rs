@@ -115,7 +115,7 @@ impl Plan {
         let sources = empty.collect::<Result<Vec<_>, Refused>>()?;
         let logical = translate(&statement, &sources)?;
         let session = session(0)?;
-        let state = session.context().state();
+        let state = state(&session);
         let optimized = state.optimize(&logical)?;
         let inputs = needed(&statement, &optimized)?;
         let physical = physical(&session, &state, &optimized)?;
@@ -145,7 +145,7 @@ impl Plan {
         let sources = sources.collect::<Result<Vec<_>, Refused>>()?;
         let logical = translate(&self.statement, &sources)?;
         let session = session(threads)?;
-        let state = session.context().state();
+        let state = state(&session);
         let plan = physical(&session, &state, &state.optimize(&logical)?)?;
         let prepared = Prepared { tables: tables.to_vec(), threads, plan: Arc::clone(&plan) };
         *self.prepared.lock() = Some(prepared);
@@ -156,6 +156,14 @@ impl Plan {
     pub fn forget(&self) {
         *self.prepared.lock() = None;
     }
+}
+
+/// How plans are made in `session`.
+fn state(session: &Session) -> SessionState {
+    let mut state = session.context().state();
+    // Rows for windows come sorted, in one partition: DataFusion looks for an order that it asked for itself.
+    state.config_mut().options_mut().optimizer.repartition_windows = false;
+    state
 }
 
 /// Forgets physical plans, which hold the tables that they were made for.
@@ -218,7 +226,8 @@ fn check_order(root: &Node) -> Result<(), Refused> {
 
 fn keeps_order(node: &Node) -> bool {
     match node {
-        Node::Get { .. } | Node::CteRef { .. } => true,
+        // The rows of windows come in the order of their partitions.
+        Node::Get { .. } | Node::CteRef { .. } | Node::Window { .. } => true,
         Node::Project { child, .. }
         | Node::Filter { child, .. }
         | Node::Limit { child, .. }
@@ -235,27 +244,12 @@ fn check_limits(node: &Node) -> Result<(), Refused> {
         Node::Limit { child, .. } if keeps_order(child) => {
             Err(Refused::new("LIMIT without ORDER BY, which takes the first rows of a table"))
         }
-        Node::Project { child, .. }
-        | Node::Filter { child, .. }
-        | Node::Aggregate { child, .. }
-        | Node::Order { child, .. }
-        | Node::Limit { child, .. }
-        | Node::Distinct { child } => check_limits(child),
-        Node::Join { left, right, .. }
-        | Node::AnyJoin { left, right, .. }
-        | Node::Cross { left, right }
-        | Node::Dependent { left, right, .. }
-        | Node::Cte { body: left, child: right, .. } => {
-            check_limits(left)?;
-            check_limits(right)
-        }
-        Node::Setop { children, .. } => children.iter().try_for_each(check_limits),
-        Node::Get { .. } | Node::CteRef { .. } | Node::Dummy => Ok(()),
+        node => node.children().into_iter().try_for_each(check_limits),
     }
 }
 
 /// The physical plan with the parts that Warpmill runs. What it leaves to DataFusion may be the last steps only, over few
-/// rows, and nothing that DataFusion computes otherwise than DuckDB.
+/// rows, window functions, and nothing that DataFusion computes otherwise than DuckDB.
 fn physical(
     session: &Session,
     state: &SessionState,
@@ -274,6 +268,7 @@ fn check_rest(plan: &Arc<dyn ExecutionPlan>, reason: Option<&str>) -> Result<(),
         return plan.children().into_iter().try_for_each(|child| check_rest(child, reason));
     }
     let simple = [
+        "BoundedWindowAggExec",
         "CoalescePartitionsExec",
         "EmptyExec",
         "GlobalLimitExec",
@@ -283,6 +278,7 @@ fn check_rest(plan: &Arc<dyn ExecutionPlan>, reason: Option<&str>) -> Result<(),
         "SortExec",
         "SortPreservingMergeExec",
         "UnionExec",
+        "WindowAggExec",
     ];
     if !simple.contains(&plan.name()) {
         return Err(Refused::new(reason.unwrap_or(plan.name())));

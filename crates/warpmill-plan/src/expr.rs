@@ -78,6 +78,10 @@ pub enum Function {
     OctetLength,
     Upper,
     Lower,
+    /// By the simple case mapping: see [`crate::simple_case`].
+    SimpleUpper,
+    /// By the simple case mapping.
+    SimpleLower,
     Trim,
     LTrim,
     RTrim,

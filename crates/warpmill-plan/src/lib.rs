@@ -5,6 +5,7 @@
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`scan_exec`]: the leaf of DataFusion plans that stands for a table;
+//! - [`simple_case`]: letters in the other case as hosts have it;
 //! - [`mod@translate`]: DataFusion physical plan -> [`Program`];
 //! - [`validate`]: checks of a program's invariants.
 //!
@@ -14,6 +15,7 @@ pub mod display;
 pub mod expr;
 pub mod program;
 pub mod scan_exec;
+pub mod simple_case;
 pub mod translate;
 pub mod types;
 pub mod validate;

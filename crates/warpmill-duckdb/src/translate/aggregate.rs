@@ -3,7 +3,7 @@
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions_aggregate::expr_fn as aggregates;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 
 use super::Translator;
 use super::exact;
@@ -119,6 +119,7 @@ impl<'a> Translator<'a> {
         let with = |part: Expr| modified(part, *distinct, filter.clone());
         let one = |args: Vec<Expr>| <[Expr; 1]>::try_from(args).map_err(|_| refused()).map(|[x]| x);
         let is = |part: Expr| Call { parts: vec![with(part)], value: |c, _, _| Ok(c[0].clone()), ty, argument };
+        let moment = |part: Expr| Call { parts: vec![with(part)], value: finite, ty, argument };
         Ok(match (f.as_str(), argument) {
             ("count_star", _) => is(aggregates::count(lit(1i64))),
             ("count", Some(_)) => is(aggregates::count(one(args)?)),
@@ -144,6 +145,12 @@ impl<'a> Translator<'a> {
                     argument,
                 }
             }
+            ("stddev_samp" | "stddev", Some(Type::Double)) => moment(aggregates::stddev(one(args)?)),
+            ("stddev_pop", Some(Type::Double)) => moment(aggregates::stddev_pop(one(args)?)),
+            ("var_samp" | "variance", Some(Type::Double)) => moment(aggregates::var_sample(one(args)?)),
+            ("var_pop", Some(Type::Double)) => moment(aggregates::var_pop(one(args)?)),
+            // Any will do: the least.
+            ("any_value", Some(from)) if from != Type::HugeInt => is(aggregates::min(one(args)?)),
             ("bool_and", Some(Type::Boolean)) => is(aggregates::bool_and(one(args)?)),
             ("bool_or", Some(Type::Boolean)) => is(aggregates::bool_or(one(args)?)),
             _ => return Err(refused()),
@@ -172,6 +179,16 @@ fn is_shared(average: &encoding::Expr, aggs: &[encoding::Expr]) -> bool {
         }
         _ => false,
     })
+}
+
+/// A variance or its root; one that is not finite is DuckDB's error.
+fn finite(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
+    let value = columns[0].clone();
+    // NaN is greater than all numbers; neither is a decimal.
+    let decimal = arrow::datatypes::DataType::Decimal128(38, 0);
+    let fails = cast_to(cast_to(value.clone(), &decimal, parts.schema)?, &Type::Double.arrow(), parts.schema)?;
+    let other = (Box::new(value.clone().gt(lit(f64::MAX))), Box::new(fails));
+    Ok(Expr::Case(Case::new(None, vec![other], Some(Box::new(value)))))
 }
 
 fn average_of(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {

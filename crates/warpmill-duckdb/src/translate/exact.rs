@@ -1,15 +1,17 @@
 //! Floating-point results to DuckDB's last digit.
 //!
-//! DuckDB divides the exact sum of an average in 80-bit floats and casts large decimals in two parts. Both happen to few
-//! values, behind an aggregation, so that they are functions of DataFusion's here, used where the value is the query's
-//! result; inside of a query plain arithmetic does, which differs in the last bit at most.
+//! DuckDB divides the exact sum of an average in 80-bit floats. That happens to few values, behind an aggregation, so that
+//! it is a function of DataFusion's here, used where the value is the query's result; inside of a query plain arithmetic
+//! does, which differs in the last bit at most. It casts large decimals in two parts.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
-use datafusion::common::Result;
-use datafusion::logical_expr::{ColumnarValue, Expr, Volatility, create_udf};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{Case, ColumnarValue, Expr, Operator, Volatility, cast, create_udf, lit};
+
+use super::expr::binary;
 
 /// The average of values with `scale` digits after the point, from their sum and number.
 pub(super) fn average(sum: Expr, count: Expr, scale: u8, sum_type: DataType) -> Expr {
@@ -28,25 +30,23 @@ pub(super) fn average(sum: Expr, count: Expr, scale: u8, sum_type: DataType) -> 
     create_udf(&name, types, DataType::Float64, Volatility::Immutable, Arc::new(divide)).call(vec![sum, count])
 }
 
-/// A decimal with `scale` digits after the point as a float.
-pub(super) fn decimal_to_float(value: Expr, scale: u8, ty: DataType) -> Expr {
-    let convert = move |args: &[ColumnarValue]| -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(args)?;
-        let floats = arrays[0].as_primitive::<Decimal128Type>().iter().map(|value| Some(float_of(value?, scale)));
-        Ok(ColumnarValue::Array(Arc::new(floats.collect::<Float64Array>()) as ArrayRef))
-    };
-    let name = format!("duckdb_decimal_to_float_{scale}");
-    create_udf(&name, vec![ty], DataType::Float64, Volatility::Immutable, Arc::new(convert)).call(vec![value])
-}
-
-/// DuckDB's cast: whole and fractional part on their own where the integer is not a float.
-fn float_of(value: i128, scale: u8) -> f64 {
-    const EXACT: i128 = 1 << 53;
-    let power = 10i128.pow(scale.into());
-    if scale == 0 || (-EXACT..=EXACT).contains(&value) {
-        return value as f64 / power as f64;
+/// A decimal of `width` digits, `scale` of them after the point, as a float: where the integer is not a float, the whole and
+/// the fractional part on their own.
+pub(super) fn decimal_to_float(value: Expr, width: u8, scale: u8) -> Expr {
+    /// Decimals of so many digits are floats times a power of ten.
+    const DIGITS: u8 = 15;
+    let simple = cast(value.clone(), DataType::Float64);
+    let Ok(digits) = i8::try_from(scale) else { return simple };
+    if width <= DIGITS || scale == 0 {
+        return simple;
     }
-    (value / power) as f64 + (value % power) as f64 / power as f64
+    let constant = |unscaled: i128| lit(ScalarValue::Decimal128(Some(unscaled), width, digits));
+    let exact = value.clone().between(constant(-(1 << 53)), constant(1 << 53));
+    let Some(one) = 10i128.checked_pow(scale.into()).filter(|_| scale < width) else { return simple };
+    let fraction = binary(value.clone(), Operator::Modulo, constant(one));
+    let whole = cast(binary(value, Operator::Minus, fraction.clone()), DataType::Decimal128(38, 0));
+    let parts = binary(cast(whole, DataType::Float64), Operator::Plus, cast(fraction, DataType::Float64));
+    Expr::Case(Case::new(None, vec![(Box::new(exact), Box::new(simple))], Some(Box::new(parts))))
 }
 
 /// `sum / (count * unit)` as x87 computes it: both sides and the quotient are rounded to 64 bits, then to 53.
@@ -137,14 +137,5 @@ mod tests {
             equal += u32::from(exact.to_bits() == found.to_bits());
         }
         assert!(equal > 9_950, "{equal}");
-    }
-
-    #[test]
-    fn large_decimals() {
-        assert_eq!(float_of(12_345, 2), 123.45);
-        assert_eq!(
-            float_of(-(1 << 60), 4),
-            -((1i64 << 60) / 10_000) as f64 - ((1i64 << 60) % 10_000) as f64 / 10_000.0
-        );
     }
 }

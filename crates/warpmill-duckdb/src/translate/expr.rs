@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions::expr_fn as functions;
-use datafusion::logical_expr::expr::{InList, Like};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast, lit};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, cast, lit};
 
 use super::exact;
 use super::subquery::check_memberships;
@@ -73,9 +73,6 @@ impl<'a> Translator<'a> {
                     return Err(Refused::new("TRY_CAST"));
                 }
                 let (from, to) = (Type::parse(from)?, Type::parse(t)?);
-                if let (true, Type::Decimal(38, scale), Type::Double) = (self.top, from, to) {
-                    return Ok(exact::decimal_to_float(value, scale.unsigned_abs(), from.arrow()));
-                }
                 convert(value, from, to, schema)
             }
             encoding::Expr::Fn { f, t, at, a } => self.function(f, Type::parse(t)?, at, a, schema),
@@ -140,7 +137,7 @@ impl<'a> Translator<'a> {
         while let (Some(when), Some(then)) = (list.next(), list.next()) {
             branches.push((Box::new(when), Box::new(cast_to(then, &ty.arrow(), schema)?)));
         }
-        Ok(Expr::Case(datafusion::logical_expr::Case::new(None, branches, otherwise.map(Box::new))))
+        Ok(Expr::Case(Case::new(None, branches, otherwise.map(Box::new))))
     }
 }
 
@@ -225,10 +222,48 @@ fn convert(value: Expr, from: Type, to: Type, schema: &DFSchemaRef) -> Result<Ex
         (from, Type::Varchar) if from.is_integer() => true,
         _ => false,
     };
+    match (from, to) {
+        (Type::Decimal(width, scale), Type::Double) => {
+            return Ok(exact::decimal_to_float(value, width, scale.unsigned_abs()));
+        }
+        (from, to) if from.is_float() && to.is_integer() => {
+            let float = cast_to(value, &Type::Double.arrow(), schema)?;
+            return cast_to(nearest(float), &to.arrow(), schema);
+        }
+        // Between decimals it is rounded as DuckDB does, to integers it would be cut off.
+        (Type::Decimal(..), to) if to.is_integer() => {
+            let whole = cast_to(value, &Type::HugeInt.arrow(), schema)?;
+            return cast_to(whole, &to.arrow(), schema);
+        }
+        _ => {}
+    }
     match same {
         true => cast_to(value, &to.arrow(), schema),
         false => Err(Refused::new(format!("a cast from {from:?} to {to:?}"))),
     }
+}
+
+/// An error of the query, where it is computed at all, in place of a value of type `to`. `always` is an integer that is not
+/// constant, at least 0.
+pub(super) fn failure(always: Expr, to: &DataType) -> Expr {
+    let large = binary(cast(always, DataType::Int64), Operator::Plus, lit(1i64 << 40));
+    let fails = cast(large, DataType::Int8);
+    match to {
+        DataType::Date32 => cast(cast(fails, DataType::Int32), to.clone()),
+        DataType::Timestamp(..) => cast(cast(fails, DataType::Int64), to.clone()),
+        to => cast(fails, to.clone()),
+    }
+}
+
+/// The nearest whole number, the even one of two; it is cast to integers then, which finds what is not finite.
+fn nearest(x: Expr) -> Expr {
+    let below = functions::floor(x.clone());
+    let above = binary(below.clone(), Operator::Plus, lit(1.0));
+    let rest = binary(x, Operator::Minus, below.clone());
+    let half = binary(below.clone(), Operator::Divide, lit(2.0));
+    let even = functions::floor(half.clone()).eq(half);
+    let stays = rest.clone().lt(lit(0.5)).or(rest.eq(lit(0.5)).and(even));
+    Expr::Case(Case::new(None, vec![(Box::new(stays), Box::new(below))], Some(Box::new(above))))
 }
 
 /// A constant.
@@ -279,16 +314,6 @@ fn interval(text: &str) -> Option<ScalarValue> {
     let (months, days, micros) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
     let value = IntervalMonthDayNano::new(months.try_into().ok()?, days.try_into().ok()?, micros.checked_mul(1000)?);
     Some(ScalarValue::IntervalMonthDayNano(Some(value)))
-}
-
-/// LIKE with a constant pattern. DuckDB's has no escape character: patterns that would have one here are refused.
-pub(super) fn like(value: Expr, pattern: Expr, negated: bool, case_insensitive: bool) -> Result<Expr, Refused> {
-    match &pattern {
-        Expr::Literal(ScalarValue::Utf8(Some(text)), _) if !text.contains('\\') => {
-            Ok(Expr::Like(Like::new(negated, Box::new(value), Box::new(pattern), None, case_insensitive)))
-        }
-        _ => Err(Refused::new("LIKE with a pattern that is not constant, or has a backslash")),
-    }
 }
 
 #[cfg(test)]

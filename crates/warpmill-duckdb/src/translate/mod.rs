@@ -5,10 +5,13 @@
 //! table expressions are copied to where they are read.
 
 mod aggregate;
+mod date;
 mod exact;
 mod expr;
 mod function;
 mod subquery;
+mod text;
+mod window;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +45,7 @@ pub fn translate(statement: &Statement, sources: &[Source]) -> Result<LogicalPla
         ctes: HashMap::new(),
         results: HashMap::new(),
         allowed: Allowed::Nothing,
+        windowed: has_window(&statement.root),
         top: true,
     };
     let plan = translator.node(&statement.root)?;
@@ -60,6 +64,10 @@ pub fn translate(statement: &Statement, sources: &[Source]) -> Result<LogicalPla
     Ok(LogicalPlanBuilder::from(plan).project(typed)?.build()?)
 }
 
+fn has_window(node: &Node) -> bool {
+    matches!(node, Node::Window { .. }) || node.children().into_iter().any(has_window)
+}
+
 struct Translator<'a> {
     statement: &'a Statement,
     sources: &'a [Source],
@@ -73,6 +81,8 @@ struct Translator<'a> {
     results: HashMap<Binding, Expr>,
     /// Which subqueries the expression at hand may hold.
     allowed: Allowed,
+    /// Whether there are window functions, which stay in DataFusion: a subquery's value would have to pass them.
+    windowed: bool,
     /// Whether the node at hand gives the query's result, but for its order and for further columns.
     top: bool,
 }
@@ -111,6 +121,7 @@ impl<'a> Translator<'a> {
                 self.filter(input, exprs)
             }
             Node::Aggregate { .. } => self.aggregate(node, top),
+            Node::Window { table, calls, child } => self.window(*table, calls, child),
             Node::Order { by, child } => self.order(by, child),
             Node::Limit { limit, offset, child } => {
                 let count = |n: u64| usize::try_from(n).map_err(|_| Refused::new("LIMIT of this size"));
@@ -222,6 +233,11 @@ impl<'a> Translator<'a> {
 
     fn cross(&mut self, left: &'a Node, right: &'a Node) -> Result<LogicalPlan, Refused> {
         let left = self.node(left)?;
+        if self.windowed
+            && let Some(right) = self.single_row(right)?
+        {
+            return Ok(LogicalPlanBuilder::from(left).cross_join(right)?.build()?);
+        }
         // A subquery of at most one row: DuckDB joins what its value is read from.
         if let Some((binding, value)) = self.scalar(right)? {
             self.results.insert(binding, value);

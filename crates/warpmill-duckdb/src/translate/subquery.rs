@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchemaRef, Spans};
+use datafusion::common::{Column, DFSchemaRef, Spans};
+use datafusion::functions_aggregate::expr_fn as aggregates;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery};
+use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
 
+use super::expr::failure;
 use super::{Allowed, Translator};
 use crate::Refused;
 use crate::encoding::{self, Binding, Node};
@@ -60,7 +62,11 @@ impl<'a> Translator<'a> {
         }
         let member = self.expr(&a.0, left)?;
         let element = self.expr(&a.1, right.schema())?;
-        let right = LogicalPlanBuilder::from(right).project([element])?.build()?;
+        let mut right = LogicalPlanBuilder::from(right).project([element])?.build()?;
+        if right.all_out_ref_exprs().is_empty() {
+            // DataFusion takes an unqualified column for its own of the same name, where it makes a mark join.
+            right = LogicalPlanBuilder::from(right).alias("members")?.build()?;
+        }
         Ok(Expr::InSubquery(InSubquery::new(Box::new(member), subquery(right), false)))
     }
 
@@ -92,28 +98,35 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A scalar subquery that the binder has guarded against a second row, and the column its value is read from: a
-    /// projection of CASE WHEN count(*) > 1 THEN error ELSE first(value) END.
+    /// A scalar subquery that the binder has guarded against a second row, and the column its value is read from.
     pub(super) fn scalar(&mut self, node: &'a Node) -> Result<Option<(Binding, Expr)>, Refused> {
-        let Node::Project { table, exprs, child } = node else { return Ok(None) };
-        let (encoding::Expr::Case { a, .. }, Node::Aggregate { groups, aggs, child, .. }) = (&exprs[0], &**child)
-        else {
-            return Ok(None);
+        let Some((table, value, child)) = guarded(node) else { return Ok(None) };
+        let (plan, value) = self.guarded_value(value, child)?;
+        let plan = match gives_one_row(child) {
+            true => LogicalPlanBuilder::from(plan).project([value])?.build()?,
+            false => only_row(plan, value)?,
         };
-        let guarded = matches!(&a[..], [_, encoding::Expr::Fn { f, .. }, encoding::Expr::Col { .. }] if f == "error");
-        let [encoding::Expr::Agg { f, a: value, .. }, encoding::Expr::Agg { f: count, .. }] = &aggs[..] else {
-            return Ok(None);
+        Ok(Some(((table, 0), Expr::ScalarSubquery(subquery(plan)))))
+    }
+
+    /// The same as a plan of exactly one row.
+    pub(super) fn single_row(&mut self, node: &'a Node) -> Result<Option<LogicalPlan>, Refused> {
+        let Some((table, value, child)) = guarded(node) else { return Ok(None) };
+        let (plan, value) = self.guarded_value(value, child)?;
+        let plan = match is_total(child) {
+            true => LogicalPlanBuilder::from(plan).project([value])?.build()?,
+            false => only_row(plan, value)?,
         };
-        if !guarded || !groups.is_empty() || !matches!(f.as_str(), "first" | "any_value") || count != "count_star" {
-            return Ok(None);
-        }
+        Ok(Some(self.renamed(plan, table)?))
+    }
+
+    fn guarded_value(&mut self, value: &'a encoding::Expr, child: &'a Node) -> Result<(LogicalPlan, Expr), Refused> {
         let top = std::mem::replace(&mut self.top, false);
         let plan = self.node(child);
         self.top = top;
         let plan = plan?;
-        let value = self.expr(&value[0], plan.schema())?;
-        let plan = LogicalPlanBuilder::from(plan).project([value])?.build()?;
-        Ok(Some(((*table, 0), Expr::ScalarSubquery(subquery(plan)))))
+        let value = self.expr(value, plan.schema())?;
+        Ok((plan, value))
     }
 
     /// The plan of a subquery of a query with the columns `outer`.
@@ -127,6 +140,51 @@ impl<'a> Translator<'a> {
         self.top = top;
         plan
     }
+}
+
+/// A projection of CASE WHEN count(*) > 1 THEN error ELSE first(value) END: its table, the value, and the rows of that.
+fn guarded(node: &Node) -> Option<(u64, &encoding::Expr, &Node)> {
+    let Node::Project { table, exprs, child } = node else { return None };
+    let (encoding::Expr::Case { a, .. }, Node::Aggregate { groups, aggs, child, .. }) = (exprs.first()?, &**child)
+    else {
+        return None;
+    };
+    let guarded = matches!(&a[..], [_, encoding::Expr::Fn { f, .. }, encoding::Expr::Col { .. }] if f == "error");
+    let [encoding::Expr::Agg { f, a: value, .. }, encoding::Expr::Agg { f: count, .. }] = &aggs[..] else {
+        return None;
+    };
+    let first = matches!(f.as_str(), "first" | "any_value") && count == "count_star";
+    if guarded && first && groups.is_empty() { Some((*table, value.first()?, child)) } else { None }
+}
+
+/// Whether a node aggregates all its rows, to one.
+fn is_total(node: &Node) -> bool {
+    match node {
+        Node::Project { child, .. } => is_total(child),
+        Node::Aggregate { groups, sets, .. } => groups.is_empty() && sets.len() <= 1,
+        _ => false,
+    }
+}
+
+/// Whether a node gives at most one row, as far as DataFusion sees that too.
+fn gives_one_row(node: &Node) -> bool {
+    match node {
+        Node::Project { child, .. } | Node::Filter { child, .. } => gives_one_row(child),
+        Node::Limit { limit, .. } => *limit == Some(1),
+        node => is_total(node),
+    }
+}
+
+/// `value` of the only row of `plan`, NULL without a row; of several rows an error.
+fn only_row(plan: LogicalPlan, value: Expr) -> Result<LogicalPlan, Refused> {
+    let ty = value.get_type(plan.schema())?;
+    let parts = [aggregates::count(lit(1i64)).alias("rows"), aggregates::min(value).alias("value")];
+    let plan = LogicalPlanBuilder::from(plan).aggregate(Vec::<Expr>::new(), parts)?.build()?;
+    let rows = Expr::Column(Column::new_unqualified("rows"));
+    let several = (Box::new(rows.clone().gt(lit(1i64))), Box::new(failure(rows, &ty)));
+    let value = Expr::Column(Column::new_unqualified("value"));
+    let only = Expr::Case(Case::new(None, vec![several], Some(Box::new(value))));
+    Ok(LogicalPlanBuilder::from(plan).project([only.alias("only")])?.build()?)
 }
 
 fn subquery(plan: LogicalPlan) -> Subquery {

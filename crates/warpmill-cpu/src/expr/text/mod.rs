@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 use warpmill_format::StrView;
-use warpmill_plan::{Function, Phys};
+use warpmill_plan::{Function, Phys, simple_case};
 
 use super::arith::is_set;
 use super::call::{Compute, all_valid, rows};
@@ -47,8 +47,16 @@ impl Compute for Text {
                     self.int(len, valid, |i| position(string(i), &memmem::Finder::new(second(i).as_bytes())))
                 }
             },
-            Function::Upper => StrView::wrap(rows(len, valid, |i| Ok(upper(text.at(i), worker)))?),
-            Function::Lower => StrView::wrap(rows(len, valid, |i| Ok(lower(text.at(i), worker)))?),
+            Function::Upper => StrView::wrap(rows(len, valid, |i| Ok(upper(text.at(i), str::to_uppercase, worker)))?),
+            Function::Lower => StrView::wrap(rows(len, valid, |i| Ok(lower(text.at(i), str::to_lowercase, worker)))?),
+            Function::SimpleUpper => {
+                let mapped = |text: &str| simple_case::mapped(text, true);
+                StrView::wrap(rows(len, valid, |i| Ok(upper(text.at(i), mapped, worker)))?)
+            }
+            Function::SimpleLower => {
+                let mapped = |text: &str| simple_case::mapped(text, false);
+                StrView::wrap(rows(len, valid, |i| Ok(lower(text.at(i), mapped, worker)))?)
+            }
             Function::Trim | Function::LTrim | Function::RTrim => {
                 let (left, right) = (self.function != Function::RTrim, self.function != Function::LTrim);
                 match args.len() {
@@ -155,7 +163,8 @@ fn position(s: &str, finder: &memmem::Finder<'_>) -> usize {
     finder.find(s.as_bytes()).map_or(0, |at| char_count(&s[..at]) + 1)
 }
 
-fn upper(view: StrView, worker: &mut Worker) -> StrView {
+/// `other` is the mapping of texts that are not ASCII.
+fn upper(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> StrView {
     let s = view.as_str();
     if s.is_ascii() {
         if !s.bytes().any(|b| b.is_ascii_lowercase()) {
@@ -163,10 +172,10 @@ fn upper(view: StrView, worker: &mut Worker) -> StrView {
         }
         return worker.strings.alloc_ascii(s, |b| b.to_ascii_uppercase());
     }
-    worker.strings.alloc(&s.to_uppercase())
+    worker.strings.alloc(&other(s))
 }
 
-fn lower(view: StrView, worker: &mut Worker) -> StrView {
+fn lower(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> StrView {
     let s = view.as_str();
     if s.is_ascii() {
         if !s.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -174,7 +183,7 @@ fn lower(view: StrView, worker: &mut Worker) -> StrView {
         }
         return worker.strings.alloc_ascii(s, |b| b.to_ascii_lowercase());
     }
-    worker.strings.alloc(&s.to_lowercase())
+    worker.strings.alloc(&other(s))
 }
 
 fn trim(s: &'static str, left: bool, right: bool, drop: impl Fn(char) -> bool + Copy) -> &'static str {

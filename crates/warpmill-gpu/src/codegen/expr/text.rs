@@ -35,9 +35,11 @@ pub(super) fn call(
         (Function::CharLength, [s]) => (CType::U32, format!("char_count({s})")),
         (Function::OctetLength, [s]) => (CType::U32, format!("{s}.len")),
         (Function::StrPos, [s, part]) => (CType::U32, format!("position({s}, {part})")),
-        (Function::Upper | Function::Lower, [s]) => {
+        // Both mappings are the same on ASCII, and the rest is left to the host.
+        (Function::Upper | Function::Lower | Function::SimpleUpper | Function::SimpleLower, [s]) => {
             let state = context.params.state();
-            (CType::Str, format!("ascii_case({state}, {s}, {})", function == Function::Upper))
+            let upper = matches!(function, Function::Upper | Function::SimpleUpper);
+            (CType::Str, format!("ascii_case({state}, {s}, {upper})"))
         }
         (Function::Trim | Function::LTrim | Function::RTrim, [s, set @ ..]) => {
             let ends = format!("{}, {}", function != Function::RTrim, function != Function::LTrim);

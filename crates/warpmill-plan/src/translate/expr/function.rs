@@ -71,6 +71,8 @@ fn named(name: &str) -> Option<Function> {
         "octet_length" => Function::OctetLength,
         "upper" => Function::Upper,
         "lower" => Function::Lower,
+        "simple_upper" => Function::SimpleUpper,
+        "simple_lower" => Function::SimpleLower,
         "btrim" => Function::Trim,
         "ltrim" => Function::LTrim,
         "rtrim" => Function::RTrim,

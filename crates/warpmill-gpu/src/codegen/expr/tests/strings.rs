@@ -101,7 +101,7 @@ fn functions() {
     let nothing = text_of(Function::Substr, vec![col(0, &columns), null(&ty(DataType::Int64))]);
     let concat = text_of(Function::Concat, vec![col(0, &columns), null(&ty(DataType::Utf8))]);
     exprs.extend([nothing, concat]);
-    for function in [Function::Upper, Function::Lower] {
+    for function in [Function::Upper, Function::Lower, Function::SimpleUpper, Function::SimpleLower] {
         exprs.push(text_of(function, vec![col(5, &columns)]));
         // A view of a computed string.
         let joined = text_of(Function::Concat, vec![col(5, &columns), text("Tail")]);
