@@ -20,6 +20,8 @@ pub struct WarpmillOptions {
     pub device_fallback: FallbackMode,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: usize,
+    /// Bytes per second that a device's data is read with from files; 0: as fast as drives are.
+    pub io_bandwidth_limit: usize,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -120,6 +122,7 @@ impl Default for WarpmillOptions {
             device: DeviceChoice::default(),
             device_fallback: FallbackMode::Allow,
             gpu_memory_limit: 0,
+            io_bandwidth_limit: 0,
             threads: 0,
             memory_limit: usize::MAX,
             join_order: true,
@@ -158,6 +161,7 @@ impl WarpmillOptions {
             compaction: self.compaction,
             device: self.device,
             gpu_memory_limit: self.gpu_memory_limit as u64,
+            io_bandwidth_limit: self.io_bandwidth_limit as u64,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -241,6 +245,11 @@ impl ExtensionOptions for WarpmillOptions {
                 let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 16GB, or 'unlimited'"))?;
                 self.gpu_memory_limit = if bytes == usize::MAX { 0 } else { bytes };
             }
+            "io_bandwidth_limit" => {
+                let bytes =
+                    parse_bytes(&text).ok_or_else(|| expects("bytes per second such as 2GB, or 'unlimited'"))?;
+                self.io_bandwidth_limit = if bytes == usize::MAX { 0 } else { bytes };
+            }
             "threads" => self.threads = text.parse().map_err(|_| expects("a number of threads (0: all cores)"))?,
             "memory_limit" => {
                 self.memory_limit = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB, or 'unlimited'"))?;
@@ -310,10 +319,9 @@ impl ExtensionOptions for WarpmillOptions {
             usize::MAX => "unlimited".to_string(),
             bytes => bytes.to_string(),
         };
-        let gpu_memory_limit = match self.gpu_memory_limit {
-            0 => "unlimited".to_string(),
-            bytes => bytes.to_string(),
-        };
+        let limit = |bytes: usize| if bytes == 0 { "unlimited".to_string() } else { bytes.to_string() };
+        let gpu_memory_limit = limit(self.gpu_memory_limit);
+        let io_bandwidth_limit = limit(self.io_bandwidth_limit);
         let codec = match self.codec.choice {
             None => "keep".to_string(),
             Some(CodecChoice::Auto) => "auto".to_string(),
@@ -353,6 +361,11 @@ impl ExtensionOptions for WarpmillOptions {
                 "allow: DataFusion runs what Warpmill does not; error: refuse",
             ),
             ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
+            (
+                "warpmill.io_bandwidth_limit",
+                io_bandwidth_limit,
+                "Bytes per second that a device's data is read with from files",
+            ),
             ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
             ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
@@ -429,6 +442,7 @@ mod tests {
             ("fallback", "perhaps"),
             ("profile", "2"),
             ("device_data", "tape"),
+            ("io_bandwidth_limit", "slow"),
             ("threads", "-1"),
             ("chunk_rows", "3"),
             ("segment_rows", "1000"),

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryProfile, QueryResult, Session};
@@ -179,6 +180,13 @@ fn check_sources(codec: &str) {
             copied_bytes = copied.unwrap().bytes;
         }
     }
+    if copied_bytes > 0 && codec == "none" {
+        session.set("warpmill.device_data", "disk").unwrap();
+        session.set("warpmill.io_bandwidth_limit", "2MB").unwrap();
+        let started = Instant::now();
+        assert_eq!(rows(&sql(queries[1])), expected[1]);
+        assert!(started.elapsed().as_secs_f64() > copied_bytes as f64 / 5e6, "{:?}", started.elapsed());
+    }
     // What the device decompresses travels compressed.
     let expected = if matches!(codec, "lz4" | "snappy") { 100_000..350_000 } else { 350_000..900_000 };
     assert!(copied_bytes == 0 || expected.contains(&copied_bytes), "{codec}: {copied_bytes} bytes");
@@ -259,5 +267,30 @@ fn segments_without_a_partner_are_not_copied() {
         let profile = result.profile.unwrap();
         let pruned = profile.programs[0].on_device.as_ref().unwrap().segments_pruned;
         assert!(pruned >= least, "{pruned} pruned: {sql}");
+    }
+}
+
+#[test]
+fn compressed_codes_follow_their_dictionary() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::builder()
+        .database(folder.path())
+        .set("warpmill.segment_rows", "2048")
+        .set("warpmill.device_data", "host")
+        .set("warpmill.codec", "lz4")
+        .build()
+        .unwrap();
+    let insert = |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000)");
+    session.execute(&format!("CREATE TABLE t AS {}", insert("m")), &[]).unwrap();
+    let query = "SELECT name, count(*), sum(a) FROM t WHERE name > 'b3' GROUP BY name ORDER BY name";
+    // Each insert brings strings before those that are there: all codes change.
+    for more in ["c", "b", "a"] {
+        session.set("warpmill.device", "cpu").unwrap();
+        let expected = rows(&session.execute(query, &[]).unwrap());
+        session.set("warpmill.device", &device()).unwrap();
+        let result = session.execute(query, &[]).unwrap();
+        assert_eq!(rows(&result), expected);
+        assert!(reasons(&result.profile.unwrap()).is_empty());
+        session.execute(&format!("INSERT INTO t {}", insert(more)), &[]).unwrap();
     }
 }

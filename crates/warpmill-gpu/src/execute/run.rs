@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
             DataSource::Cache => DataSource::Host,
             other => other,
         };
-        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options.profile), places.states)?;
+        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)?;
         let mut names = launch::names(prepared, places, inputs);
         names.insert(SLOTS.into(), feed.base());
         names.insert(SLOT_BYTES.into(), plan.bytes());
