@@ -141,7 +141,17 @@ def nopython(engine: Path, out: Path) -> None:
     source.write_text("\n".join(lines) + "\n")
     engine_flags = ["-Wl,--no-as-needed", f"-L{engine.parent}", f"-l:{engine.name}", "-Wl,-rpath,$ORIGIN/../..:$ORIGIN"]
     for target, flags in (("warpmill_nopython_names.so", []), ("warpmill_nopython.so", engine_flags)):
-        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-w", str(source), *flags, "-o", str(out / target)]
+        command = [
+            os.environ.get("CC", "cc"),
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-w",
+            str(source),
+            *flags,
+            "-o",
+            str(out / target),
+        ]
         subprocess.run(command, check=True)
     source.unlink()
 
