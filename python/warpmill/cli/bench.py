@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-import warpmill
 from warpmill import _warpmill
 from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
@@ -295,6 +294,10 @@ def scan(
     threads: Threads = None,
     data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/scan",
     again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
+    sampling: Annotated[
+        bool,
+        typer.Option("--sampling", help="Compare the choices from samples of 1, 5 and 10% with that from all bytes."),
+    ] = False,
     set_: Settings = None,
 ) -> None:
     """Every codec on every column of SSB, TPC-H and taxi trips: ratio, and bandwidth relative to plain memory."""
@@ -310,17 +313,18 @@ def scan(
     settings = dict(pair(text, "--set") for text in set_ or [])
     with bars() as bar:
         imports = codecs.prepare(chosen, sf, Path(data), settings, bar, again)
+        sampled = codecs.sampling(chosen, sf, Path(data), settings, bar) if sampling else []
     count = min(threads or cores(), cores())
     engines.use_cores(count)
-    with warpmill.connect() as con:
-        for name, value in settings.items():
-            con.set(name, value)
-        bandwidth = float(con.settings()["warpmill.storage_bandwidth"])
+    bandwidth = codecs.storage_bandwidth(settings)
     with Console(stderr=True).status("") as status:
         rows = codecs.measure(chosen, sf, Path(data), bandwidth, count, runs, status.update)
     title = f"codecs at scale factor {sf:g}, {count} threads, median of {runs} runs, speed / that of plain memory"
     Console(width=None if sys.stdout.isatty() else 200).print(codecs.table(title, rows))
-    for path in codecs.save(codecs.as_json(sf, count, runs, bandwidth, rows, imports), out):
+    if sampled:
+        Console().print(codecs.sampling_table(sampled))
+    asked = {"sf": sf, "threads": count, "runs": runs, "storage_bandwidth": bandwidth}
+    for path in codecs.save(codecs.as_json(asked, rows, imports, sampled), out):
         typer.echo(path)
 
 
