@@ -107,10 +107,11 @@ fn chunk(
 #[derive(Debug, Default)]
 pub struct Recoded {
     segments: Mutex<HashMap<usize, Pair>>,
-    stored: Mutex<HashMap<(usize, usize), (Arc<Chunk>, Option<Arc<Dictionary>>)>>,
+    stored: Mutex<HashMap<(usize, usize), Stored>>,
 }
 
 type Pair = (Arc<Segment>, Arc<Segment>);
+type Stored = (Arc<Chunk>, Option<Arc<Dictionary>>);
 
 impl Recoded {
     /// `segment`, or the same rows in an encoding that kernels read.

@@ -168,7 +168,8 @@ impl Openers {
         let params = ParamBytes::new().u64(state).u64(chunks).u32(count).u32(blocks);
         let grid = u64::from(blocks.div_ceil(self.decompress.threads() / 32));
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.decompress.launch(grid, params, stream)? })
+        unsafe { self.decompress.launch(grid, params, stream)? };
+        Ok(())
     }
 
     /// Queues the expansion of `count` segments, described at `expansions`, of `vectors` vectors together.
@@ -179,7 +180,8 @@ impl Openers {
         let params = ParamBytes::new().u64(expansions).u32(count).u32(vectors);
         let grid = u64::from(vectors.div_ceil(self.expand.threads() / 32));
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.expand.launch(grid, params, stream)? })
+        unsafe { self.expand.launch(grid, params, stream)? };
+        Ok(())
     }
 }
 

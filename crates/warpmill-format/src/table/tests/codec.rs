@@ -210,8 +210,11 @@ fn options_that_cannot_be_are_refused_before_anything_is_written() {
 
 const DATA: &str = "0000000000000001-0000.data";
 
-/// A table of compressed chunks; the offset and the length of each in its data file, and what errors call it.
-fn damaged_table(codec: Codec) -> (tempfile::TempDir, PathBuf, Vec<(usize, usize, usize, u64, u64, String)>) {
+/// Row segment, column and rows of a chunk, its offset and its length in the data file, and what errors call it.
+type ChunkPlace = (usize, usize, usize, u64, u64, String);
+
+/// A table of compressed chunks, and where they are.
+fn damaged_table(codec: Codec) -> (tempfile::TempDir, PathBuf, Vec<ChunkPlace>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     let snapshot = build(&path, &rows(0, 2000), through(codec));
