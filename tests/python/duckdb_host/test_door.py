@@ -1,4 +1,4 @@
-"""The explicit door, `FROM warpmill('SELECT ...')`: with the shim beside it, and alone, as in clients that hide C++ symbols."""
+"""The explicit door, `FROM warpmill(...)`: with the shim beside it, and alone, as in clients that hide C++ symbols."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_prepared(door: Door) -> None:
     con.execute("INSERT INTO t(a) VALUES (5)")
     assert con.execute("EXECUTE p").fetchall() == [(50,)]
     con.execute("ALTER TABLE t ALTER a TYPE VARCHAR USING 'x'")
-    with pytest.raises(duckdb.Error, match="sum|Cannot"):
+    with pytest.raises(duckdb.Error, match=r"sum|Cannot"):
         con.execute("EXECUTE p")
     con.execute("ALTER TABLE t ALTER a TYPE INTEGER USING 3")
     assert con.execute("EXECUTE p").fetchall() == [(15003,)]
@@ -224,7 +224,7 @@ def test_errors(door: Door, sql: str, message: str) -> None:
 
 def test_infinite_dates_are_not_guessed(door: Door) -> None:
     door.con.execute("INSERT INTO t(d) VALUES ('infinity')")
-    with pytest.raises(duckdb.InvalidInputException, match="infinite.*without warpmill"):
+    with pytest.raises(duckdb.InvalidInputException, match=r"infinite.*without warpmill"):
         door.explicit("SELECT max(d) FROM t")
     door.same("SELECT sum(a) FROM t")
 
