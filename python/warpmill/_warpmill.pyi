@@ -1,7 +1,7 @@
 """Types of the native module (crate ``warpmill-python``)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 __version__: str
 
@@ -21,6 +21,12 @@ class SettingError(Error): ...
 class InterruptError(Error): ...
 
 Progress = Callable[[int, int], None]
+
+class Layout(TypedDict):
+    sort_by: list[str]
+    cluster: bool
+    pruning: str
+    sideways: list[str]
 
 class QueryResult:
     @property
@@ -48,10 +54,10 @@ class Session:
     def register_csv(self, name: str, path: str) -> None: ...
     def deregister(self, name: str) -> None: ...
     def create_table(
-        self, name: str, data: object, sort_by: list[str], replace: bool, progress_callback: Progress | None = None
+        self, name: str, data: object, layout: Layout, replace: bool, progress_callback: Progress | None = None
     ) -> None: ...
     def import_files(
-        self, source: str, table: str, sort_by: list[str], progress_callback: Progress | None = None
+        self, source: str, table: str, layout: Layout, progress_callback: Progress | None = None
     ) -> None: ...
     def generate(
         self, suite: str, table: str, sf: float, threads: int, progress_callback: Progress | None = None

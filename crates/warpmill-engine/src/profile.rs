@@ -68,6 +68,9 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     ];
     let steps: Vec<String> = steps.iter().map(|(what, nanos)| format!("{what} {:.3} ms", ms(*nanos))).collect();
     writeln!(f, "  on the host: {}", steps.join(", "))?;
+    for scan in &profile.scans {
+        writeln!(f, "  {:<60} {}", format!("scan {}", scan.table), scan.pruning)?;
+    }
     for transfer in &profile.transfers {
         write!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
         if transfer.nanos > 0 {

@@ -5,6 +5,7 @@
 //! - [`segment`]: one column over up to 2^20 rows: statistics, validity, encoded values, and every way to read them;
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
+//! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables.
 //!
 //! The byte layout is specified in `docs/format.md`.
@@ -17,6 +18,7 @@ pub mod dictionary;
 pub mod encoding;
 pub mod error;
 pub mod ingest;
+pub mod pruning;
 pub mod segment;
 pub mod stats;
 pub mod strview;

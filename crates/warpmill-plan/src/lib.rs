@@ -6,6 +6,7 @@
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`scan_exec`]: the leaf of DataFusion plans that stands for a table;
 //! - [`mod@translate`]: DataFusion physical plan -> [`Program`];
+//! - [`pruning`]: which rows scans need not read, from metadata;
 //! - [`validate`]: checks of a program's invariants.
 //!
 //! An operator has one meaning, defined here, and one implementation per back end.
@@ -13,6 +14,7 @@
 pub mod display;
 pub mod expr;
 pub mod program;
+pub mod pruning;
 pub mod scan_exec;
 pub mod translate;
 pub mod types;
@@ -23,6 +25,7 @@ pub use program::{
     AggregateExpr, AggregateFunction, BuildRows, Field, JoinKind, Operator, Pipeline, Probe, Program, PruneKey, Scan,
     Sink, SinkId, SortKey, Source,
 };
+pub use pruning::PruningMode;
 pub use scan_exec::WarpmillScanExec;
 pub use translate::{Options, Translated, translate};
 pub use types::{ColType, Phys};

@@ -13,6 +13,7 @@ use warpmill_datagen::{Suite, expected_rows, schema, stream};
 
 use crate::bench::datagen_error;
 use crate::errors::EngineError;
+use crate::layout::Layout;
 use crate::params;
 use crate::result::PyQueryResult;
 use crate::run::{Reporter, run};
@@ -112,20 +113,20 @@ impl PySession {
     }
 
     /// Writes an Arrow object into a table; `progress(rows, total)` is called from time to time.
-    #[pyo3(signature = (name, data, sort_by, replace, progress_callback=None))]
+    #[pyo3(signature = (name, data, layout, replace, progress_callback=None))]
     fn create_table(
         &self,
         py: Python<'_>,
         name: String,
         data: AnyRecordBatch,
-        sort_by: Vec<String>,
+        layout: Layout,
         replace: bool,
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
         let (reader, progress) = (data.into_reader()?, progress(&reporter));
         self.run(py, &reporter, move |session| {
-            let options = WriteOptions { sort_by, ..WriteOptions::default() };
+            let options = layout.options(session)?;
             let schema = reader.schema();
             let batches = reader.map(|batch| batch.map_err(|error| warpmill::Error::Other(error.to_string())));
             Ok(session.create_table(&name, schema, batches, options, replace, progress)?)
@@ -133,19 +134,19 @@ impl PySession {
     }
 
     /// Reads Parquet or CSV files into a table.
-    #[pyo3(signature = (source, table, sort_by, progress_callback=None))]
+    #[pyo3(signature = (source, table, layout, progress_callback=None))]
     fn import_files(
         &self,
         py: Python<'_>,
         source: String,
         table: String,
-        sort_by: Vec<String>,
+        layout: Layout,
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
         let progress = progress(&reporter);
         self.run(py, &reporter, move |session| {
-            let options = WriteOptions { sort_by, ..WriteOptions::default() };
+            let options = layout.options(session)?;
             Ok(session.import(&source, &table, options, progress)?)
         })
     }

@@ -5,6 +5,8 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
+use warpmill_format::pruning::Metadata;
+use warpmill_plan::PruningMode;
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -37,6 +39,16 @@ pub struct WarpmillOptions {
     pub equal_hashes: bool,
     /// Rows of a segment in tables that the session writes: a multiple of 1024 (small values are for tests).
     pub segment_rows: usize,
+    /// What scans skip rows by.
+    pub pruning: PruningMode,
+    /// Which metadata for that there is in tables that the session writes.
+    pub pruning_metadata: Metadata,
+    /// Rows that such metadata is about in tables that the session writes: a multiple of 1024.
+    pub zone_rows: usize,
+    /// Attributes of other tables of which tables that the session writes get metadata: `table.column=other.key:attribute,...; ...`.
+    pub sideways: String,
+    /// What rows of tables that the session writes are sorted by: nothing (empty), columns, or `auto`.
+    pub cluster: String,
 }
 
 /// What results tell of how they came about.
@@ -93,6 +105,11 @@ impl Default for WarpmillOptions {
             chunk_rows: 2048,
             equal_hashes: false,
             segment_rows: warpmill_format::SEGMENT_ROWS,
+            pruning: PruningMode::default(),
+            pruning_metadata: Metadata::default(),
+            zone_rows: warpmill_format::pruning::ZONE_ROWS,
+            sideways: String::new(),
+            cluster: String::new(),
         }
     }
 }
@@ -151,6 +168,9 @@ const DATA_SOURCES: [(&str, DataSource); 4] = [
 fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static str {
     values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
+
+const PRUNING: [(&str, PruningMode); 3] =
+    [("none", PruningMode::None), ("minmax", PruningMode::MinMax), ("all", PruningMode::All)];
 
 const DEVICES: [(&str, DeviceChoice); 4] =
     [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
@@ -229,6 +249,20 @@ impl ExtensionOptions for WarpmillOptions {
                 let rows = text.parse().ok().filter(fits);
                 self.segment_rows = rows.ok_or_else(|| expects("a multiple of 1024 up to 1048576"))?;
             }
+            "pruning" => {
+                let found = PRUNING.iter().find(|(name, _)| *name == text);
+                self.pruning = found.ok_or_else(|| expects("none, minmax or all"))?.1;
+            }
+            "pruning_metadata" => {
+                let expected = || expects("auto, none, minmax, histogram, bloom or all");
+                self.pruning_metadata = Metadata::parse(&text).ok_or_else(expected)?;
+            }
+            "sideways" => self.sideways = value.trim().to_string(),
+            "cluster" => self.cluster = value.trim().to_string(),
+            "zone_rows" => {
+                let rows = text.parse().ok().filter(|n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= 1 << 30);
+                self.zone_rows = rows.ok_or_else(|| expects("a multiple of 1024"))?;
+            }
             _ => return Err(DataFusionError::Configuration(format!("there is no setting warpmill.{key}"))),
         }
         Ok(())
@@ -246,6 +280,11 @@ impl ExtensionOptions for WarpmillOptions {
         };
         let entries = [
             ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
+            (
+                "warpmill.cluster",
+                self.cluster.clone(),
+                "Columns, or auto: what rows of tables that are written are sorted by",
+            ),
             ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
             ("warpmill.device", self.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
             (
@@ -273,8 +312,24 @@ impl ExtensionOptions for WarpmillOptions {
                 name_of(&PROFILES, &self.profile).to_string(),
                 "off, on or kernels: what results tell",
             ),
+            (
+                "warpmill.pruning",
+                name_of(&PRUNING, &self.pruning).to_string(),
+                "none, minmax or all: what scans skip rows by",
+            ),
+            (
+                "warpmill.pruning_metadata",
+                name_of(&Metadata::NAMES, &self.pruning_metadata).to_string(),
+                "auto, none, minmax, histogram, bloom or all: metadata of tables that are written",
+            ),
             ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+            (
+                "warpmill.sideways",
+                self.sideways.clone(),
+                "Attributes of other tables of which tables that are written get metadata",
+            ),
             ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
+            ("warpmill.zone_rows", self.zone_rows.to_string(), "Rows that pruning metadata is about"),
         ];
         let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
             key: key.to_string(),
@@ -338,6 +393,9 @@ mod tests {
             ("threads", "-1"),
             ("chunk_rows", "3"),
             ("segment_rows", "1000"),
+            ("zone_rows", "1000"),
+            ("pruning", "some"),
+            ("pruning_metadata", "some"),
             ("nope", "1"),
         ];
         for (key, value) in cases {

@@ -3,7 +3,9 @@
 
 pub mod decode;
 mod filter;
+mod pruning;
 mod table;
 
 pub use filter::{KeyPrune, ScanFilter};
+pub use pruning::select;
 pub use table::TableSource;

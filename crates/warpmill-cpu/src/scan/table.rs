@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
+use warpmill_plan::pruning::{PruningReport, Selected};
 use warpmill_plan::{Field, Scan};
 
 use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
+use super::pruning;
 use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
 use crate::context::{QueryContext, Result, Worker};
 use crate::operator::Emit;
@@ -27,7 +29,7 @@ pub struct TableSource {
     /// Segment and row range of each morsel.
     morsels: Vec<(usize, usize, usize)>,
     next: AtomicUsize,
-    skipped_segments: usize,
+    report: PruningReport,
     bytes_read: Arc<AtomicU64>,
     rows_scanned: AtomicU64,
 }
@@ -37,19 +39,12 @@ impl TableSource {
     pub fn new(scan: &Scan, prune: Vec<KeyPrune>) -> Result<Self> {
         let filters = scan.filters.iter().map(ScanFilter::new).collect::<Result<Vec<_>>>()?;
         let table = &scan.table;
-        let qualifies = |segment: usize| {
-            let stats = |column: usize| table.segment_stats(segment, scan.columns[column]);
-            !filters.iter().any(|filter| filter.excludes(|column| stats(column).clone()))
-                && !prune.iter().any(|key| key.excludes(stats(key.column)))
+        let prepared: Vec<_> = filters.iter().map(|filter| &filter.expr).collect();
+        let Selected { rows, report } = pruning::select(scan, &prepared, &prune)?;
+        let in_morsels = |(segment, start, rows): (usize, usize, usize)| {
+            (0..rows).step_by(MORSEL_ROWS).map(move |at| (segment, start + at, MORSEL_ROWS.min(rows - at)))
         };
-        let kept: Vec<usize> = (0..table.num_segments()).filter(|&segment| qualifies(segment)).collect();
-        let morsels = kept
-            .iter()
-            .flat_map(|&segment| {
-                let rows = table.segment_rows(segment);
-                (0..rows).step_by(MORSEL_ROWS).map(move |start| (segment, start, MORSEL_ROWS.min(rows - start)))
-            })
-            .collect();
+        let morsels = rows.into_iter().flat_map(in_morsels).collect();
         let (encoded, filters) =
             filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());
         Ok(Self {
@@ -62,7 +57,7 @@ impl TableSource {
             prune,
             morsels,
             next: AtomicUsize::new(0),
-            skipped_segments: table.num_segments() - kept.len(),
+            report,
             bytes_read: Arc::default(),
             rows_scanned: AtomicU64::new(0),
         })
@@ -83,12 +78,26 @@ impl ChunkSource for TableSource {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![
+        let report = &self.report;
+        let mut counters = vec![
             ("rows_scanned", self.rows_scanned.load(Ordering::Relaxed)),
             ("bytes_read", self.bytes_read.load(Ordering::Relaxed)),
-            ("segments_skipped", self.skipped_segments as u64),
+            ("segments_skipped", report.segments_pruned),
             ("rows_pruned_by_joins", self.prune.iter().map(KeyPrune::dropped).sum()),
-        ]
+            ("zones", report.zones),
+            ("zones_pruned", report.zones_pruned()),
+            ("pruning_nanos", report.nanos),
+        ];
+        let causes = [
+            ("zones_by_minmax", report.by_minmax),
+            ("zones_by_histogram", report.by_histogram),
+            ("zones_by_bloom", report.by_bloom),
+            ("zones_by_sideways", report.by_sideways),
+            ("zones_by_keys", report.by_keys),
+            ("pruning_stopped", report.stopped.into()),
+        ];
+        counters.extend(causes.into_iter().filter(|(_, count)| *count > 0));
+        counters
     }
 }
 

@@ -8,9 +8,12 @@ use arrow::record_batch::RecordBatch;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 
 use super::data_file::{DataFileWriter, Place};
+use super::pruning::ZoneMap;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
+use super::zone_writer::ZoneWriter;
+use crate::pruning::Zone;
 use crate::{Dictionary, FormatError, Result, Segment};
 
 /// Where encoded chunks go.
@@ -31,7 +34,7 @@ impl Sink {
         Ok(Chunk::new(stats, encoding, generation, source))
     }
 
-    fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
+    pub(super) fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
         match self {
             Self::Memory => Ok(None),
             Self::Files(files) => files.put(&bytes()).map(Some),
@@ -58,6 +61,7 @@ pub(crate) struct Encoder {
     /// Chunks of the base version written anew, by column: its dictionary had to be given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     pool: Option<Arc<rayon::ThreadPool>>,
+    zones: ZoneWriter,
     sink: Sink,
 }
 
@@ -65,6 +69,7 @@ pub(crate) struct Encoder {
 pub(crate) struct Encoded {
     pub segments: Vec<RowSegment>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
+    pub pruning: Vec<ZoneMap>,
     pub sink: Sink,
 }
 
@@ -73,6 +78,7 @@ impl Encoder {
         schema: SchemaRef,
         base: Option<Arc<TableSnapshot>>,
         pool: Option<Arc<rayon::ThreadPool>>,
+        zones: ZoneWriter,
         sink: Sink,
     ) -> Self {
         let base_rows = base.as_ref().map_or(0, |b| b.num_rows());
@@ -86,7 +92,7 @@ impl Encoder {
         };
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
-        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, sink }
+        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, zones, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -96,7 +102,7 @@ impl Encoder {
     /// Encodes one row segment, given in parts.
     pub fn push(&mut self, parts: &[RecordBatch]) -> Result<()> {
         let rows = parts.iter().map(|p| p.num_rows()).sum();
-        let (position, schema) = (self.segments.len(), self.schema.clone());
+        let (position, schema, zone_writer) = (self.segments.len(), self.schema.clone(), self.zones.options());
         let encode = |(c, column): (usize, &mut Column)| {
             let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
             match column {
@@ -106,16 +112,28 @@ impl Encoder {
                 }
                 Column::Direct => {
                     let name = schema.field(c).name();
-                    Segment::encode(&concatenate(&arrays, name)?, None, None).map(Some).map_err(|e| in_column(e, name))
+                    let segment = Segment::encode(&concatenate(&arrays, name)?, None, None);
+                    let segment = segment.map_err(|e| in_column(e, name))?;
+                    let zones = zone_writer.of(&segment);
+                    Ok(Some((segment, zones)))
                 }
             }
         };
         let columns = &mut self.columns;
-        let encoded: Vec<Option<Segment>> =
+        let encoded: Vec<Option<(Segment, Vec<Zone>)>> =
             install(&self.pool, || columns.par_iter_mut().enumerate().map(encode).collect::<Result<_>>())?;
+        let segment_of = |column: usize| encoded[column].as_ref().map(|(segment, _)| segment);
+        let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
+        self.zones.add_attributes(attributes);
         let mut chunks = Vec::with_capacity(encoded.len());
-        for segment in encoded {
-            chunks.push(segment.map(|segment| self.sink.put(segment, None)).transpose()?);
+        for (c, encoded) in encoded.into_iter().enumerate() {
+            chunks.push(match encoded {
+                None => None,
+                Some((segment, zones)) => {
+                    self.zones.add(position, c, zones);
+                    Some(self.sink.put(segment, None)?)
+                }
+            });
         }
         self.segments.push((rows, chunks));
         self.give_up_dictionaries(Candidate::too_large)
@@ -138,7 +156,9 @@ impl Encoder {
         let name = self.schema.field(c).name();
         let encode = |array: ArrayRef| Segment::encode(&array, None, None).map_err(|e| in_column(e, name));
         for held in &candidate.held {
-            self.segments[held.segment].1[c] = Some(self.sink.put(encode(candidate.plain(held))?, None)?);
+            let segment = encode(candidate.plain(held))?;
+            self.zones.add(held.segment, c, self.zones.options().of(&segment));
+            self.segments[held.segment].1[c] = Some(self.sink.put(segment, None)?);
         }
         if let Some(base) = &self.base {
             let mut chunks = Vec::with_capacity(base.num_segments());
@@ -172,13 +192,19 @@ impl Encoder {
         let dictionaries: Vec<Option<ColumnDictionary>> =
             orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
         let mut segments = self.base_segments(&dictionaries);
+        let rewritten = |column: usize| self.rewritten[column].is_some();
+        let kept = self.base_version().map(|base| base.pruning.iter().map(|map| map.without(rewritten)).collect());
+        let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
+        let stored = self.segments.iter().flat_map(|(_, chunks)| chunks).flatten().map(|c| c.stats.stored_bytes).sum();
+        let generations = |column: usize| dictionaries[column].as_ref().map(|d: &ColumnDictionary| d.generation);
+        pruning.extend(self.zones.finish(segments.len(), self.segments.len(), stored, generations, &mut self.sink)?);
         for (rows, chunks) in self.segments {
             let columns = chunks.into_iter().map(|c| c.expect("every chunk has been encoded")).collect();
             segments.push(RowSegment { rows, columns });
         }
         // A version without rows has no dictionaries: later strings are free to have one or not.
         let dictionaries = if segments.is_empty() { vec![None; dictionaries.len()] } else { dictionaries };
-        Ok(Encoded { segments, dictionaries, sink: self.sink })
+        Ok(Encoded { segments, dictionaries, pruning, sink: self.sink })
     }
 
     fn encode_held(&mut self, held: &[(usize, HeldCodes)], orders: &[Option<Order>]) -> Result<()> {
@@ -186,10 +212,15 @@ impl Encoder {
         for group in held.chunks(at_once) {
             let encode = |(c, codes): &(usize, HeldCodes)| {
                 let order = orders[*c].as_ref().expect("held codes are of a candidate");
-                codes.encode(&order.remap, &order.dictionary).map_err(|e| in_column(e, self.schema.field(*c).name()))
+                let segment = codes.encode(&order.remap, &order.dictionary);
+                let segment = segment.map_err(|e| in_column(e, self.schema.field(*c).name()))?;
+                let zones = self.zones.options().of(&segment);
+                Ok((segment, zones))
             };
-            let encoded: Vec<Segment> = install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
-            for ((c, codes), segment) in group.iter().zip(encoded) {
+            let encoded: Vec<(Segment, Vec<Zone>)> =
+                install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
+            for ((c, codes), (segment, zones)) in group.iter().zip(encoded) {
+                self.zones.add(codes.segment, *c, zones);
                 let generation = orders[*c].as_ref().map(|o| o.generation);
                 self.segments[codes.segment].1[*c] = Some(self.sink.put(segment, generation)?);
             }

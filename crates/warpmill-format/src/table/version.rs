@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
 use super::manifest::{self, Blob, ChunkEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry};
+use super::pruning::ZoneMap;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
 
@@ -18,6 +19,8 @@ pub(crate) struct Version {
     pub schema: SchemaRef,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
     pub segments: Vec<RowSegment>,
+    /// By which scans skip rows, in the order of its row segments.
+    pub pruning: Vec<ZoneMap>,
 }
 
 /// One row range, all columns.
@@ -81,7 +84,7 @@ impl Version {
     /// A version without rows.
     pub fn empty(number: u64, schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
-        Self { number, schema, dictionaries, segments: Vec::new() }
+        Self { number, schema, dictionaries, segments: Vec::new(), pruning: Vec::new() }
     }
 
     /// The opened segment of a column, checked on first use.
@@ -121,6 +124,23 @@ impl Version {
         Ok(opened)
     }
 
+    /// The checksum of a column's bytes in one row segment.
+    pub fn checksum(&self, segment: usize, column: usize) -> u64 {
+        match &self.segments[segment].columns[column].source {
+            Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
+            Source::File(place) => place.xxh3,
+        }
+    }
+
+    /// The same of its dictionary; 0 where it has none.
+    pub fn dictionary_checksum(&self, column: usize) -> u64 {
+        match &self.dictionaries[column] {
+            None => 0,
+            Some(ColumnDictionary { place: Some(place), .. }) => place.xxh3,
+            Some(dictionary) => xxhash_rust::xxh3::xxh3_64(&dictionary.dictionary.to_bytes()),
+        }
+    }
+
     /// The manifest of this version, all of whose chunks are in files.
     pub fn to_manifest(&self) -> Manifest {
         let mut files = Files::default();
@@ -131,7 +151,8 @@ impl Version {
         });
         let segments = segments.collect();
         let schema = manifest::schema_to_hex(&self.schema);
-        Manifest { version: self.number, schema, files: files.entries, dictionaries, segments }
+        let pruning = self.pruning.iter().map(|map| map.entry(|place| files.blob(place))).collect();
+        Manifest { version: self.number, schema, files: files.entries, dictionaries, segments, pruning }
     }
 
     /// The version that `manifest`, read from `path`, describes. What it shares with `known`, an earlier version of the
@@ -182,7 +203,9 @@ impl Version {
             }
             segments.push(RowSegment { rows: entry.rows, columns });
         }
-        Ok(Self { number: manifest.version, schema, dictionaries, segments })
+        let known_pruning = known.map(|k| &k.pruning[..]).unwrap_or_default();
+        let pruning = manifest.pruning.iter().map(|entry| ZoneMap::from_entry(entry, &place, known_pruning)).collect();
+        Ok(Self { number: manifest.version, schema, dictionaries, segments, pruning })
     }
 
     /// The data files of this version.
@@ -194,7 +217,8 @@ impl Version {
             .iter()
             .flatten()
             .flat_map(|d| d.place.iter().chain(d.remaps.iter().filter_map(|r| r.place.as_ref())));
-        for place in chunks.chain(dictionaries) {
+        let pruning = self.pruning.iter().flat_map(|map| map.places());
+        for place in chunks.chain(dictionaries).chain(pruning) {
             if !files.iter().rev().any(|f| Arc::ptr_eq(f, &place.file)) {
                 files.push(place.file.clone());
             }
@@ -204,7 +228,7 @@ impl Version {
 }
 
 /// Adds file and segment to the error of a segment's own checks.
-fn place_error(error: FormatError, place: &Place, segment: String) -> FormatError {
+pub(super) fn place_error(error: FormatError, place: &Place, segment: String) -> FormatError {
     match error {
         FormatError::Corrupt { segment: None, detail, .. } => {
             FormatError::Corrupt { path: place.file.path(), segment: Some(segment), detail }

@@ -22,6 +22,7 @@ use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key};
 use super::plan::MemoryPlan;
+use super::profile::ScanProfile;
 use super::segments::{self, OpenScan, Recoded};
 
 /// A program made ready.
@@ -112,6 +113,17 @@ impl Prepared {
         prepared.data_bytes = data_bytes(&prepared.items, prepared.descriptor_bytes());
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
+    }
+
+    /// What its scans leave out.
+    pub(super) fn scan_profiles(&self) -> Vec<ScanProfile> {
+        let profile = |(pipeline, scan): (&usize, &OpenScan)| {
+            let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
+            Some(ScanProfile { pipeline: *pipeline, table: source.name.clone(), pruning: scan.pruning.clone() })
+        };
+        let mut profiles: Vec<ScanProfile> = self.scans.iter().filter_map(profile).collect();
+        profiles.sort_by_key(|profile| profile.pipeline);
+        profiles
     }
 
     /// Bytes of its data that `cache` has not.

@@ -1,6 +1,7 @@
 //! What a program did on a device.
 
 use serde::Serialize;
+use warpmill_plan::pruning::PruningReport;
 
 /// A kernel launch.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -37,11 +38,24 @@ pub struct TransferProfile {
     pub nanos: u64,
 }
 
+/// What a scan left out.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ScanProfile {
+    /// The pipeline that it is the source of.
+    pub pipeline: usize,
+    /// The table.
+    pub table: String,
+    /// What metadata ruled out. Kernels read whole row segments: zones are pruned of those only of which none is left.
+    pub pruning: PruningReport,
+}
+
 /// A program's run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DeviceProfile {
     /// The device's name.
     pub device: String,
+    /// By pipeline.
+    pub scans: Vec<ScanProfile>,
     /// In order.
     pub kernels: Vec<KernelProfile>,
     /// To the device and back.

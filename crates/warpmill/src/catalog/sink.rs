@@ -56,7 +56,13 @@ impl DataSink for TableSink {
 
 /// How the session's settings write tables.
 pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
-    WriteOptions { segment_rows: options.segment_rows, sort_by: vec![], threads: options.threads }
+    WriteOptions {
+        segment_rows: options.segment_rows,
+        metadata: options.pruning_metadata,
+        zone_rows: options.zone_rows,
+        threads: options.threads,
+        ..WriteOptions::default()
+    }
 }
 
 /// Writes all batches of `data`; encoding runs on blocking threads.
