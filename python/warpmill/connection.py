@@ -50,6 +50,8 @@ class TableInfo:
     stored_bytes: int | None
     #: Bytes of the same values in plain columns.
     plain_bytes: int | None
+    #: Bytes of the metadata by which queries skip rows.
+    pruning_bytes: int | None = None
 
 
 def connect(

@@ -118,6 +118,13 @@ pub struct Scan {
     pub pruning: PruningMode,
 }
 
+impl Scan {
+    /// Bytes of the columns that are read, uncompressed, rows that are skipped included.
+    pub fn plain_bytes(&self) -> u64 {
+        self.columns.iter().map(|&column| self.table.column_stats(column).plain_bytes).sum()
+    }
+}
+
 impl std::fmt::Debug for Scan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scan").field("name", &self.name).field("columns", &self.columns).finish_non_exhaustive()

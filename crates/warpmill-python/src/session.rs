@@ -190,6 +190,7 @@ impl PySession {
                 dict.set_item("rows", table.rows)?;
                 dict.set_item("stored_bytes", table.stored_bytes)?;
                 dict.set_item("plain_bytes", table.plain_bytes)?;
+                dict.set_item("pruning_bytes", table.pruning_bytes)?;
                 Ok(dict)
             })
             .collect()

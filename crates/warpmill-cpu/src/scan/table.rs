@@ -30,6 +30,7 @@ pub struct TableSource {
     morsels: Vec<(usize, usize, usize)>,
     next: AtomicUsize,
     report: PruningReport,
+    plain_bytes: u64,
     bytes_read: Arc<AtomicU64>,
     rows_scanned: AtomicU64,
 }
@@ -58,6 +59,7 @@ impl TableSource {
             morsels,
             next: AtomicUsize::new(0),
             report,
+            plain_bytes: scan.plain_bytes(),
             bytes_read: Arc::default(),
             rows_scanned: AtomicU64::new(0),
         })
@@ -87,6 +89,7 @@ impl ChunkSource for TableSource {
             ("zones", report.zones),
             ("zones_pruned", report.zones_pruned()),
             ("pruning_nanos", report.nanos),
+            ("plain_bytes", self.plain_bytes),
         ];
         let causes = [
             ("zones_by_minmax", report.by_minmax),

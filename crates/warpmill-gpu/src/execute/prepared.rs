@@ -119,7 +119,8 @@ impl Prepared {
     pub(super) fn scan_profiles(&self) -> Vec<ScanProfile> {
         let profile = |(pipeline, scan): (&usize, &OpenScan)| {
             let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
-            Some(ScanProfile { pipeline: *pipeline, table: source.name.clone(), pruning: scan.pruning.clone() })
+            let (table, plain_bytes) = (source.name.clone(), source.plain_bytes());
+            Some(ScanProfile { pipeline: *pipeline, table, plain_bytes, pruning: scan.pruning.clone() })
         };
         let mut profiles: Vec<ScanProfile> = self.scans.iter().filter_map(profile).collect();
         profiles.sort_by_key(|profile| profile.pipeline);

@@ -45,6 +45,8 @@ pub struct ScanProfile {
     pub pipeline: usize,
     /// The table.
     pub table: String,
+    /// Bytes of its columns, uncompressed, rows that are skipped included.
+    pub plain_bytes: u64,
     /// What metadata ruled out. Kernels read whole row segments: zones are pruned of those only of which none is left.
     pub pruning: PruningReport,
 }
