@@ -115,7 +115,11 @@ fn every_kind_of_segment_has_zones() {
 #[test]
 fn filters_are_of_the_rows_that_they_were_made_of() {
     // Of two row segments of 70 zones, the first rows have few distinct values, and the second many.
-    let few = Segment::encode(&(Arc::new(Int64Array::from_iter_values((0..70 << 10).map(|i| i % 7 * 1000))) as ArrayRef), None, None);
+    let few = Segment::encode(
+        &(Arc::new(Int64Array::from_iter_values((0..70 << 10).map(|i| i % 7 * 1000))) as ArrayRef),
+        None,
+        None,
+    );
     let many = Segment::encode(&(Arc::new(Int64Array::from_iter_values(0..70 << 10)) as ArrayRef), None, None);
     let mut zones = of_segment(&few.unwrap(), 1024, Metadata::All);
     zones.extend(of_segment(&many.unwrap(), 1024, Metadata::All));
@@ -207,7 +211,12 @@ fn clustering_takes_the_fewest_distinct_values_first() {
     let n = 100 << 10;
     let column = |f: &dyn Fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..n).map(f))) as ArrayRef;
     let options = WriteOptions { cluster: true, segment_rows: 1 << 20, ..small() };
-    let columns = vec![("id", column(&|i| i)), ("ten", column(&|i| i % 10)), ("four", column(&|i| i / 7 % 4)), ("one", column(&|_| 1))];
+    let columns = vec![
+        ("id", column(&|i| i)),
+        ("ten", column(&|i| i % 10)),
+        ("four", column(&|i| i / 7 % 4)),
+        ("one", column(&|_| 1)),
+    ];
     let table = table(columns, options);
     let zones = |c: usize| table.zone_maps()[0].column(&table, c).unwrap().unwrap().zones;
     let (four, ten) = (zones(2), zones(1));
@@ -219,7 +228,8 @@ fn clustering_takes_the_fewest_distinct_values_first() {
 
 #[test]
 fn automatic_metadata_takes_little() {
-    let ids = |n: i64| vec![("id", Arc::new(Int64Array::from_iter_values((0..n).map(|i| i * i % 1_000_003))) as ArrayRef)];
+    let ids =
+        |n: i64| vec![("id", Arc::new(Int64Array::from_iter_values((0..n).map(|i| i * i % 1_000_003))) as ArrayRef)];
     let table_of = |n, metadata| table(ids(n), WriteOptions { metadata, ..WriteOptions::default() });
     let large = table_of(1 << 20, Metadata::Auto);
     assert_eq!(large.zone_maps().len(), 1);

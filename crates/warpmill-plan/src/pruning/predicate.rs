@@ -152,7 +152,10 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
             let ranges = if truth == *negated { ranges.complement() } else { ranges };
             let (column, ranges) = pull_back(input, ranges)?;
             match (input.ty.phys, values(column, ranges, false)) {
-                (Phys::Str, Predicate::Values(values)) => Predicate::Values(Values { hashes: None, ..values }),
+                (Phys::Str, Predicate::Values(values)) => {
+                    let hashes = string_hashes(list, &values.ranges);
+                    Predicate::Values(Values { hashes, ..values })
+                }
                 (_, predicate) => predicate,
             }
         }
@@ -167,6 +170,20 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
         },
         _ => return None,
     })
+}
+
+/// The hash of the string at each of `ranges`, if each is of one string of `list`.
+fn string_hashes(list: &[Scalar], ranges: &Ranges) -> Option<Vec<u64>> {
+    let hashed = list.iter().map(|value| match value {
+        Scalar::Str(text) => Some((string_rank(text.as_bytes()), string_hash(text.as_bytes()))),
+        _ => None,
+    });
+    let mut hashed = hashed.collect::<Option<Vec<_>>>()?;
+    hashed.sort_unstable();
+    hashed.dedup();
+    let points = ranges.as_slice();
+    let alike = hashed.len() == points.len() && hashed.iter().zip(points).all(|(h, p)| (h.0, h.0) == *p);
+    (alike && points.len() <= MOST_POINTS).then(|| hashed.into_iter().map(|(_, hash)| hash).collect())
 }
 
 /// The condition that a string column begins with `text`.
@@ -338,6 +355,11 @@ fn factor(from: &DataType, to: &DataType) -> Option<i128> {
     }
     match (from, to) {
         (DataType::Date32, DataType::Timestamp(unit, None)) => Some(86_400 * per_second(unit)),
+        // The same instant in finer ticks.
+        (DataType::Timestamp(from, zone), DataType::Timestamp(to, other)) if zone == other => {
+            let (from, to) = (per_second(from), per_second(to));
+            (to >= from).then(|| to / from)
+        }
         _ => None,
     }
 }
