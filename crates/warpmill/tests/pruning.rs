@@ -136,14 +136,19 @@ fn literal(random: &mut Random, batch: &RecordBatch, column: &str) -> String {
 }
 
 fn predicate(random: &mut Random, batch: &RecordBatch, depth: u32) -> String {
-    if depth > 0 {
-        let (left, right) = (predicate(random, batch, depth - 1), predicate(random, batch, depth - 1));
-        return match random.below(5) {
-            0 | 1 => format!("({left} AND {right})"),
-            2 | 3 => format!("({left} OR {right})"),
-            _ => format!("(NOT {left})"),
-        };
+    if depth == 0 {
+        return format!("({})", atom(random, batch));
     }
+    let (left, right) = (predicate(random, batch, depth - 1), predicate(random, batch, depth - 1));
+    match random.below(5) {
+        0 | 1 => format!("({left} AND {right})"),
+        2 | 3 => format!("({left} OR {right})"),
+        _ => format!("(NOT {left})"),
+    }
+}
+
+/// A predicate of one column.
+fn atom(random: &mut Random, batch: &RecordBatch) -> String {
     let column = *random.pick(&["a", "b", "d", "t", "m", "f", "g", "s", "u"]);
     let op = *random.pick(&["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
     let not = *random.pick(&["", "NOT "]);
@@ -180,7 +185,7 @@ fn predicate(random: &mut Random, batch: &RecordBatch, depth: u32) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn filters_keep_every_row_that_satisfies_them(seed in any::<u64>()) {

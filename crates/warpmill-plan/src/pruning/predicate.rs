@@ -32,6 +32,19 @@ pub(super) struct Values {
     pub nulls: bool,
 }
 
+impl Values {
+    /// The condition that both hold of a value: a value outside of one range need not be outside of the other.
+    fn and(&self, other: &Self) -> Self {
+        let ranges = self.ranges.intersection(&other.ranges);
+        let hash = |values: &Self, range: &(i128, i128)| {
+            let at = values.ranges.as_slice().binary_search(range).ok()?;
+            values.hashes.as_ref().map(|hashes| hashes[at])
+        };
+        let hashes = ranges.as_slice().iter().map(|range| hash(self, range).or_else(|| hash(other, range)));
+        Self { column: self.column, hashes: hashes.collect(), ranges, nulls: self.nulls && other.nulls }
+    }
+}
+
 /// Ranges of which Bloom filters are asked.
 const MOST_POINTS: usize = 64;
 
@@ -54,12 +67,27 @@ impl Predicate {
 }
 
 fn all(list: impl Iterator<Item = Predicate>) -> Predicate {
-    let mut kept = vec![];
-    for predicate in list {
+    let mut kept: Vec<Predicate> = vec![];
+    let flat = list.flat_map(|predicate| match predicate {
+        Predicate::All(inner) => inner,
+        other => vec![other],
+    });
+    for predicate in flat {
         match predicate {
             Predicate::Never => return Predicate::Never,
             Predicate::Unknown => {}
-            Predicate::All(inner) => kept.extend(inner),
+            Predicate::Values(new) => {
+                let same = |p: &&mut Predicate| matches!(p, Predicate::Values(old) if old.column == new.column);
+                match kept.iter_mut().find(same) {
+                    Some(Predicate::Values(old)) => {
+                        *old = old.and(&new);
+                        if old.ranges.is_empty() && !old.nulls {
+                            return Predicate::Never;
+                        }
+                    }
+                    _ => kept.push(Predicate::Values(new)),
+                }
+            }
             other => kept.push(other),
         }
     }

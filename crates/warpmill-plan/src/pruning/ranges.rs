@@ -75,6 +75,19 @@ impl Ranges {
         Self(out)
     }
 
+    /// The ranks of both.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let (mut out, mut i, mut j) = (vec![], 0, 0);
+        while let (Some(a), Some(b)) = (self.0.get(i), other.0.get(j)) {
+            let (lo, hi) = (a.0.max(b.0), a.1.min(b.1));
+            if lo <= hi {
+                out.push((lo, hi));
+            }
+            if a.1 < b.1 { i += 1 } else { j += 1 }
+        }
+        Self(out)
+    }
+
     /// All other ranks.
     pub fn complement(&self) -> Self {
         let (mut out, mut from) = (vec![], Some(i128::MIN));

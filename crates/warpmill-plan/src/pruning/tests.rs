@@ -19,6 +19,9 @@ proptest! {
         let others: Vec<i128> = (0..100).filter(|rank| !members.contains(rank)).collect();
         prop_assert_eq!(set(&ranges.complement(), 100), others);
         prop_assert_eq!(ranges.complement().complement(), ranges.clone());
+        let even = Ranges::union((0..50).map(|i| (2 * i, 2 * i)).collect());
+        let both: Vec<i128> = members.iter().copied().filter(|rank| rank % 2 == 0).collect();
+        prop_assert_eq!(set(&ranges.intersection(&even), 100), both);
         let bits = Bitmap::from_fn(100, |i| members.contains(&(i as i128)));
         prop_assert_eq!(Ranges::of_bits(&bits, 0, 100), ranges.clone());
         let fewer = ranges.clone().with_at_most(most);
