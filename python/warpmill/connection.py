@@ -273,9 +273,7 @@ def _names(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _layout(
-    sort_by: Sequence[str], cluster: str | Sequence[str], pruning: str, sideways: Sequence[str]
-) -> Layout:
+def _layout(sort_by: Sequence[str], cluster: str | Sequence[str], pruning: str, sideways: Sequence[str]) -> Layout:
     keys, clusters = _names(sort_by), _names(cluster)
     if keys and clusters:
         raise ValueError("sort_by and cluster exclude each other: both say what rows are sorted by")

@@ -241,6 +241,8 @@ fn each_kind_of_metadata_prunes_what_it_can() {
     assert_eq!(pruned("none IS DISTINCT FROM 5000", "minmax"), (0, 0));
     let text = session.explain("SELECT count(*) FROM r WHERE gap BETWEEN 400 AND 500", true).unwrap();
     assert!(text.contains("zones_by_histogram=8"), "{text}");
+    let text = session.explain("SELECT count(*) FROM r WHERE gap BETWEEN 400 AND 500", false).unwrap();
+    assert!(text.contains("program 0, r: 8 of 8 zones pruned (8 by histogram), 2 of 2 row segments"), "{text}");
 }
 
 /// Facts that refer to a dimension, and the dimension.

@@ -1,8 +1,8 @@
 """``warpmill bench golap``: what pruning saves of the queries that GOLAP (SIGMOD 2024) is measured with.
 
-Facts are imported twice: in the order in which they come, and clustered by attributes of their dimensions. Each query runs
-in three modes: all rows read (``none``), rows skipped by bounds (``minmax``), by all metadata (``pruning``). The answers have to
-be the same.
+Facts are imported twice: in the order in which they come, and clustered by attributes of their dimensions. Each query
+runs in three modes: all rows read (``none``), rows skipped by bounds (``minmax``), by all metadata (``pruning``). The
+answers have to be the same.
 """
 
 from __future__ import annotations
