@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 
+use super::pruning::ZoneMap;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
@@ -170,6 +171,16 @@ impl TableSnapshot {
         self.version.open(segment, column)
     }
 
+    /// Metadata by which scans skip rows, in the order of its row segments; of some there may be none.
+    pub fn zone_maps(&self) -> &[ZoneMap] {
+        &self.version.pruning
+    }
+
+    /// Size of the pruning metadata, in bytes.
+    pub fn pruning_bytes(&self) -> u64 {
+        self.version.pruning.iter().map(ZoneMap::bytes).sum()
+    }
+
     /// Size of all segments and dictionaries as stored, in bytes.
     pub fn stored_bytes(&self) -> u64 {
         let dictionaries = self.version.dictionaries.iter().flatten();
@@ -207,12 +218,13 @@ impl TableSnapshot {
         self.version.schema.fields().iter().enumerate().map(summary).collect()
     }
 
-    /// Opens and checks every segment of every column: the whole version is known to be readable, or the first error.
+    /// Opens and checks every segment of every column, and the pruning metadata: the whole version is known to be readable, or the first error.
     pub fn verify(&self) -> Result<()> {
         use rayon::iter::{IntoParallelIterator, ParallelIterator};
         let columns = self.version.schema.fields().len();
         (0..self.num_segments() * columns)
             .into_par_iter()
-            .try_for_each(|i| self.segment(i / columns, i % columns).map(|_| ()))
+            .try_for_each(|i| self.segment(i / columns, i % columns).map(|_| ()))?;
+        self.version.pruning.iter().try_for_each(|map| map.verify(self))
     }
 }
