@@ -35,7 +35,7 @@ pub const ZONE_ROWS: usize = 16 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metadata {
-    /// All that takes at most about 1% of the data; none for tables of a single zone.
+    /// All that takes at most about 1% of the data; none for row segments of a single zone.
     #[default]
     Auto,
     /// None (row segments have bounds all the same).

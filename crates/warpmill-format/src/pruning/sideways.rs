@@ -217,8 +217,12 @@ fn masked(
 
 impl TableSnapshot {
     /// A number that stands for the rows of two columns: as long as it is the same, metadata of `attribute` by `key` holds.
-    /// Costs nothing for tables on disk, whose checksums are known.
+    /// Reads nothing of tables on disk, whose checksums are known.
     pub fn fingerprint(&self, key: usize, attribute: usize) -> u64 {
+        *self.fingerprints.lock().entry((key, attribute)).or_insert_with(|| self.hash_of(key, attribute))
+    }
+
+    fn hash_of(&self, key: usize, attribute: usize) -> u64 {
         let mut hash = Xxh3::new();
         for segment in 0..self.num_segments() {
             hash.update(&(self.segment_rows(segment) as u64).to_le_bytes());

@@ -4,6 +4,7 @@ use arrow::array::*;
 use arrow::datatypes::{DataType, Field, Schema};
 use proptest::prelude::*;
 
+use super::build::of_ranks;
 use super::*;
 use crate::segment::SegmentBytes;
 use crate::table::WriteOptions;
@@ -44,7 +45,7 @@ proptest! {
     /// What is in a zone is found, whatever is asked for with it; what is not between its bounds is not.
     #[test]
     fn values_are_found(
-        base in -(1i128 << 100)..(1i128 << 100), scale in 0u32..100, seed in prop::collection::vec(any::<u32>(), 1..200),
+        base in -(1i128 << 100)..(1i128 << 100), scale in 0u32..80, seed in prop::collection::vec(any::<u32>(), 1..200),
         from in any::<u32>(), to in any::<u32>(), rows in 1usize..5000,
     ) {
         let value = |i: u32| base + (i128::from(i) << scale >> 20);
@@ -89,7 +90,7 @@ fn every_kind_of_segment_has_zones() {
     assert_eq!(zones.bounds(0), Some((float_rank(-7.5), float_rank(f64::NAN))));
     let one = |x: f64| (float_rank(x), float_rank(x));
     assert_eq!(zones.find(0, one(0.0), None, true), Found::Perhaps);
-    assert_eq!(zones.find(0, (float_rank(1e300), float_rank(1e308)), None, true), Found::NotInHistogram);
+    assert_eq!(zones.find(0, (float_rank(1.0), float_rank(100.0)), None, true), Found::NotInHistogram);
 
     let zones = of_array(Arc::new(Float32Array::from_iter_values((0..rows).map(|i| i as f32 / 4.0))), Metadata::MinMax);
     assert_eq!(zones.bounds(0), Some((float_rank(0.0), float_rank(255.75))));
@@ -127,7 +128,7 @@ fn filters_are_of_the_rows_that_they_were_made_of() {
     assert_eq!((zones.len(), zones.blooms()), (140, 2));
     let find = |zone: usize, value: i128| zones.find(zone, (value, value), Some(integer_hash(value)), true);
     assert_eq!((find(0, 3000), find(69, 3000)), (Found::Perhaps, Found::Perhaps));
-    assert_eq!((find(0, 3001), find(69, 3001)), (Found::NotInBloom, Found::NotInBloom));
+    assert_eq!((find(0, 2999), find(69, 2999)), (Found::NotInBloom, Found::NotInBloom));
     assert_eq!(find(72, 2 * 1024 + 5), Found::Perhaps);
 }
 

@@ -1,10 +1,11 @@
 //! Reading one committed version of a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
 
 use super::pruning::ZoneMap;
 use super::summary;
@@ -21,6 +22,8 @@ pub struct TableSnapshot {
     version: Version,
     stats: Vec<ColumnStats>,
     rows: u64,
+    /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
+    pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
 
 /// What one column takes and how it is encoded, for people to look at.
@@ -67,7 +70,7 @@ impl TableSnapshot {
         });
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
-        Arc::new(Self { path, version, stats, rows })
+        Arc::new(Self { path, version, stats, rows, fingerprints: Mutex::default() })
     }
 
     /// All parts of the version.

@@ -95,8 +95,8 @@ impl ZoneWriter {
             column
         };
         let columns: Vec<ColumnZones> = std::mem::take(&mut self.columns).into_iter().map(joined).collect();
-        // Of a single zone, the bounds of the row segment say as much.
-        let single = columns.iter().all(|column| column.len() < 2);
+        // Of a single zone, the bounds of the row segment say nearly as much.
+        let single = columns.iter().all(|column| column.len() <= segments);
         if segments == 0 || metadata == Metadata::None || (metadata == Metadata::Auto && single) {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! Which rows a scan need not read, from metadata alone: one decision for all back ends.
 //!
-//! [`select`] turns a scan's filters into [`predicate`]s over the ranks of [`warpmill_format::pruning`], and asks the metadata of every
+//! [`select()`] turns a scan's filters into conditions on the ranks of [`warpmill_format::pruning`], and asks the metadata of every
 //! row segment and zone whether a row there can satisfy them. It errs on one side only: rows of a zone that is left out satisfy no
 //! filter, or find no partner in a join that drops rows without one. The cost is bounded: testing stops where it has cost 1% of the scan
 //! and half of what it has saved.
@@ -32,9 +32,9 @@ pub use sideways::attach;
 pub enum PruningMode {
     /// Nothing: all rows are read.
     None,
-    /// Bounds of row segments, of zones, and of the keys of joins.
+    /// Bounds: of row segments, of zones, of attributes of other tables, and of the keys of joins.
     MinMax,
-    /// All there is: histograms, Bloom filters, and attributes of other tables as well.
+    /// All there is: histograms, Bloom filters, and which keys joins have as well.
     #[default]
     All,
 }

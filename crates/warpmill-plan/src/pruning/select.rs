@@ -72,7 +72,7 @@ pub fn select(scan: &Scan, keys: &[KeyRanges], codes: CodeSets<'_>) -> Result<Se
         return Ok(selected);
     }
     let fine = scan.pruning == PruningMode::All;
-    let sideways = scan.sideways.iter().filter(|_| fine).map(|filter| {
+    let sideways = scan.sideways.iter().map(|filter| {
         let few = |expr: &crate::Expr| small_dictionaries(expr);
         let codes = |expr: &crate::Expr| if few(expr) { codes(expr) } else { None };
         (filter, Predicate::of_filters(&filter.filters, &codes))

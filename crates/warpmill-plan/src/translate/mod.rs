@@ -99,7 +99,7 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     translator.result(stream);
     let mut program = Program { pipelines: translator.pipelines, sinks: translator.sinks, schema: plan.schema() };
     prune::prune(&mut program);
-    if options.pruning == PruningMode::All {
+    if options.pruning != PruningMode::None {
         pruning::attach(&mut program);
     }
     Ok(Translated { program, inputs: translator.inputs, fallbacks: translator.fallbacks })
