@@ -6,6 +6,8 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, Ex
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
+use warpmill_format::pruning::Metadata;
+use warpmill_plan::PruningMode;
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -44,6 +46,16 @@ pub struct WarpmillOptions {
     pub codec: CodecSettings,
     /// Whether all chunks are aligned for direct I/O.
     pub direct_io: bool,
+    /// What scans skip rows by.
+    pub pruning: PruningMode,
+    /// Which metadata for that there is in tables that the session writes.
+    pub pruning_metadata: Metadata,
+    /// Rows that such metadata is about in tables that the session writes: a multiple of 1024.
+    pub zone_rows: usize,
+    /// Attributes of other tables of which tables that the session writes get metadata: `table.column=other.key:attribute,...; ...`.
+    pub sideways: String,
+    /// What rows of tables that the session writes are sorted by: nothing (empty), columns, or `auto`.
+    pub cluster: String,
 }
 
 /// How tables are compressed.
@@ -134,6 +146,11 @@ impl Default for WarpmillOptions {
             segment_rows: warpmill_format::SEGMENT_ROWS,
             codec: CodecSettings::default(),
             direct_io: false,
+            pruning: PruningMode::default(),
+            pruning_metadata: Metadata::default(),
+            zone_rows: warpmill_format::pruning::ZONE_ROWS,
+            sideways: String::new(),
+            cluster: String::new(),
         }
     }
 }
@@ -193,6 +210,9 @@ const DATA_SOURCES: [(&str, DataSource); 4] = [
 fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static str {
     values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
+
+const PRUNING: [(&str, PruningMode); 3] =
+    [("none", PruningMode::None), ("minmax", PruningMode::MinMax), ("all", PruningMode::All)];
 
 const DEVICES: [(&str, DeviceChoice); 4] =
     [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
@@ -308,6 +328,20 @@ impl ExtensionOptions for WarpmillOptions {
                 let bytes = parse_bytes(&text).filter(|bytes| (1..usize::MAX).contains(bytes));
                 self.codec.storage_bandwidth = bytes.ok_or_else(|| expects("bytes per second, such as 2GB"))? as f64;
             }
+            "pruning" => {
+                let found = PRUNING.iter().find(|(name, _)| *name == text);
+                self.pruning = found.ok_or_else(|| expects("none, minmax or all"))?.1;
+            }
+            "pruning_metadata" => {
+                let expected = || expects("auto, none, minmax, histogram, bloom or all");
+                self.pruning_metadata = Metadata::parse(&text).ok_or_else(expected)?;
+            }
+            "sideways" => self.sideways = value.trim().to_string(),
+            "cluster" => self.cluster = value.trim().to_string(),
+            "zone_rows" => {
+                let rows = text.parse().ok().filter(|n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= 1 << 30);
+                self.zone_rows = rows.ok_or_else(|| expects("a multiple of 1024"))?;
+            }
             _ => return Err(DataFusionError::Configuration(format!("there is no setting warpmill.{key}"))),
         }
         Ok(())
@@ -330,6 +364,11 @@ impl ExtensionOptions for WarpmillOptions {
         let block = self.codec.block_bytes.map_or("auto".to_string(), |bytes| bytes.to_string());
         let entries = [
             ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
+            (
+                "warpmill.cluster",
+                self.cluster.clone(),
+                "Columns, or auto: what rows of tables that are written are sorted by",
+            ),
             ("warpmill.codec", codec, "How tables that are written are compressed"),
             ("warpmill.codec_block", block, "Uncompressed bytes of a codec's block"),
             (
@@ -375,13 +414,29 @@ impl ExtensionOptions for WarpmillOptions {
                 name_of(&PROFILES, &self.profile).to_string(),
                 "off, on or kernels: what results tell",
             ),
+            (
+                "warpmill.pruning",
+                name_of(&PRUNING, &self.pruning).to_string(),
+                "none, minmax or all: what scans skip rows by",
+            ),
+            (
+                "warpmill.pruning_metadata",
+                name_of(&Metadata::NAMES, &self.pruning_metadata).to_string(),
+                "auto, none, minmax, histogram, bloom or all: metadata of tables that are written",
+            ),
             ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+            (
+                "warpmill.sideways",
+                self.sideways.clone(),
+                "Attributes of other tables of which tables that are written get metadata",
+            ),
             (
                 "warpmill.storage_bandwidth",
                 self.codec.storage_bandwidth.to_string(),
                 "Bytes per second of the storage, for the cost model",
             ),
             ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
+            ("warpmill.zone_rows", self.zone_rows.to_string(), "Rows that pruning metadata is about"),
         ];
         let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
             key: key.to_string(),
@@ -449,6 +504,9 @@ mod tests {
             ("codec", "rar"),
             ("codec_block", "5000"),
             ("codec_sample", "0"),
+            ("zone_rows", "1000"),
+            ("pruning", "some"),
+            ("pruning_metadata", "some"),
             ("nope", "1"),
         ];
         for (key, value) in cases {

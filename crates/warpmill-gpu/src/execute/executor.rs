@@ -211,6 +211,7 @@ impl Executor {
             prepare_nanos: prepared.nanos,
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
+            scans: prepared.scan_profiles(),
             ..DeviceProfile::default()
         };
         turn.busy = true;

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
 use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, ValueLayout};
+use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
@@ -42,21 +43,17 @@ pub struct OpenScan {
     pub segments: ScanSegments,
     /// Per row segment (as in `segments`), each column.
     pub columns: Vec<Vec<Arc<Chunk>>>,
+    /// What metadata left: whole row segments are left out.
+    pub selected: Selected,
 }
 
-/// Opens the segments of `scan` that statistics do not rule out. `recoded` keeps segments whose encoding kernels do not
+/// Opens the segments of `scan` that metadata does not rule out. `recoded` keeps segments whose encoding kernels do not
 /// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
 pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> {
     let table = &scan.table;
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
-    let ranges: Vec<_> = filters.iter().filter_map(PreparedExpr::as_int_range).collect();
-    let excluded = |segment: usize| {
-        ranges.iter().any(|&(column, lo, hi)| {
-            let stats = table.segment_stats(segment, scan.columns[column]);
-            stats.nulls == stats.rows || stats.int_range().is_some_and(|(min, max)| hi < min || lo > max)
-        })
-    };
-    let segments: Vec<usize> = (0..table.num_segments()).filter(|&segment| !excluded(segment)).collect();
+    let selected = warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[])?;
+    let segments = selected.segments();
     let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {
@@ -74,7 +71,7 @@ pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> 
             row.iter().zip(&scan.fields).map(shape).collect::<Vec<_>>()
         })
         .collect::<Vec<_>>();
-    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns })
+    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected })
 }
 
 /// A column of a row segment, in an encoding that kernels read.

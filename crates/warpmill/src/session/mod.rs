@@ -4,6 +4,7 @@ pub(crate) mod builder;
 mod ddl;
 mod explain;
 mod import;
+mod layout;
 mod logical;
 mod plan;
 mod query;
