@@ -1,0 +1,440 @@
+#!/usr/bin/env python3
+"""Everything that is to be measured on a machine with a GPU, most important first, recorded into one folder.
+
+    python bench/gpu_session.py OUT                      all steps
+    python bench/gpu_session.py OUT --list               what the steps are
+    python bench/gpu_session.py OUT --steps tpch,qj      steps by name, or by the first words of names
+    python bench/gpu_session.py OUT --minutes 25         no step begins, or goes on, after that time
+    python bench/gpu_session.py /tmp/try --device cpu --scale 0.001 --steps tpch-sf1
+
+Needs a Python in which `warpmill` can be imported, with the packages of its extra `bench`. Each step is a process of
+its own with a time limit; one that fails or takes too long does not stop those after it. OUT gets, for each step,
+NAME.log (its commands and all that they wrote) and its reports (JSON, pictures), and summary.json, which is written
+anew after every step. Steps that are done already (in summary.json, without an error) are not run again unless
+`--again` says so. Tables are made under --data and removed after the last step that needs them, unless `--keep` says otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import mmap
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: The memory limit that makes data larger than the device's memory.
+LIMIT = "16GB"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to measure: commands, one after the other, until one fails."""
+
+    name: str
+    #: Seconds for all of its commands.
+    limit: int
+    commands: list[list[str]]
+    #: Folders of tables, under --data, that it makes or reads.
+    uses: list[str] = field(default_factory=list)
+    #: A command that must succeed, or else the step is skipped: what is not there yet cannot be measured.
+    needs: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where things are."""
+
+    out: Path
+    data: Path
+    device: str
+    scale: float
+
+    def sf(self, factor: float) -> str:
+        """A scale factor, as small as was asked for."""
+        return f"{max(factor * self.scale, 0.01) if self.scale < 1 else factor:g}"
+
+    def bench(self, *arguments: str) -> list[str]:
+        """`warpmill bench`."""
+        return [sys.executable, "-m", "warpmill", "bench", *arguments]
+
+    def own(self, *arguments: str) -> list[str]:
+        """A part of this script, in a process of its own."""
+        return [sys.executable, str(Path(__file__).resolve()), *arguments]
+
+
+def steps(at: Session) -> list[Step]:
+    """All steps, most important first."""
+    return [
+        Step("doctor", 60, [[sys.executable, "-m", "warpmill", "doctor"]]),
+        *(tpch(at, sf, limit) for sf, limit in ((1, 300), (10, 600), (30, 900))),
+        suite(at, "ssb-sf1", 300, "ssb", 1, ["--against", "duckdb", "--verify"]),
+        start(at),
+        *larger_than_memory(at, "ssb", 30, None, 600),
+        *larger_than_memory(at, "tpch", 30, "1,3,5,6", 600),
+        duckdb_step(at),
+        *(limited(at, memory) for memory in ("4GB", "8GB", "16GB")),
+        *qj_steps(at),
+        golap(at),
+        *larger_than_memory(at, "ssb", 100, None, 900),
+    ]
+
+
+def suite(at: Session, name: str, limit: int, kind: str, sf: float, options: list[str]) -> Step:
+    """A suite of queries, its tables in a folder that other steps of the same scale share."""
+    folder = f"{kind}-sf{sf:g}"
+    where = ["--sf", at.sf(sf), "--device", at.device, "--data", str(at.data / folder)]
+    report = ["--json", str(at.out / f"{name}.json")]
+    return Step(name, limit, [at.bench(kind, *where, *options, *report)], [folder])
+
+
+def tpch(at: Session, sf: float, limit: int) -> Step:
+    """TPC-H in device memory, against DuckDB."""
+    return suite(at, f"tpch-sf{sf:g}", limit, "tpch", sf, ["--against", "duckdb", "--verify"])
+
+
+def start(at: Session) -> Step:
+    """New processes, without and with compiled kernels on disk."""
+    where = ["--sf", at.sf(1), "--device", at.device, "--data", str(at.data / "tpch-sf1")]
+    command = at.bench("start", "tpch", *where, "--json", str(at.out / "start-tpch-sf1.json"))
+    return Step("start-tpch-sf1", 300, [command], ["tpch-sf1"])
+
+
+def larger_than_memory(at: Session, kind: str, sf: float, queries: str | None, limit: int) -> list[Step]:
+    """A suite whose data comes from the disk or the host for every run, with and without codecs."""
+    made = []
+    for codec in ("none", "lz4", "auto"):
+        folder = f"{kind}-sf{sf:g}" + ("" if codec == "none" else f"-{codec}")
+        place = at.data / folder
+        for location in ("pinned", "disk", "host"):
+            name = f"{kind}-sf{sf:g}-{location}-{codec}"
+            report = at.out / f"{name}.json"
+            where = ["--sf", at.sf(sf), "--data", str(place), "--device", at.device]
+            what = ["--gpu-memory-limit", LIMIT, "--data-location", location, "--json", str(report)]
+            chosen = ["--queries", queries] if queries else []
+            effective = at.out / f"{name}-effective.json"
+            commands = [
+                at.own("_tables", kind, at.sf(sf), codec, str(place)),
+                at.bench(kind, *where, *what, *chosen),
+                at.own("_effective", kind, str(place / "warpmill"), str(report), str(effective)),
+            ]
+            made.append(Step(name, limit, commands, [folder]))
+    return made
+
+
+def duckdb_step(at: Session) -> Step:
+    """TPC-H through DuckDB with Warpmill, against DuckDB alone."""
+    place = at.data / "tpch-sf30"
+    commands = [
+        at.own("_tables", "tpch", at.sf(30), "none", str(place)),
+        at.own("_duckdb", str(place / "warpmill"), str(at.out / "duckdb-tpch-sf30.json")),
+    ]
+    return Step("duckdb-tpch-sf30", 900, commands, ["tpch-sf30"])
+
+
+def limited(at: Session, memory: str) -> Step:
+    """TPC-H with little device memory, answers compared with those of a CPU."""
+    options = ["--gpu-memory-limit", memory, "--verify", "--runs", "3"]
+    return suite(at, f"tpch-sf10-limit-{memory.lower()}", 600, "tpch", 10, options)
+
+
+def qj_steps(at: Session) -> list[Step]:
+    """Joins, selectivity, drives and codecs."""
+    where = ["--sf", at.sf(30), "--device", at.device, "--gpu-memory-limit", LIMIT, "--data", str(at.data / "qj")]
+    return [
+        Step("qj-disk", 1200, [at.bench("qj", *where, "--out", str(at.out / "qj-disk"))], ["qj"]),
+        Step(
+            "qj-pinned",
+            600,
+            # What the automatic choice is for is a link, not a disk.
+            [
+                at.bench(
+                    *("qj", *where, "--data-location", "pinned", "--set", "storage_bandwidth=55GB"),
+                    *("--out", str(at.out / "qj-pinned")),
+                )
+            ],
+            ["qj"],
+        ),
+    ]
+
+
+def golap(at: Session) -> Step:
+    """Pruning and compression, where this version has the suite."""
+    place = str(at.data / "golap")
+    command = at.bench("golap", "--device", at.device, "--data", place, "--out", str(at.out / "golap"))
+    return Step("golap", 1200, [command], ["golap"], needs=at.bench("golap", "--help"))
+
+
+# What runs in processes of their own.
+
+
+def make_tables(kind: str, sf: str, codec: str, folder: str) -> None:
+    """A suite's tables with a codec, where `warpmill bench --data` looks for them."""
+    import warpmill
+    from warpmill import _warpmill
+
+    place = Path(folder) / "warpmill"
+    place.mkdir(parents=True, exist_ok=True)
+    with warpmill.connect(place) as con:
+        con.set("codec", codec)
+        there = {table.name for table in con.tables()}
+        for name in _warpmill.tables(kind):
+            if name not in there:
+                begun = time.perf_counter()
+                con.generate(kind, name, float(sf))
+                print(f"{name} ({codec}): {time.perf_counter() - begun:.1f} s", flush=True)
+
+
+def effective_bandwidth(kind: str, database: str, report: str, out: str) -> None:
+    """Per query: uncompressed bytes of the columns that it names per second, what was moved, the ratio, the disk."""
+    import warpmill
+    from warpmill import _warpmill
+
+    texts = dict(_warpmill.queries(kind))
+    with warpmill.connect(database) as con:
+        columns = {column["name"]: column for table in con.tables() for column in con.inspect(table.name)}
+    queries = []
+    for row in json.loads(Path(report).read_text(encoding="utf-8"))["results"]:
+        if row["engine"] != "warpmill" or not row["median_ms"]:
+            continue
+        # Columns of both suites have their table's prefix: a word of the text that is one is that column.
+        named = [columns[word] for word in set(re.findall(r"\w+", texts[row["query"]].lower())) if word in columns]
+        plain, stored = (sum(column[kind_] for column in named) for kind_ in ("plain_bytes", "stored_bytes"))
+        moved = sum(t["bytes"] for t in row["transfers"] if t["what"].startswith("segments from"))
+        seconds = row["median_ms"] / 1000
+        queries.append(
+            {
+                "query": row["query"],
+                "median_ms": row["median_ms"],
+                "plain_bytes": plain,
+                "stored_bytes": stored,
+                "moved_bytes": moved,
+                "ratio": round(plain / stored, 3),
+                "effective_gb_per_s": round(plain / seconds / 1e9, 3),
+                "moved_gb_per_s": round(moved / seconds / 1e9, 3),
+                "device": row["device"],
+            }
+        )
+    found = {"report": Path(report).name, "disk_gb_per_s": disk_gb_per_s(Path(database)), "queries": queries}
+    Path(out).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for query in queries:
+        print(f"{query['query']:>4} {query['effective_gb_per_s']:9.2f} GB/s, moved {query['moved_gb_per_s']:.2f} GB/s")
+    print(f"disk, read past the page cache: {found['disk_gb_per_s']} GB/s")
+
+
+def disk_gb_per_s(database: Path, seconds: float = 3.0, threads: int = 4, block: int = 8 << 20) -> float | None:
+    """GB/s at which the largest file of a database is read with O_DIRECT; None where the file system cannot."""
+    files = sorted(database.glob("*/*.data"), key=lambda path: path.stat().st_size)
+    blocks = files[-1].stat().st_size // block if files else 0
+    if not blocks or not hasattr(os, "O_DIRECT"):
+        return None
+    try:
+        handle = os.open(files[-1], os.O_RDONLY | os.O_DIRECT)
+    except OSError:
+        return None
+    read = [0] * threads
+    begun = time.perf_counter()
+
+    def work(number: int) -> None:
+        # Anonymous memory is aligned to pages, as direct reads need it.
+        with mmap.mmap(-1, block) as buffer:
+            at = number
+            while at < blocks and time.perf_counter() - begun < seconds:
+                read[number] += os.preadv(handle, [buffer], at * block)
+                at += threads
+
+    try:
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        os.close(handle)
+    return round(sum(read) / (time.perf_counter() - begun) / 1e9, 3)
+
+
+def through_duckdb(database: str, out: str, runs: int = 5) -> None:
+    """TPC-H through `import warpmill.duckdb`: first touch and hot medians, with and without Warpmill, in turn."""
+    import pyarrow
+
+    import warpmill
+    import warpmill.duckdb as duckdb
+    from warpmill import _warpmill
+    from warpmill.bench.verify import difference
+
+    con = duckdb.connect()
+    with warpmill.connect(database) as source:
+        for table in source.tables():
+            begun = time.perf_counter()
+            con.register("incoming", pyarrow.RecordBatchReader.from_stream(source.sql(f"SELECT * FROM {table.name}")))
+            con.execute(f"CREATE TABLE {table.name} AS SELECT * FROM incoming")
+            con.unregister("incoming")
+            print(f"{table.name}: {time.perf_counter() - begun:.1f} s", flush=True)
+
+    def timed(sql: str, enabled: bool) -> tuple[float, list[tuple[Any, ...]], list[str]]:
+        con.execute(f"SET warpmill_enabled = {str(enabled).lower()}")
+        begun = time.perf_counter()
+        table = con.sql(sql).to_arrow_table()
+        seconds = time.perf_counter() - begun
+        return seconds, list(zip(*(c.to_pylist() for c in table.columns), strict=True)), table.column_names
+
+    found: list[dict[str, Any]] = []
+    for name, sql in _warpmill.queries("tpch"):
+        row: dict[str, Any] = {"query": name, "warpmill_s": [], "duckdb_s": [], "error": None}
+        found.append(row)
+        try:
+            row["warpmill_first_s"], ours, _ = timed(sql, True)
+            (last,) = con.sql("FROM warpmill_last()").to_arrow_table().to_pylist() or [{}]
+            row["accelerated"], row["reason"] = last.get("accelerated"), last.get("reason")
+            row["duckdb_first_s"], theirs, columns = timed(sql, False)
+            row["error"] = difference(ours, theirs, columns, sql)
+            for _ in range(runs):
+                row["warpmill_s"].append(timed(sql, True)[0])
+                row["duckdb_s"].append(timed(sql, False)[0])
+            row["warpmill_median_s"], row["duckdb_median_s"] = map(
+                statistics.median, (row["warpmill_s"], row["duckdb_s"])
+            )
+            print(
+                f"{name:>3} first {row['warpmill_first_s']:.3f} s, hot {row['warpmill_median_s']:.3f} s; "
+                f"duckdb {row['duckdb_median_s']:.3f} s; accelerated: {row['accelerated']} {row['reason'] or ''}",
+                flush=True,
+            )
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {error}"
+            print(f"{name:>3} {row['error']}", flush=True)
+    sums = {
+        f"{who}_{what}": sum(row[f"{who}_{what}"] for row in found) if all(row["warpmill_s"] for row in found) else None
+        for who in ("warpmill", "duckdb")
+        for what in ("first_s", "median_s")
+    }
+    report = {"suite": "tpch", "runs": runs, "duckdb": duckdb.__version__, "totals": sums, "results": found}
+    Path(out).write_text(json.dumps(report, indent=1, default=str) + "\n", encoding="utf-8")
+    print(sums)
+    if any(row["error"] for row in found):
+        sys.exit(1)
+
+
+# The runner.
+
+
+def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
+    """Run a step within a time; what came of it."""
+    begun = time.monotonic()
+    record: dict[str, Any] = {"step": step.name, "rc": 0, "timed_out": False, "skipped": None}
+    with (out / f"{step.name}.log").open("w", encoding="utf-8") as log:
+        if step.needs is not None:
+            quiet = subprocess.DEVNULL
+            if subprocess.run(step.needs, stdout=quiet, stderr=quiet, check=False).returncode:
+                return {**record, "skipped": f"not there: {' '.join(step.needs[1:])}", "seconds": 0.0}
+        for command in step.commands:
+            log.write(f"$ {' '.join(command)}\n")
+            log.flush()
+            # A session of its own, so that all that it starts ends with it.
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                record["rc"] = process.wait(timeout=max(seconds - (time.monotonic() - begun), 0.1))
+            except subprocess.TimeoutExpired:
+                record |= {"rc": None, "timed_out": True}
+                log.write(f"ended after {seconds:.0f} s\n")
+            finally:
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            if record["rc"] != 0:
+                break
+    return {**record, "seconds": round(time.monotonic() - begun, 1)}
+
+
+def chosen(every: list[Step], names: str | None) -> list[Step]:
+    """Steps by name, or by the first words of names; in the order of importance."""
+    if names is None:
+        return every
+    wanted: set[str] = set()
+    for name in (name.strip() for name in names.split(",")):
+        found = {step.name for step in every if step.name == name}
+        found = found or {step.name for step in every if step.name.startswith(f"{name}-")}
+        if not found:
+            raise SystemExit(f"no step {name!r}: there are {', '.join(step.name for step in every)}")
+        wanted |= found
+    return [step for step in every if step.name in wanted]
+
+
+def run_all(todo: list[Step], at: Session, minutes: float, keep: bool, again: bool) -> int:
+    """Run steps; the number of those that did not come to their end."""
+    at.out.mkdir(parents=True, exist_ok=True)
+    summary = at.out / "summary.json"
+    before = json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else []
+    records = {record["step"]: record for record in before}
+    end = time.monotonic() + minutes * 60
+    failed = 0
+    for number, step in enumerate(todo):
+        left = end - time.monotonic()
+        if not again and records.get(step.name, {}).get("rc", 1) == 0 and not records[step.name]["skipped"]:
+            print(f"{step.name}: done before", flush=True)
+            continue
+        if left < 1:
+            records[step.name] = {"step": step.name, "rc": None, "timed_out": False, "skipped": "no time left"}
+            failed += 1
+        else:
+            records[step.name] = record = run(step, at.out, min(step.limit, left))
+            failed += record["rc"] != 0
+            ended = record["skipped"] or ("out of time" if record["timed_out"] else f"exit code {record['rc']}")
+            print(f"{step.name}: {ended}, {record['seconds']} s", flush=True)
+        summary.write_text(json.dumps(list(records.values()), indent=1) + "\n", encoding="utf-8")
+        later = {folder for other in todo[number + 1 :] for folder in other.uses}
+        if not keep:
+            for folder in set(step.uses) - later:
+                shutil.rmtree(at.data / folder, ignore_errors=True)
+    return failed
+
+
+#: Parts of this script that steps run as processes of their own.
+PARTS: dict[str, Callable[..., None]] = {
+    "_tables": make_tables,
+    "_effective": effective_bandwidth,
+    "_duckdb": through_duckdb,
+}
+
+
+def main() -> None:
+    """Entry point."""
+    if len(sys.argv) > 1 and sys.argv[1] in PARTS:
+        PARTS[sys.argv[1]](*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, metavar="OUT", help="where logs, reports and summary.json go")
+    parser.add_argument("--steps", metavar="NAME,...", help="only these (default: all)")
+    parser.add_argument("--list", action="store_true", help="print the steps, and do nothing")
+    parser.add_argument("--minutes", type=float, default=24 * 60, help="time for all steps")
+    parser.add_argument("--data", type=Path, default=Path("data/gpu-session"), help="where tables are made")
+    parser.add_argument("--keep", action="store_true", help="keep the tables")
+    parser.add_argument("--again", action="store_true", help="run steps that are done already")
+    parser.add_argument("--device", default="gpu", help="gpu; cpu or sim to try the script")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of all scale factors, to try the script")
+    options = parser.parse_args()
+    at = Session(options.out.resolve(), options.data.resolve(), options.device, options.scale)
+    todo = chosen(steps(at), options.steps)
+    if options.list:
+        for step in todo:
+            print(f"{step.name:<28} {step.limit:>5} s  {' && '.join(' '.join(c[1:]) for c in step.commands)}")
+        return
+    sys.exit(bool(run_all(todo, at, options.minutes, options.keep, options.again)))
+
+
+if __name__ == "__main__":
+    main()
