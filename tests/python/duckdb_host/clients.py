@@ -1,7 +1,7 @@
 """Other clients of DuckDB than this process: other versions of the Python package, and the command line.
 
-Packages are installed once, into a cache (`WARPMILL_CLIENTS_CACHE`, or `warpmill-clients` among the user's caches). Where the
-package index cannot be reached, the tests that need them are skipped and say so.
+Packages are installed once, into a cache (`WARPMILL_CLIENTS_CACHE`, or `warpmill-clients` among the user's caches).
+Where the package index cannot be reached, the tests that need them are skipped and say so.
 """
 
 from __future__ import annotations
