@@ -114,6 +114,7 @@ impl PySession {
 
     /// Writes an Arrow object into a table; `storage` are settings for this table. `progress(rows, total)` is called from time to time.
     #[pyo3(signature = (name, data, layout, replace, storage, progress_callback=None))]
+    #[allow(clippy::too_many_arguments, reason = "Python has as many")]
     fn create_table(
         &self,
         py: Python<'_>,

@@ -208,7 +208,7 @@ fn ints(name: &str, values: impl IntoIterator<Item = i64>) -> (&str, ArrayRef) {
     (name, Arc::new(Int64Array::from_iter_values(values)))
 }
 
-fn strings<'a>(name: &'a str, values: impl Iterator<Item = String>) -> (&'a str, ArrayRef) {
+fn strings(name: &str, values: impl Iterator<Item = String>) -> (&str, ArrayRef) {
     (name, Arc::new(StringArray::from_iter_values(values)))
 }
 

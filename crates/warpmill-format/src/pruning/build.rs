@@ -93,7 +93,7 @@ fn zones_of(
                 (None, Ranks::Wide(ranks)) => distinct(ranks).map(integer_hash).all(add),
             };
         }
-        if (at + 1) % group == 0 || start + zone_rows >= rows {
+        if (at + 1).is_multiple_of(group) || start + zone_rows >= rows {
             let first = at / group * group;
             // Where histograms are exact, they say as much.
             if hashes.wanted && !(metadata.histograms() && zones[first..].iter().all(Zone::is_exact)) {

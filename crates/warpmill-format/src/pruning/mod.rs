@@ -128,6 +128,6 @@ impl Binning {
         if self.factor == 0 {
             return offset as usize;
         }
-        ((offset >> self.shift) * u128::from(self.factor) >> 64) as usize
+        (((offset >> self.shift) * u128::from(self.factor)) >> 64) as usize
     }
 }

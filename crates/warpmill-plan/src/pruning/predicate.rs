@@ -189,7 +189,7 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
         }
         ExprKind::Like { input, pattern, escape, case_insensitive: false, negated } if *negated != truth => {
             let escape = escape.unwrap_or('\\');
-            let end = pattern.find(|c| c == '%' || c == '_' || c == escape).unwrap_or(pattern.len());
+            let end = pattern.find(['%', '_', escape]).unwrap_or(pattern.len());
             prefix(input, &pattern[..end])?
         }
         ExprKind::Call { function: Function::StartsWith, args } if truth => match &args[..] {
