@@ -80,8 +80,9 @@ def prepare(facts: Facts, layout: str, sf: float, base: Path, bar: Reporter, zon
     database = base / f"{facts.suite}-{layout}{zones}"
     files = base / "parquet"
     files.mkdir(parents=True, exist_ok=True)
-    settings: dict[str, object] = {"zone_rows": zone_rows} if zone_rows else {}
-    with warpmill.connect(database, **settings) as con:
+    with warpmill.connect(database) as con:
+        if zone_rows:
+            con.set("zone_rows", zone_rows)
         there = {table.name for table in con.tables()}
         for name in _warpmill.tables(facts.suite):
             if name not in there and name != facts.table:
@@ -253,5 +254,7 @@ def _plot(rows: list[Row], path: Path) -> None:
             axes.set_xticks(range(len(names)), names, fontsize=8)
             axes.set(title=layout, ylabel=label)
             axes.grid(axis="y", alpha=0.3)
+            if value == "pruned":
+                axes.set_ylim(0, 1)
         line[0].legend()
     figure.savefig(path, dpi=150)
