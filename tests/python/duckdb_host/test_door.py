@@ -233,7 +233,15 @@ def test_fallback_and_its_reason(door: Door) -> None:
     assert door.explicit("SELECT median(a) FROM t")[1] == [(2499.5,)]
     assert door.explicit("SELECT 1 AS one") == ([("one", "INTEGER")], [(1,)])
     door.strict(on=True)
-    for sql, reason in [("SELECT median(a) FROM t", "the aggregate median"), ("FROM t", "rows as they come")]:
+    ordered = [
+        "FROM t",
+        "SELECT a FROM t WHERE a IN (SELECT n FROM t)",
+        "FROM t x WHERE NOT EXISTS (FROM t y WHERE y.n = x.a)",
+        "SELECT a FROM t x WHERE a > (SELECT avg(y.a) FROM t y WHERE y.g = x.g)",
+    ]
+    limited = [f"SELECT sum(a) FROM ({sql} LIMIT 3)" for sql in ordered]
+    refused = [("SELECT median(a) FROM t", "the aggregate median"), *((sql, "rows as they come") for sql in ordered)]
+    for sql, reason in [*refused, *((sql, "LIMIT without ORDER BY") for sql in limited)]:
         with pytest.raises(duckdb.InvalidInputException, match=f"does not run this query: {reason}"):
             door.explicit(sql)
     assert door.explicit("SELECT 1 AS one")[1] == [(1,)]

@@ -275,6 +275,49 @@ fn is_key(op: &Value, keys: &[usize], ctes: &Ctes<'_>) -> bool {
     }
 }
 
+/// Refuses queries whose rows come in the order of a table, on which people rely: `crate::plan` does so for the binder's own
+/// operators, and here are those that subqueries have become.
+pub(super) fn check_order(root: &Value, ctes: &Ctes<'_>) -> Result<(), Refused> {
+    if keeps_order(root, ctes) {
+        return Err(Refused::new("rows as they come, in the order of the table"));
+    }
+    check_limits(root, ctes)
+}
+
+fn check_limits(op: &Value, ctes: &Ctes<'_>) -> Result<(), Refused> {
+    let children = list(op, "children");
+    if text(op, "type") == "LOGICAL_LIMIT" && children.first().is_some_and(|child| keeps_order(child, ctes)) {
+        return Err(Refused::new("LIMIT without ORDER BY, which takes the first rows of a table"));
+    }
+    children.iter().try_for_each(|child| check_limits(child, ctes))
+}
+
+fn keeps_order(op: &Value, ctes: &Ctes<'_>) -> bool {
+    let children = list(op, "children");
+    let below = |child: usize| children.get(child).is_some_and(|child| keeps_order(child, ctes));
+    let is_left_of_subquery = || {
+        let left = children.first().filter(|left| text(left, "type") == "LOGICAL_CTE_REF");
+        let cte = left.and_then(|left| ctes.get(&left["cte_index"].as_u64()?));
+        cte.is_some_and(|cte| cte.correlated && keeps_order(cte.body, ctes))
+    };
+    match text(op, "type") {
+        "LOGICAL_GET" => true,
+        "LOGICAL_CTE_REF" => {
+            let cte = op["cte_index"].as_u64().and_then(|cte| ctes.get(&cte));
+            cte.is_none_or(|cte| !cte.correlated || keeps_order(cte.body, ctes))
+        }
+        "LOGICAL_PROJECTION" | "LOGICAL_FILTER" | "LOGICAL_LIMIT" | "LOGICAL_DELIM_JOIN" => below(0),
+        "LOGICAL_MATERIALIZED_CTE" => below(1),
+        "LOGICAL_COMPARISON_JOIN" => match text(op, "join_type") {
+            "MARK" | "SINGLE" => below(0),
+            _ => is_left_of_subquery(),
+        },
+        "LOGICAL_CROSS_PRODUCT" => below(0) && children.get(1).is_some_and(|right| guarded(right).is_some()),
+        "LOGICAL_UNION" => op["setop_all"].as_bool() != Some(false) && (0..children.len()).all(below),
+        _ => false,
+    }
+}
+
 /// The rows of a scalar subquery that is guarded against a second row although it has exactly one.
 pub(super) fn guarded(op: &Value) -> Option<&Value> {
     let [case] = list(op, "expressions") else { return None };

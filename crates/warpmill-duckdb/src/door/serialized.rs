@@ -81,6 +81,7 @@ impl<'a> Reader<'a> {
     pub fn statement(&mut self, root: &'a Value, version: u32) -> Result<Value, Refused> {
         let types = proof::types(root)?;
         proof::find_ctes(root, &mut self.ctes);
+        proof::check_order(root, &self.ctes)?;
         let (node, columns) = self.node(root)?;
         if columns.len() != types.len() {
             return Err(Refused::new("a result whose columns are not those of its plan"));
