@@ -127,14 +127,14 @@ def test_streams_stay_with_duckdb(host: tuple[Any, Path]) -> None:
     """Binding or reading one a second time could find no rows."""
     con, folder = host
     rows = pa.table({"a": [1, None, 3]})
-    frame = pl.DataFrame({"a": [1, 2]})
-    for name in ("rows", "frame"):
+    polar = pl.DataFrame({"a": [1, 2]})
+    for name in ("rows", "polar"):
         with pytest.raises(duckdb.InvalidInputException, match=r"a scan by the table function \w*arrow_scan"):
             con.execute(f"SELECT sum(a) FROM {name}")
     con.execute("SET warpmill_fallback = 'allow'")
     try:
         assert con.execute("SELECT sum(a) FROM rows").fetchall() == [(4,)]
-        assert con.execute("SELECT sum(a) FROM frame").fetchall() == [(3,)]
+        assert con.execute("SELECT sum(a) FROM polar").fetchall() == [(3,)]
         for sql in ("SELECT max(a), count(*) FROM stream", "SELECT max(a + a) FROM stream"):
             for reads in range(1, 4):
                 outcomes = []
@@ -151,7 +151,7 @@ def test_streams_stay_with_duckdb(host: tuple[Any, Path]) -> None:
         con.execute("SET warpmill_enabled = true")
         con.execute("SET warpmill_fallback = 'error'")
     assert folder
-    assert len(rows) + len(frame) == 5
+    assert len(rows) + len(polar) == 5
 
 
 def test_files_are_read_anew(host: tuple[Any, Path]) -> None:
