@@ -11,10 +11,9 @@ bool IsReadable(const LogicalGet &get) {
 		auto table = get.GetTable();
 		return table && table->IsDuckTable();
 	}
-	static const char *const FUNCTIONS[] = {"read_parquet",  "parquet_scan",     "read_csv",   "read_csv_auto",
-	                                        "read_json",     "read_json_auto",   "read_ndjson", "read_ndjson_auto",
-	                                        "read_json_objects", "pandas_scan", "arrow_scan", "arrow_scan_dumb",
-	                                        "python_arrow_scan"};
+	// What can be bound and read twice. An Arrow stream may have no rows left the second time, and does not always say so.
+	static const char *const FUNCTIONS[] = {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json",
+	                                        "read_json_auto", "read_ndjson", "read_ndjson_auto", "pandas_scan"};
 	auto &name = GetFunctionName(get);
 	return std::any_of(std::begin(FUNCTIONS), std::end(FUNCTIONS), [&](const char *known) { return name == known; });
 }

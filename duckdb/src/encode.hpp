@@ -15,7 +15,7 @@ struct Refused {
 	string reason;
 };
 
-// Whether a scan's rows can come in: those of DuckDB's tables, files, data frames and Arrow streams.
+// Whether a scan's rows can come in: those of DuckDB's tables, files and pandas' frames.
 bool IsReadable(const LogicalGet &get);
 
 // Rows that the plan reads; several scans of one table are one input.

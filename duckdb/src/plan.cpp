@@ -35,7 +35,8 @@ static bool IsQuery(const LogicalOperator &root) {
 static bool ReadsData(const LogicalOperator &op) {
 	if (op.type == LogicalOperatorType::LOGICAL_GET) {
 		auto &get = op.Cast<LogicalGet>();
-		return IsTableScan(get) || IsReadable(get) || GetFunctionName(get).find("read_") == 0;
+		auto &name = GetFunctionName(get);
+		return IsTableScan(get) || IsReadable(get) || name.find("read_") == 0 || name.find("arrow_scan") != string::npos;
 	}
 	for (auto &child : op.children) {
 		if (ReadsData(*child)) {

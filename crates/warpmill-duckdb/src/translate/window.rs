@@ -50,7 +50,15 @@ impl<'a> Translator<'a> {
                 all.push(call.clone());
             }
         }
-        let plan = LogicalPlanBuilder::window_plan(plan, all)?;
+        // Whole partitions first: DataFusion wants the order of their rows from a sort right below.
+        let whole = |call: &Expr| matches!(call, Expr::WindowFunction(call) if call.params.order_by.is_empty());
+        let (unordered, ordered): (Vec<Expr>, Vec<Expr>) = all.into_iter().partition(whole);
+        let mut plan = plan;
+        for calls in [unordered, ordered] {
+            if !calls.is_empty() {
+                plan = LogicalPlanBuilder::window_plan(plan, calls)?;
+            }
+        }
         let mut list = kept;
         for (i, parts) in parts.iter().enumerate() {
             let column = |call: &Expr| Expr::Column(Column::new_unqualified(call.schema_name().to_string()));
