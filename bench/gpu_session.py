@@ -174,7 +174,8 @@ def qj_steps(at: Session) -> list[Step]:
 def golap(at: Session) -> Step:
     """Pruning and compression, where this version has the suite."""
     place = str(at.data / "golap")
-    command = at.bench("golap", "--device", at.device, "--data", place, "--out", str(at.out / "golap"))
+    where = ["--device", at.device, "--data", place, "--out", str(at.out / "golap")]
+    command = at.bench("golap", "--sf", at.sf(10), *where)
     return Step("golap", 1200, [command], ["golap"], needs=at.bench("golap", "--help"))
 
 

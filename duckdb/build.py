@@ -122,7 +122,7 @@ def compile_shim(version: Version, include: Path, out: Path) -> Path:
 def nopython(engine: Path, out: Path) -> None:
     """What stands for Python in programs that have none: the engine is a Python module, and refers to Python's names.
 
-    Two libraries: one with the names alone, and one that brings the engine with it, which then is the only one to see them.
+    Two libraries: one with the names alone, and one that brings the engine with it, which alone sees them then.
     """
     listed = subprocess.run(["nm", "-D", "--undefined-only", str(engine)], check=True, capture_output=True, text=True)
     names = sorted(name for name in re.findall(r"\bU (\w+)", listed.stdout) if re.match(r"_?Py", name))
@@ -141,7 +141,17 @@ def nopython(engine: Path, out: Path) -> None:
     source.write_text("\n".join(lines) + "\n")
     engine_flags = ["-Wl,--no-as-needed", f"-L{engine.parent}", f"-l:{engine.name}", "-Wl,-rpath,$ORIGIN/../..:$ORIGIN"]
     for target, flags in (("warpmill_nopython_names.so", []), ("warpmill_nopython.so", engine_flags)):
-        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-w", str(source), *flags, "-o", str(out / target)]
+        command = [
+            os.environ.get("CC", "cc"),
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-w",
+            str(source),
+            *flags,
+            "-o",
+            str(out / target),
+        ]
         subprocess.run(command, check=True)
     source.unlink()
 

@@ -13,7 +13,8 @@ bool IsReadable(const LogicalGet &get) {
 	}
 	static const char *const FUNCTIONS[] = {"read_parquet",  "parquet_scan",     "read_csv",   "read_csv_auto",
 	                                        "read_json",     "read_json_auto",   "read_ndjson", "read_ndjson_auto",
-	                                        "read_json_objects", "pandas_scan", "arrow_scan", "arrow_scan_dumb"};
+	                                        "read_json_objects", "pandas_scan", "arrow_scan", "arrow_scan_dumb",
+	                                        "python_arrow_scan"};
 	auto &name = GetFunctionName(get);
 	return std::any_of(std::begin(FUNCTIONS), std::end(FUNCTIONS), [&](const char *known) { return name == known; });
 }

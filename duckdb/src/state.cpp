@@ -7,6 +7,15 @@
 
 namespace warpmill {
 
+static string NextIdentity() {
+	static std::atomic<uint64_t> next {0};
+	// The counter's own address: another DuckDB version in this process has its own shim, which stays loaded.
+	return to_string(reinterpret_cast<uintptr_t>(&next)) + "." + to_string(next++);
+}
+
+DatabaseState::DatabaseState(const wm_engine &engine) : engine(engine), identity(NextIdentity()) {
+}
+
 string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &table) {
 	auto &attached = table.ParentCatalog().GetAttached();
 	if (attached.IsTemporary() || attached.IsSystem() || table.temporary) {
@@ -28,7 +37,7 @@ string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &tabl
 	if (!state->transaction || now != state->commits_at_begin[attached.oid]) {
 		return string();
 	}
-	return to_string(reinterpret_cast<uintptr_t>(this)) + "/" + to_string(attached.oid) + "/" + to_string(table.oid) + "/" +
+	return identity + "/" + to_string(attached.oid) + "/" + to_string(table.oid) + "/" +
 	       to_string(now);
 }
 

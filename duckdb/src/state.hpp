@@ -26,10 +26,11 @@ struct Outcome {
 // One per database instance.
 class DatabaseState {
 public:
-	explicit DatabaseState(const wm_engine &engine) : engine(engine) {
-	}
+	explicit DatabaseState(const wm_engine &engine);
 
 	const wm_engine &engine;
+	// What no other database of this process has or will have: an address would be another one's after this one is closed.
+	const string identity;
 	std::atomic<uint64_t> accelerated {0};
 	std::atomic<uint64_t> left_to_duckdb {0};
 	std::atomic<uint64_t> failed_at_run_time {0};

@@ -1,7 +1,7 @@
 """Types of the native module (crate ``warpmill-python``)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 __version__: str
 
@@ -21,6 +21,12 @@ class SettingError(Error): ...
 class InterruptError(Error): ...
 
 Progress = Callable[[int, int], None]
+
+class Layout(TypedDict):
+    sort_by: list[str]
+    cluster: bool
+    pruning: str
+    sideways: list[str]
 
 class QueryResult:
     @property
@@ -51,7 +57,7 @@ class Session:
         self,
         name: str,
         data: object,
-        sort_by: list[str],
+        layout: Layout,
         replace: bool,
         storage: list[tuple[str, str]],
         progress_callback: Progress | None = None,
@@ -60,7 +66,7 @@ class Session:
         self,
         source: str,
         table: str,
-        sort_by: list[str],
+        layout: Layout,
         storage: list[tuple[str, str]],
         progress_callback: Progress | None = None,
     ) -> None: ...

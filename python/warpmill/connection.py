@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+    from warpmill._warpmill import Layout
     from warpmill.relation import Params
 
     Progress = Callable[[int, int], None]
@@ -49,6 +50,8 @@ class TableInfo:
     stored_bytes: int | None
     #: Bytes of the same values in plain columns.
     plain_bytes: int | None
+    #: Bytes of the metadata by which queries skip rows.
+    pruning_bytes: int | None = None
 
 
 def connect(
@@ -171,6 +174,9 @@ class Connection:
         source: object,
         *,
         sort_by: Sequence[str] = (),
+        cluster: str | Sequence[str] = (),
+        pruning: str = "auto",
+        sideways: Sequence[str] = (),
         replace: bool = False,
         codec: str | None = None,
         objective: str | None = None,
@@ -180,25 +186,29 @@ class Connection:
     ) -> None:
         """Write `source` as a table of compressed segments.
 
-        `source` is a frame, a relation, the text of a query, or the path (or glob) of Parquet or CSV files. Rows are
-        sorted by `sort_by` first: ranges of sorted columns let queries skip segments. With `replace` an existing
-        table gets the new rows as its next version, which readers see at once or not at all.
+        `source` is a frame, a relation, the text of a query, or the path (or glob) of Parquet or CSV files. With
+        `replace` an existing table gets the new rows as its next version, which readers see at once or not at all.
+        `progress(rows, total)` is called now and then; total is 0 where it is not known.
+
+        Rows are sorted by `sort_by` (or `cluster`, which may also name attributes of `sideways`, or be "auto": those
+        with the fewest distinct values first), so that queries on those columns skip rows. `pruning` says by which
+        metadata: "none", "minmax", "histogram", "bloom", "all", or "auto" (what takes at most about 1% of the data).
+        `sideways` keeps it of attributes of other tables: "lo_custkey=customer.c_custkey:c_region,c_nation".
 
         `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate"; "auto" chooses for each column
         by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each
         column that it samples, `codec_block` the bytes of a block (64 KiB). What is not said is as the settings say.
-        `progress(rows, total)` is called now and then; total is 0 where it is not known.
         """
+        layout = _layout(sort_by, cluster, pruning, sideways)
         storage = _storage(codec, objective, codec_sample, codec_block)
-        keys = [sort_by] if isinstance(sort_by, str) else list(sort_by)
         if isinstance(source, os.PathLike) or (isinstance(source, str) and not _is_query(source)):
             path = os.fspath(source)
             if not replace and any(table.name == name for table in self.tables()):
                 raise CatalogError(f"table '{name}' exists already: pass replace=True to give it new rows")
-            self._open.import_files(str(path), name, keys, storage, progress)
+            self._open.import_files(str(path), name, layout, storage, progress)
             return
         data: object = self._run(source, None) if isinstance(source, str) else arrow_source(source)
-        self._open.create_table(name, data, keys, replace, storage, progress)
+        self._open.create_table(name, data, layout, replace, storage, progress)
 
     def tables(self) -> list[TableInfo]:
         """All tables of the session."""
@@ -271,6 +281,23 @@ class Connection:
         finally:
             for name in registered:
                 session.deregister(name)
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _layout(sort_by: Sequence[str], cluster: str | Sequence[str], pruning: str, sideways: Sequence[str]) -> Layout:
+    keys, clusters = _names(sort_by), _names(cluster)
+    if keys and clusters:
+        raise ValueError("sort_by and cluster exclude each other: both say what rows are sorted by")
+    auto = clusters == ["auto"]
+    return {
+        "sort_by": keys or ([] if auto else clusters),
+        "cluster": auto,
+        "pruning": pruning,
+        "sideways": _names(sideways),
+    }
 
 
 def _is_query(text: str) -> bool:

@@ -115,7 +115,7 @@ impl Plan {
         let sources = empty.collect::<Result<Vec<_>, Refused>>()?;
         let logical = translate(&statement, &sources)?;
         let session = session(0)?;
-        let state = state(&session);
+        let state = session.context().state();
         let optimized = state.optimize(&logical)?;
         let inputs = needed(&statement, &optimized)?;
         let physical = physical(&session, &state, &optimized)?;
@@ -145,7 +145,7 @@ impl Plan {
         let sources = sources.collect::<Result<Vec<_>, Refused>>()?;
         let logical = translate(&self.statement, &sources)?;
         let session = session(threads)?;
-        let state = state(&session);
+        let state = session.context().state();
         let plan = physical(&session, &state, &state.optimize(&logical)?)?;
         let prepared = Prepared { tables: tables.to_vec(), threads, plan: Arc::clone(&plan) };
         *self.prepared.lock() = Some(prepared);
@@ -156,14 +156,6 @@ impl Plan {
     pub fn forget(&self) {
         *self.prepared.lock() = None;
     }
-}
-
-/// How plans are made in `session`.
-fn state(session: &Session) -> SessionState {
-    let mut state = session.context().state();
-    // Rows for windows come sorted, in one partition: DataFusion looks for an order that it asked for itself.
-    state.config_mut().options_mut().optimizer.repartition_windows = false;
-    state
 }
 
 /// Forgets physical plans, which hold the tables that they were made for.

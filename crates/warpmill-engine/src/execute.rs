@@ -32,6 +32,8 @@ pub struct ExecutionContext {
     pub device: DeviceChoice,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: u64,
+    /// Bytes per second that a device's data is read with from files, at most; 0: as fast as drives are.
+    pub io_bandwidth_limit: u64,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -53,6 +55,7 @@ impl Default for ExecutionContext {
             compaction: Compaction::default(),
             device: DeviceChoice::Cpu,
             gpu_memory_limit: 0,
+            io_bandwidth_limit: 0,
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
@@ -191,6 +194,7 @@ fn on_device(
         cancel: context.cancel.clone(),
         profile: context.time_kernels,
         data: context.device_data,
+        io_bandwidth_limit: context.io_bandwidth_limit,
     };
     match executor.execute(program, &batches, &options) {
         Ok(output) => {

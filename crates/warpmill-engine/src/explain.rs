@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use warpmill_cpu::expr::PreparedExpr;
+use warpmill_cpu::scan::select;
 use warpmill_gpu::codegen::layout::{Hints, Limits};
 use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
 use warpmill_gpu::codegen::scan::ColumnShape;
 use warpmill_gpu::device::DeviceKind;
 use warpmill_gpu::execute::defer::defer_sorts;
-use warpmill_plan::{Program, Source, Unsupported};
+use warpmill_plan::pruning::PruningReport;
+use warpmill_plan::{Program, Scan, Source, Unsupported};
 
 use crate::DeviceChoice;
 use crate::device::{device_name, executor, no_compiler};
@@ -81,6 +84,21 @@ fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsuppor
     }
     let scans = scans.iter().map(|(index, scan)| (*index, scan)).collect();
     Ok(program::lower(&program, &layouts, &scans, inputs, false)?.places)
+}
+
+/// Tables that `program` scans, and what metadata will rule out of each, without the keys of hash builds, which are not known before it
+/// runs. Reads metadata only; scans whose metadata or filters are at fault are left out: running the program tells.
+pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
+    let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+        Source::Scan(scan) => Some(scan),
+        _ => None,
+    });
+    let report = |scan: &Scan| {
+        let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>().ok()?;
+        let selected = select(scan, &filters.iter().collect::<Vec<_>>(), &[]).ok()?;
+        Some((scan.name.clone(), selected.report))
+    };
+    scans.filter_map(report).collect()
 }
 
 /// The kernels of a program.

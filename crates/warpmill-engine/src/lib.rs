@@ -8,7 +8,7 @@ mod profile;
 
 pub use device::{DeviceChoice, Devices, Gpu, NvrtcLibrary, clear_device_caches, devices};
 pub use execute::{EngineError, ExecutionContext, QueryOutput, execute};
-pub use explain::{Kernels, Placement, kernels, placement};
+pub use explain::{Kernels, Placement, kernels, placement, pruning};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::context::{CancelToken, ExecError};

@@ -68,15 +68,15 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     ];
     let steps: Vec<String> = steps.iter().map(|(what, nanos)| format!("{what} {:.3} ms", ms(*nanos))).collect();
     writeln!(f, "  on the host: {}", steps.join(", "))?;
+    for scan in &profile.scans {
+        writeln!(f, "  {:<60} {}", format!("scan {}", scan.table), scan.pruning)?;
+    }
     for transfer in &profile.transfers {
         write!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
         if transfer.nanos > 0 {
             write!(f, ", {:.3} ms, {:.1} GB/s", ms(transfer.nanos), transfer.bytes as f64 / transfer.nanos as f64)?;
         }
         writeln!(f)?;
-    }
-    if profile.segments_pruned > 0 {
-        writeln!(f, "  row segments that no key of a join matches, not copied: {}", profile.segments_pruned)?;
     }
     for kernel in &profile.kernels {
         write!(f, "  {:<60} {:>9.3} ms", shortened(&kernel.label, 60), ms(kernel.nanos))?;

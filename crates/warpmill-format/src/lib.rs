@@ -6,6 +6,7 @@
 //! - [`codec`]: general compression (LZ4, Snappy, Zstd, Deflate) over encoded segments, and the choice of it;
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
+//! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables.
 //!
 //! The byte layout is specified in `docs/format.md`.
@@ -19,6 +20,7 @@ pub mod dictionary;
 pub mod encoding;
 pub mod error;
 pub mod ingest;
+pub mod pruning;
 pub mod segment;
 pub mod stats;
 pub mod strview;

@@ -132,6 +132,9 @@ fn scan(f: &mut Formatter<'_>, scan: &Scan) -> fmt::Result {
     for key in &scan.prune {
         write!(f, " prune {} by #{}.{}", scan.fields[key.column].name, key.build, key.key)?;
     }
+    for filter in &scan.sideways {
+        write!(f, " sideways {} by {}", scan.fields[filter.column].name, filter.table.name())?;
+    }
     writeln!(f)
 }
 

@@ -7,6 +7,7 @@
 //! - [`scan_exec`]: the leaf of DataFusion plans that stands for a table;
 //! - [`simple_case`]: letters in the other case as hosts have it;
 //! - [`mod@translate`]: DataFusion physical plan -> [`Program`];
+//! - [`pruning`]: which rows scans need not read, from metadata;
 //! - [`validate`]: checks of a program's invariants.
 //!
 //! An operator has one meaning, defined here, and one implementation per back end.
@@ -14,6 +15,7 @@
 pub mod display;
 pub mod expr;
 pub mod program;
+pub mod pruning;
 pub mod scan_exec;
 pub mod simple_case;
 pub mod translate;
@@ -25,6 +27,7 @@ pub use program::{
     AggregateExpr, AggregateFunction, BuildRows, Field, JoinKind, Operator, Pipeline, Probe, Program, PruneKey, Scan,
     Sink, SinkId, SortKey, Source,
 };
+pub use pruning::PruningMode;
 pub use scan_exec::WarpmillScanExec;
 pub use translate::{Options, Translated, translate};
 pub use types::{ColType, Phys};

@@ -11,6 +11,7 @@ use arrow::datatypes::SchemaRef;
 use warpmill_format::TableSnapshot;
 
 use crate::expr::Expr;
+use crate::pruning::{PruningMode, SidewaysFilter};
 use crate::types::ColType;
 
 /// Index of a sink in [`Program::sinks`].
@@ -111,6 +112,17 @@ pub struct Scan {
     pub filters: Vec<Expr>,
     /// Hash builds whose key bounds and filters prune rows of this scan before they are decoded.
     pub prune: Vec<PruneKey>,
+    /// Filters of other tables that the scan's rows need a partner for.
+    pub sideways: Vec<SidewaysFilter>,
+    /// What rows are skipped by.
+    pub pruning: PruningMode,
+}
+
+impl Scan {
+    /// Bytes of the columns that are read, uncompressed, rows that are skipped included.
+    pub fn plain_bytes(&self) -> u64 {
+        self.columns.iter().map(|&column| self.table.column_stats(column).plain_bytes).sum()
+    }
 }
 
 impl std::fmt::Debug for Scan {

@@ -7,6 +7,7 @@
 mod bench;
 mod errors;
 mod inspect;
+mod layout;
 mod params;
 mod result;
 mod run;

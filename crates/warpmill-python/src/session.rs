@@ -13,6 +13,7 @@ use warpmill_datagen::{Suite, expected_rows, schema, stream};
 
 use crate::bench::datagen_error;
 use crate::errors::EngineError;
+use crate::layout::Layout;
 use crate::params;
 use crate::result::PyQueryResult;
 use crate::run::{Reporter, run};
@@ -112,13 +113,13 @@ impl PySession {
     }
 
     /// Writes an Arrow object into a table; `storage` are settings for this table. `progress(rows, total)` is called from time to time.
-    #[pyo3(signature = (name, data, sort_by, replace, storage, progress_callback=None))]
+    #[pyo3(signature = (name, data, layout, replace, storage, progress_callback=None))]
     fn create_table(
         &self,
         py: Python<'_>,
         name: String,
         data: AnyRecordBatch,
-        sort_by: Vec<String>,
+        layout: Layout,
         replace: bool,
         storage: Vec<(String, String)>,
         progress_callback: Option<Py<PyAny>>,
@@ -126,7 +127,7 @@ impl PySession {
         let reporter = Reporter::new(progress_callback);
         let (reader, progress) = (data.into_reader()?, progress(&reporter));
         self.run(py, &reporter, move |session| {
-            let options = WriteOptions { sort_by, ..session.write_options(&storage)? };
+            let options = layout.options(session, &storage)?;
             let schema = reader.schema();
             let batches = reader.map(|batch| batch.map_err(|error| warpmill::Error::Other(error.to_string())));
             Ok(session.create_table(&name, schema, batches, options, replace, progress)?)
@@ -134,20 +135,20 @@ impl PySession {
     }
 
     /// Reads Parquet or CSV files into a table; `storage` are settings for this table.
-    #[pyo3(signature = (source, table, sort_by, storage, progress_callback=None))]
+    #[pyo3(signature = (source, table, layout, storage, progress_callback=None))]
     fn import_files(
         &self,
         py: Python<'_>,
         source: String,
         table: String,
-        sort_by: Vec<String>,
+        layout: Layout,
         storage: Vec<(String, String)>,
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
         let progress = progress(&reporter);
         self.run(py, &reporter, move |session| {
-            let options = WriteOptions { sort_by, ..session.write_options(&storage)? };
+            let options = layout.options(session, &storage)?;
             Ok(session.import(&source, &table, options, progress)?)
         })
     }
@@ -191,6 +192,7 @@ impl PySession {
                 dict.set_item("rows", table.rows)?;
                 dict.set_item("stored_bytes", table.stored_bytes)?;
                 dict.set_item("plain_bytes", table.plain_bytes)?;
+                dict.set_item("pruning_bytes", table.pruning_bytes)?;
                 Ok(dict)
             })
             .collect()

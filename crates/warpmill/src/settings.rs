@@ -6,6 +6,8 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, Ex
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
+use warpmill_format::pruning::Metadata;
+use warpmill_plan::PruningMode;
 
 /// The settings of a session.
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct WarpmillOptions {
     pub device_fallback: FallbackMode,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: usize,
+    /// Bytes per second that a device's data is read with from files; 0: as fast as drives are.
+    pub io_bandwidth_limit: usize,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -42,6 +46,16 @@ pub struct WarpmillOptions {
     pub codec: CodecSettings,
     /// Whether all chunks are aligned for direct I/O.
     pub direct_io: bool,
+    /// What scans skip rows by.
+    pub pruning: PruningMode,
+    /// Which metadata for that there is in tables that the session writes.
+    pub pruning_metadata: Metadata,
+    /// Rows that such metadata is about in tables that the session writes: a multiple of 1024.
+    pub zone_rows: usize,
+    /// Attributes of other tables of which tables that the session writes get metadata: `table.column=other.key:attribute,...; ...`.
+    pub sideways: String,
+    /// What rows of tables that the session writes are sorted by: nothing (empty), columns, or `auto`.
+    pub cluster: String,
 }
 
 /// How tables are compressed.
@@ -120,6 +134,7 @@ impl Default for WarpmillOptions {
             device: DeviceChoice::default(),
             device_fallback: FallbackMode::Allow,
             gpu_memory_limit: 0,
+            io_bandwidth_limit: 0,
             threads: 0,
             memory_limit: usize::MAX,
             join_order: true,
@@ -131,6 +146,11 @@ impl Default for WarpmillOptions {
             segment_rows: warpmill_format::SEGMENT_ROWS,
             codec: CodecSettings::default(),
             direct_io: false,
+            pruning: PruningMode::default(),
+            pruning_metadata: Metadata::default(),
+            zone_rows: warpmill_format::pruning::ZONE_ROWS,
+            sideways: String::new(),
+            cluster: String::new(),
         }
     }
 }
@@ -158,6 +178,7 @@ impl WarpmillOptions {
             compaction: self.compaction,
             device: self.device,
             gpu_memory_limit: self.gpu_memory_limit as u64,
+            io_bandwidth_limit: self.io_bandwidth_limit as u64,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -189,6 +210,9 @@ const DATA_SOURCES: [(&str, DataSource); 4] = [
 fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static str {
     values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
+
+const PRUNING: [(&str, PruningMode); 3] =
+    [("none", PruningMode::None), ("minmax", PruningMode::MinMax), ("all", PruningMode::All)];
 
 const DEVICES: [(&str, DeviceChoice); 4] =
     [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
@@ -240,6 +264,11 @@ impl ExtensionOptions for WarpmillOptions {
             "gpu_memory_limit" => {
                 let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 16GB, or 'unlimited'"))?;
                 self.gpu_memory_limit = if bytes == usize::MAX { 0 } else { bytes };
+            }
+            "io_bandwidth_limit" => {
+                let bytes =
+                    parse_bytes(&text).ok_or_else(|| expects("bytes per second such as 2GB, or 'unlimited'"))?;
+                self.io_bandwidth_limit = if bytes == usize::MAX { 0 } else { bytes };
             }
             "threads" => self.threads = text.parse().map_err(|_| expects("a number of threads (0: all cores)"))?,
             "memory_limit" => {
@@ -299,6 +328,20 @@ impl ExtensionOptions for WarpmillOptions {
                 let bytes = parse_bytes(&text).filter(|bytes| (1..usize::MAX).contains(bytes));
                 self.codec.storage_bandwidth = bytes.ok_or_else(|| expects("bytes per second, such as 2GB"))? as f64;
             }
+            "pruning" => {
+                let found = PRUNING.iter().find(|(name, _)| *name == text);
+                self.pruning = found.ok_or_else(|| expects("none, minmax or all"))?.1;
+            }
+            "pruning_metadata" => {
+                let expected = || expects("auto, none, minmax, histogram, bloom or all");
+                self.pruning_metadata = Metadata::parse(&text).ok_or_else(expected)?;
+            }
+            "sideways" => self.sideways = value.trim().to_string(),
+            "cluster" => self.cluster = value.trim().to_string(),
+            "zone_rows" => {
+                let rows = text.parse().ok().filter(|n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= 1 << 30);
+                self.zone_rows = rows.ok_or_else(|| expects("a multiple of 1024"))?;
+            }
             _ => return Err(DataFusionError::Configuration(format!("there is no setting warpmill.{key}"))),
         }
         Ok(())
@@ -310,10 +353,9 @@ impl ExtensionOptions for WarpmillOptions {
             usize::MAX => "unlimited".to_string(),
             bytes => bytes.to_string(),
         };
-        let gpu_memory_limit = match self.gpu_memory_limit {
-            0 => "unlimited".to_string(),
-            bytes => bytes.to_string(),
-        };
+        let limit = |bytes: usize| if bytes == 0 { "unlimited".to_string() } else { bytes.to_string() };
+        let gpu_memory_limit = limit(self.gpu_memory_limit);
+        let io_bandwidth_limit = limit(self.io_bandwidth_limit);
         let codec = match self.codec.choice {
             None => "keep".to_string(),
             Some(CodecChoice::Auto) => "auto".to_string(),
@@ -322,6 +364,11 @@ impl ExtensionOptions for WarpmillOptions {
         let block = self.codec.block_bytes.map_or("auto".to_string(), |bytes| bytes.to_string());
         let entries = [
             ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
+            (
+                "warpmill.cluster",
+                self.cluster.clone(),
+                "Columns, or auto: what rows of tables that are written are sorted by",
+            ),
             ("warpmill.codec", codec, "How tables that are written are compressed"),
             ("warpmill.codec_block", block, "Uncompressed bytes of a codec's block"),
             (
@@ -353,6 +400,11 @@ impl ExtensionOptions for WarpmillOptions {
                 "allow: DataFusion runs what Warpmill does not; error: refuse",
             ),
             ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
+            (
+                "warpmill.io_bandwidth_limit",
+                io_bandwidth_limit,
+                "Bytes per second that a device's data is read with from files",
+            ),
             ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
             ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
@@ -362,13 +414,29 @@ impl ExtensionOptions for WarpmillOptions {
                 name_of(&PROFILES, &self.profile).to_string(),
                 "off, on or kernels: what results tell",
             ),
+            (
+                "warpmill.pruning",
+                name_of(&PRUNING, &self.pruning).to_string(),
+                "none, minmax or all: what scans skip rows by",
+            ),
+            (
+                "warpmill.pruning_metadata",
+                name_of(&Metadata::NAMES, &self.pruning_metadata).to_string(),
+                "auto, none, minmax, histogram, bloom or all: metadata of tables that are written",
+            ),
             ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+            (
+                "warpmill.sideways",
+                self.sideways.clone(),
+                "Attributes of other tables of which tables that are written get metadata",
+            ),
             (
                 "warpmill.storage_bandwidth",
                 self.codec.storage_bandwidth.to_string(),
                 "Bytes per second of the storage, for the cost model",
             ),
             ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
+            ("warpmill.zone_rows", self.zone_rows.to_string(), "Rows that pruning metadata is about"),
         ];
         let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
             key: key.to_string(),
@@ -429,12 +497,16 @@ mod tests {
             ("fallback", "perhaps"),
             ("profile", "2"),
             ("device_data", "tape"),
+            ("io_bandwidth_limit", "slow"),
             ("threads", "-1"),
             ("chunk_rows", "3"),
             ("segment_rows", "1000"),
             ("codec", "rar"),
             ("codec_block", "5000"),
             ("codec_sample", "0"),
+            ("zone_rows", "1000"),
+            ("pruning", "some"),
+            ("pruning_metadata", "some"),
             ("nope", "1"),
         ];
         for (key, value) in cases {

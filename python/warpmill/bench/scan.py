@@ -35,6 +35,9 @@ TABLES = {"ssb": ("lineorder",), "tpch": ("lineitem", "orders"), "taxi": ("trips
 #: How tables are stored: the light encodings alone, each codec, and the automatic choice.
 CODECS = ("none", "lz4", "snappy", "zstd", "deflate", "auto")
 
+#: Parts of a column that `sampling` compares with all of it.
+SAMPLES = (0.01, 0.05, 0.1)
+
 COLORS = {
     "none": "tab:gray",
     "lz4": "tab:blue",
@@ -92,6 +95,62 @@ def measure(
     return rows
 
 
+def storage_bandwidth(settings: dict[str, str]) -> float:
+    """What the cost model takes the storage's bandwidth for, under these settings."""
+    with warpmill.connect() as con:
+        for name, value in settings.items():
+            con.set(name, value)
+        return float(con.settings()["warpmill.storage_bandwidth"])
+
+
+def sampling(suites: list[str], sf: float, base: Path, settings: dict[str, str], bar: Reporter) -> list[Row]:
+    """How good choices from samples are: what is reached, relative to choosing by all bytes (GOLAP, table 1).
+
+    For `size` that is the stored bytes of each column, for `time` the seconds of its scan by the cost model.
+    """
+    bandwidth = storage_bandwidth(settings)
+    rows: list[Row] = []
+    for suite in suites:
+        for objective in ("time", "size"):
+            reached: dict[float, list[float]] = {}
+            for part in (*SAMPLES, 1.0):
+                place = folder(base, suite, sf, f"auto-{objective}-{part:g}")
+                asked = {"codec": "auto", "codec_objective": objective, "codec_sample": f"{part:g}"}
+                with warpmill.connect(place) as con:
+                    for name, value in {**settings, **asked}.items():
+                        con.set(name, value)
+                    there = {table.name for table in con.tables()}
+                    for table in TABLES[suite]:
+                        if table not in there:
+                            con.generate(suite, table, sf, progress=bar(f"{suite} {table} ({objective}, {part:.0%})"))
+                columns = [c for table in TABLES[suite] for c in _warpmill.inspect(str(place / table), bandwidth)]
+                reached[part] = [
+                    c["stored_bytes"] if objective == "size" else c["plain_bytes"] / c["predicted_bytes_per_s"]
+                    for c in columns
+                ]
+            for part in SAMPLES:
+                off = [found / best for found, best in zip(reached[part], reached[1.0], strict=True)]
+                kept = {"suite": suite, "objective": objective, "sample": part}
+                rows.append({**kept, "mean": round(statistics.mean(off), 4), "max": round(max(off), 4)})
+    return rows
+
+
+def sampling_table(rows: list[Row]) -> Table:
+    """One line per suite and objective."""
+    out = Table(
+        title="choices from samples / from all bytes: mean (largest)", title_justify="left", box=box.SIMPLE_HEAD
+    )
+    out.add_column("suite")
+    out.add_column("objective")
+    for part in SAMPLES:
+        out.add_column(f"{part:.0%}", justify="right")
+    found = {(row["suite"], row["objective"], row["sample"]): row for row in rows}
+    for suite, objective in dict.fromkeys((row["suite"], row["objective"]) for row in rows):
+        cells = [found[suite, objective, part] for part in SAMPLES]
+        out.add_row(suite, objective, *(f"{cell['mean']:.3f} ({cell['max']:.3f})" for cell in cells))
+    return out
+
+
 def _row(suite: str, table: str, codec: str, found: dict[str, Any], times: list[float], read: float) -> Row:
     median = statistics.median(times)
     rate = found["plain_bytes"] / median
@@ -115,17 +174,15 @@ def _row(suite: str, table: str, codec: str, found: dict[str, Any], times: list[
 
 
 def as_json(
-    sf: float, threads: int, runs: int, bandwidth: float, rows: list[Row], imports: list[dict[str, Any]]
+    asked: dict[str, Any], rows: list[Row], imports: list[dict[str, Any]], sampled: list[Row]
 ) -> dict[str, Any]:
     """The report of docs/bench.md."""
     return {
         "suite": "scan",
-        "sf": sf,
-        "threads": threads,
-        "runs": runs,
-        "storage_bandwidth": bandwidth,
+        **asked,
         "machine": machine(),
         "imports": imports,
+        "sampling": sampled,
         "results": rows,
     }
 

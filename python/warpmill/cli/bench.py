@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-import warpmill
 from warpmill import _warpmill
 from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
@@ -295,6 +294,10 @@ def scan(
     threads: Threads = None,
     data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/scan",
     again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
+    sampling: Annotated[
+        bool,
+        typer.Option("--sampling", help="Compare the choices from samples of 1, 5 and 10% with that from all bytes."),
+    ] = False,
     set_: Settings = None,
 ) -> None:
     """Every codec on every column of SSB, TPC-H and taxi trips: ratio, and bandwidth relative to plain memory."""
@@ -310,17 +313,18 @@ def scan(
     settings = dict(pair(text, "--set") for text in set_ or [])
     with bars() as bar:
         imports = codecs.prepare(chosen, sf, Path(data), settings, bar, again)
+        sampled = codecs.sampling(chosen, sf, Path(data), settings, bar) if sampling else []
     count = min(threads or cores(), cores())
     engines.use_cores(count)
-    with warpmill.connect() as con:
-        for name, value in settings.items():
-            con.set(name, value)
-        bandwidth = float(con.settings()["warpmill.storage_bandwidth"])
+    bandwidth = codecs.storage_bandwidth(settings)
     with Console(stderr=True).status("") as status:
         rows = codecs.measure(chosen, sf, Path(data), bandwidth, count, runs, status.update)
     title = f"codecs at scale factor {sf:g}, {count} threads, median of {runs} runs, speed / that of plain memory"
     Console(width=None if sys.stdout.isatty() else 200).print(codecs.table(title, rows))
-    for path in codecs.save(codecs.as_json(sf, count, runs, bandwidth, rows, imports), out):
+    if sampled:
+        Console().print(codecs.sampling_table(sampled))
+    asked = {"sf": sf, "threads": count, "runs": runs, "storage_bandwidth": bandwidth}
+    for path in codecs.save(codecs.as_json(asked, rows, imports, sampled), out):
         typer.echo(path)
 
 
@@ -538,3 +542,59 @@ def compaction(
     Console(width=None if sys.stdout.isatty() else 160).print(micro.table(measured))
     for path in micro.save(measured, out):
         typer.echo(path)
+
+
+@app.command("golap", epilog="Example: warpmill bench golap --sf 1 --out data/golap")
+def golap(
+    sf: Sf = 1.0,
+    suites: Annotated[str, typer.Option("--suites", metavar="NAME,...", help="ssb, tpch.")] = "ssb,tpch",
+    runs: Runs = 5,
+    threads: Threads = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option("--sweep", metavar="ROWS,...", help="Measure SSB with zones of these sizes instead."),
+    ] = None,
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where plots and JSON go.")] = "data/golap",
+    data: DataDir = None,
+    set_: Settings = None,
+    device: Device = None,
+) -> None:
+    """What pruning saves: SSB and TPC-H 1, 3, 5, on facts as they come and clustered, with the same answers."""
+    from pathlib import Path
+
+    from warpmill.bench import golap as suite
+    from warpmill.bench import report
+
+    chosen = [name.strip() for name in suites.split(",")]
+    for name in chosen:
+        if name not in suite.SUITES:
+            raise typer.BadParameter(f"unknown suite {name!r}: there are {', '.join(suite.SUITES)}")
+    settings = dict(pair(text, "--set") for text in set_ or [])
+    if device is not None:
+        settings["device"] = device.value
+    base = Path(data) if data else Path("data") / f"golap-sf{sf:g}"
+    count = threads or cores()
+    sizes = [int(rows) for rows in sweep.split(",")] if sweep else [None]
+    rows: list[suite.Row] = []
+    console = Console(stderr=True)
+    for facts in [suite.SUITES[name] for name in (["ssb"] if sweep else chosen)]:
+        for layout in ("unclustered", "clustered"):
+            for size in sizes:
+                with bars() as bar:
+                    database = suite.prepare(facts, layout, sf, base, bar, size)
+                with console.status("") as status:
+                    measured = suite.measure(facts, layout, database, runs, count, settings, status.update)
+                share = suite.metadata_share(database, facts.table)
+                rows += [{**row, "zone_rows": size, "metadata_share": share} for row in measured]
+    Console(width=None if sys.stdout.isatty() else 180).print(suite.sweep_table(rows) if sweep else suite.table(rows))
+    found = {"suite": "golap", "sf": sf, "threads": count, "machine": report.machine(), "results": rows}
+    if sweep:
+        path = Path(out) / "golap-sweep.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        report.save(found, str(path))
+        typer.echo(path)
+    else:
+        for written in suite.save(found, out):
+            typer.echo(written)
+    if not all(row["same_answer"] for row in rows):
+        raise typer.Exit(1)

@@ -24,10 +24,23 @@ IMPORT_EXAMPLES = (
     "Examples:\n\n"
     "warpmill import sales.parquet shop/sales\n\n"
     "warpmill import 'logs/*.csv' db/logs --sort-by day,host --replace\n\n"
-    "warpmill import sales.parquet shop/sales --codec auto --objective balanced"
+    "warpmill import sales.parquet shop/sales --codec auto --objective balanced\n\n"
+    "warpmill import orders.parquet shop/orders --cluster auto --sideways customer_id=customers.id:country"
 )
 GENERATE_EXAMPLES = "Example: warpmill generate ssb --sf 1 --out ssb/"
 INSPECT_EXAMPLES = "Examples:\n\nwarpmill inspect ssb/lineorder\n\nwarpmill inspect lineorder --database ssb/ --json"
+
+
+class PruningMetadata(StrEnum):
+    """Metadata by which queries skip rows."""
+
+    auto = "auto"
+    none = "none"
+    minmax = "minmax"
+    histogram = "histogram"
+    bloom = "bloom"
+    all = "all"
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -65,6 +78,25 @@ def import_(
     sort_by: Annotated[
         str | None, typer.Option("--sort-by", metavar="COL,...", help="Sort rows by these columns first.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="auto|COL,...",
+            help="Sort rows by these columns or attributes of --sideways; auto: by those of fewest distinct values.",
+        ),
+    ] = None,
+    pruning: Annotated[
+        PruningMetadata, typer.Option("--pruning", help="Metadata by which queries skip rows.")
+    ] = PruningMetadata.auto,
+    sideways: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sideways",
+            metavar="COL=TABLE.KEY:ATTR,...",
+            help="Keep metadata of attributes of another table of the database, which COL refers to. Repeatable.",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the rows of a table that exists.")] = False,
     codec: Annotated[
         CodecName | None,
@@ -85,6 +117,8 @@ def import_(
 ) -> None:
     """Read files into a table of compressed segments: all of them, or nothing."""
     directory, name = _place(target)
+    if sort_by and cluster:
+        raise typer.BadParameter("--sort-by and --cluster exclude each other: both say what rows are sorted by")
     keys = [key.strip() for key in sort_by.split(",")] if sort_by else []
     start = time.perf_counter()
     with options.connect(directory, None, None, None, set_) as con, bars(quiet=as_json) as bar:
@@ -92,6 +126,9 @@ def import_(
             name,
             Path(source),
             sort_by=keys,
+            cluster=[key.strip() for key in cluster.split(",")] if cluster else [],
+            pruning=pruning.value,
+            sideways=sideways or [],
             replace=replace,
             codec=codec.value if codec else None,
             objective=objective.value if objective else None,

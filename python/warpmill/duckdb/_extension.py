@@ -43,6 +43,12 @@ def accelerate(connection: Any) -> Any:
     cursor = connection.cursor()
     try:
         cursor.execute(f"LOAD '{quoted}'")
+        if not cursor.execute("FROM duckdb_settings() WHERE name = 'warpmill_enabled'").fetchall():
+            message = (
+                f"plain SELECTs are accelerated in DuckDB {', '.join(supported_versions())}, and this is "
+                f"{duckdb.__version__}: FROM warpmill('SELECT ...') works here (docs/duckdb.md)"
+            )
+            raise duckdb.InvalidInputException(message)
     except duckdb.IOException as error:
         if "signature" not in str(error) and "unsigned" not in str(error):
             raise

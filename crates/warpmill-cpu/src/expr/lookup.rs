@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use warpmill_format::{Bitmap, Dictionary, StrView};
+use warpmill_plan::pruning::CodeSet;
 use warpmill_plan::{Expr, ExprKind, Phys, Scalar};
 
 use super::node::Node;
@@ -120,6 +121,20 @@ pub fn tabulate(expr: &Expr) -> Option<Table> {
     let mut worker = Worker::new(&Arc::new(QueryContext::default()));
     let Lookup { column, table, _dictionary } = Lookup::of(expr, &mut worker)?;
     Some(Table { column, values: table, _owners: (std::mem::take(&mut worker.strings), _dictionary) })
+}
+
+/// The codes for which `expr` is true, if it is a predicate that reads exactly one column, of codes, and has a value for every
+/// entry.
+pub fn code_set(expr: &Expr) -> Option<CodeSet> {
+    if expr.ty.phys != Phys::Bool {
+        return None;
+    }
+    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let lookup = Lookup::tabulate(expr, &mut worker)?;
+    let truth = bool::values(&lookup.table.data);
+    let holds = |row: usize| truth[row] && lookup.table.is_valid(row);
+    let null = lookup.null_row();
+    Some(CodeSet { column: lookup.column, codes: Bitmap::from_fn(null, holds), null: holds(null) })
 }
 
 /// The value of `expr`, if it reads no column and is no error.

@@ -34,7 +34,7 @@ mod range;
 mod text;
 mod value;
 
-pub use lookup::{Table, fold, tabulate};
+pub use lookup::{Table, code_set, fold, tabulate};
 
 #[cfg(test)]
 mod tests;

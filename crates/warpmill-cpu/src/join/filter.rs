@@ -1,5 +1,7 @@
 //! Filters made from build keys, with which scans drop rows before they decode other columns.
 
+use warpmill_plan::pruning::Ranges;
+
 use super::hash::mix;
 use super::keys::Word;
 use crate::vector::Data;
@@ -82,6 +84,16 @@ impl KeyFilter {
     /// Whether the filter passes no value that is not a key.
     pub fn is_exact(&self) -> bool {
         matches!(self.set, Set::Bits(_) | Set::Nothing)
+    }
+
+    /// At most `count` ranges that all keys are in; `None` where more than `words` words of keys would have to be gone through, or they
+    /// say no more than the bounds.
+    pub fn ranges(&self, words: u64, count: usize) -> Option<Ranges> {
+        match &self.set {
+            Set::Nothing => Some(Ranges::default()),
+            Set::Bits(bits) if bits.len() as u64 <= words => Some(Ranges::of_words(bits, self.min.into(), count)),
+            Set::Bits(_) | Set::Range | Set::Bloom { .. } => None,
+        }
     }
 
     /// Appends to `rows`, ascending, each `i` whose `values[i]` may be a key.

@@ -30,15 +30,6 @@ impl ScanFilter {
         Ok(Self { expr: PreparedExpr::new(expr)?, text: expr.to_string(), columns })
     }
 
-    /// Whether statistics prove that no row qualifies.
-    pub fn excludes(&self, stats: impl Fn(usize) -> ColumnStats) -> bool {
-        if let Some((column, lo, hi)) = self.expr.as_int_range() {
-            let stats = stats(column);
-            return stats.nulls == stats.rows || stats.int_range().is_some_and(|(min, max)| hi < min || lo > max);
-        }
-        false
-    }
-
     /// What decides this predicate on encoded values, if something does.
     fn encoded(&self) -> Option<EncodedFilter> {
         if let Some((column, lo, hi)) = self.expr.as_int_range() {
@@ -159,15 +150,6 @@ impl KeyPrune {
     /// A prune of `column`.
     pub fn new(column: usize, range: Option<(i128, i128)>, filter: Option<Arc<KeyFilter>>) -> Self {
         Self { column, range, filter, tested: AtomicU64::new(0), passed: AtomicU64::new(0) }
-    }
-
-    /// Whether no key of a segment with these statistics can match.
-    pub fn excludes(&self, stats: &ColumnStats) -> bool {
-        match (self.range, stats.int_range()) {
-            (Some((lo, hi)), _) if lo > hi => true,
-            (Some((lo, hi)), Some((min, max))) => hi < min || lo > max || stats.nulls == stats.rows,
-            _ => false,
-        }
     }
 
     /// Whether testing rows has paid so far: a filter that lets nearly all pass only costs.

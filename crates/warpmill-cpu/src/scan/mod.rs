@@ -4,7 +4,9 @@
 pub mod decode;
 mod filter;
 mod open;
+mod pruning;
 mod table;
 
 pub use filter::{KeyPrune, ScanFilter};
+pub use pruning::select;
 pub use table::TableSource;

@@ -81,6 +81,12 @@ impl RowSegment {
         Ok(segment)
     }
 
+    /// Morsels that are not done.
+    #[cfg(test)]
+    pub fn left(&self) -> usize {
+        self.left.load(Ordering::Acquire)
+    }
+
     /// Notes that a morsel is done; the last one drops what is held.
     pub fn morsel_done(&self) {
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {

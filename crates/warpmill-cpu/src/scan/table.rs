@@ -1,13 +1,15 @@
-//! The table scan: morsels of one segment each, chunks of lazily decoded columns.
+//! The table scan: morsels of one row segment each, of the rows that metadata leaves, chunks of lazily decoded columns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpmill_format::{Codec, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
+use warpmill_plan::pruning::{PruningReport, Selected};
 use warpmill_plan::{Field, Scan};
 
 use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
 use super::open::RowSegment;
+use super::pruning;
 use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
 use crate::context::{QueryContext, Result, Worker};
 use crate::operator::Emit;
@@ -25,14 +27,31 @@ pub struct TableSource {
     encoded: Vec<EncodedFilter>,
     filters: Vec<ScanFilter>,
     prune: Vec<KeyPrune>,
-    /// The row segments that may qualify.
+    /// The row segments of which rows may qualify.
     segments: Vec<RowSegment>,
-    /// Position in `segments`, and row range, of each morsel.
-    morsels: Vec<(usize, usize, usize)>,
+    morsels: Vec<Morsel>,
     next: AtomicUsize,
-    skipped_segments: usize,
+    report: PruningReport,
+    plain_bytes: u64,
     bytes_read: Arc<AtomicU64>,
     rows_scanned: AtomicU64,
+}
+
+/// Position of the row segment among those that are scanned, first row, number of rows.
+type Morsel = (usize, usize, usize);
+
+/// The row segments and the morsels of `rows`: row segment, first row and number of rows, in order.
+fn in_morsels(rows: &[(usize, usize, usize)]) -> (Vec<RowSegment>, Vec<Morsel>) {
+    let (mut segments, mut morsels) = (Vec::new(), Vec::new());
+    for ranges in rows.chunk_by(|a, b| a.0 == b.0) {
+        let (at, before) = (segments.len(), morsels.len());
+        for &(_, start, len) in ranges {
+            let steps = (0..len).step_by(MORSEL_ROWS);
+            morsels.extend(steps.map(|offset| (at, start + offset, MORSEL_ROWS.min(len - offset))));
+        }
+        segments.push(RowSegment::new(ranges[0].0, morsels.len() - before));
+    }
+    (segments, morsels)
 }
 
 impl TableSource {
@@ -40,22 +59,9 @@ impl TableSource {
     pub fn new(scan: &Scan, prune: Vec<KeyPrune>) -> Result<Self> {
         let filters = scan.filters.iter().map(ScanFilter::new).collect::<Result<Vec<_>>>()?;
         let table = &scan.table;
-        let qualifies = |segment: usize| {
-            let stats = |column: usize| table.segment_stats(segment, scan.columns[column]);
-            !filters.iter().any(|filter| filter.excludes(|column| stats(column).clone()))
-                && !prune.iter().any(|key| key.excludes(stats(key.column)))
-        };
-        let kept: Vec<usize> = (0..table.num_segments()).filter(|&segment| qualifies(segment)).collect();
-        let morsels = kept
-            .iter()
-            .enumerate()
-            .flat_map(|(at, &segment)| {
-                let rows = table.segment_rows(segment);
-                (0..rows).step_by(MORSEL_ROWS).map(move |start| (at, start, MORSEL_ROWS.min(rows - start)))
-            })
-            .collect();
-        let open = |&segment: &usize| RowSegment::new(segment, table.segment_rows(segment).div_ceil(MORSEL_ROWS));
-        let segments = kept.iter().map(open).collect();
+        let prepared: Vec<_> = filters.iter().map(|filter| &filter.expr).collect();
+        let Selected { rows, report } = pruning::select(scan, &prepared, &prune)?;
+        let (segments, morsels) = in_morsels(&rows);
         let (encoded, filters) =
             filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());
         Ok(Self {
@@ -69,7 +75,8 @@ impl TableSource {
             segments,
             morsels,
             next: AtomicUsize::new(0),
-            skipped_segments: table.num_segments() - kept.len(),
+            report,
+            plain_bytes: scan.plain_bytes(),
             bytes_read: Arc::default(),
             rows_scanned: AtomicU64::new(0),
         })
@@ -90,12 +97,27 @@ impl ChunkSource for TableSource {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![
+        let report = &self.report;
+        let mut counters = vec![
             ("rows_scanned", self.rows_scanned.load(Ordering::Relaxed)),
             ("bytes_read", self.bytes_read.load(Ordering::Relaxed)),
-            ("segments_skipped", self.skipped_segments as u64),
+            ("segments_skipped", report.segments_pruned),
             ("rows_pruned_by_joins", self.prune.iter().map(KeyPrune::dropped).sum()),
-        ]
+            ("zones", report.zones),
+            ("zones_pruned", report.zones_pruned()),
+            ("pruning_nanos", report.nanos),
+            ("plain_bytes", self.plain_bytes),
+        ];
+        let causes = [
+            ("zones_by_minmax", report.by_minmax),
+            ("zones_by_histogram", report.by_histogram),
+            ("zones_by_bloom", report.by_bloom),
+            ("zones_by_sideways", report.by_sideways),
+            ("zones_by_keys", report.by_keys),
+            ("pruning_stopped", report.stopped.into()),
+        ];
+        counters.extend(causes.into_iter().filter(|(_, count)| *count > 0));
+        counters
     }
 }
 
@@ -254,5 +276,28 @@ impl LocalScan<'_> {
             }
         }
         Ok(Some(chunk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MORSEL_ROWS, in_morsels};
+
+    #[test]
+    fn ranges_of_rows_become_morsels_of_their_row_segments() {
+        let rows = [(3, 0, 1024), (3, 4096, 2 * MORSEL_ROWS + 1), (7, 2048, 100), (8, 0, MORSEL_ROWS)];
+        let (segments, morsels) = in_morsels(&rows);
+        assert_eq!(segments.iter().map(|s| (s.segment, s.left())).collect::<Vec<_>>(), [(3, 4), (7, 1), (8, 1)]);
+        let second = 4096 + MORSEL_ROWS;
+        let expected = [
+            (0, 0, 1024),
+            (0, 4096, MORSEL_ROWS),
+            (0, second, MORSEL_ROWS),
+            (0, second + MORSEL_ROWS, 1),
+            (1, 2048, 100),
+            (2, 0, MORSEL_ROWS),
+        ];
+        assert_eq!(morsels, expected);
+        assert!(in_morsels(&[]).0.is_empty());
     }
 }

@@ -34,6 +34,12 @@ pub fn not_finished(error: &str) -> String {
     )
 }
 
+/// Counts a query that failed while it ran, and keeps why.
+pub fn failed(error: &str) {
+    COUNTERS.failed.fetch_add(1, Ordering::Relaxed);
+    report(Outcome { reason: Some(format!("failed while it ran: {error}")), ..Outcome::default() });
+}
+
 unsafe extern "C" fn run(info: ffi::duckdb_function_info, input: ffi::duckdb_data_chunk, output: ffi::duckdb_vector) {
     // SAFETY: DuckDB's call of this function.
     unsafe {
@@ -41,8 +47,7 @@ unsafe extern "C" fn run(info: ffi::duckdb_function_info, input: ffi::duckdb_dat
             match one(input, row) {
                 Ok(key) => data::<u64>(output).add(usize::try_from(row).unwrap_or(0)).write(key),
                 Err(error) => {
-                    COUNTERS.failed.fetch_add(1, Ordering::Relaxed);
-                    report(Outcome { reason: Some(format!("failed while it ran: {error}")), ..Outcome::default() });
+                    failed(&error);
                     return fail(info, &not_finished(&error));
                 }
             }

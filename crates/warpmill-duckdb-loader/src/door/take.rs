@@ -81,6 +81,7 @@ unsafe extern "C" fn update(
             .collect();
         if !(engine().rows_push)(rows, count, sources.as_ptr()) {
             let error = borrowed((engine().rows_error)(rows)).unwrap_or_default();
+            super::run::failed(&error);
             fail(info, &super::run::not_finished(&error));
         }
     }

@@ -148,7 +148,10 @@ fn cast(child: &Value, ty: &Value, attempt: Option<bool>) -> Result<String, Refu
 
 fn literal(constant: &Value) -> Result<String, Refused> {
     let ty = type_name(&constant["type"])?;
-    let Some(value) = encoded(constant)? else { return Ok(format!("CAST(NULL AS {ty})")) };
+    let Some(value) = encoded(constant)? else {
+        // A bare NULL has a type that no cast can name.
+        return Ok(if ty.contains("NULL") { "NULL".to_string() } else { format!("CAST(NULL AS {ty})") });
+    };
     Ok(match ty.as_str() {
         "DATE" => format!("(DATE '1970-01-01' + CAST({value} AS INTEGER))"),
         "TIMESTAMP" => format!("make_timestamp(CAST({value} AS BIGINT))"),

@@ -120,12 +120,12 @@ impl<'a> Translator<'a> {
                 is(over(function(windows::nth_value::last_value_udwf()), vec![read.add(x)]))
             }
             ("lag", Some((x, _)), rest) => {
-                is(over(function(windows::lead_lag::lag_udwf()), shifted(read.add(x), rest)?))
+                is(over(function(windows::lead_lag::lag_udwf()), shifted(read.add(x), rest, schema, ty)?))
             }
             ("lead", Some((x, _)), rest) => {
-                is(over(function(windows::lead_lag::lead_udwf()), shifted(read.add(x), rest)?))
+                is(over(function(windows::lead_lag::lead_udwf()), shifted(read.add(x), rest, schema, ty)?))
             }
-            ("count_star", None, []) => is(over(aggregate(aggregates::count::count_udaf()), vec![lit(1i64)])),
+            ("count" | "count_star", None, []) => is(over(aggregate(aggregates::count::count_udaf()), vec![lit(1i64)])),
             ("count", Some((x, _)), []) => is(over(aggregate(aggregates::count::count_udaf()), vec![read.add(x)])),
             ("min", Some((x, t)), []) if t.is_column() && !t.is_float() => {
                 is(over(aggregate(aggregates::min_max::min_udaf()), vec![read.add(x)]))
@@ -208,12 +208,24 @@ fn average(sum: &Expr, count: &Expr, argument: Type, schema: &DFSchemaRef) -> Re
 }
 
 /// Arguments of `lag` and `lead`: by how many rows, and instead of what is not there.
-fn shifted(x: Expr, rest: &[Expr]) -> Result<Vec<Expr>, Refused> {
-    let constant = rest.iter().all(|e| matches!(e, Expr::Literal(value, _) if !value.is_null()));
-    if !constant || rest.len() > 1 {
-        return Err(Refused::new("lag or lead by a number of rows that is not constant, or with a default"));
+fn shifted(x: Expr, rest: &[Expr], schema: &DFSchemaRef, ty: Type) -> Result<Vec<Expr>, Refused> {
+    let refused = || Refused::new("lag or lead by a number of rows, or with a default, that is not constant");
+    let mut args = vec![x];
+    match rest {
+        [] => return Ok(args),
+        [Expr::Literal(ScalarValue::Int64(Some(rows)), _), ..] => args.push(lit(*rows)),
+        _ => return Err(refused()),
     }
-    Ok(std::iter::once(x).chain(rest.iter().cloned()).collect())
+    match &rest[1..] {
+        [] => {}
+        [Expr::Literal(value, _)] if value.is_null() => {}
+        [default @ Expr::Literal(..)] => match cast_to(default.clone(), &ty.arrow(), schema)? {
+            default @ Expr::Literal(..) => args.push(default),
+            _ => return Err(refused()),
+        },
+        _ => return Err(refused()),
+    }
+    Ok(args)
 }
 
 fn frame(call: &WindowCall) -> Result<WindowFrame, Refused> {

@@ -307,6 +307,9 @@ pub(crate) enum ColumnCodec {
     Auto { options: CodecOptions, sampler: Mutex<Sampler> },
 }
 
+/// The stored form of a segment and the codec that made it; `None`: it is stored as it is.
+type StoredForm = Option<(CodecConfig, Vec<u8>)>;
+
 impl ColumnCodec {
     /// As `options` say for a new column.
     pub fn new(options: &CodecOptions) -> Self {
@@ -350,7 +353,7 @@ impl ColumnCodec {
     }
 
     /// A segment as it is stored: with its codec and its stored form, or, without them, as its bytes are.
-    pub fn store(&self, segment: Segment) -> Result<(Segment, Option<(CodecConfig, Vec<u8>)>)> {
+    pub fn store(&self, segment: Segment) -> Result<(Segment, StoredForm)> {
         let may_be_plain = match self {
             Self::Fixed(config) => config.plain,
             Self::Auto { .. } => true,

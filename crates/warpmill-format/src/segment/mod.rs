@@ -160,6 +160,28 @@ impl Segment {
         self.encoding
     }
 
+    /// Whether rows are strings as they are.
+    pub(crate) fn is_string(&self) -> bool {
+        matches!(self.values, Values::Strings(_))
+    }
+
+    /// Whether rows are floats of either width.
+    pub(crate) fn is_float(&self) -> bool {
+        matches!(self.values, Values::F32(_) | Values::F64(_))
+    }
+
+    /// Floats of either width.
+    pub(crate) fn decode_floats(&self, start: usize, out: &mut [f64]) {
+        match &self.values {
+            Values::F32(_) => {
+                let mut narrow = vec![0f32; out.len()];
+                self.decode_f32(start, &mut narrow);
+                out.iter_mut().zip(narrow).for_each(|(wide, x)| *wide = x.into());
+            }
+            _ => self.decode_f64(start, out),
+        }
+    }
+
     /// Whether the values are dictionary codes.
     pub fn is_dictionary(&self) -> bool {
         matches!(self.values, Values::Codes(_))

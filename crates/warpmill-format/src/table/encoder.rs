@@ -9,10 +9,13 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallel
 
 use super::data_file::{DataFileWriter, Place};
 use super::manifest::CodecEntry;
+use super::pruning::ZoneMap;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
+use super::zone_writer::ZoneWriter;
 use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, CodecConfig, ColumnChoice, ColumnCodec};
+use crate::pruning::Zone;
 use crate::segment::SEGMENT_ALIGN;
 use crate::{Dictionary, FormatError, Result, Segment};
 
@@ -67,7 +70,7 @@ impl Sink {
         Ok(Chunk::new(stats, encoding, generation, source))
     }
 
-    fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
+    pub(super) fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
         match self {
             Self::Memory => Ok(None),
             Self::Files(files) => files.put(&bytes(), SEGMENT_ALIGN).map(Some),
@@ -100,6 +103,7 @@ pub(crate) struct Encoder {
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     pool: Option<Arc<rayon::ThreadPool>>,
     storage: Storage,
+    zones: ZoneWriter,
     sink: Sink,
 }
 
@@ -108,6 +112,7 @@ pub(crate) struct Encoded {
     pub segments: Vec<RowSegment>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
     pub codecs: Vec<Option<ColumnChoice>>,
+    pub pruning: Vec<ZoneMap>,
     pub sink: Sink,
 }
 
@@ -117,6 +122,7 @@ impl Encoder {
         base: Option<Arc<TableSnapshot>>,
         pool: Option<Arc<rayon::ThreadPool>>,
         storage: Storage,
+        zones: ZoneWriter,
         sink: Sink,
     ) -> Self {
         let base_rows = base.as_ref().map_or(0, |b| b.num_rows());
@@ -130,7 +136,7 @@ impl Encoder {
         };
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
-        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, sink }
+        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, zones, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -141,6 +147,7 @@ impl Encoder {
     pub fn push(&mut self, parts: &[RecordBatch]) -> Result<()> {
         let rows = parts.iter().map(|p| p.num_rows()).sum();
         let (position, schema, storage) = (self.segments.len(), self.schema.clone(), &self.storage);
+        let zone_writer = self.zones.options();
         let encode = |(c, column): (usize, &mut Column)| {
             let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
             match column {
@@ -151,17 +158,27 @@ impl Encoder {
                 Column::Direct => {
                     let name = schema.field(c).name();
                     let segment = Segment::encode(&concatenate(&arrays, name)?, None, None);
-                    storage.prepare(c, segment.map_err(|e| in_column(e, name))?).map(Some)
+                    let segment = segment.map_err(|e| in_column(e, name))?;
+                    let zones = zone_writer.of(&segment);
+                    Ok(Some((storage.prepare(c, segment)?, zones)))
                 }
             }
         };
         let columns = &mut self.columns;
-        let encoded: Vec<Option<Prepared>> =
+        let encoded: Vec<Option<(Prepared, Vec<Zone>)>> =
             install(&self.pool, || columns.par_iter_mut().enumerate().map(encode).collect::<Result<_>>())?;
+        let segment_of = |column: usize| encoded[column].as_ref().map(|(prepared, _)| &prepared.segment);
+        let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
+        self.zones.add_attributes(attributes);
         let mut chunks = Vec::with_capacity(encoded.len());
-        for prepared in encoded {
-            let align = self.storage.align;
-            chunks.push(prepared.map(|prepared| self.sink.put(prepared, None, align)).transpose()?);
+        for (c, encoded) in encoded.into_iter().enumerate() {
+            chunks.push(match encoded {
+                None => None,
+                Some((prepared, zones)) => {
+                    self.zones.add(position, c, zones);
+                    Some(self.sink.put(prepared, None, self.storage.align)?)
+                }
+            });
         }
         self.segments.push((rows, chunks));
         self.give_up_dictionaries(Candidate::too_large)
@@ -183,19 +200,18 @@ impl Encoder {
         };
         let name = self.schema.field(c).name();
         let (storage, align) = (&self.storage, self.storage.align);
-        let encode = |array: ArrayRef| {
-            let segment = Segment::encode(&array, None, None).map_err(|e| in_column(e, name))?;
-            storage.prepare(c, segment)
-        };
+        let encode = |array: ArrayRef| Segment::encode(&array, None, None).map_err(|e| in_column(e, name));
         for held in &candidate.held {
-            self.segments[held.segment].1[c] = Some(self.sink.put(encode(candidate.plain(held))?, None, align)?);
+            let segment = encode(candidate.plain(held))?;
+            self.zones.add(held.segment, c, self.zones.options().of(&segment));
+            self.segments[held.segment].1[c] = Some(self.sink.put(storage.prepare(c, segment)?, None, align)?);
         }
         if let Some(base) = &self.base {
             let mut chunks = Vec::with_capacity(base.num_segments());
             for s in 0..base.num_segments() {
                 let dictionary = base.dictionary(c).expect("candidates of a table with rows have one");
                 let strings = strings_of(&*base.segment(s, c)?, dictionary);
-                chunks.push(self.sink.put(encode(strings)?, None, align)?);
+                chunks.push(self.sink.put(storage.prepare(c, encode(strings)?)?, None, align)?);
             }
             self.rewritten[c] = Some(chunks);
         }
@@ -222,13 +238,20 @@ impl Encoder {
         let dictionaries: Vec<Option<ColumnDictionary>> =
             orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
         let mut segments = self.base_segments(&dictionaries);
+        let rewritten = |column: usize| self.rewritten[column].is_some();
+        let kept = self.base_version().map(|base| base.pruning.iter().map(|map| map.without(rewritten)).collect());
+        let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
+        let stored = self.segments.iter().flat_map(|(_, chunks)| chunks).flatten().map(|c| c.stats.stored_bytes).sum();
+        let generations = |column: usize| dictionaries[column].as_ref().map(|d: &ColumnDictionary| d.generation);
+        pruning.extend(self.zones.finish(segments.len(), self.segments.len(), stored, generations, &mut self.sink)?);
         for (rows, chunks) in self.segments {
             let columns = chunks.into_iter().map(|c| c.expect("every chunk has been encoded")).collect();
             segments.push(RowSegment { rows, columns });
         }
         // A version without rows has no dictionaries: later strings are free to have one or not.
         let dictionaries = if segments.is_empty() { vec![None; dictionaries.len()] } else { dictionaries };
-        Ok(Encoded { segments, dictionaries, codecs: self.storage.choices(), sink: self.sink })
+        let codecs = self.storage.choices();
+        Ok(Encoded { segments, dictionaries, codecs, pruning, sink: self.sink })
     }
 
     fn encode_held(&mut self, held: &[(usize, HeldCodes)], orders: &[Option<Order>]) -> Result<()> {
@@ -237,10 +260,14 @@ impl Encoder {
             let encode = |(c, codes): &(usize, HeldCodes)| {
                 let order = orders[*c].as_ref().expect("held codes are of a candidate");
                 let segment = codes.encode(&order.remap, &order.dictionary);
-                self.storage.prepare(*c, segment.map_err(|e| in_column(e, self.schema.field(*c).name()))?)
+                let segment = segment.map_err(|e| in_column(e, self.schema.field(*c).name()))?;
+                let zones = self.zones.options().of(&segment);
+                Ok((self.storage.prepare(*c, segment)?, zones))
             };
-            let encoded: Vec<Prepared> = install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
-            for ((c, codes), prepared) in group.iter().zip(encoded) {
+            let encoded: Vec<(Prepared, Vec<Zone>)> =
+                install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
+            for ((c, codes), (prepared, zones)) in group.iter().zip(encoded) {
+                self.zones.add(codes.segment, *c, zones);
                 let generation = orders[*c].as_ref().map(|o| o.generation);
                 self.segments[codes.segment].1[*c] = Some(self.sink.put(prepared, generation, self.storage.align)?);
             }

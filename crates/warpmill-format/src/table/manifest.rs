@@ -36,6 +36,51 @@ pub(crate) struct Manifest {
     pub codecs: Vec<Option<ColumnChoice>>,
     /// Row segments in row order.
     pub segments: Vec<RowSegmentEntry>,
+    /// Metadata by which scans skip rows, in the order of its row segments, which it need not be of all of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pruning: Vec<PruningEntry>,
+}
+
+/// Pruning metadata of the row segments of one write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PruningEntry {
+    /// The first row segment.
+    pub first: usize,
+    /// How many.
+    pub segments: usize,
+    /// Rows of a zone.
+    pub zone_rows: usize,
+    pub columns: Vec<ColumnEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<AttributeEntry>,
+}
+
+/// That of a column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ColumnEntry {
+    pub column: usize,
+    /// The generation of the dictionary whose codes it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u32>,
+    #[serde(flatten)]
+    pub blob: Blob,
+}
+
+/// That of an attribute of another table, which a column of this one refers to by a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AttributeEntry {
+    pub column: usize,
+    /// The other table.
+    pub table: String,
+    /// The version of it that this is of.
+    pub version: u64,
+    /// Stands for the rows of the key and the attribute.
+    #[serde(with = "hex64")]
+    pub fingerprint: u64,
+    pub key: String,
+    pub attribute: String,
+    #[serde(flatten)]
+    pub blob: Blob,
 }
 
 /// A data file of the table's directory.
@@ -263,6 +308,25 @@ impl Manifest {
                 if !known {
                     return Err(format!("column {c}, segment {s} has codes of a dictionary that is not listed"));
                 }
+            }
+        }
+        let mut free = 0;
+        for entry in &self.pruning {
+            let end = entry.first.checked_add(entry.segments).filter(|&end| end <= self.segments.len());
+            let (Some(end), true) = (end, entry.first >= free && entry.zone_rows > 0) else {
+                return Err("pruning metadata of row segments that are not there".to_owned());
+            };
+            free = end;
+            for column in &entry.columns {
+                blob(&column.blob, &format!("the pruning metadata of column {}", column.column))?;
+                let known =
+                    self.dictionaries.get(column.column).map(Option::is_some) == Some(column.generation.is_some());
+                if !known {
+                    return Err(format!("pruning metadata of column {}, which is not so", column.column));
+                }
+            }
+            for attribute in &entry.attributes {
+                blob(&attribute.blob, &format!("the pruning metadata of {}.{}", attribute.table, attribute.attribute))?;
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 use crate::codec::CodecOptions;
+use crate::pruning::{Metadata, Sideways};
 use crate::{FormatError, Result};
 
 mod conform;
@@ -23,16 +24,19 @@ mod encoder;
 mod fs;
 mod interner;
 mod manifest;
+mod pruning;
 mod snapshot;
 mod sort;
 mod strings;
 mod summary;
 mod version;
 mod writer;
+mod zone_writer;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use pruning::{ColumnZones, ZoneMap};
 pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use writer::TableWriter;
 
@@ -49,9 +53,17 @@ use writer::{Staging, Start};
 pub struct WriteOptions {
     /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]).
     pub segment_rows: usize,
-    /// Columns to sort the input by (ascending, nulls last, stable) before it is cut into segments. All rows of the write
-    /// are held in memory for it, at most 2^32 - 1; an append sorts the new rows only.
+    /// Columns to sort the input by (ascending, nulls last, stable) before it is cut into segments, or attributes of
+    /// [`WriteOptions::sideways`]. All rows of the write are held in memory for it, at most 2^32 - 1; an append sorts the new rows only.
     pub sort_by: Vec<String>,
+    /// Sort by those columns, or by those attributes where there are some, that have the fewest distinct values (not with `sort_by`).
+    pub cluster: bool,
+    /// Which metadata there is for scans to skip rows by.
+    pub metadata: Metadata,
+    /// Rows of a zone, which metadata is about: a multiple of 1024.
+    pub zone_rows: usize,
+    /// Attributes of other tables of which metadata is kept.
+    pub sideways: Vec<Sideways>,
     /// Worker threads (0: all cores).
     pub threads: usize,
     /// How column chunks are compressed; `None`: as the table's columns are already, those of a new table not at all.
@@ -62,7 +74,17 @@ pub struct WriteOptions {
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { segment_rows: crate::SEGMENT_ROWS, sort_by: Vec::new(), threads: 0, codec: None, direct_io: false }
+        Self {
+            segment_rows: crate::SEGMENT_ROWS,
+            sort_by: Vec::new(),
+            cluster: false,
+            metadata: Metadata::default(),
+            zone_rows: crate::pruning::ZONE_ROWS,
+            sideways: Vec::new(),
+            threads: 0,
+            codec: None,
+            direct_io: false,
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Reading one committed version of a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
 
+use super::pruning::ZoneMap;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
@@ -20,6 +22,8 @@ pub struct TableSnapshot {
     version: Version,
     stats: Vec<ColumnStats>,
     rows: u64,
+    /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
+    pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
 
 /// What one column takes and how it is encoded, for people to look at.
@@ -66,7 +70,7 @@ impl TableSnapshot {
         });
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
-        Arc::new(Self { path, version, stats, rows })
+        Arc::new(Self { path, version, stats, rows, fingerprints: Mutex::default() })
     }
 
     /// All parts of the version.
@@ -170,6 +174,16 @@ impl TableSnapshot {
         self.version.open(segment, column)
     }
 
+    /// Metadata by which scans skip rows, in the order of its row segments; of some there may be none.
+    pub fn zone_maps(&self) -> &[ZoneMap] {
+        &self.version.pruning
+    }
+
+    /// Size of the pruning metadata, in bytes.
+    pub fn pruning_bytes(&self) -> u64 {
+        self.version.pruning.iter().map(ZoneMap::bytes).sum()
+    }
+
     /// Size of all segments and dictionaries as stored, in bytes.
     pub fn stored_bytes(&self) -> u64 {
         let dictionaries = self.version.dictionaries.iter().flatten();
@@ -207,12 +221,13 @@ impl TableSnapshot {
         self.version.schema.fields().iter().enumerate().map(summary).collect()
     }
 
-    /// Opens and checks every segment of every column: the whole version is known to be readable, or the first error.
+    /// Opens and checks every segment of every column, and the pruning metadata: the whole version is known to be readable, or the first error.
     pub fn verify(&self) -> Result<()> {
         use rayon::iter::{IntoParallelIterator, ParallelIterator};
         let columns = self.version.schema.fields().len();
         (0..self.num_segments() * columns)
             .into_par_iter()
-            .try_for_each(|i| self.segment(i / columns, i % columns).map(|_| ()))
+            .try_for_each(|i| self.segment(i / columns, i % columns).map(|_| ()))?;
+        self.version.pruning.iter().try_for_each(|map| map.verify(self))
     }
 }

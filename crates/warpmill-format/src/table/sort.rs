@@ -1,29 +1,60 @@
 //! Sorting the rows of a write before they are cut into segments.
 
-use arrow::compute::{SortOptions, interleave_record_batch};
-use arrow::datatypes::Schema;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Decimal128Array};
+use arrow::compute::{SortOptions, cast, interleave_record_batch};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use rayon::slice::ParallelSliceMut;
 
-use crate::{FormatError, Result};
+use crate::pruning::Lookup;
+use crate::stats::DistinctCounter;
+use crate::{FormatError, Result, VECTOR_ROWS};
 
 /// All rows of a write, held in memory until they can be sorted (at most 2^32 rows).
-#[derive(Debug)]
 pub(crate) struct SortBuffer {
-    columns: Vec<usize>,
+    schema: SchemaRef,
+    /// `None`: those with the fewest distinct values.
+    keys: Option<Vec<Key>>,
+    lookups: Arc<[Lookup]>,
     batches: Vec<RecordBatch>,
     rows: u64,
 }
 
+/// What rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Column(usize),
+    /// Look-up and attribute.
+    Attribute(usize, usize),
+}
+
+/// Rows that distinct values are counted in.
+const SAMPLE_ROWS: usize = 256 << 10;
+
 impl SortBuffer {
-    /// A buffer that sorts by the columns named, ascending, nulls last.
-    pub fn new(schema: &Schema, names: &[String]) -> Result<Self> {
-        let index = |name: &String| {
-            let unknown = |_| FormatError::schema(name, "cannot sort by it: the table has no such column");
-            schema.index_of(name).map_err(unknown)
+    /// A buffer that sorts by the columns or attributes named, ascending, nulls last.
+    pub fn new(schema: &SchemaRef, names: &[String], lookups: Arc<[Lookup]>) -> Result<Self> {
+        let attribute = |name: &String| {
+            let all = lookups.iter().enumerate().flat_map(|(l, lookup)| {
+                lookup.attributes.iter().enumerate().map(move |(a, attribute)| (Key::Attribute(l, a), &attribute.name))
+            });
+            all.into_iter().find(|(_, other)| *other == name).map(|(key, _)| key)
         };
-        Ok(Self { columns: names.iter().map(index).collect::<Result<_>>()?, batches: Vec::new(), rows: 0 })
+        let index = |name: &String| {
+            let unknown = || FormatError::schema(name, "cannot sort by it: the table has no such column");
+            schema.index_of(name).ok().map(Key::Column).or_else(|| attribute(name)).ok_or_else(unknown)
+        };
+        let keys = Some(names.iter().map(index).collect::<Result<_>>()?);
+        Ok(Self { keys, ..Self::clustering(schema, lookups) })
+    }
+
+    /// A buffer that sorts by the attributes of fewest distinct values first, or by the columns where there are no attributes
+    /// (GOLAP, section 4.4).
+    pub fn clustering(schema: &SchemaRef, lookups: Arc<[Lookup]>) -> Self {
+        Self { schema: schema.clone(), keys: None, lookups, batches: Vec::new(), rows: 0 }
     }
 
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
@@ -35,20 +66,71 @@ impl SortBuffer {
         Ok(())
     }
 
+    /// Keys by how many distinct values they have, as far as they can matter: behind those by which groups are smaller than a vector,
+    /// another tells little apart.
+    fn fewest_distinct(&self) -> Result<Vec<Key>> {
+        let attributes = self.lookups.iter().enumerate().flat_map(|(l, lookup)| {
+            (0..lookup.attributes.len()).map(move |a| (Key::Attribute(l, a), lookup.distinct(a)))
+        });
+        let mut counted: Vec<(Key, u64)> = attributes.collect();
+        if self.lookups.is_empty() {
+            let columns = 0..self.schema.fields().len();
+            counted = columns.map(|c| Ok((Key::Column(c), self.distinct(c)?))).collect::<Result<_>>()?;
+        }
+        counted.retain(|(_, distinct)| *distinct > 1);
+        counted.sort_by_key(|(_, distinct)| *distinct);
+        let mut groups = 1u64;
+        let enough = self.rows / VECTOR_ROWS as u64;
+        let matters = |(_, distinct): &(Key, u64)| {
+            let more = groups <= enough;
+            groups = groups.saturating_mul(*distinct);
+            more
+        };
+        Ok(counted.into_iter().take_while(matters).map(|(key, _)| key).collect())
+    }
+
+    /// About how many distinct values column `column` has, in a sample.
+    fn distinct(&self, column: usize) -> Result<u64> {
+        let mut counter = DistinctCounter::hashed();
+        let part = (SAMPLE_ROWS as f64 / self.rows.max(1) as f64).min(1.0);
+        for batch in &self.batches {
+            let rows = (batch.num_rows() as f64 * part).ceil() as usize;
+            let sample = batch.column(column).slice(0, rows.min(batch.num_rows()));
+            let converter = RowConverter::new(vec![SortField::new(sample.data_type().clone())])?;
+            converter.convert_columns(&[sample])?.iter().for_each(|row| counter.add_bytes(row.as_ref()));
+        }
+        Ok(counter.estimate())
+    }
+
+    fn key_array(&self, key: Key, batch: &RecordBatch) -> Result<ArrayRef> {
+        let (lookup, attribute) = match key {
+            Key::Column(column) => return Ok(batch.column(column).clone()),
+            Key::Attribute(lookup, attribute) => (&self.lookups[lookup], attribute),
+        };
+        let keys = integers(batch.column(lookup.column))?;
+        let ranks = lookup.ranks_of(attribute, keys.into_iter());
+        Ok(Arc::new(Decimal128Array::from_iter(ranks)))
+    }
+
     /// Hands the rows to `sink` in stable order, in batches of `batch_rows`.
     pub fn drain(self, batch_rows: usize, mut sink: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-        let Some(first) = self.batches.first() else { return Ok(()) };
-        let schema = first.schema();
+        if self.batches.is_empty() {
+            return Ok(());
+        }
+        let sort_keys = match &self.keys {
+            Some(keys) => keys.clone(),
+            None => self.fewest_distinct()?,
+        };
+        if sort_keys.is_empty() {
+            return self.batches.into_iter().try_for_each(sink);
+        }
         let options = SortOptions { descending: false, nulls_first: false };
-        let fields = self.columns.iter().map(|&c| {
-            let data_type = schema.field(c).data_type().clone();
-            SortField::new_with_options(data_type, options)
-        });
+        let fields = sort_keys.iter().map(|key| SortField::new_with_options(key_type(*key, &self.schema), options));
         let converter = RowConverter::new(fields.collect())?;
         let mut keys = converter.empty_rows(self.rows as usize, 0);
         let mut places = Vec::with_capacity(self.rows as usize);
         for (b, batch) in self.batches.iter().enumerate() {
-            let columns: Vec<_> = self.columns.iter().map(|&c| batch.column(c).clone()).collect();
+            let columns = sort_keys.iter().map(|key| self.key_array(*key, batch)).collect::<Result<Vec<_>>>()?;
             converter.append(&mut keys, &columns)?;
             places.extend((0..batch.num_rows()).map(|row| (b, row)));
         }
@@ -62,4 +144,24 @@ impl SortBuffer {
         }
         Ok(())
     }
+}
+
+/// The type that a key is sorted as: ranks of attributes are decimals.
+fn key_type(key: Key, schema: &Schema) -> DataType {
+    match key {
+        Key::Column(column) => schema.field(column).data_type().clone(),
+        Key::Attribute(..) => Decimal128Array::builder(0).finish().data_type().clone(),
+    }
+}
+
+/// Integers, dates and the like as they are counted.
+fn integers(array: &ArrayRef) -> Result<Vec<Option<i128>>> {
+    let array = match array.data_type() {
+        DataType::UInt64 => cast(array, &DataType::Decimal128(20, 0))?,
+        data_type if data_type.is_integer() => cast(&cast(array, &DataType::Int64)?, &DataType::Decimal128(20, 0))?,
+        DataType::Date32 | DataType::Time32(_) => cast(&cast(array, &DataType::Int32)?, &DataType::Decimal128(20, 0))?,
+        _ => cast(&cast(array, &DataType::Int64)?, &DataType::Decimal128(20, 0))?,
+    };
+    let array = arrow::array::AsArray::as_primitive::<arrow::datatypes::Decimal128Type>(&array);
+    Ok(array.iter().collect())
 }

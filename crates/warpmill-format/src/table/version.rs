@@ -10,6 +10,7 @@ use super::manifest::RowSegmentEntry;
 use super::manifest::{
     self, Blob, ChunkEntry, CodecEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry,
 };
+use super::pruning::ZoneMap;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
@@ -24,6 +25,8 @@ pub(crate) struct Version {
     /// Per column: what new chunks are compressed with; empty where no column has a codec.
     pub codecs: Vec<Option<ColumnChoice>>,
     pub segments: Vec<RowSegment>,
+    /// By which scans skip rows, in the order of its row segments.
+    pub pruning: Vec<ZoneMap>,
 }
 
 /// One row range, all columns.
@@ -110,7 +113,8 @@ impl Version {
     /// A version without rows.
     pub fn empty(number: u64, schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
-        Self { number, schema, dictionaries, codecs: Vec::new(), segments: Vec::new() }
+        let (codecs, segments, pruning) = (Vec::new(), Vec::new(), Vec::new());
+        Self { number, schema, dictionaries, codecs, segments, pruning }
     }
 
     /// The opened segment of a column, checked on first use.
@@ -187,6 +191,23 @@ impl Version {
         Some(Arc::new(opened.with_remap(remap.codes.clone())))
     }
 
+    /// The checksum of a column's bytes, as they are stored, in one row segment.
+    pub fn checksum(&self, segment: usize, column: usize) -> u64 {
+        match &self.segments[segment].columns[column].source {
+            Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
+            Source::File(place) | Source::Compressed(place, _) => place.xxh3,
+        }
+    }
+
+    /// The same of its dictionary; 0 where it has none.
+    pub fn dictionary_checksum(&self, column: usize) -> u64 {
+        match &self.dictionaries[column] {
+            None => 0,
+            Some(ColumnDictionary { place: Some(place), .. }) => place.xxh3,
+            Some(dictionary) => xxhash_rust::xxh3::xxh3_64(&dictionary.dictionary.to_bytes()),
+        }
+    }
+
     /// The manifest of this version, all of whose chunks are in files.
     pub fn to_manifest(&self) -> Manifest {
         let mut files = Files::default();
@@ -198,7 +219,8 @@ impl Version {
         let segments = segments.collect();
         let schema = manifest::schema_to_hex(&self.schema);
         let codecs = self.codecs.clone();
-        Manifest { version: self.number, schema, files: files.entries, dictionaries, codecs, segments }
+        let pruning = self.pruning.iter().map(|map| map.entry(|place| files.blob(place))).collect();
+        Manifest { version: self.number, schema, files: files.entries, dictionaries, codecs, segments, pruning }
     }
 
     /// The version that `manifest`, read from `path`, describes. What it shares with `known`, an earlier version of the
@@ -249,7 +271,10 @@ impl Version {
             }
             segments.push(RowSegment { rows: entry.rows, columns });
         }
-        Ok(Self { number: manifest.version, schema, dictionaries, codecs: manifest.codecs.clone(), segments })
+        let known_pruning = known.map(|k| &k.pruning[..]).unwrap_or_default();
+        let pruning = manifest.pruning.iter().map(|entry| ZoneMap::from_entry(entry, &place, known_pruning)).collect();
+        let codecs = manifest.codecs.clone();
+        Ok(Self { number: manifest.version, schema, dictionaries, codecs, segments, pruning })
     }
 
     /// The data files of this version.
@@ -261,7 +286,8 @@ impl Version {
             .iter()
             .flatten()
             .flat_map(|d| d.place.iter().chain(d.remaps.iter().filter_map(|r| r.place.as_ref())));
-        for place in chunks.chain(dictionaries) {
+        let pruning = self.pruning.iter().flat_map(|map| map.places());
+        for place in chunks.chain(dictionaries).chain(pruning) {
             if !files.iter().rev().any(|f| Arc::ptr_eq(f, &place.file)) {
                 files.push(place.file.clone());
             }
@@ -271,7 +297,7 @@ impl Version {
 }
 
 /// Adds file and segment to the error of a segment's own checks.
-fn place_error(error: FormatError, place: &Place, segment: String) -> FormatError {
+pub(super) fn place_error(error: FormatError, place: &Place, segment: String) -> FormatError {
     match error {
         FormatError::Corrupt { segment: None, detail, .. } => {
             FormatError::Corrupt { path: place.file.path(), segment: Some(segment), detail }

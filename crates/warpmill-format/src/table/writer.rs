@@ -8,12 +8,14 @@ use std::thread::JoinHandle;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
-use super::encoder::{Encoder, Sink, Storage};
+use super::encoder::{Encoded, Encoder, Sink, Storage};
 use super::fs::FileSystem;
 use super::sort::SortBuffer;
 use super::version::Version;
+use super::zone_writer::{ZoneOptions, ZoneWriter};
 use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory};
 use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec};
+use crate::pruning::{Lookup, Sideways, is_key};
 use crate::{FormatError, Result};
 
 /// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
@@ -80,12 +82,20 @@ impl TableWriter {
                 Some(Arc::new(pool.map_err(|e| FormatError::Catalog(format!("cannot start {threads} threads: {e}")))?))
             }
         };
+        let zone_rows = options.zone_rows;
+        if zone_rows == 0 || !zone_rows.is_multiple_of(crate::VECTOR_ROWS) || u32::try_from(zone_rows).is_err() {
+            return Err(FormatError::Catalog(format!("zone_rows is {zone_rows}, not a multiple of 1024")));
+        }
+        let lookups: Arc<[Lookup]> = options.sideways.iter().map(|s| lookup(s, &schema)).collect::<Result<_>>()?;
         let sort = match &options.sort_by[..] {
+            [] if options.cluster => Some(SortBuffer::clustering(&schema, lookups.clone())),
             [] => None,
-            names => Some(SortBuffer::new(&schema, names)?),
+            names => Some(SortBuffer::new(&schema, names, lookups.clone())?),
         };
         let storage = storage(&sink, schema.fields().len(), &codecs, options)?;
-        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, storage, sink)));
+        let zones = ZoneOptions { metadata: options.metadata, zone_rows };
+        let zones = ZoneWriter::new(zones, lookups, schema.fields().len());
+        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, storage, zones, sink)));
         let (pending, pending_rows) = (Vec::new(), 0);
         Ok(Self { table, schema, number, segment_rows, pending, pending_rows, sort, encoding, staging, _lock: lock })
     }
@@ -141,11 +151,10 @@ impl TableWriter {
         if self.pending_rows > 0 {
             encoder.push(&std::mem::take(&mut self.pending))?;
         }
-        let encoded = encoder.finish()?;
-        let (segments, dictionaries) = (encoded.segments, encoded.dictionaries);
-        let codecs = encoded.codecs;
-        let version = Version { number: self.number, schema: self.schema.clone(), dictionaries, codecs, segments };
-        if let Sink::Files(mut files) = encoded.sink {
+        let Encoded { segments, dictionaries, codecs, pruning, sink } = encoder.finish()?;
+        let (number, schema) = (self.number, self.schema.clone());
+        let version = Version { number, schema, dictionaries, codecs, segments, pruning };
+        if let Sink::Files(mut files) = sink {
             files.finish()?;
             let manifest = version.to_manifest();
             match &mut self.staging {
@@ -184,6 +193,20 @@ fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: 
         },
     };
     Ok(Storage { codecs: (0..columns).map(codec).collect(), align: options.direct_io })
+}
+
+/// Reads the table that `sideways` names, for rows of `schema`.
+fn lookup(sideways: &Sideways, schema: &SchemaRef) -> Result<Lookup> {
+    let column = schema.index_of(&sideways.column);
+    let column = column.map_err(|_| FormatError::schema(&sideways.column, "the table has no such column"))?;
+    let data_type = schema.field(column).data_type();
+    if !is_key(data_type) {
+        return Err(FormatError::schema(
+            &sideways.column,
+            format!("keys of type {data_type} cannot be followed: integers can"),
+        ));
+    }
+    Lookup::new(sideways, column)
 }
 
 /// The encoder: on this thread until there is a full row segment, then on its own.

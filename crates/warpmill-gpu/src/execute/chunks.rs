@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_cpu::ExecError;
-use warpmill_format::{Codec, CompressedChunk, FilePlace, Segment, SegmentLayout, TableSnapshot, ValueLayout};
+use warpmill_format::{Codec, CompressedChunk, FilePlace, Segment, SegmentLayout, ValueLayout};
 use warpmill_plan::Unsupported;
 
 use super::Result;
@@ -80,14 +80,12 @@ impl Chunk {
         })
     }
 
-    /// One that passes through device memory as it is stored. Its segment, which tells where its parts are, is made and checked
-    /// once; what is kept are these numbers. `None` where it has no codec, or the device cannot read its encoding.
+    /// One that passes through device memory as it is stored: `opened`, its segment, has been made and checked once, and tells where
+    /// its parts are. `None` where the device cannot read its encoding.
     ///
     /// # Errors
-    /// Unreadable data.
-    pub fn stored(table: &TableSnapshot, segment: usize, column: usize) -> Result<Option<Self>> {
-        let Some(compressed) = table.compressed(segment, column).map_err(ExecError::from)? else { return Ok(None) };
-        let opened = table.segment(segment, column).map_err(ExecError::from)?;
+    /// As [`Chunk::of`].
+    pub fn stored(compressed: CompressedChunk, opened: Arc<Segment>) -> Result<Option<Self>> {
         let reads = |values: &ValueLayout| values.has_single_rows() || Expanded::of(&opened).is_some();
         if !opened.layout().is_some_and(|layout| reads(&layout.values)) {
             return Ok(None);

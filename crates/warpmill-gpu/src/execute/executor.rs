@@ -40,6 +40,8 @@ pub struct Options {
     pub profile: bool,
     /// Where the program's data is.
     pub data: DataSource,
+    /// Bytes per second that files are read with at most; 0: as fast as drives are.
+    pub io_bandwidth_limit: u64,
 }
 
 /// What a program gave.
@@ -209,6 +211,7 @@ impl Executor {
             prepare_nanos: prepared.nanos,
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
+            scans: prepared.scan_profiles(),
             ..DeviceProfile::default()
         };
         turn.busy = true;

@@ -23,6 +23,7 @@ use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key};
 use super::plan::MemoryPlan;
+use super::profile::ScanProfile;
 use super::segments::{self, OpenScan, Recoded};
 use super::stream::StreamPlan;
 
@@ -128,6 +129,18 @@ impl Prepared {
         prepared.data_bytes = data_bytes(&prepared.items, descriptors.into_iter());
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
+    }
+
+    /// What its scans leave out.
+    pub(super) fn scan_profiles(&self) -> Vec<ScanProfile> {
+        let profile = |(pipeline, scan): (&usize, &OpenScan)| {
+            let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
+            let (table, plain_bytes) = (source.name.clone(), source.plain_bytes());
+            Some(ScanProfile { pipeline: *pipeline, table, plain_bytes, pruning: scan.selected.report.clone() })
+        };
+        let mut profiles: Vec<ScanProfile> = self.scans.iter().filter_map(profile).collect();
+        profiles.sort_by_key(|profile| profile.pipeline);
+        profiles
     }
 
     /// Bytes of its data that `cache` has not.

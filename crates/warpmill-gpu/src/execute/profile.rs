@@ -1,6 +1,7 @@
 //! What a program did on a device.
 
 use serde::Serialize;
+use warpmill_plan::pruning::PruningReport;
 
 /// A kernel launch.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -39,11 +40,27 @@ pub struct TransferProfile {
     pub nanos: u64,
 }
 
+/// What a scan left out.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ScanProfile {
+    /// The pipeline that it is the source of.
+    pub pipeline: usize,
+    /// The table.
+    pub table: String,
+    /// Bytes of its columns, uncompressed, rows that are skipped included.
+    pub plain_bytes: u64,
+    /// What metadata ruled out, and, of segments that pass through, the keys of joins. Kernels read whole row segments: only
+    /// `segments_pruned` saves something, zones that are ruled out in other row segments do not.
+    pub pruning: PruningReport,
+}
+
 /// A program's run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DeviceProfile {
     /// The device's name.
     pub device: String,
+    /// By pipeline.
+    pub scans: Vec<ScanProfile>,
     /// In order.
     pub kernels: Vec<KernelProfile>,
     /// To the device and back.
@@ -52,8 +69,6 @@ pub struct DeviceProfile {
     pub processing_bytes: u64,
     /// Device memory of cached data.
     pub cached_bytes: u64,
-    /// Row segments that were not copied, because no key of a join lies between their least and greatest value.
-    pub segments_pruned: u64,
     /// How often the program was run, because a size was guessed too small.
     pub runs: u32,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use warpmill_plan::PruneKey;
+use warpmill_plan::pruning::PruningMode;
 
 use crate::codegen::keys::KeyPart;
 use crate::codegen::layout::SinkLayout;
@@ -33,7 +34,8 @@ impl KeyBitmaps {
         (kernel, mut rows): (usize, Vec<RowSegment<'p>>),
         names: &HashMap<String, u64>,
     ) -> Result<Vec<RowSegment<'p>>> {
-        let Some(scan) = prepared.scan(kernel) else { return Ok(rows) };
+        let scan = prepared.scan(kernel).filter(|scan| scan.pruning != PruningMode::None);
+        let Some(scan) = scan else { return Ok(rows) };
         for prune in &scan.prune {
             let Some((buffer, part)) = key_bits(prepared, prune) else { continue };
             let Some(&at) = names.get(&buffer).filter(|_| rows.len() > 1) else { continue };

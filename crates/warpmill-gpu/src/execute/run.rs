@@ -1,6 +1,6 @@
 //! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use super::items::{Descriptors, Resident};
 use super::launch::{self, Launch, Places};
 use super::memory::aligned;
 use super::plan::{QUERY_STATE, ResultRows, SINK_STATE, Stage};
-use super::prepared::Prepared;
+use super::prepared::{Prepared, RowSegment};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::prune::KeyBitmaps;
 use super::rows::{self, Mirrors};
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
             DataSource::Cache => DataSource::Host,
             other => other,
         };
-        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options.profile), places.states)?;
+        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)?;
         let mut names = launch::names(prepared, places, inputs);
         names.insert(SLOTS.into(), feed.base());
         names.insert(SLOT_BYTES.into(), plan.bytes());
@@ -209,9 +209,9 @@ impl<'a> Run<'a> {
                 timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
                 continue;
             };
-            let all = rows.len();
+            let all: Vec<usize> = rows.iter().map(|(segment, _)| *segment).collect();
             let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
-            self.profile.segments_pruned += (all - rows.len()) as u64;
+            self.note_pruned(kernel, all, &rows);
             for batch in plan.batches(&rows) {
                 let arrival = feed.bring(self.lane, prepared, &resident.places, (kernel, &rows[batch]))?;
                 let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
@@ -223,6 +223,19 @@ impl<'a> Run<'a> {
         self.device().synchronize(self.lane.stream)?;
         self.profile.transfers.extend(feed.profile()?);
         Ok(timings)
+    }
+
+    /// Notes in the profile that, of row segments `all`, those but `rows` need not be read by kernel `kernel`.
+    fn note_pruned(&mut self, kernel: usize, all: Vec<usize>, rows: &[RowSegment<'_>]) {
+        let prepared = self.prepared;
+        let pipeline = prepared.lowered.kernels[kernel].pipeline;
+        let profile = self.profile.scans.iter_mut().find(|scan| scan.pipeline == pipeline);
+        let (Some(profile), Some(scan)) = (profile, prepared.scan(kernel)) else { return };
+        let kept: HashSet<usize> = rows.iter().map(|(segment, _)| *segment).collect();
+        for segment in all.into_iter().filter(|segment| !kept.contains(segment)) {
+            let left = prepared.scans[&pipeline].selected.left(&scan.table, segment);
+            profile.pruning.segment_ruled_out_by_keys(left);
+        }
     }
 
     /// Queues a kernel; gives when it began and ended, if that is asked for.

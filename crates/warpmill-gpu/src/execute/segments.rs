@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
-use warpmill_format::{LaneLayout, Segment, TableSnapshot, ValueLayout};
+use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, ValueLayout};
+use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
@@ -42,25 +43,21 @@ pub struct OpenScan {
     pub segments: ScanSegments,
     /// Per row segment (as in `segments`), each column.
     pub columns: Vec<Vec<Arc<Chunk>>>,
+    /// What metadata left: whole row segments are left out.
+    pub selected: Selected,
 }
 
-/// Opens the segments of `scan` that statistics do not rule out. `recoded` keeps segments whose encoding kernels do not
+/// Opens the segments of `scan` that metadata does not rule out. `recoded` keeps segments whose encoding kernels do not
 /// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
 pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> {
     let table = &scan.table;
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
-    let ranges: Vec<_> = filters.iter().filter_map(PreparedExpr::as_int_range).collect();
-    let excluded = |segment: usize| {
-        ranges.iter().any(|&(column, lo, hi)| {
-            let stats = table.segment_stats(segment, scan.columns[column]);
-            stats.nulls == stats.rows || stats.int_range().is_some_and(|(min, max)| hi < min || lo > max)
-        })
-    };
-    let segments: Vec<usize> = (0..table.num_segments()).filter(|&segment| !excluded(segment)).collect();
+    let selected = warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[])?;
+    let segments = selected.segments();
     let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {
-            let chunk = |&column: &usize| chunk(table, (segment, column), recoded, streamed).map(Arc::new);
+            let chunk = |&column: &usize| chunk(table, (segment, column), recoded, streamed);
             scan.columns.iter().map(chunk).collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
@@ -74,22 +71,44 @@ pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> 
             row.iter().zip(&scan.fields).map(shape).collect::<Vec<_>>()
         })
         .collect::<Vec<_>>();
-    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns })
+    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected })
 }
 
 /// A column of a row segment, in an encoding that kernels read.
-fn chunk(table: &TableSnapshot, (segment, column): (usize, usize), recoded: &Recoded, streamed: bool) -> Result<Chunk> {
-    if streamed && let Some(stored) = Chunk::stored(table, segment, column)? {
-        return Ok(stored);
+fn chunk(
+    table: &TableSnapshot,
+    (segment, column): (usize, usize),
+    recoded: &Recoded,
+    streamed: bool,
+) -> Result<Arc<Chunk>> {
+    if streamed && let Some(compressed) = table.compressed(segment, column).map_err(ExecError::from)? {
+        // Codes are translated as the column's dictionary grows.
+        let dictionary = table.dictionary(column).cloned();
+        let key = (compressed.bytes().as_ptr() as usize, dictionary.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize));
+        if let Some((known, _)) = recoded.stored.lock().get(&key) {
+            return Ok(known.clone());
+        }
+        let opened = table.segment(segment, column).map_err(ExecError::from)?;
+        if let Some(stored) = Chunk::stored(compressed, opened)?.map(Arc::new) {
+            recoded.stored.lock().insert(key, (stored.clone(), dictionary));
+            return Ok(stored);
+        }
     }
-    Chunk::of(recoded.readable(table.segment(segment, column).map_err(ExecError::from)?, streamed)?)
+    let opened = table.segment(segment, column).map_err(ExecError::from)?;
+    Chunk::of(recoded.readable(opened, streamed)?).map(Arc::new)
 }
 
-/// Segments in another encoding, by the address of the segment they were made from, which is kept beside each.
+/// What has been found out about segments: those in another encoding, by the address of the segment they were made from, which is
+/// kept beside each; and where the parts of compressed ones lie, by the addresses of their stored bytes and of their column's
+/// dictionary, which are kept, too.
 #[derive(Debug, Default)]
-pub struct Recoded(Mutex<HashMap<usize, Pair>>);
+pub struct Recoded {
+    segments: Mutex<HashMap<usize, Pair>>,
+    stored: Mutex<HashMap<(usize, usize), Stored>>,
+}
 
 type Pair = (Arc<Segment>, Arc<Segment>);
+type Stored = (Arc<Chunk>, Option<Arc<Dictionary>>);
 
 impl Recoded {
     /// `segment`, or the same rows in an encoding that kernels read.
@@ -99,17 +118,18 @@ impl Recoded {
             return Ok(segment);
         }
         let key = Arc::as_ptr(&segment) as usize;
-        if let Some((_, recoded)) = self.0.lock().get(&key) {
+        if let Some((_, recoded)) = self.segments.lock().get(&key) {
             return Ok(recoded.clone());
         }
         let recoded = Arc::new(segment.to_lane_for().map_err(ExecError::from)?);
-        self.0.lock().insert(key, (segment, recoded.clone()));
+        self.segments.lock().insert(key, (segment, recoded.clone()));
         Ok(recoded)
     }
 
     /// Forgets all of them.
     pub fn clear(&self) {
-        self.0.lock().clear();
+        self.segments.lock().clear();
+        self.stored.lock().clear();
     }
 }
 

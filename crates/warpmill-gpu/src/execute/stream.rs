@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::codegen::Library;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use super::Result;
 use super::admission::Lane;
 use super::chunks::Chunk;
-use super::executor::Executor;
+use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::{Key, aligned, padded};
 use super::prepared::{Prepared, RowSegment};
@@ -168,7 +168,8 @@ impl Openers {
         let params = ParamBytes::new().u64(state).u64(chunks).u32(count).u32(blocks);
         let grid = u64::from(blocks.div_ceil(self.decompress.threads() / 32));
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.decompress.launch(grid, params, stream)? })
+        unsafe { self.decompress.launch(grid, params, stream)? };
+        Ok(())
     }
 
     /// Queues the expansion of `count` segments, described at `expansions`, of `vectors` vectors together.
@@ -179,7 +180,8 @@ impl Openers {
         let params = ParamBytes::new().u64(expansions).u32(count).u32(vectors);
         let grid = u64::from(vectors.div_ceil(self.expand.threads() / 32));
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.expand.launch(grid, params, stream)? })
+        unsafe { self.expand.launch(grid, params, stream)? };
+        Ok(())
     }
 }
 
@@ -197,6 +199,7 @@ pub struct Feed<'a> {
     executor: &'a Executor,
     source: DataSource,
     timed: bool,
+    throttle: Throttle,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
     slots: Vec<Slot>,
@@ -230,7 +233,7 @@ impl<'a> Feed<'a> {
         executor: &'a Executor,
         plan: &StreamPlan,
         lane: &mut Lane,
-        (source, timed): (DataSource, bool),
+        (source, options): (DataSource, &Options),
         state: DevicePtr,
     ) -> Result<Self> {
         let mut slots = vec![];
@@ -245,13 +248,15 @@ impl<'a> Feed<'a> {
             let staging = match source {
                 DataSource::Pinned => plan.descriptor_bytes,
                 DataSource::Disk => plan.slot_bytes + (plan.segments + 1) * disk::SLACK,
-                _ => plan.slot_bytes,
+                DataSource::Cache | DataSource::Host => plan.slot_bytes,
             };
             lane.staging(plan.slots as usize, staging as usize)?;
         }
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
-        Ok(Self { executor, source, timed, state, slots, next: 0, copies: vec![], transfer, filling })
+        let (timed, limit) = (options.profile, options.io_bandwidth_limit);
+        let throttle = Throttle { limit, started: Instant::now(), bytes: 0 };
+        Ok(Self { executor, source, timed, throttle, state, slots, next: 0, copies: vec![], transfer, filling })
     }
 
     /// Where the slots begin.
@@ -273,7 +278,6 @@ impl<'a> Feed<'a> {
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
         let device = &*self.executor.device;
-        let copies = lane.copies()?;
         if let Some(copied) = self.slots[number].copied.take() {
             device.finish(copied)?;
             device.destroy_event(copied);
@@ -282,50 +286,67 @@ impl<'a> Feed<'a> {
         let mut places = kept.clone();
         let parts = place(rows, at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
-        descriptors.columns = at;
-        descriptors.rows = at + places_in_head(rows)[0] as u64;
+        let [counts_at, expansions_at, compressed_at] = places_in_head(rows);
+        (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
+        let (expansions, vectors) = expansions(&parts, &places)?;
+        let (compressed, blocks) = compressed(&parts, at, &places)?;
+        let head = [(0, &columns), (counts_at, &counts), (expansions_at, &expansions), (compressed_at, &compressed)];
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
-        staging[..columns.len()].copy_from_slice(&columns);
-        let [counts_at, expansions_at, compressed_at] = places_in_head(rows);
-        staging[counts_at..counts_at + counts.len()].copy_from_slice(&counts);
-        let (expansions, vectors) = expansions(&parts, &places)?;
-        staging[expansions_at..expansions_at + expansions.len()].copy_from_slice(&expansions);
-        let (compressed, blocks) = compressed(&parts, at, &places)?;
-        staging[compressed_at..compressed_at + compressed.len()].copy_from_slice(&compressed);
-        let (head, bytes) = (head_bytes(rows), copied_bytes(rows));
-        let ready = match self.source {
-            DataSource::Pinned => pinned(self.executor, &parts)?,
-            DataSource::Disk => disk::read_all(staging, head, &parts.iter().map(Part::both).collect::<Vec<_>>())?,
-            _ => fill(staging, &parts)?,
-        };
+        head.iter().for_each(|(start, bytes)| staging[*start..start + bytes.len()].copy_from_slice(bytes));
+        let ready = self.make_ready(staging, head_bytes(rows), &parts)?;
         self.filling.nanos += started.elapsed().as_nanos() as u64;
+        self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows)))?;
+        if blocks + vectors > 0 {
+            let openers = self.executor.openers()?;
+            let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
+            let chunks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
+            let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
+            // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room
+            // for what becomes of them.
+            unsafe {
+                openers.decompress(chunks, self.state, lane.stream)?;
+                openers.expand(values, lane.stream)?;
+            }
+        }
+        self.transfer.bytes += parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
+        (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
+        Ok(Arrival { slot: number, descriptors })
+    }
+
+    /// Lets what travels be in page-locked memory.
+    fn make_ready(&mut self, staging: &mut [u8], head: u64, parts: &[Part]) -> Result<Ready> {
+        match self.source {
+            DataSource::Pinned => pinned(self.executor, parts),
+            DataSource::Disk => {
+                let chunks: Vec<(u64, &Chunk)> = parts.iter().map(|part| (part.offset, &*part.chunk)).collect();
+                let ready = disk::read_all(staging, head, &chunks)?;
+                let in_files = chunks.iter().filter(|(_, chunk)| chunk.file().is_some());
+                self.throttle.wait(in_files.map(|(_, chunk)| chunk.stored_bytes()).sum());
+                Ok(ready)
+            }
+            DataSource::Cache | DataSource::Host => fill(staging, parts),
+        }
+    }
+
+    /// Queues the copies to slot `number`, behind what reads it still; the lane's stream waits for them. The image of the slot has
+    /// `bytes` bytes, of which the first `head` are descriptors.
+    fn copy(&mut self, lane: &mut Lane, number: usize, ready: Ready, (head, bytes): (u64, u64)) -> Result<()> {
+        let (device, copies) = (&*self.executor.device, lane.copies()?);
         if let Some(read) = self.slots[number].read.take() {
             device.wait(copies, read)?;
             device.destroy_event(read);
         }
         let before = self.timed.then(|| device.record(copies)).transpose()?;
-        let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
+        let at = self.slots[number].at;
+        self.transfer.count += ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
         let copied = device.record(copies)?;
+        self.slots[number].copied = Some(copied);
         device.wait(lane.stream, copied)?;
-        let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
-        let tasks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
-        let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
-        // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room for what
-        // becomes of them.
-        unsafe {
-            let openers = self.executor.openers()?;
-            openers.decompress(tasks, self.state, lane.stream)?;
-            openers.expand(values, lane.stream)?;
-        }
         if let Some(before) = before {
             self.copies.push((before, device.record(copies)?));
         }
-        self.slots[number].copied = Some(copied);
-        self.transfer.bytes += parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
-        self.transfer.count += queued;
-        (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
-        Ok(Arrival { slot: number, descriptors })
+        Ok(())
     }
 
     /// What reads `arrival` has been queued on the lane's stream: its slot can be taken when that is done.
@@ -401,9 +422,22 @@ fn compressed(parts: &[Part], at: DevicePtr, places: &HashMap<Key, DevicePtr>) -
     Ok((image, blocks))
 }
 
-impl Part {
-    fn both(&self) -> (u64, &Chunk) {
-        (self.offset, &self.chunk)
+/// Keeps reads at the speed of slower drives.
+struct Throttle {
+    /// Bytes per second; 0: as fast as they are.
+    limit: u64,
+    started: Instant,
+    bytes: u64,
+}
+
+impl Throttle {
+    /// `bytes` more were read: waits until slower drives would have, too.
+    fn wait(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if self.limit > 0 {
+            let due = Duration::from_secs_f64(self.bytes as f64 / self.limit as f64);
+            std::thread::sleep(due.saturating_sub(self.started.elapsed()));
+        }
     }
 }
 

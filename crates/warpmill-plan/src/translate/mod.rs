@@ -40,6 +40,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::pruning::{self, PruningMode};
 use crate::scan_exec::WarpmillScanExec;
 use crate::{
     ColType, Expr, Field, JoinKind, Operator, Pipeline, Program, Scalar, Scan, Sink, SinkId, SortKey, Source,
@@ -58,11 +59,13 @@ pub struct Options<'a> {
     pub fallback: bool,
     /// Sum in 128 bits wherever the row count is not proven (see [`crate::AggregateExpr::safe_rows`]).
     pub wide_sums: bool,
+    /// What scans skip rows by.
+    pub pruning: PruningMode,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { stays: &|_| false, fallback: false, wide_sums: false }
+        Self { stays: &|_| false, fallback: false, wide_sums: false, pruning: PruningMode::default() }
     }
 }
 
@@ -96,6 +99,9 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     translator.result(stream);
     let mut program = Program { pipelines: translator.pipelines, sinks: translator.sinks, schema: plan.schema() };
     prune::prune(&mut program);
+    if options.pruning != PruningMode::None {
+        pruning::attach(&mut program);
+    }
     Ok(Translated { program, inputs: translator.inputs, fallbacks: translator.fallbacks })
 }
 
@@ -232,7 +238,16 @@ impl Translator<'_> {
         let fields = fields.collect::<Result<Vec<_>, _>>()?;
         let distinct = columns.iter().map(|&column| table.column_stats(column).distinct).collect();
         let name = scan.table_name().to_owned();
-        let source = Scan { table: Arc::clone(table), name, columns, fields, filters: vec![], prune: vec![] };
+        let source = Scan {
+            table: Arc::clone(table),
+            name,
+            columns,
+            fields,
+            filters: vec![],
+            prune: vec![],
+            sideways: vec![],
+            pruning: self.options.pruning,
+        };
         let stream = Stream::of_source(Source::Scan(source), Rows::at_most(table.num_rows()));
         Ok(Stream { distinct, ..stream })
     }

@@ -55,6 +55,8 @@ pub struct TableInfo {
     pub stored_bytes: Option<u64>,
     /// Uncompressed size in bytes, of Warpmill's tables.
     pub plain_bytes: Option<u64>,
+    /// Size in bytes of the metadata by which queries skip rows, of Warpmill's tables.
+    pub pruning_bytes: Option<u64>,
 }
 
 impl Catalog {
@@ -206,6 +208,7 @@ impl Catalog {
             rows: snapshot.as_ref().map(|s| s.num_rows()),
             stored_bytes: snapshot.as_ref().map(|s| s.stored_bytes()),
             plain_bytes: snapshot.as_ref().map(|s| s.plain_bytes()),
+            pruning_bytes: snapshot.as_ref().map(|s| s.pruning_bytes()),
         })
     }
 }

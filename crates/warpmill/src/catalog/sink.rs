@@ -58,10 +58,12 @@ impl DataSink for TableSink {
 pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
     WriteOptions {
         segment_rows: options.segment_rows,
+        metadata: options.pruning_metadata,
+        zone_rows: options.zone_rows,
         threads: options.threads,
         codec: options.codec.options(options.worker_threads()),
         direct_io: options.direct_io,
-        sort_by: vec![],
+        ..WriteOptions::default()
     }
 }
 

@@ -20,6 +20,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -67,10 +68,10 @@ impl WarpmillExec {
         inputs: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Self {
         let mut equivalences = EquivalenceProperties::new(source.schema());
-        // With more than one partition the source's order holds within each only, and is not what the program gives.
-        if source.output_partitioning().partition_count() == 1
-            && let Some(order) = source.output_ordering()
-        {
+        // With more than one partition the source's order holds within each only, and is not what the program gives, unless
+        // the program ends with the sort itself, which is of all rows.
+        let total = source.output_partitioning().partition_count() == 1 || source.is::<SortExec>();
+        if total && let Some(order) = source.output_ordering() {
             equivalences.add_ordering(order.clone());
         }
         let partitioning = Partitioning::UnknownPartitioning(1);

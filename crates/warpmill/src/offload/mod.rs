@@ -17,7 +17,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use warpmill_plan::translate::{Options, Translated, translate};
-use warpmill_plan::{Operator, Program, Sink, Source, Unsupported};
+use warpmill_plan::{Operator, Program, PruningMode, Sink, Source, Unsupported};
 
 pub use exec::{QueryHandle, WarpmillExec};
 
@@ -68,58 +68,61 @@ pub enum UnprovenSums {
 /// # Errors
 /// [`Error::Fallback`] for the first operator that stays, if the settings refuse fallbacks.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
-    let mut fallbacks = Vec::new();
-    let plan = place_node(plan, sums, &mut fallbacks)?;
+    let mut placer = Placer { sums, pruning: options.pruning, fallbacks: vec![] };
+    let plan = placer.node(plan)?;
+    let fallbacks = placer.fallbacks;
     match fallbacks.first() {
         Some(first) if options.fallback == FallbackMode::Error => Err(Error::Fallback(first.clone()).into()),
         _ => Ok(Placement { plan, fallbacks }),
     }
 }
 
-fn place_node(
-    plan: Arc<dyn ExecutionPlan>,
+/// Places the parts of one plan.
+struct Placer {
     sums: UnprovenSums,
-    fallbacks: &mut Vec<Fallback>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<WarpmillExec>() {
-        return Ok(plan);
-    }
-    let wide_sums = sums == UnprovenSums::Wide;
-    match translate(&plan, &Options { fallback: true, wide_sums, ..Options::default() }) {
-        Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => {
-            place_children(plan, sums, fallbacks, &inputs)
-        }
-        Ok(Translated { program, inputs, .. }) => {
-            let inputs = inputs.into_iter().map(|input| place_node(input, sums, fallbacks));
-            let inputs = inputs.collect::<Result<Vec<_>>>()?;
-            Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), inputs)))
-        }
-        Err(_) if plan.children().is_empty() => Ok(plan),
-        Err(reason) => {
-            if !plan.is::<DataSinkExec>() {
-                fallbacks.push(Fallback::new(&plan, reason));
-            }
-            place_children(plan, sums, fallbacks, &[])
-        }
-    }
+    pruning: PruningMode,
+    fallbacks: Vec<Fallback>,
 }
 
-/// Places what is below `plan`, which stays; `inputs` are leaves or subtrees known not to translate.
-fn place_children(
-    plan: Arc<dyn ExecutionPlan>,
-    sums: UnprovenSums,
-    fallbacks: &mut Vec<Fallback>,
-    inputs: &[Arc<dyn ExecutionPlan>],
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.children().is_empty() || inputs.iter().any(|input| Arc::ptr_eq(input, &plan)) {
-        return Ok(plan);
+impl Placer {
+    fn node(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.is::<WarpmillExec>() {
+            return Ok(plan);
+        }
+        let wide_sums = self.sums == UnprovenSums::Wide;
+        match translate(&plan, &Options { fallback: true, wide_sums, pruning: self.pruning, ..Options::default() }) {
+            Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),
+            Ok(Translated { program, inputs, .. }) => {
+                let inputs = inputs.into_iter().map(|input| self.node(input));
+                let inputs = inputs.collect::<Result<Vec<_>>>()?;
+                Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), inputs)))
+            }
+            Err(_) if plan.children().is_empty() => Ok(plan),
+            Err(reason) => {
+                if !plan.is::<DataSinkExec>() {
+                    self.fallbacks.push(Fallback::new(&plan, reason));
+                }
+                self.children(plan, &[])
+            }
+        }
     }
-    let children = plan.children().into_iter().cloned();
-    let placed = children.map(|child| place_node(child, sums, fallbacks)).collect::<Result<Vec<_>>>()?;
-    if plan.children().iter().zip(&placed).all(|(before, after)| Arc::ptr_eq(before, after)) {
-        return Ok(plan);
+
+    /// Places what is below `plan`, which stays; `inputs` are leaves or subtrees known not to translate.
+    fn children(
+        &mut self,
+        plan: Arc<dyn ExecutionPlan>,
+        inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.children().is_empty() || inputs.iter().any(|input| Arc::ptr_eq(input, &plan)) {
+            return Ok(plan);
+        }
+        let children = plan.children().into_iter().cloned();
+        let placed = children.map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
+        if plan.children().iter().zip(&placed).all(|(before, after)| Arc::ptr_eq(before, after)) {
+            return Ok(plan);
+        }
+        plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
-    plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
 /// Whether a program does nothing but pass on the rows of another source.

@@ -39,7 +39,8 @@ impl Session {
         let options = self.options();
         let (prepared, _) = self.prepare(&state, &input, &options).await?;
         let schema = table_schema(name, &prepared.plan.schema())?;
-        let writer = self.inner.catalog.build(name, schema, write_options(&options))?;
+        let layout = self.layout(name, write_options(&options))?;
+        let writer = self.inner.catalog.build(name, schema, layout)?;
         let rows = execute_stream(Arc::clone(&prepared.plan), self.task_context(query))?;
         let (writer, _) = write_stream(writer, rows).await?;
         let (catalog, name) = (Arc::clone(&self.inner.catalog), name.to_string());

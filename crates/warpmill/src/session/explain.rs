@@ -79,7 +79,10 @@ impl Session {
         }
         parts.extend(plan_parts(&prepared, verbose));
         // A profile says where programs ran.
-        parts.extend(if profile.is_none() { self.placement_part(&prepared, query).await? } else { None });
+        if profile.is_none() {
+            parts.extend(self.placement_part(&prepared, query).await?);
+            parts.extend(pruning_part(&prepared).await?);
+        }
         parts.extend(profile.map(|profile| ("profile".to_string(), profile.to_string())));
         Ok(parts)
     }
@@ -122,6 +125,20 @@ impl Session {
         }
         Ok(parts)
     }
+}
+
+/// What scans will skip; `None` where that is nothing.
+async fn pruning_part(prepared: &Prepared) -> Result<Option<(String, String)>> {
+    let programs = programs(prepared);
+    let reports = move || {
+        let all = programs.iter().enumerate().flat_map(|(i, (program, _))| {
+            warpmill_engine::pruning(program).into_iter().map(move |(table, report)| (i, table, report))
+        });
+        let lines = all.filter(|(.., report)| report.zones_pruned() > 0);
+        lines.map(|(i, table, report)| format!("program {i}, {table}: {report}")).collect::<Vec<_>>()
+    };
+    let lines = blocking(reports).await?;
+    Ok((!lines.is_empty()).then(|| ("pruning".to_string(), lines.join("\n"))))
 }
 
 /// Opens devices and compiles kernels off the threads that run asynchronous work.

@@ -41,7 +41,7 @@ impl Session {
         options: WriteOptions,
         progress: Option<ProgressFn>,
     ) -> Result<()> {
-        let options = self.defaults(options);
+        let options = self.layout(table, options)?;
         let threads = options.threads;
         let schema = schema_of(format, &files[0])?;
         let query = self.inner.running.start();

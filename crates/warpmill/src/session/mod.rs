@@ -4,6 +4,7 @@ pub(crate) mod builder;
 mod ddl;
 mod explain;
 mod import;
+mod layout;
 mod logical;
 mod plan;
 mod query;
@@ -178,7 +179,7 @@ impl Session {
 
     /// Plans made before a setting changed are not used again, unless no plan depends on it.
     fn settings_changed(&self, key: &str) -> Result<()> {
-        if matches!(key, "warpmill.profile" | "warpmill.device_data") {
+        if matches!(key, "warpmill.profile" | "warpmill.device_data" | "warpmill.io_bandwidth_limit") {
             return Ok(());
         }
         self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);

@@ -91,7 +91,7 @@ impl Session {
             return Err(Error::Catalog(format!("table '{name}' already exists")));
         }
         let query = self.inner.running.start();
-        let mut writer = self.inner.catalog.build(name, table_schema(name, &schema)?, self.defaults(options))?;
+        let mut writer = self.inner.catalog.build(name, table_schema(name, &schema)?, self.layout(name, options)?)?;
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;
@@ -114,7 +114,7 @@ impl Session {
             false => Error::Catalog(format!("table '{name}' not found")),
         })?;
         let query = self.inner.running.start();
-        let mut writer = table.append(self.defaults(WriteOptions::default()))?;
+        let mut writer = table.append(self.layout(name, WriteOptions::default())?)?;
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;
@@ -145,6 +145,14 @@ impl Session {
         WriteOptions {
             segment_rows: match options.segment_rows {
                 rows if rows == default.segment_rows => settings.segment_rows,
+                rows => rows,
+            },
+            metadata: match options.metadata {
+                metadata if metadata == default.metadata => settings.pruning_metadata,
+                metadata => metadata,
+            },
+            zone_rows: match options.zone_rows {
+                rows if rows == default.zone_rows => settings.zone_rows,
                 rows => rows,
             },
             threads: if options.threads == 0 { settings.threads } else { options.threads },

@@ -210,8 +210,11 @@ fn options_that_cannot_be_are_refused_before_anything_is_written() {
 
 const DATA: &str = "0000000000000001-0000.data";
 
-/// A table of compressed chunks; the offset and the length of each in its data file, and what errors call it.
-fn damaged_table(codec: Codec) -> (tempfile::TempDir, PathBuf, Vec<(usize, usize, usize, u64, u64, String)>) {
+/// Row segment, column and rows of a chunk, its offset and its length in the data file, and what errors call it.
+type ChunkPlace = (usize, usize, usize, u64, u64, String);
+
+/// A table of compressed chunks, and where they are.
+fn damaged_table(codec: Codec) -> (tempfile::TempDir, PathBuf, Vec<ChunkPlace>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
     let snapshot = build(&path, &rows(0, 2000), through(codec));
@@ -375,6 +378,44 @@ fn a_full_disk_leaves_the_table_as_it_was() {
             break;
         }
         at += 7;
+    }
+}
+
+#[test]
+fn compressed_chunks_have_the_zones_of_their_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, options: WriteOptions| {
+        let options = WriteOptions { segment_rows: 3072, zone_rows: 1024, metadata: Metadata::All, ..options };
+        let path = dir.path().join(name);
+        build(&path, &rows(0, 5000), options.clone());
+        // Appended rows get the codecs of the columns, and zones of their own.
+        let mut writer = Table::open(&path).unwrap().append(WriteOptions { codec: None, ..options }).unwrap();
+        writer.write(&rows(5000, 2000)).unwrap();
+        writer.commit().unwrap();
+        let manifest = std::fs::read_to_string(path.join("0000000000000002.manifest")).unwrap();
+        assert!(manifest.contains("\"pruning\":[{\"first\":0,\"segments\":2,\"zone_rows\":1024,"), "{manifest}");
+        (fresh(&path), manifest)
+    };
+    let zones = |table: &TableSnapshot| -> Vec<_> {
+        let of = |map: &ZoneMap, column: usize| {
+            let found = map.column(table, column).unwrap().unwrap();
+            let zones = found.zones;
+            (0..zones.len()).map(|zone| (zones.bounds(zone), zones.has_nulls(zone))).collect::<Vec<_>>()
+        };
+        table.zone_maps().iter().flat_map(|map| (0..12).map(move |column| of(map, column))).collect()
+    };
+    let (light, manifest) = write("light", small());
+    assert!(manifest.starts_with("warpmill-manifest 1 "));
+    let expected = zones(&light);
+    assert_eq!(expected.iter().map(Vec::len).collect::<Vec<_>>(), [[5; 12], [2; 12]].concat());
+    for (name, codec) in [("lz4", Codec::Lz4), ("zstd", Codec::Zstd)] {
+        let (table, manifest) = write(name, through(codec));
+        assert!(manifest.starts_with("warpmill-manifest 2 ") && manifest.contains("\"codecs\""));
+        let compressed = (0..table.num_segments()).filter(|&s| table.compressed(s, 10).unwrap().is_some()).count();
+        assert_eq!(compressed, 3);
+        assert_eq!(zones(&table), expected);
+        assert_ne!(table.fingerprint(10, 10), light.fingerprint(10, 10));
+        table.verify().unwrap();
     }
 }
 

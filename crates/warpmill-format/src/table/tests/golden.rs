@@ -2,17 +2,17 @@
 
 use super::*;
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 /// Writes the golden table: a version of two row segments, then an append whose strings grow the dictionary.
-fn write(path: &Path) {
-    let mut writer = Table::build(path, rows(0, 0).schema(), small()).unwrap();
+fn write(path: &Path, options: &WriteOptions) {
+    let mut writer = Table::build(path, rows(0, 0).schema(), options.clone()).unwrap();
     writer.write(&rows(0, 1100)).unwrap();
     let table = writer.table().clone();
     writer.commit().unwrap();
-    let mut writer = table.append(small()).unwrap();
+    let mut writer = table.append(options.clone()).unwrap();
     writer.write(&appended()).unwrap();
     writer.commit().unwrap();
 }
@@ -38,17 +38,58 @@ fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn version_1_is_read() {
-    let snapshot = fresh(&golden());
+    let snapshot = fresh(&golden("v1"));
     assert_holds(&snapshot, &[rows(0, 1100), appended()]);
     assert_eq!((snapshot.version(), snapshot.num_segments()), (2, 3));
     assert_eq!(snapshot.column_stats(0).int_range(), Some((0, 7049)));
 }
 
+/// Writes the golden table with all metadata for pruning, that of another table's attributes included.
+fn with_zones() -> WriteOptions {
+    let table = Table::in_memory(rows(0, 0).schema());
+    let mut writer = table.append(small()).unwrap();
+    writer.write(&rows(0, 700)).unwrap();
+    let sideways = crate::pruning::Sideways {
+        column: "id".into(),
+        name: "other".into(),
+        table: writer.commit().unwrap(),
+        key: "id".into(),
+        attributes: vec!["price".into(), rows(0, 0).schema().field(9).name().clone()],
+    };
+    WriteOptions { metadata: Metadata::All, zone_rows: 1024, sideways: vec![sideways], ..small() }
+}
+
+#[test]
+fn zones_of_version_1_are_read() {
+    let snapshot = fresh(&golden("v1-zones"));
+    assert_holds(&snapshot, &[rows(0, 1100), appended()]);
+    snapshot.verify().unwrap();
+    let maps = snapshot.zone_maps();
+    assert_eq!((maps[0].segments(), maps[1].segments()), (0..2, 2..3));
+    let id = maps[0].column(&snapshot, 0).unwrap().unwrap().zones;
+    assert_eq!((id.bounds(0), id.bounds(1)), (Some((0, 1023)), Some((1024, 1099))));
+    let names = maps[0].column(&snapshot, 9).unwrap().unwrap();
+    assert!(names.remap.is_some(), "the codes are those of the first dictionary");
+    let other = with_zones().sideways[0].table.clone();
+    let prices = maps[0].attribute((&snapshot, 0), (&other, 0, 3)).unwrap().unwrap();
+    assert_eq!(prices.bounds(1), None);
+}
+
+#[test]
+fn zones_of_version_1_are_written() {
+    is_written("v1-zones", &with_zones());
+}
+
 #[test]
 fn version_1_is_written() {
+    is_written("v1", &small());
+}
+
+fn is_written(name: &str, options: &WriteOptions) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
-    write(&path);
+    write(&path, options);
+    let golden = || golden(name);
     if std::env::var_os("WARPMILL_WRITE_GOLDEN").is_some() {
         let _ = std::fs::remove_dir_all(golden());
         std::fs::create_dir_all(golden()).unwrap();

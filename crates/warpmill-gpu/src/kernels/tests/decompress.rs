@@ -85,9 +85,9 @@ fn chunks(codec: Codec, block_bytes: usize) -> Vec<(Chunk, CompressedChunk)> {
     writer.commit().unwrap();
     let snapshot = table.snapshot().unwrap();
     let chunk = |column| {
-        let chunk = Chunk::stored(&snapshot, 0, column).unwrap()?;
         let compressed = snapshot.compressed(0, column).unwrap()?;
-        Some((chunk, compressed))
+        let opened = snapshot.segment(0, column).unwrap();
+        Some((Chunk::stored(compressed.clone(), opened).unwrap()?, compressed))
     };
     (0..4).filter_map(chunk).collect()
 }

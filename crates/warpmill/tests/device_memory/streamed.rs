@@ -1,127 +1,10 @@
-//! Queries of many threads at once on one simulated device with little memory, and data that is not on the device before a query.
-//!
-//! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead.
+//! Data that is not on the device before a query.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::time::Instant;
 
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-use warpmill::{QueryProfile, QueryResult, Session};
-use warpmill_datagen::Suite;
-use warpmill_format::Table;
+use warpmill::Session;
 
-const SF: f64 = 0.01;
-
-fn device() -> String {
-    std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".to_string())
-}
-
-fn fill(session: &Session) {
-    for name in warpmill_datagen::tables(Suite::Tpch) {
-        let table = Table::in_memory(warpmill_datagen::schema(Suite::Tpch, name).unwrap());
-        let mut writer = table.append(Default::default()).unwrap();
-        for part in 0..warpmill_datagen::parts(Suite::Tpch, name, SF).unwrap() {
-            for batch in warpmill_datagen::generate(Suite::Tpch, name, SF, part).unwrap() {
-                writer.write(&batch).unwrap();
-            }
-        }
-        writer.commit().unwrap();
-        session.register_table(name, table);
-    }
-}
-
-/// Rows as text, in one order; averages rounded.
-fn rows(result: &QueryResult) -> Vec<String> {
-    let options = FormatOptions::default().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in &result.batches {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let text = |column: &ArrayFormatter<'_>| {
-                let text = column.value(row).to_string();
-                match text.parse::<f64>() {
-                    Ok(x) if text.contains('.') => format!("{x:.9e}"),
-                    _ => text,
-                }
-            };
-            rows.push(columns.iter().map(text).collect::<Vec<_>>().join("|"));
-        }
-    }
-    rows.sort();
-    rows
-}
-
-fn reasons(profile: &QueryProfile) -> Vec<String> {
-    profile.programs.iter().filter_map(|program| program.not_on_device.clone()).collect()
-}
-
-/// What became of the programs of all threads.
-#[derive(Default)]
-struct Tally {
-    ran: usize,
-    /// That copied data to the device: the first ones to read it, and those after it was dropped.
-    loaded: usize,
-    /// That waited for others.
-    waited: usize,
-    elsewhere: Vec<String>,
-}
-
-impl Tally {
-    fn add(&mut self, profile: &QueryProfile) {
-        for program in &profile.programs {
-            let Some(on_device) = &program.on_device else {
-                self.elsewhere.extend(program.not_on_device.clone());
-                continue;
-            };
-            self.ran += 1;
-            self.loaded += usize::from(on_device.transfers.iter().any(|copy| copy.what == "segments to the device"));
-            self.waited += usize::from(on_device.wait_nanos > 1_000_000);
-        }
-    }
-}
-
-/// Eight threads run `queries` in different orders, and compare the answers.
-fn run_at_once(session: &Session, queries: &[(&str, &str)], expected: &BTreeMap<&str, Vec<String>>) -> Tally {
-    let tally = Mutex::new(Tally::default());
-    std::thread::scope(|scope| {
-        for thread in 0..8 {
-            let tally = &tally;
-            scope.spawn(move || {
-                for round in 0..2 * queries.len() {
-                    let (name, sql) = queries[(thread * 3 + round) % queries.len()];
-                    let result = session.execute(sql, &[]).unwrap();
-                    assert_eq!(rows(&result), expected[name], "query {name}");
-                    tally.lock().unwrap().add(result.profile.as_ref().unwrap());
-                }
-            });
-        }
-    });
-    tally.into_inner().unwrap()
-}
-
-#[test]
-fn many_threads_share_a_device_of_any_size() {
-    let session = Session::builder().set("warpmill.device", "cpu").set("warpmill.fallback", "error").build().unwrap();
-    fill(&session);
-    let chosen = ["1", "3", "4", "6", "12", "14", "17", "19"];
-    let queries = warpmill_datagen::queries(Suite::Tpch).iter().filter(|query| chosen.contains(&query.name));
-    let queries: Vec<(&str, &str)> = queries.map(|query| (query.name, query.sql)).collect();
-    let expected: BTreeMap<&str, Vec<String>> =
-        queries.iter().map(|(name, sql)| (*name, rows(&session.execute(sql, &[]).unwrap()))).collect();
-    session.set("warpmill.device", &device()).unwrap();
-    // Room for all of them at once.
-    session.set("warpmill.gpu_memory_limit", "256MB").unwrap();
-    let tally = run_at_once(&session, &queries, &expected);
-    assert_eq!(tally.ran, 8 * 2 * queries.len(), "not on the device: {:?}", tally.elsewhere);
-    assert!(tally.loaded <= queries.len(), "{} copied data", tally.loaded);
-    // Less than all their data needs: it is dropped when nobody runs, and copied again; one query's tables never fit.
-    session.set("warpmill.gpu_memory_limit", "1.2MB").unwrap();
-    let tally = run_at_once(&session, &queries, &expected);
-    assert!(tally.ran > tally.elsewhere.len(), "not on the device: {:?}", tally.elsewhere);
-    assert!(tally.elsewhere.iter().all(|reason| reason.contains("of device memory")), "{:?}", tally.elsewhere);
-    assert!(tally.loaded > queries.len() && tally.waited > 0, "{} copied data, {} waited", tally.loaded, tally.waited);
-}
+use super::{device, reasons, rows};
 
 #[test]
 fn data_comes_from_where_the_setting_says() {
@@ -179,6 +62,13 @@ fn check_sources(codec: &str) {
             copied_bytes = copied.unwrap().bytes;
         }
     }
+    if copied_bytes > 0 && codec == "none" {
+        session.set("warpmill.device_data", "disk").unwrap();
+        session.set("warpmill.io_bandwidth_limit", "2MB").unwrap();
+        let started = Instant::now();
+        assert_eq!(rows(&sql(queries[1])), expected[1]);
+        assert!(started.elapsed().as_secs_f64() > copied_bytes as f64 / 5e6, "{:?}", started.elapsed());
+    }
     // What the device decompresses travels compressed.
     let expected = if matches!(codec, "lz4" | "snappy") { 100_000..350_000 } else { 350_000..900_000 };
     assert!(copied_bytes == 0 || expected.contains(&copied_bytes), "{codec}: {copied_bytes} bytes");
@@ -214,12 +104,7 @@ fn data_that_does_not_fit_passes_through() {
         "SELECT name FROM big WHERE g < 100 ORDER BY name LIMIT 10",
         "SELECT count(DISTINCT note) FROM big WHERE g < 40",
     ];
-    let sorted = |result: &QueryResult| {
-        let mut rows = rows(result);
-        rows.sort();
-        rows
-    };
-    let expected: Vec<_> = queries.iter().map(|sql| sorted(&session.execute(sql, &[]).unwrap())).collect();
+    let expected: Vec<_> = queries.iter().map(|sql| rows(&session.execute(sql, &[]).unwrap())).collect();
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_fallback", "error").unwrap();
     session.set("warpmill.gpu_memory_limit", "4MB").unwrap();
@@ -227,7 +112,7 @@ fn data_that_does_not_fit_passes_through() {
     for (sql, expected) in queries.iter().zip(&expected) {
         for _ in 0..2 {
             let result = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
-            assert_eq!(&sorted(&result), expected, "{sql}");
+            assert_eq!(&rows(&result), expected, "{sql}");
             let profile = result.profile.unwrap();
             let on_device = profile.programs[0].on_device.as_ref().unwrap_or_else(|| panic!("{sql}"));
             let passed = on_device.transfers.iter().any(|transfer| transfer.what == "segments from host memory");
@@ -257,7 +142,34 @@ fn segments_without_a_partner_are_not_copied() {
         let result = session.execute(&sql, &[]).unwrap();
         assert_eq!(rows(&result), expected, "{sql}");
         let profile = result.profile.unwrap();
-        let pruned = profile.programs[0].on_device.as_ref().unwrap().segments_pruned;
-        assert!(pruned >= least, "{pruned} pruned: {sql}");
+        let scans = &profile.programs[0].on_device.as_ref().unwrap().scans;
+        let big = &scans.iter().find(|scan| scan.table == "big").unwrap().pruning;
+        assert!(big.segments_pruned >= least && big.by_keys == big.segments_pruned, "{big:?}: {sql}");
+        assert!(big.rows_pruned <= big.rows && big.rows_pruned >= 4096 * big.segments_pruned.saturating_sub(1));
+    }
+}
+
+#[test]
+fn compressed_codes_follow_their_dictionary() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::builder()
+        .database(folder.path())
+        .set("warpmill.segment_rows", "2048")
+        .set("warpmill.device_data", "host")
+        .set("warpmill.codec", "lz4")
+        .build()
+        .unwrap();
+    let insert = |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000)");
+    session.execute(&format!("CREATE TABLE t AS {}", insert("m")), &[]).unwrap();
+    let query = "SELECT name, count(*), sum(a) FROM t WHERE name > 'b3' GROUP BY name ORDER BY name";
+    // Each insert brings strings before those that are there: all codes change.
+    for more in ["c", "b", "a"] {
+        session.set("warpmill.device", "cpu").unwrap();
+        let expected = rows(&session.execute(query, &[]).unwrap());
+        session.set("warpmill.device", &device()).unwrap();
+        let result = session.execute(query, &[]).unwrap();
+        assert_eq!(rows(&result), expected);
+        assert!(reasons(&result.profile.unwrap()).is_empty());
+        session.execute(&format!("INSERT INTO t {}", insert(more)), &[]).unwrap();
     }
 }

@@ -1,0 +1,241 @@
+//! Pruning metadata of a version: where it is stored, and the metadata itself once used.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::data_file::Place;
+use super::manifest::{AttributeEntry, Blob, ColumnEntry, PruningEntry};
+use super::version::{Version, place_error};
+use crate::pruning::Zones;
+use crate::{FormatError, Result, TableSnapshot};
+
+/// The zones of the row segments of one write.
+#[derive(Debug, Clone)]
+pub struct ZoneMap {
+    /// First row segment, and how many.
+    pub(crate) first: usize,
+    pub(crate) segments: usize,
+    pub(crate) zone_rows: usize,
+    pub(crate) columns: Vec<ColumnMap>,
+    pub(crate) attributes: Vec<AttributeMap>,
+}
+
+/// The zones of a column.
+#[derive(Debug, Clone)]
+pub(crate) struct ColumnMap {
+    pub column: usize,
+    /// The generation of the dictionary whose codes they are about.
+    pub generation: Option<u32>,
+    pub stored: Arc<Stored>,
+}
+
+/// The zones of an attribute of another table, by a column that refers to it.
+#[derive(Debug, Clone)]
+pub(crate) struct AttributeMap {
+    pub column: usize,
+    pub table: String,
+    pub version: u64,
+    pub fingerprint: u64,
+    pub key: String,
+    pub attribute: String,
+    pub stored: Arc<Stored>,
+}
+
+/// Zones, opened when first used.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    place: Option<Place>,
+    opened: OnceLock<Arc<Zones>>,
+}
+
+/// The zones of a column, and the codes by which its dictionary is asked for what they are about.
+#[derive(Debug, Clone)]
+pub struct ColumnZones {
+    /// The zones.
+    pub zones: Arc<Zones>,
+    /// Code of the column's dictionary by code that the zones are about, ascending; `None`: they are the same.
+    pub remap: Option<Arc<[u32]>>,
+}
+
+impl Stored {
+    pub fn in_memory(zones: Zones) -> Arc<Self> {
+        let opened = OnceLock::from(Arc::new(zones));
+        Arc::new(Self { place: None, opened })
+    }
+
+    pub fn at(place: Place) -> Arc<Self> {
+        Arc::new(Self { place: Some(place), opened: OnceLock::new() })
+    }
+
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    fn open(&self, map: &ZoneMap, version: &Version, what: &str) -> Result<Arc<Zones>> {
+        if let Some(zones) = self.opened.get() {
+            return Ok(zones.clone());
+        }
+        let place = self.place.as_ref().expect("what is in memory is open");
+        let read = || {
+            let zones = Zones::from_bytes(place.read(what)?)?;
+            let rows = version.segments[map.segments()].iter().map(|segment| segment.rows.div_ceil(map.zone_rows));
+            if zones.zone_rows() != map.zone_rows || zones.len() != rows.sum::<usize>() {
+                let detail =
+                    format!("{} zones of {} rows, not those of its row segments", zones.len(), zones.zone_rows());
+                return Err(FormatError::corrupt(&place.file.path(), format!("{what}: {detail}")));
+            }
+            Ok(zones)
+        };
+        let zones = read().map_err(|error| place_error(error, place, what.to_owned()))?;
+        Ok(self.opened.get_or_init(|| Arc::new(zones)).clone())
+    }
+}
+
+impl ZoneMap {
+    /// The row segments.
+    pub fn segments(&self) -> Range<usize> {
+        self.first..self.first + self.segments
+    }
+
+    /// Rows of a zone; the last of a row segment may have fewer.
+    pub fn zone_rows(&self) -> usize {
+        self.zone_rows
+    }
+
+    /// The zones of column `column` of `table`, which this is a map of.
+    ///
+    /// # Errors
+    /// [`FormatError::Corrupt`], naming file and column.
+    pub fn column(&self, table: &TableSnapshot, column: usize) -> Result<Option<ColumnZones>> {
+        let Some(map) = self.columns.iter().find(|map| map.column == column) else { return Ok(None) };
+        let what = format!("pruning metadata of column {:?}", table.schema().field(column).name());
+        let zones = map.stored.open(self, table.parts(), &what)?;
+        let remap = match (map.generation, &table.parts().dictionaries[column]) {
+            (Some(from), Some(dictionary)) if from != dictionary.generation => {
+                match dictionary.remaps.iter().find(|remap| remap.from == from) {
+                    Some(remap) => Some(remap.codes.clone()),
+                    None => return Ok(None),
+                }
+            }
+            _ => None,
+        };
+        Ok(Some(ColumnZones { zones, remap }))
+    }
+
+    /// The zones of attribute `attribute` of `other`, by its key `key` that column `column` of `table` refers to; `None` where there are
+    /// none of just this version of it.
+    ///
+    /// # Errors
+    /// As [`ZoneMap::column`].
+    pub fn attribute(
+        &self,
+        (table, column): (&TableSnapshot, usize),
+        (other, key, attribute): (&TableSnapshot, usize, usize),
+    ) -> Result<Option<Arc<Zones>>> {
+        let name = |column: usize| other.schema().field(column).name().as_str();
+        let fits = |map: &&AttributeMap| {
+            map.column == column
+                && map.version == other.version()
+                && map.key == name(key)
+                && map.attribute == name(attribute)
+                && map.fingerprint == other.fingerprint(key, attribute)
+        };
+        let Some(map) = self.attributes.iter().find(fits) else { return Ok(None) };
+        let what = format!("pruning metadata of {}.{}", map.table, map.attribute);
+        map.stored.open(self, table.parts(), &what).map(Some)
+    }
+
+    /// The same without the columns that have been written anew.
+    pub(crate) fn without(&self, rewritten: impl Fn(usize) -> bool) -> Self {
+        let mut map = self.clone();
+        map.columns.retain(|column| !rewritten(column.column));
+        map.attributes.retain(|attribute| !rewritten(attribute.column));
+        map
+    }
+
+    /// Opens all of it.
+    pub(crate) fn verify(&self, table: &TableSnapshot) -> Result<()> {
+        for map in &self.columns {
+            self.column(table, map.column)?;
+        }
+        for map in &self.attributes {
+            map.stored.open(self, table.parts(), &format!("pruning metadata of {}.{}", map.table, map.attribute))?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is sideways metadata by column `column`.
+    pub fn has_attributes(&self, column: usize) -> bool {
+        self.attributes.iter().any(|map| map.column == column)
+    }
+
+    /// Bytes of it all.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |stored: &Arc<Stored>| match (&stored.place, stored.opened.get()) {
+            (Some(place), _) => place.bytes,
+            (None, Some(zones)) => zones.bytes(),
+            (None, None) => 0,
+        };
+        self.places_of(bytes).sum()
+    }
+
+    fn places_of<'a, T: 'a>(&'a self, f: impl Fn(&'a Arc<Stored>) -> T + Copy + 'a) -> impl Iterator<Item = T> + 'a {
+        self.columns.iter().map(move |map| f(&map.stored)).chain(self.attributes.iter().map(move |map| f(&map.stored)))
+    }
+
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.places_of(|stored| stored.place()).flatten()
+    }
+
+    pub(crate) fn entry(&self, mut blob: impl FnMut(&Place) -> Blob) -> PruningEntry {
+        let mut at = |stored: &Stored| blob(stored.place().expect("metadata of a table on disk is in files"));
+        let columns = self.columns.iter().map(|map| ColumnEntry {
+            column: map.column,
+            generation: map.generation,
+            blob: at(&map.stored),
+        });
+        let columns = columns.collect();
+        let attributes = self.attributes.iter().map(|map| AttributeEntry {
+            column: map.column,
+            table: map.table.clone(),
+            version: map.version,
+            fingerprint: map.fingerprint,
+            key: map.key.clone(),
+            attribute: map.attribute.clone(),
+            blob: at(&map.stored),
+        });
+        let attributes = attributes.collect();
+        PruningEntry { first: self.first, segments: self.segments, zone_rows: self.zone_rows, columns, attributes }
+    }
+
+    /// What `entry` describes; what is the same in `known` stays opened.
+    pub(crate) fn from_entry(entry: &PruningEntry, place: &dyn Fn(&Blob) -> Place, known: &[ZoneMap]) -> Self {
+        let stored = |blob: &Blob| {
+            let at = place(blob);
+            let same = |stored: &&Arc<Stored>| stored.place().is_some_and(|p| p.same(&at));
+            let held = known.iter().flat_map(|map| map.places_of(|stored| stored)).find(same);
+            held.cloned().unwrap_or_else(|| Stored::at(at))
+        };
+        let columns = entry.columns.iter().map(|column| ColumnMap {
+            column: column.column,
+            generation: column.generation,
+            stored: stored(&column.blob),
+        });
+        let attributes = entry.attributes.iter().map(|attribute| AttributeMap {
+            column: attribute.column,
+            table: attribute.table.clone(),
+            version: attribute.version,
+            fingerprint: attribute.fingerprint,
+            key: attribute.key.clone(),
+            attribute: attribute.attribute.clone(),
+            stored: stored(&attribute.blob),
+        });
+        Self {
+            first: entry.first,
+            segments: entry.segments,
+            zone_rows: entry.zone_rows,
+            columns: columns.collect(),
+            attributes: attributes.collect(),
+        }
+    }
+}

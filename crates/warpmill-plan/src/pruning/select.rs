@@ -1,0 +1,432 @@
+//! Predicates against metadata: which rows are left.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use warpmill_format::pruning::{Found, Zones, float_rank, string_rank};
+use warpmill_format::table::ZoneMap;
+use warpmill_format::{ColumnStats, FormatError, StatValue, TableSnapshot};
+
+use super::predicate::{MOST_RANGES, Predicate, Values};
+use super::{CodeSets, PruningMode, PruningReport, Ranges, SidewaysFilter};
+use crate::Scan;
+
+/// Keys of a hash build that a scan's column must be among.
+#[derive(Debug, Clone)]
+pub struct KeyRanges {
+    /// Output column of the scan.
+    pub column: usize,
+    /// No key is outside of these.
+    pub ranges: Ranges,
+}
+
+/// The rows of a scan that metadata does not rule out.
+#[derive(Debug, Clone, Default)]
+pub struct Selected {
+    /// Row segment, first row and number of rows: in order, those of a row segment apart from each other.
+    pub rows: Vec<(usize, usize, usize)>,
+    /// What happened.
+    pub report: PruningReport,
+}
+
+impl Selected {
+    /// The row segments of which rows are left.
+    pub fn segments(&self) -> Vec<usize> {
+        let mut segments: Vec<usize> = self.rows.iter().map(|(segment, ..)| *segment).collect();
+        segments.dedup();
+        segments
+    }
+
+    /// Zones and rows that are left of row segment `segment` of `table`.
+    pub fn left(&self, table: &TableSnapshot, segment: usize) -> (u64, u64) {
+        let map = table.zone_maps().iter().find(|map| map.segments().contains(&segment));
+        let zone_rows = map.map_or(usize::MAX, ZoneMap::zone_rows);
+        let ranges = self.rows.iter().filter(|range| range.0 == segment);
+        let (zones, rows) = ranges.fold((0, 0), |(zones, rows), (_, _, n)| (zones + n.div_ceil(zone_rows), rows + n));
+        (zones as u64, rows as u64)
+    }
+}
+
+/// What testing a range against a zone costs, in nanoseconds.
+const TEST_NANOS: u64 = 20;
+
+/// What reading a byte of a column takes at best: this part of a nanosecond.
+const BYTES_PER_NANO: u64 = 4;
+
+/// The rows of `scan` that are left, `keys` being those of finished hash builds.
+///
+/// # Errors
+/// Unreadable metadata.
+pub fn select(scan: &Scan, keys: &[KeyRanges], codes: CodeSets<'_>) -> Result<Selected, FormatError> {
+    let started = Instant::now();
+    let table = &scan.table;
+    let mut selected = Selected::default();
+    if scan.pruning == PruningMode::None {
+        selected.rows = (0..table.num_segments()).map(|segment| (segment, 0, table.segment_rows(segment))).collect();
+        selected.report = PruningReport {
+            segments: table.num_segments() as u64,
+            zones: table.num_segments() as u64,
+            rows: table.num_rows(),
+            ..PruningReport::default()
+        };
+        return Ok(selected);
+    }
+    let fine = scan.pruning == PruningMode::All;
+    let sideways = scan.sideways.iter().map(|filter| {
+        let few = |expr: &crate::Expr| small_dictionaries(expr);
+        let codes = |expr: &crate::Expr| if few(expr) { codes(expr) } else { None };
+        (filter, Predicate::of_filters(&filter.filters, &codes))
+    });
+    let sideways: Vec<_> = sideways.filter(|(_, predicate)| *predicate != Predicate::Unknown).collect();
+    let conditions = Conditions {
+        scan,
+        filters: Predicate::of_filters(&scan.filters, codes),
+        keys: keys.iter().map(|key| Predicate::of_ranges(key.column, key.ranges.clone())).collect(),
+        sideways,
+        fine,
+    };
+    let stored: u64 = scan.columns.iter().map(|&column| table.column_stats(column).stored_bytes).sum();
+    let budget = Budget { scan: stored / BYTES_PER_NANO, rows: table.num_rows().max(1), tests: 0, pruned: 0 };
+    let mut walk = Walk { conditions, selected, budget };
+    let mut next = 0;
+    for map in table.zone_maps() {
+        walk.segments(next..map.segments().start, None)?;
+        walk.segments(map.segments(), Some(map))?;
+        next = map.segments().end;
+    }
+    walk.segments(next..table.num_segments(), None)?;
+    let mut selected = walk.selected;
+    selected.report.nanos = started.elapsed().as_nanos() as u64;
+    Ok(selected)
+}
+
+/// Dictionaries that a predicate is evaluated for on the chance that it prunes.
+const MOST_CODES: usize = 16 << 10;
+
+fn small_dictionaries(expr: &crate::Expr) -> bool {
+    expr.ty.dictionary.as_ref().is_none_or(|d| d.len() <= MOST_CODES)
+        && expr.children().into_iter().all(small_dictionaries)
+}
+
+struct Conditions<'a> {
+    scan: &'a Scan,
+    filters: Predicate,
+    keys: Vec<Predicate>,
+    sideways: Vec<(&'a SidewaysFilter, Predicate)>,
+    fine: bool,
+}
+
+/// What testing may cost.
+struct Budget {
+    /// Nanoseconds that the whole scan takes at best.
+    scan: u64,
+    rows: u64,
+    tests: u64,
+    pruned: u64,
+}
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        let saved = (u128::from(self.scan) * u128::from(self.pruned) / u128::from(self.rows)) as u64;
+        self.tests * TEST_NANOS > self.scan / 100 + saved / 2 + 20_000
+    }
+}
+
+/// What ruled rows out.
+#[derive(Clone, Copy)]
+enum Cause {
+    Filters(Found),
+    Sideways,
+    Keys,
+}
+
+struct Walk<'a> {
+    conditions: Conditions<'a>,
+    selected: Selected,
+    budget: Budget,
+}
+
+impl Walk<'_> {
+    /// Tests row segments, and those of their zones that `map` tells of.
+    fn segments(&mut self, segments: std::ops::Range<usize>, map: Option<&ZoneMap>) -> Result<(), FormatError> {
+        let scan = self.conditions.scan;
+        let mut bound = None;
+        let mut zone = 0;
+        for segment in segments {
+            let rows = scan.table.segment_rows(segment);
+            let zone_rows = map.map_or(rows, ZoneMap::zone_rows);
+            let zones = rows.div_ceil(zone_rows);
+            let first = zone;
+            zone += zones;
+            self.selected.report.segments += 1;
+            self.selected.report.zones += zones as u64;
+            self.selected.report.rows += rows as u64;
+            if let Some(cause) = self.by_statistics(segment) {
+                self.prune(cause, zones as u64, rows as u64);
+                self.selected.report.segments_pruned += 1;
+                continue;
+            }
+            let Some(map) = map.filter(|_| !self.selected.report.stopped) else {
+                self.keep(segment, 0, rows);
+                continue;
+            };
+            let bound = match &mut bound {
+                Some(bound) => bound,
+                none => none.insert(Bound::new(&self.conditions, map)?),
+            };
+            if bound.tells_nothing() {
+                self.keep(segment, 0, rows);
+                continue;
+            }
+            let before = self.selected.rows.len();
+            for i in 0..zones {
+                let (start, len) = (i * zone_rows, zone_rows.min(rows - i * zone_rows));
+                if self.budget.is_spent() {
+                    self.selected.report.stopped = true;
+                }
+                let cause = match self.selected.report.stopped {
+                    true => None,
+                    false => bound.excludes(first + i, &mut self.budget.tests),
+                };
+                match cause {
+                    Some(cause) => self.prune(cause, 1, len as u64),
+                    None => self.keep(segment, start, len),
+                }
+            }
+            self.selected.report.segments_pruned += u64::from(self.selected.rows.len() == before);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, segment: usize, start: usize, rows: usize) {
+        match self.selected.rows.last_mut() {
+            Some((last, from, count)) if *last == segment && *from + *count == start => *count += rows,
+            _ => self.selected.rows.push((segment, start, rows)),
+        }
+    }
+
+    fn prune(&mut self, cause: Cause, zones: u64, rows: u64) {
+        let report = &mut self.selected.report;
+        *match cause {
+            Cause::Filters(Found::NotInHistogram) => &mut report.by_histogram,
+            Cause::Filters(Found::NotInBloom) => &mut report.by_bloom,
+            Cause::Filters(_) => &mut report.by_minmax,
+            Cause::Sideways => &mut report.by_sideways,
+            Cause::Keys => &mut report.by_keys,
+        } += zones;
+        report.rows_pruned += rows;
+        self.budget.pruned += rows;
+    }
+
+    /// What the statistics of a row segment rule out.
+    fn by_statistics(&self, segment: usize) -> Option<Cause> {
+        let Conditions { scan, filters, keys, .. } = &self.conditions;
+        let find = |values: &Values| {
+            let column = scan.columns[values.column];
+            by_bounds(values, scan.table.segment_stats(segment, column), &scan.table, column)
+        };
+        if test(filters, &find) != Found::Perhaps {
+            return Some(Cause::Filters(Found::OutOfBounds));
+        }
+        keys.iter().any(|key| test(key, &find) != Found::Perhaps).then_some(Cause::Keys)
+    }
+}
+
+/// What rules out that a predicate holds of a row, of which `find` tells for conditions on columns.
+fn test(predicate: &Predicate, find: &impl Fn(&Values) -> Found) -> Found {
+    match predicate {
+        Predicate::Never => Found::OutOfBounds,
+        Predicate::Unknown => Found::Perhaps,
+        Predicate::All(list) => list.iter().map(|p| test(p, find)).max().unwrap_or(Found::Perhaps),
+        Predicate::Any(list) => {
+            let mut least = Found::OutOfBounds;
+            for predicate in list {
+                least = least.min(test(predicate, find));
+                if least == Found::Perhaps {
+                    break;
+                }
+            }
+            least
+        }
+        Predicate::Values(values) => find(values),
+    }
+}
+
+/// Whether rows with these statistics can be among `values`.
+fn by_bounds(values: &Values, stats: &ColumnStats, table: &TableSnapshot, column: usize) -> Found {
+    if values.nulls && stats.nulls > 0 {
+        return Found::Perhaps;
+    }
+    if stats.nulls == stats.rows {
+        return Found::OutOfBounds;
+    }
+    let rank = |bound: &Option<StatValue>, last: bool| match (bound, table.dictionary(column)) {
+        (Some(StatValue::Str(text)), Some(dictionary)) => {
+            // The code of the bound, or of the string after it.
+            let code = dictionary.lower_bound(text);
+            Some(if last { code.min((dictionary.len() as u32).saturating_sub(1)) } else { code }.into())
+        }
+        (Some(StatValue::Str(text)), None) => Some(string_rank(text.as_bytes())),
+        (Some(StatValue::Int(value)), _) => Some(*value),
+        (Some(StatValue::Float(value)), _) => Some(float_rank(*value)),
+        (None, _) => None,
+    };
+    let bounds = (rank(&stats.min, false).unwrap_or(i128::MIN), rank(&stats.max, true).unwrap_or(i128::MAX));
+    if values.ranges.within(bounds).is_empty() { Found::OutOfBounds } else { Found::Perhaps }
+}
+
+/// Conditions with the metadata that tells of them.
+struct Bound {
+    filters: Node,
+    sideways: Vec<Node>,
+    keys: Vec<Node>,
+    fine: bool,
+}
+
+/// A predicate with its metadata.
+enum Node {
+    Never,
+    Unknown,
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    Values { zones: Arc<Zones>, ranges: Ranges, hashes: Option<Vec<u64>>, nulls: bool },
+}
+
+/// The zones of a column, and its codes in them.
+type Metadata = Option<(Arc<Zones>, Option<Arc<[u32]>>)>;
+
+impl Node {
+    fn new(
+        predicate: &Predicate,
+        zones: &mut impl FnMut(usize) -> Result<Metadata, FormatError>,
+    ) -> Result<Self, FormatError> {
+        Ok(match predicate {
+            Predicate::Never => Node::Never,
+            Predicate::Unknown => Node::Unknown,
+            Predicate::All(list) => {
+                let list = list.iter().map(|p| Node::new(p, zones)).collect::<Result<Vec<_>, _>>()?;
+                Node::All(list)
+            }
+            Predicate::Any(list) => {
+                let list = list.iter().map(|p| Node::new(p, zones)).collect::<Result<Vec<_>, _>>()?;
+                if list.iter().any(Node::is_unknown) { Node::Unknown } else { Node::Any(list) }
+            }
+            Predicate::Values(values) => match zones(values.column)? {
+                None => Node::Unknown,
+                Some((zones, None)) => {
+                    let (ranges, hashes) = (values.ranges.clone(), values.hashes.clone());
+                    Node::Values { zones, ranges, hashes, nulls: values.nulls }
+                }
+                Some((zones, Some(remap))) => {
+                    let ranges = values.ranges.before(&remap).with_at_most(MOST_RANGES);
+                    match Predicate::of_ranges(0, ranges) {
+                        Predicate::Values(Values { ranges, hashes, .. }) => {
+                            Node::Values { zones, ranges, hashes, nulls: values.nulls }
+                        }
+                        _ if values.nulls => {
+                            Node::Values { zones, ranges: Ranges::default(), hashes: None, nulls: true }
+                        }
+                        _ => Node::Never,
+                    }
+                }
+            },
+        })
+    }
+
+    fn is_unknown(&self) -> bool {
+        match self {
+            Node::Unknown => true,
+            Node::All(list) => list.iter().all(Node::is_unknown),
+            Node::Any(list) => list.iter().any(Node::is_unknown),
+            Node::Never | Node::Values { .. } => false,
+        }
+    }
+
+    fn test(&self, zone: usize, fine: bool, tests: &mut u64) -> Found {
+        match self {
+            Node::Never => Found::OutOfBounds,
+            Node::Unknown => Found::Perhaps,
+            Node::All(list) => {
+                let mut most = Found::Perhaps;
+                for node in list {
+                    most = most.max(node.test(zone, fine, tests));
+                    if most == Found::OutOfBounds {
+                        break;
+                    }
+                }
+                most
+            }
+            Node::Any(list) => {
+                let mut least = Found::OutOfBounds;
+                for node in list {
+                    least = least.min(node.test(zone, fine, tests));
+                    if least == Found::Perhaps {
+                        break;
+                    }
+                }
+                least
+            }
+            Node::Values { zones, ranges, hashes, nulls } => {
+                *tests += 1;
+                if *nulls && zones.has_nulls(zone) {
+                    return Found::Perhaps;
+                }
+                let Some(bounds) = zones.bounds(zone) else { return Found::OutOfBounds };
+                let near = ranges.within(bounds);
+                if !fine && !near.is_empty() {
+                    return Found::Perhaps;
+                }
+                let mut least = Found::OutOfBounds;
+                for i in near {
+                    *tests += 1;
+                    let hash = hashes.as_ref().map(|hashes| hashes[i]);
+                    least = least.min(zones.find(zone, ranges.as_slice()[i], hash, true));
+                    if least == Found::Perhaps {
+                        break;
+                    }
+                }
+                least
+            }
+        }
+    }
+}
+
+impl Bound {
+    fn new(conditions: &Conditions<'_>, map: &ZoneMap) -> Result<Self, FormatError> {
+        let Conditions { scan, filters, keys, sideways, fine } = conditions;
+        let mut zones = |column: usize| {
+            let found = map.column(&scan.table, scan.columns[column])?;
+            Ok(found.map(|found| (found.zones, found.remap)))
+        };
+        let filters = Node::new(filters, &mut zones)?;
+        let keys = keys.iter().map(|key| Node::new(key, &mut zones)).collect::<Result<_, _>>()?;
+        let mut attributes = vec![];
+        for (filter, predicate) in sideways {
+            let own = scan.columns[filter.column];
+            if !map.has_attributes(own) {
+                continue;
+            }
+            let mut zones = |column: usize| {
+                let other = (&*filter.table, filter.key, filter.columns[column]);
+                Ok(map.attribute((&scan.table, own), other)?.map(|zones| (zones, None)))
+            };
+            attributes.push(Node::new(predicate, &mut zones)?);
+        }
+        Ok(Self { filters, sideways: attributes, keys, fine: *fine })
+    }
+
+    fn tells_nothing(&self) -> bool {
+        self.filters.is_unknown() && self.sideways.iter().chain(&self.keys).all(Node::is_unknown)
+    }
+
+    fn excludes(&self, zone: usize, tests: &mut u64) -> Option<Cause> {
+        let found = self.filters.test(zone, self.fine, tests);
+        if found != Found::Perhaps {
+            return Some(Cause::Filters(found));
+        }
+        if self.sideways.iter().any(|node| node.test(zone, self.fine, tests) != Found::Perhaps) {
+            return Some(Cause::Sideways);
+        }
+        self.keys.iter().any(|node| node.test(zone, self.fine, tests) != Found::Perhaps).then_some(Cause::Keys)
+    }
+}
