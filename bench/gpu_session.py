@@ -10,8 +10,8 @@
 Needs a Python in which `warpmill` can be imported, with the packages of its extra `bench`. Each step is a process of
 its own with a time limit; one that fails or takes too long does not stop those after it. OUT gets, for each step,
 NAME.log (its commands and all that they wrote) and its reports (JSON, pictures), and summary.json, which is written
-anew after every step. Steps that are done already (in summary.json, without an error) are not run again unless
-`--again` says so. Tables are made under --data and removed after the last step that needs them, unless `--keep` says otherwise.
+anew after every step. Steps that are done already (in summary.json, without an error) are run again with `--again`
+only. Tables are made under --data and removed after the last step that needs them, unless there is `--keep`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ def qj_steps(at: Session) -> list[Step]:
 def golap(at: Session) -> Step:
     """Pruning and compression, where this version has the suite."""
     place = str(at.data / "golap")
-    command = at.bench("golap", "--device", at.device, "--data", place, "--out", str(at.out / "golap"))
+    where = ["--device", at.device, "--data", place, "--out", str(at.out / "golap")]
+    command = at.bench("golap", "--sf", at.sf(10), *where)
     return Step("golap", 1200, [command], ["golap"], needs=at.bench("golap", "--help"))
 
 
@@ -300,6 +301,7 @@ def through_duckdb(database: str, out: str, runs: int = 5) -> None:
             row["warpmill_first_s"], ours, _ = timed(sql, True)
             (last,) = con.sql("FROM warpmill_last()").to_arrow_table().to_pylist() or [{}]
             row["accelerated"], row["reason"] = last.get("accelerated"), last.get("reason")
+            row["devices"] = sorted(set(re.findall(r'"device": ?"(\w+)"', str(last.get("profile")))))
             row["duckdb_first_s"], theirs, columns = timed(sql, False)
             row["error"] = difference(ours, theirs, columns, sql)
             for _ in range(runs):

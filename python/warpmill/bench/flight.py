@@ -163,8 +163,9 @@ class Client:
 
     def error(self, cursor: Any) -> None:
         """A statement that must fail."""
+        # Another text each time: ADBC's cursor does not prepare the text that it had last again.
         try:
-            query(cursor, "SELECT nothing FROM facts")
+            query(cursor, f"SELECT nothing_{self.random.randrange(10**9)} FROM facts")
         except Exception as error:
             if "INVALID_ARGUMENT" not in str(error).upper().replace(" ", "_"):
                 self.tally.note(self.tally.wrong, f"error: {error}")
