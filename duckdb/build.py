@@ -161,7 +161,10 @@ def pack(loader: Path, out: Path, version: str) -> Path:
     fields = [MAGIC, PLATFORM, C_API, version, ABI, "", "", ""]
     footer = b"".join(field.encode().ljust(32, b"\0") for field in reversed(fields)) + bytes(256)
     target = out / "warpmill.duckdb_extension"
-    target.write_bytes(loader.read_bytes() + footer)
+    # A process may have the old file mapped: it keeps that one.
+    fresh = target.with_suffix(".tmp")
+    fresh.write_bytes(loader.read_bytes() + footer)
+    fresh.replace(target)
     return target
 
 
