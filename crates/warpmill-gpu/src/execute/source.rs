@@ -39,8 +39,8 @@ impl DataSource {
     /// What they call what the host does before.
     pub(super) fn filling(self) -> &'static str {
         match self {
-            DataSource::Disk => "segments read into pinned memory",
-            DataSource::Cache | DataSource::Pinned | DataSource::Host => "segments copied to pinned memory",
+            DataSource::Disk => "read into pinned memory",
+            DataSource::Cache | DataSource::Pinned | DataSource::Host => "copied to pinned memory",
         }
     }
 }

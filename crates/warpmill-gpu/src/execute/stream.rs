@@ -198,7 +198,6 @@ struct Slot {
 pub struct Feed<'a> {
     executor: &'a Executor,
     source: DataSource,
-    timed: bool,
     throttle: Throttle,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
@@ -254,9 +253,8 @@ impl<'a> Feed<'a> {
         }
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
-        let (timed, limit) = (options.profile, options.io_bandwidth_limit);
-        let throttle = Throttle { limit, started: Instant::now(), bytes: 0 };
-        Ok(Self { executor, source, timed, throttle, state, slots, next: 0, copies: vec![], transfer, filling })
+        let throttle = Throttle { limit: options.io_bandwidth_limit, started: Instant::now(), bytes: 0 };
+        Ok(Self { executor, source, throttle, state, slots, next: 0, copies: vec![], transfer, filling })
     }
 
     /// Where the slots begin.
@@ -337,15 +335,13 @@ impl<'a> Feed<'a> {
             device.wait(copies, read)?;
             device.destroy_event(read);
         }
-        let before = self.timed.then(|| device.record(copies)).transpose()?;
+        let before = device.record(copies)?;
         let at = self.slots[number].at;
         self.transfer.count += ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
         let copied = device.record(copies)?;
         self.slots[number].copied = Some(copied);
         device.wait(lane.stream, copied)?;
-        if let Some(before) = before {
-            self.copies.push((before, device.record(copies)?));
-        }
+        self.copies.push((before, device.record(copies)?));
         Ok(())
     }
 

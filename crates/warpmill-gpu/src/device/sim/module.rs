@@ -44,13 +44,11 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// A shared object and its entry points, whose addresses stay the same while it lives.
+/// A shared object, which stays loaded, and its entry points.
 #[derive(Debug)]
 pub(super) struct Loaded {
     entries: Box<[Entry]>,
     pub(super) code_bytes: u64,
-    /// Dropped last: the entries point into it.
-    _library: Library,
 }
 
 impl Loaded {
@@ -69,7 +67,10 @@ impl Loaded {
             let name = name.as_str().into();
             entries.push(Entry { name, parameter_bytes, run, bind, shared, runtime: runtime.clone() });
         }
-        Ok(Self { entries: entries.into(), code_bytes, _library: library })
+        // Never unloaded: other threads may be making their copies of thread-local memory of modules, which the C library does not
+        // protect from one that goes.
+        std::mem::forget(library);
+        Ok(Self { entries: entries.into(), code_bytes })
     }
 }
 

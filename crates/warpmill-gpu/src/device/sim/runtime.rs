@@ -48,8 +48,6 @@ struct Parameters([u8; 4096]);
 pub(super) struct Runtime {
     work: unsafe extern "C" fn(*const RawLaunch, *mut c_char, usize) -> c_int,
     measure: unsafe extern "C" fn(BindFn, *mut u64, *mut u64) -> c_int,
-    /// Dropped last: the functions are its.
-    _library: Library,
 }
 
 impl std::fmt::Debug for Runtime {
@@ -62,7 +60,9 @@ impl Runtime {
     pub(super) fn new(library: Library) -> Result<Self> {
         let work = symbol(&library, "warpmill_sim_work")?;
         let measure = symbol(&library, "warpmill_sim_measure")?;
-        Ok(Self { work, measure, _library: library })
+        // Stays loaded, as modules do.
+        std::mem::forget(library);
+        Ok(Self { work, measure })
     }
 
     /// The thread-local memory of the module that `bind` belongs to: bytes before what `bind` answers, bytes in all.
