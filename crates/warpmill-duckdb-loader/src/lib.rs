@@ -2,7 +2,7 @@
 //!
 //! `LOAD warpmill` calls [`warpmill_init_c_api`]. It finds three things: the library that DuckDB itself is in, whose C++
 //! symbols the shim needs; the shim that was compiled for exactly this DuckDB version, beside this file; and the library
-//! that holds the engine. With a shim plain SELECTs are accelerated. The explicit door ([`door`]) works in every DuckDB.
+//! that holds the engine. With a shim plain SELECTs are accelerated. The explicit door (`door`) works in every DuckDB.
 //! Without the engine `LOAD` is an error, and DuckDB runs on as before.
 
 mod door;

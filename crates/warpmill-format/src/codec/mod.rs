@@ -8,7 +8,7 @@
 //! - `stored`: the stored form of a chunk, written, checked and taken apart;
 //! - `shared`: a chunk that several workers decompress together;
 //! - `choose`: which codec a column gets, from samples, for an objective;
-//! - [`bench`]: how fast columns are read through codecs.
+//! - `bench`: how fast columns are read through codecs.
 
 use std::fmt;
 use std::str::FromStr;
