@@ -31,7 +31,7 @@ QUERIES = {
     "group by two": "SELECT shop, id % 7 AS k, sum(amount) AS s FROM sales GROUP BY shop, id % 7 ORDER BY k, shop, s",
     "variances": "SELECT shop, round(stddev(amount), 6), round(var_pop(price), 6) FROM sales GROUP BY 1 ORDER BY 1",
     "extreme strings": "SELECT shop, min(note || shop), max(shop || note) FROM sales GROUP BY shop ORDER BY shop",
-    "wide distinct": "SELECT count(DISTINCT note || shop), sum(DISTINCT CAST(id % 97 AS DOUBLE) / 8), count(*) FROM sales",
+    "wide distinct": "SELECT count(DISTINCT note || shop), sum(DISTINCT CAST(id % 97 AS DOUBLE) / 8) FROM sales",
     "distinct": "SELECT count(DISTINCT amount), count(DISTINCT shop) FROM sales",
     "having": "SELECT id % 50 AS k, sum(amount) AS s FROM sales GROUP BY id % 50 HAVING sum(amount) > 200 ORDER BY k",
     "join": "SELECT city, count(*), sum(amount) FROM sales JOIN shops ON shop = name GROUP BY city ORDER BY city",
