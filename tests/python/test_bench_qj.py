@@ -83,7 +83,6 @@ def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) 
 
 
 @needs_sim
-@pytest.mark.skipif(not qj.can_limit(), reason="this build has no setting warpmill.io_bandwidth_limit")
 def test_a_slow_drive_is_waited_for(data: Path, tmp_path: Path) -> None:
     # Half a megabyte at a megabyte per second, and at a hundred.
     options = ["--device", "sim", "--runs", 1, "--joins", 1, "--selectivities", 0.02, "--data", data]

@@ -152,7 +152,7 @@ def sweep(joins: str, selectivities: str, drives: str | None, drive: str, runs: 
     if not rate or rate < 0:
         raise typer.BadParameter("--drive-bandwidth is more than 0")
     counts: list[int | None] = [None]
-    if drives is None and limited and can_limit():
+    if drives is None and limited:
         counts = [1, 2, 4, 8, 12]
     elif drives is not None and drives != "unlimited":
         counts = [*sorted(set(_numbers("--drives", drives, int)))]
@@ -160,8 +160,6 @@ def sweep(joins: str, selectivities: str, drives: str | None, drive: str, runs: 
             raise typer.BadParameter("--drives are 1 or more, or unlimited")
         if not limited:
             raise typer.BadParameter("--drives slows down what a device reads from disk: --data-location disk, no CPU")
-        if not can_limit():
-            raise typer.BadParameter(f"--drives needs the setting warpmill.{LIMIT}, which this build does not have")
     return Sweep(wanted, parts, counts, float(rate), runs)
 
 
@@ -185,12 +183,6 @@ def query(joins: int, selectivity: float) -> str:
     conditions.append(f"lo_quantity < {round(selectivity * QUANTITIES) + 1}")
     maxima = ", ".join(f"max({column})" for column in read)
     return f"SELECT sum(lo_revenue), {maxima} FROM {', '.join(tables)} WHERE {' AND '.join(conditions)}"
-
-
-def can_limit() -> bool:
-    """Whether this build can limit the bandwidth of the disk."""
-    with warpmill.connect() as con:
-        return f"warpmill.{LIMIT}" in con.settings()
 
 
 def prepare(
