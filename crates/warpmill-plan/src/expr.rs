@@ -64,6 +64,19 @@ pub enum CompareOp {
     IsNotDistinct,
 }
 
+impl CompareOp {
+    /// The comparison with its operands exchanged: `a < b` is `b > a`.
+    pub fn mirrored(self) -> Self {
+        match self {
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+            other => other,
+        }
+    }
+}
+
 /// Scalar functions. Argument and result types are those of the DataFusion function of the same name.
 ///
 /// How arguments are held: strings as `Str`, integers (positions, counts) and timestamps as `I64`, dates as `I32`; the

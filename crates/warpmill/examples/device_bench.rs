@@ -1,12 +1,16 @@
 //! Times the queries of a suite on a device, over tables that are generated in memory:
 //! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...|all] [explain] [verify]`; `verify` compares with the CPU's answers.
 
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 use std::time::Instant;
 
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-use warpmill::{QueryResult, Session};
+use warpmill::Session;
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
+
+use support::sorted_rows;
 
 fn load(session: &Session, suite: Suite, sf: f64) {
     for name in warpmill_datagen::tables(suite) {
@@ -26,28 +30,6 @@ fn load(session: &Session, suite: Suite, sf: f64) {
         );
         session.register_table(name, table);
     }
-}
-
-/// Rows as text, floats rounded (sums of floats depend on their order), in one order.
-fn sorted(result: &QueryResult) -> Vec<String> {
-    let options = FormatOptions::default().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in &result.batches {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let text = |column: &ArrayFormatter<'_>| {
-                let text = column.value(row).to_string();
-                match text.parse::<f64>() {
-                    Ok(x) if text.contains('.') => format!("{x:.9e}"),
-                    _ => text,
-                }
-            };
-            rows.push(columns.iter().map(text).collect::<Vec<_>>().join("|"));
-        }
-    }
-    rows.sort();
-    rows
 }
 
 fn main() {
@@ -91,12 +73,12 @@ fn main() {
                 kernels.push(on_device.as_ref().map_or(f64::NAN, |p| p.kernel_nanos() as f64 / 1e6));
             }
             last = Some(profile);
-            rows = sorted(&result);
+            rows = sorted_rows(&result);
         }
         let mut verdict = "";
         if verify {
             session.set("warpmill.device", "cpu").unwrap();
-            let equal = session.execute(query.sql, &[]).is_ok_and(|result| sorted(&result) == rows);
+            let equal = session.execute(query.sql, &[]).is_ok_and(|result| sorted_rows(&result) == rows);
             session.set("warpmill.device", device).unwrap();
             verdict = if equal { "equal" } else { "WRONG" };
             wrong += usize::from(!equal);

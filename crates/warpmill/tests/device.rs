@@ -7,12 +7,14 @@
 //! `WARPMILL_TEST_QUERIES=1,2` only some.
 
 mod machine_code;
+mod support;
 
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryResult, Session};
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
 use warpmill_format::table::WriteOptions;
+
+use support::sorted_rows;
 
 fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_string())
@@ -38,27 +40,6 @@ fn session(suite: Suite) -> Session {
     session
 }
 
-/// Rows as text, floats rounded: sums of floats depend on their order.
-fn rows(result: &QueryResult) -> Vec<String> {
-    let options = FormatOptions::default().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in &result.batches {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let text = |column: &ArrayFormatter<'_>| {
-                let text = column.value(row).to_string();
-                match text.parse::<f64>() {
-                    Ok(x) if text.contains('.') => format!("{x:.9e}"),
-                    _ => text,
-                }
-            };
-            rows.push(columns.iter().map(text).collect::<Vec<_>>().join("|"));
-        }
-    }
-    rows
-}
-
 /// What is wrong with a result; `expected` is sorted.
 fn difference(result: &QueryResult, expected: &[String]) -> Option<String> {
     let profile = result.profile.clone().unwrap();
@@ -66,8 +47,7 @@ fn difference(result: &QueryResult, expected: &[String]) -> Option<String> {
     if !elsewhere.is_empty() {
         return Some(format!("not on the device: {}", elsewhere.join("; ")));
     }
-    let mut found = rows(result);
-    found.sort();
+    let found = sorted_rows(result);
     (found != expected).then(|| {
         let differing = found.iter().zip(expected).find(|(a, b)| a != b);
         format!("{} rows for {}, {differing:?}", found.len(), expected.len())
@@ -85,9 +65,8 @@ fn check(suite: Suite) {
             continue;
         }
         session.set("warpmill.device", "cpu").unwrap();
-        let mut expected = rows(&session.execute(query.sql, &[]).unwrap());
         // Rows whose sort keys are equal come in any order.
-        expected.sort();
+        let expected = sorted_rows(&session.execute(query.sql, &[]).unwrap());
         session.set("warpmill.device", &device).unwrap();
         for data in ["cache", "host"] {
             session.set("warpmill.device_data", data).unwrap();

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,6 +15,9 @@ from warpmill import _warpmill
 from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
 from warpmill.cli.progress import bars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 app = typer.Typer(
     help="Measure Warpmill against other engines in one run, and compare the answers.", no_args_is_help=True
@@ -338,78 +341,45 @@ Tune = Annotated[bool, typer.Option("--tune", help="Try several launch shapes wh
 KernelDevice = Annotated[DeviceName, typer.Option("--device", help="gpu, or sim, whose times mean nothing.")]
 
 
-def _kernels(suite: str, device: DeviceName, scale: float | None, runs: int, tune: bool, json_file: str | None) -> None:
-    from warpmill.bench import kernels, report
-
-    if device is DeviceName.cpu:
-        raise typer.BadParameter("--device takes gpu or sim here: there are no kernels on the CPU")
-    with Console(stderr=True).status(suite):
-        found = kernels.measure(suite, device is DeviceName.sim, scale, runs, tune)
-    Console(width=None if sys.stdout.isatty() else 200).print(kernels.table(found))
-    if json_file:
-        report.save({**found, "machine": report.machine()}, json_file)
-    if not all(row["verified"] for row in found["measurements"]):
-        raise typer.Exit(1)
+#: Suites of single kernels, and what they measure.
+KERNELS = {
+    "decode": "Decoding on the device: every encoding and width, fused with a sum or written out; answers checked.",
+    "join": "Hash and direct-address joins on the device; answers checked.",
+    "groupby": "Grouping with one sum on the device, from few groups to very many; answers checked.",
+    "sort": "Radix sort and prefix sums on the device; answers checked.",
+    "like": "LIKE '%a%b%' over strings of 50 bytes on the device; answers checked.",
+}
 
 
-@app.command("decode", epilog="Example: warpmill bench decode --json decode.json")
-def decode(
-    device: KernelDevice = DeviceName.gpu,
-    scale: Scale = None,
-    runs: Runs = 5,
-    tune: Tune = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Decoding on the device: every encoding and width, fused with a sum or written out; answers checked."""
-    _kernels("decode", device, scale, runs, tune, json_file)
+def _kernel_suite(suite: str) -> Callable[..., None]:
+    """The command of one of `KERNELS`."""
+
+    def measure(
+        device: KernelDevice = DeviceName.gpu,
+        scale: Scale = None,
+        runs: Runs = 5,
+        tune: Tune = False,
+        json_file: JsonFile = None,
+    ) -> None:
+        from warpmill.bench import kernels, report
+
+        if device is DeviceName.cpu:
+            raise typer.BadParameter("--device takes gpu or sim here: there are no kernels on the CPU")
+        with Console(stderr=True).status(suite):
+            found = kernels.measure(suite, device is DeviceName.sim, scale, runs, tune)
+        Console(width=None if sys.stdout.isatty() else 200).print(kernels.table(found))
+        if json_file:
+            report.save({**found, "machine": report.machine()}, json_file)
+        if not all(row["verified"] for row in found["measurements"]):
+            raise typer.Exit(1)
+
+    return measure
 
 
-@app.command("join", epilog="Example: warpmill bench join --json join.json")
-def join(
-    device: KernelDevice = DeviceName.gpu,
-    scale: Scale = None,
-    runs: Runs = 5,
-    tune: Tune = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Hash and direct-address joins on the device; answers checked."""
-    _kernels("join", device, scale, runs, tune, json_file)
-
-
-@app.command("groupby", epilog="Example: warpmill bench groupby --json groupby.json")
-def groupby(
-    device: KernelDevice = DeviceName.gpu,
-    scale: Scale = None,
-    runs: Runs = 5,
-    tune: Tune = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Grouping with one sum on the device, from few groups to very many; answers checked."""
-    _kernels("groupby", device, scale, runs, tune, json_file)
-
-
-@app.command("sort", epilog="Example: warpmill bench sort --json sort.json")
-def sort(
-    device: KernelDevice = DeviceName.gpu,
-    scale: Scale = None,
-    runs: Runs = 5,
-    tune: Tune = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Radix sort and prefix sums on the device; answers checked."""
-    _kernels("sort", device, scale, runs, tune, json_file)
-
-
-@app.command("like", epilog="Example: warpmill bench like --json like.json")
-def like(
-    device: KernelDevice = DeviceName.gpu,
-    scale: Scale = None,
-    runs: Runs = 5,
-    tune: Tune = False,
-    json_file: JsonFile = None,
-) -> None:
-    """LIKE '%a%b%' over strings of 50 bytes on the device; answers checked."""
-    _kernels("like", device, scale, runs, tune, json_file)
+for _suite, _help in KERNELS.items():
+    app.command(_suite, help=_help, epilog=f"Example: warpmill bench {_suite} --json {_suite}.json")(
+        _kernel_suite(_suite)
+    )
 
 
 @app.command("start", epilog="Example: warpmill bench start tpch --sf 1 --device gpu --json start.json")

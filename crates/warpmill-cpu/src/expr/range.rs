@@ -16,7 +16,7 @@ pub(super) fn int_range(expr: &Expr) -> Option<(usize, i128, i128)> {
         }
         ExprKind::Compare { op, left, right } => match (column(left), literal(right)) {
             (Some(column), Some(value)) => bounds(*op, value).map(|(lo, hi)| (column, lo, hi)),
-            _ => bounds(mirrored(*op), literal(left)?).map(|(lo, hi)| Some((column(right)?, lo, hi)))?,
+            _ => bounds(op.mirrored(), literal(left)?).map(|(lo, hi)| Some((column(right)?, lo, hi)))?,
         },
         _ => None,
     }
@@ -36,16 +36,6 @@ fn literal(expr: &Expr) -> Option<i128> {
         ExprKind::Literal(Scalar::Int(value)) => Some(*value),
         ExprKind::Widen(input) => literal(input),
         _ => None,
-    }
-}
-
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        other => other,
     }
 }
 

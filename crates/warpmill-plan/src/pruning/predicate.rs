@@ -164,7 +164,7 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
         }
         ExprKind::Compare { op, left, right } => match (literal(left), literal(right)) {
             (None, Some(value)) => compare(*op, left, value, truth)?,
-            (Some(value), None) => compare(mirrored(*op), right, value, truth)?,
+            (Some(value), None) => compare(op.mirrored(), right, value, truth)?,
             _ => return None,
         },
         ExprKind::InList { input, list, has_null, negated } => {
@@ -273,16 +273,6 @@ fn compare(op: CompareOp, input: &Expr, value: &Scalar, truth: bool) -> Option<P
         }
         (predicate, _) => predicate,
     })
-}
-
-fn mirrored(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Gt,
-        CompareOp::Le => CompareOp::Ge,
-        CompareOp::Gt => CompareOp::Lt,
-        CompareOp::Ge => CompareOp::Le,
-        other => other,
-    }
 }
 
 fn literal(expr: &Expr) -> Option<&Scalar> {

@@ -7,7 +7,8 @@ use warpmill::{QueryProfile, Session};
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
 
-use super::{device, rows};
+use super::device;
+use super::support::sorted_rows;
 
 const SF: f64 = 0.01;
 
@@ -60,7 +61,7 @@ fn run_at_once(session: &Session, queries: &[(&str, &str)], expected: &BTreeMap<
                 for round in 0..2 * queries.len() {
                     let (name, sql) = queries[(thread * 3 + round) % queries.len()];
                     let result = session.execute(sql, &[]).unwrap();
-                    assert_eq!(rows(&result), expected[name], "query {name}");
+                    assert_eq!(sorted_rows(&result), expected[name], "query {name}");
                     tally.lock().unwrap().add(result.profile.as_ref().unwrap());
                 }
             });
@@ -77,7 +78,7 @@ fn many_threads_share_a_device_of_any_size() {
     let queries = warpmill_datagen::queries(Suite::Tpch).iter().filter(|query| chosen.contains(&query.name));
     let queries: Vec<(&str, &str)> = queries.map(|query| (query.name, query.sql)).collect();
     let expected: BTreeMap<&str, Vec<String>> =
-        queries.iter().map(|(name, sql)| (*name, rows(&session.execute(sql, &[]).unwrap()))).collect();
+        queries.iter().map(|(name, sql)| (*name, sorted_rows(&session.execute(sql, &[]).unwrap()))).collect();
     session.set("warpmill.device", &device()).unwrap();
     // Room for all of them at once.
     session.set("warpmill.gpu_memory_limit", "256MB").unwrap();

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use warpmill::Session;
 
-use super::{device, reasons, rows};
+use super::support::sorted_rows;
+use super::{device, reasons};
 
 #[test]
 fn data_comes_from_where_the_setting_says() {
@@ -30,7 +31,7 @@ fn check_sources(codec: &str) {
         "SELECT b, count(*), sum(a), min(note), max(text) FROM (SELECT * FROM t WHERE note LIKE '%7%') GROUP BY b ORDER BY b",
         "SELECT note, a, text FROM t WHERE a % 1000 = 3 ORDER BY a",
     ];
-    let expected = queries.map(|query| rows(&sql(query)));
+    let expected = queries.map(|query| sorted_rows(&sql(query)));
     session.set("warpmill.device", &device()).unwrap();
     let mut copied_bytes = 0;
     for (data, copies) in [
@@ -43,7 +44,7 @@ fn check_sources(codec: &str) {
         session.set("warpmill.device_data", data).unwrap();
         for run in 0..2 {
             let [first, second] = queries.map(sql);
-            assert_eq!([rows(&first), rows(&second)], expected, "{data}, {codec}");
+            assert_eq!([sorted_rows(&first), sorted_rows(&second)], expected, "{data}, {codec}");
             let profile = second.profile.unwrap();
             let reasons = reasons(&profile);
             if reasons.iter().any(|reason| reason.contains("read directly")) {
@@ -66,7 +67,7 @@ fn check_sources(codec: &str) {
         session.set("warpmill.device_data", "disk").unwrap();
         session.set("warpmill.io_bandwidth_limit", "2MB").unwrap();
         let started = Instant::now();
-        assert_eq!(rows(&sql(queries[1])), expected[1]);
+        assert_eq!(sorted_rows(&sql(queries[1])), expected[1]);
         assert!(started.elapsed().as_secs_f64() > copied_bytes as f64 / 5e6, "{:?}", started.elapsed());
     }
     // What the device decompresses travels compressed.
@@ -104,7 +105,7 @@ fn data_that_does_not_fit_passes_through() {
         "SELECT name FROM big WHERE g < 100 ORDER BY name LIMIT 10",
         "SELECT count(DISTINCT note) FROM big WHERE g < 40",
     ];
-    let expected: Vec<_> = queries.iter().map(|sql| rows(&session.execute(sql, &[]).unwrap())).collect();
+    let expected: Vec<_> = queries.iter().map(|sql| sorted_rows(&session.execute(sql, &[]).unwrap())).collect();
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_fallback", "error").unwrap();
     session.set("warpmill.gpu_memory_limit", "4MB").unwrap();
@@ -112,7 +113,7 @@ fn data_that_does_not_fit_passes_through() {
     for (sql, expected) in queries.iter().zip(&expected) {
         for _ in 0..2 {
             let result = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
-            assert_eq!(&rows(&result), expected, "{sql}");
+            assert_eq!(&sorted_rows(&result), expected, "{sql}");
             let profile = result.profile.unwrap();
             let on_device = profile.programs[0].on_device.as_ref().unwrap_or_else(|| panic!("{sql}"));
             let passed = on_device.transfers.iter().any(|transfer| transfer.what == "segments from host memory");
@@ -137,10 +138,10 @@ fn segments_without_a_partner_are_not_copied() {
             "SELECT count(*), sum(big.g), min(big.name) FROM big JOIN small ON big.id = small.id WHERE {condition}"
         );
         session.set("warpmill.device", "cpu").unwrap();
-        let expected = rows(&session.execute(&sql, &[]).unwrap());
+        let expected = sorted_rows(&session.execute(&sql, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
         let result = session.execute(&sql, &[]).unwrap();
-        assert_eq!(rows(&result), expected, "{sql}");
+        assert_eq!(sorted_rows(&result), expected, "{sql}");
         let profile = result.profile.unwrap();
         let scans = &profile.programs[0].on_device.as_ref().unwrap().scans;
         let big = &scans.iter().find(|scan| scan.table == "big").unwrap().pruning;
@@ -165,10 +166,10 @@ fn compressed_codes_follow_their_dictionary() {
     // Each insert brings strings before those that are there: all codes change.
     for more in ["c", "b", "a"] {
         session.set("warpmill.device", "cpu").unwrap();
-        let expected = rows(&session.execute(query, &[]).unwrap());
+        let expected = sorted_rows(&session.execute(query, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
         let result = session.execute(query, &[]).unwrap();
-        assert_eq!(rows(&result), expected);
+        assert_eq!(sorted_rows(&result), expected);
         assert!(reasons(&result.profile.unwrap()).is_empty());
         session.execute(&format!("INSERT INTO t {}", insert(more)), &[]).unwrap();
     }
