@@ -15,6 +15,7 @@ mod connection;
 mod door;
 mod http;
 mod logging;
+mod memory;
 mod metrics;
 mod placeholders;
 mod server;

@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::memory::resident_bytes;
+
 type Labels = Vec<(&'static str, String)>;
 
 /// The server's counters.
@@ -116,11 +118,4 @@ impl Metrics {
             Err(error) => format!("# {error}\n"),
         }
     }
-}
-
-/// Bytes of memory that the process has.
-fn resident_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }

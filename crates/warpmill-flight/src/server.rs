@@ -14,6 +14,7 @@ use tonic::transport::{Identity, Server as Transport, ServerTlsConfig};
 use crate::admission::Admission;
 use crate::config::{Config, ConfigError};
 use crate::door::Door;
+use crate::memory::Trimmer;
 use crate::metrics::Metrics;
 use crate::service::metadata::Facts;
 use crate::session::Sessions;
@@ -38,7 +39,7 @@ pub struct Server {
     tls: Option<ServerTlsConfig>,
 }
 
-/// How often expired sessions and handles are looked for.
+/// How often expired sessions and handles, and freed memory, are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How often silent clients are asked whether they are there, and how long they have to answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
@@ -191,9 +192,15 @@ async fn wait(mut flag: watch::Receiver<bool>) {
 }
 
 async fn sweep(shared: Arc<Shared>) {
+    let mut trimmer = Trimmer::default();
     loop {
         tokio::time::sleep(SWEEP).await;
         shared.sessions.sweep();
+        let trimmed = tokio::task::spawn_blocking(move || {
+            trimmer.trim();
+            trimmer
+        });
+        trimmer = trimmed.await.unwrap_or_default();
     }
 }
 

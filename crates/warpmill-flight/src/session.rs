@@ -78,7 +78,8 @@ struct Tables {
 }
 
 struct Token {
-    session: Arc<ClientSession>,
+    /// `None`: it has ended. Its memory does not wait until the token is forgotten.
+    session: Option<Arc<ClientSession>>,
     expires: Instant,
 }
 
@@ -104,7 +105,7 @@ impl Sessions {
     /// Sessions at present.
     pub(crate) fn count(&self) -> usize {
         let tables = self.tables.lock();
-        let tokens = tables.tokens.values().filter(|token| !token.session.is_closed()).count();
+        let tokens = tables.tokens.values().filter(|token| token.session.is_some()).count();
         tokens + tables.cookies.len() + tables.shared.len()
     }
 
@@ -148,10 +149,10 @@ impl Sessions {
         if found.expires <= Instant::now() {
             return Err(Status::unauthenticated("this bearer token has expired: log in again"));
         }
-        if found.session.is_closed() {
-            return Err(Status::unauthenticated("the session of this bearer token has ended: log in again"));
+        match &found.session {
+            Some(session) if !session.is_closed() => Ok(Some(Arc::clone(session))),
+            _ => Err(Status::unauthenticated("the session of this bearer token has ended: log in again")),
         }
-        Ok(Some(Arc::clone(&found.session)))
     }
 
     fn of_cookie(&self, id: &str, user: &str) -> Result<Arc<ClientSession>, Status> {
@@ -191,7 +192,7 @@ impl Sessions {
         let session = self.make(user, false).await?;
         let token = secret();
         let expires = Instant::now() + Duration::from_secs(self.config.token_ttl);
-        self.tables.lock().tokens.insert(token.clone(), Token { session: Arc::clone(&session), expires });
+        self.tables.lock().tokens.insert(token.clone(), Token { session: Some(Arc::clone(&session)), expires });
         Ok((token, session))
     }
 
@@ -238,7 +239,13 @@ impl Sessions {
     /// Ends a session that is not shared: its statements are cancelled, its handles and its token or cookie forgotten.
     pub(crate) fn close(&self, session: &Arc<ClientSession>) {
         session.closed.store(true, Ordering::Release);
-        self.tables.lock().cookies.retain(|_, known| !Arc::ptr_eq(known, session));
+        {
+            let mut tables = self.tables.lock();
+            tables.cookies.retain(|_, known| !Arc::ptr_eq(known, session));
+            let own = tables.tokens.values_mut();
+            let own = own.filter(|token| token.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)));
+            own.for_each(|token| token.session = None);
+        }
         self.handles.forget(session);
         tracing::debug!(session = session.id, user = &*session.user, "session ends");
     }
@@ -250,10 +257,10 @@ impl Sessions {
         let ended: Vec<_> = {
             let mut tables = self.tables.lock();
             let is_idle = |session: &ClientSession| session.idle() > idle && !self.handles.is_running(session);
-            let tokens = tables.tokens.values();
-            let tokens = tokens.filter(|token| token.expires <= now || is_idle(&token.session)).map(|t| &t.session);
+            let tokens = tables.tokens.values().filter_map(|token| Some((token.session.as_ref()?, token.expires)));
+            let tokens = tokens.filter(|(session, expires)| *expires <= now || is_idle(session)).map(|(it, _)| it);
             let rest = tables.cookies.values().chain(tables.shared.values()).filter(|session| is_idle(session));
-            let ended = tokens.chain(rest).filter(|session| !session.is_closed()).cloned().collect();
+            let ended = tokens.chain(rest).cloned().collect();
             tables.tokens.retain(|_, token| token.expires + REMEMBER_EXPIRED > now);
             tables.shared.retain(|_, session| !is_idle(session));
             ended

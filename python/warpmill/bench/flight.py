@@ -1,7 +1,7 @@
 """A soak test of the Flight SQL server: many clients, mixed statements, cancellations, dropped connections.
 
 ``python -m warpmill.bench.flight --clients 64 --minutes 5`` prints one JSON object, and ends with 1 where an
-answer was wrong, a statement failed that should not, or something is left when all clients have gone.
+answer was wrong, a statement failed that should not, or something (memory, too) is left when all clients have gone.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 ROWS = 200_000
+#: Megabytes that the server may have more when all clients have gone than after it was warm.
+GROWN_MB = 200
 #: Statements whose failure is what was asked for.
 CANCELLED = ("cancel", "Cancel", "CANCEL", "EOF", "closed", "closing")
 
@@ -365,7 +367,8 @@ def main() -> None:
     options = parser.parse_args()
     found = soak(options.clients, options.minutes)
     print(json.dumps(found, indent=2))
-    sys.exit(bool(found["wrong"] or found["failed"] or any(found["left"].values()) or found["exit_code"]))
+    grown = found["memory_mb"]["after"] - found["memory_mb"]["before"] > GROWN_MB
+    sys.exit(bool(found["wrong"] or found["failed"] or any(found["left"].values()) or found["exit_code"] or grown))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,58 @@
+//! The memory of the process.
+
+/// Growth after which freed memory is given back: less is not worth the work.
+const GROWTH: u64 = 16 << 20;
+
+/// Bytes of memory that the process has.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Gives memory that statements have freed back to the system. The C library keeps it: a server that once had many large results at a
+/// time would stay as large as it was then.
+#[derive(Debug, Default)]
+pub(crate) struct Trimmer {
+    /// What the process had when this was last done.
+    after: u64,
+}
+
+impl Trimmer {
+    /// Gives back what there is, where the process has grown since the last time.
+    pub(crate) fn trim(&mut self) {
+        let Some(now) = resident_bytes() else { return };
+        if now > self.after + GROWTH {
+            trim();
+            self.after = resident_bytes().unwrap_or(now);
+        } else {
+            self.after = self.after.min(now);
+        }
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn trim() {
+    // SAFETY: takes no pointer, and may be called by any thread at any time.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_memory_goes_back() {
+        // Blocks below what the C library maps one by one; the last of each row stays and holds the heap's end.
+        let mut rows: Vec<Vec<Vec<u8>>> = (0..64).map(|_| (0..64).map(|_| vec![1u8; 32 << 10]).collect()).collect();
+        let full = resident_bytes().unwrap();
+        rows.iter_mut().for_each(|row| drop(row.drain(..63)));
+        Trimmer::default().trim();
+        let after = resident_bytes().unwrap();
+        assert!(after + (64 << 20) < full, "{full} bytes, then {after}");
+        assert_eq!(rows.iter().map(Vec::len).sum::<usize>(), 64);
+    }
+}
