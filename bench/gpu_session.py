@@ -83,13 +83,16 @@ def steps(at: Session) -> list[Step]:
         *(tpch(at, sf, limit) for sf, limit in ((1, 300), (10, 600), (30, 900))),
         suite(at, "ssb-sf1", 300, "ssb", 1, ["--against", "duckdb", "--verify"]),
         start(at),
+        concurrent_step(at),
+        suite(at, "ssb-sf100", 600, "ssb", 100, ["--runs", "7"]),
         *larger_than_memory(at, "ssb", 30, None, 600),
         *larger_than_memory(at, "tpch", 30, "1,3,5,6", 600),
         duckdb_step(at),
-        *(limited(at, memory) for memory in ("4GB", "8GB", "16GB")),
+        *larger_than_memory(at, "ssb", 100, None, 900),
+        suite(at, "tpch-sf100", 900, "tpch", 100, ["--runs", "5"]),
+        limited(at),
         *qj_steps(at),
         golap(at),
-        *larger_than_memory(at, "ssb", 100, None, 900),
     ]
 
 
@@ -145,10 +148,25 @@ def duckdb_step(at: Session) -> Step:
     return Step("duckdb-tpch-sf30", 900, commands, ["tpch-sf30"])
 
 
-def limited(at: Session, memory: str) -> Step:
-    """TPC-H with little device memory, answers compared with those of a CPU."""
-    options = ["--gpu-memory-limit", memory, "--verify", "--runs", "3"]
-    return suite(at, f"tpch-sf10-limit-{memory.lower()}", 600, "tpch", 10, options)
+def limited(at: Session) -> Step:
+    """TPC-H with little device memory, and on a CPU with little memory."""
+    place = at.data / "tpch-sf100"
+    memories = ",".join([*(f"{at.device}:{memory}" for memory in ("16GB", "8GB", "4GB")), "cpu:4GB"])
+    commands = [
+        at.own("_tables", "tpch", at.sf(100), "none", str(place)),
+        at.own("_limits", "tpch", str(place / "warpmill"), str(at.out / "tpch-sf100-limits.json"), memories),
+    ]
+    return Step("tpch-sf100-limits", 1800, commands, ["tpch-sf100"])
+
+
+def concurrent_step(at: Session) -> Step:
+    """Clients at once on one device."""
+    place = at.data / "tpch-sf10"
+    commands = [
+        at.own("_tables", "tpch", at.sf(10), "none", str(place)),
+        at.own("_concurrent", "tpch", str(place / "warpmill"), str(at.out / "concurrent-tpch-sf10.json"), at.device),
+    ]
+    return Step("concurrent-tpch-sf10", 120, commands, ["tpch-sf10"])
 
 
 def qj_steps(at: Session) -> list[Step]:
@@ -301,7 +319,8 @@ def through_duckdb(database: str, out: str, runs: int = 5) -> None:
             row["warpmill_first_s"], ours, _ = timed(sql, True)
             (last,) = con.sql("FROM warpmill_last()").to_arrow_table().to_pylist() or [{}]
             row["accelerated"], row["reason"] = last.get("accelerated"), last.get("reason")
-            row["devices"] = sorted(set(re.findall(r'"device": ?"(\w+)"', str(last.get("profile")))))
+            profile = json.loads(last.get("profile") or "{}")
+            row["devices"], row["not_on_device"] = profile.get("devices"), profile.get("not_on_device")
             row["duckdb_first_s"], theirs, columns = timed(sql, False)
             row["error"] = difference(ours, theirs, columns, sql)
             for _ in range(runs):
@@ -327,6 +346,108 @@ def through_duckdb(database: str, out: str, runs: int = 5) -> None:
     Path(out).write_text(json.dumps(report, indent=1, default=str) + "\n", encoding="utf-8")
     print(sums)
     if any(row["error"] for row in found):
+        sys.exit(1)
+
+
+def limits(kind: str, database: str, out: str, memories: str, runs: str = "3") -> None:
+    """A suite with each of some memory limits (`gpu:4GB,cpu:4GB`); answers compared with those of a CPU without one."""
+    import warpmill
+    from warpmill import _warpmill
+    from warpmill.bench.verify import difference
+
+    queries = _warpmill.queries(kind)
+    expected: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {}
+    with warpmill.connect(database) as con:
+        con.set("device", "cpu")
+        for name, sql in queries:
+            result = con.sql(sql)
+            expected[name] = (result.fetchall(), result.columns)
+    rows: list[dict[str, Any]] = []
+    for device, memory in (text.split(":") for text in memories.split(",")):
+        with warpmill.connect(database) as con:
+            con.set("device", device)
+            con.set("memory_limit" if device == "cpu" else "gpu_memory_limit", memory)
+            for name, sql in queries:
+                row: dict[str, Any] = {"query": name, "device": device, "memory": memory, "s": [], "error": None}
+                rows.append(row)
+                try:
+                    for _ in range(int(runs) + 1):
+                        begun = time.perf_counter()
+                        result = con.sql(sql)
+                        row["s"].append(time.perf_counter() - begun)
+                    programs = result.profile.get("programs") or []
+                    row["devices"] = sorted({program["device"] for program in programs})
+                    row["not_on_device"] = [p["not_on_device"] for p in programs if p["not_on_device"]]
+                    row["median_s"] = statistics.median(row["s"][1:])
+                    row["error"] = difference(result.fetchall(), *expected[name], sql)
+                    row["programs"] = programs
+                except Exception as error:
+                    row["error"] = f"{type(error).__name__}: {error}"
+                said = " ".join(row.get("not_on_device") or []) or row["error"] or "equal"
+                print(
+                    f"{device} {memory} {name:>3} {row.get('median_s', 0):.3f} s {row.get('devices')} {said}",
+                    flush=True,
+                )
+    report = {"suite": kind, "runs": rows}
+    Path(out).write_text(json.dumps(report, indent=1, default=str) + "\n", encoding="utf-8")
+    if any(row["error"] for row in rows):
+        sys.exit(1)
+
+
+def clients(threads: int, queries: list[tuple[str, str]], connect: Callable[[], Any], seconds: float) -> dict[str, Any]:
+    """That many threads, each with a connection of its own, go through all queries in turn: times, wrong row counts."""
+    ready = threading.Barrier(threads)
+    ends: list[float] = []
+    times: list[float] = []
+    wrong: list[str] = []
+
+    def client(number: int) -> None:
+        with connect() as con:
+            rows = {name: len(con.sql(sql)) for name, sql in queries}
+            if ready.wait() == 0:
+                ends.append(time.perf_counter() + seconds)
+            ready.wait()
+            at = number
+            while time.perf_counter() < ends[0]:
+                name, sql = queries[at % len(queries)]
+                begun = time.perf_counter()
+                if len(con.sql(sql)) != rows[name]:
+                    wrong.append(name)
+                times.append(time.perf_counter() - begun)
+                at += 1
+
+    workers = [threading.Thread(target=client, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    times.sort()
+    return {
+        "threads": threads,
+        "queries_per_second": round(len(times) / seconds, 1),
+        "p50_ms": round(times[len(times) // 2] * 1000, 3),
+        "p99_ms": round(times[int(len(times) * 0.99)] * 1000, 3),
+        "wrong": wrong,
+    }
+
+
+def concurrent(kind: str, database: str, out: str, device: str, seconds: str = "5") -> None:
+    """Queries per second of 1 to 16 clients at once."""
+    import warpmill
+    from warpmill import _warpmill
+
+    def connect() -> Any:
+        con = warpmill.connect(database)
+        con.set("device", device)
+        return con
+
+    found = []
+    for threads in (1, 2, 4, 8, 16):
+        found.append(clients(threads, _warpmill.queries(kind), connect, float(seconds)))
+        print(found[-1], flush=True)
+    report = {"suite": kind, "device": device, "runs": found}
+    Path(out).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if any(row["wrong"] for row in found):
         sys.exit(1)
 
 
@@ -410,6 +531,8 @@ PARTS: dict[str, Callable[..., None]] = {
     "_tables": make_tables,
     "_effective": effective_bandwidth,
     "_duckdb": through_duckdb,
+    "_limits": limits,
+    "_concurrent": concurrent,
 }
 
 
