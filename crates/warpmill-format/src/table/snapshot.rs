@@ -158,6 +158,13 @@ impl TableSnapshot {
         self.version.stored(segment, column)
     }
 
+    /// The codec of the compressed form of a column in one row segment, its bytes and those of its segment (no I/O); `None` where there
+    /// is no such form.
+    pub fn stored_sizes(&self, segment: usize, column: usize) -> Option<(Codec, u64, u64)> {
+        let (place, _, codec) = self.version.segments[segment].columns[column].compressed()?;
+        Some((codec.name, place.bytes, codec.bytes))
+    }
+
     /// Whether a column is stored without a codec in one row segment (no I/O): then [`TableSnapshot::segment`] decompresses
     /// nothing, whether or not there is a compressed form beside it.
     pub fn has_light(&self, segment: usize, column: usize) -> bool {

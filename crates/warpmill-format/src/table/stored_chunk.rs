@@ -95,16 +95,23 @@ impl StoredChunk {
     pub fn check(&self, bytes: &[u8]) -> Result<()> {
         self.file.check(bytes)?;
         if self.chunk.verified.get().is_none() && self.chunk.sound.get().is_none() {
-            let read = CompressedChunk::read(crate::SegmentBytes::copy_from(bytes));
-            read.and_then(|read| self.accept(read)).map_err(|error| self.named(error))?;
+            self.with_bytes(bytes)?;
             // Bytes of the same checksum need not be looked at again.
             self.chunk.sound.get_or_init(|| ());
         }
         Ok(())
     }
 
-    /// `error` with file and chunk.
-    pub(crate) fn named(&self, error: FormatError) -> FormatError {
+    /// The stored form in other memory: `bytes` were read from the file and [checked](StoredChunk::check).
+    ///
+    /// Errors: as [`StoredChunk::open`].
+    pub fn with_bytes(&self, bytes: &[u8]) -> Result<CompressedChunk> {
+        let read = CompressedChunk::read(crate::SegmentBytes::copy_from(bytes));
+        read.and_then(|read| self.accept(read)).map_err(|error| self.named(error))
+    }
+
+    /// `error`, of a part of it, with file and chunk.
+    pub fn named(&self, error: FormatError) -> FormatError {
         place_error(error, self.form().0, self.file.what.clone())
     }
 }
