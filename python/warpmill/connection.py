@@ -182,6 +182,7 @@ class Connection:
         objective: str | None = None,
         codec_sample: float | None = None,
         codec_block: int | str | None = None,
+        codec_light: bool | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Write `source` as a table of compressed segments.
@@ -197,10 +198,12 @@ class Connection:
 
         `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate"; "auto" chooses for each column
         by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each
-        column that it samples, `codec_block` the bytes of a block (64 KiB). What is not said is as the settings say.
+        column that it samples, `codec_block` the bytes of a block (64 KiB). With `codec_light`
+        what is compressed is stored without the codec as well: queries on a device read what is faster. What is not
+        said is as the settings say.
         """
         layout = _layout(sort_by, cluster, pruning, sideways)
-        storage = _storage(codec, objective, codec_sample, codec_block)
+        storage = _storage(codec, objective, codec_sample, codec_block, codec_light)
         if isinstance(source, os.PathLike) or (isinstance(source, str) and not _is_query(source)):
             path = os.fspath(source)
             if not replace and any(table.name == name for table in self.tables()):
@@ -306,13 +309,13 @@ def _is_query(text: str) -> bool:
 
 
 def _storage(
-    codec: str | None, objective: str | None, sample: float | None, block: int | str | None
+    codec: str | None, objective: str | None, sample: float | None, block: int | str | None, light: bool | None
 ) -> list[tuple[str, str]]:
     """The settings that one table is written with."""
     if codec is None and (objective is not None or sample is not None):
         codec = "auto"
-    given = {"codec": codec, "codec_objective": objective, "codec_sample": sample, "codec_block": block}
-    return [(name, str(value)) for name, value in given.items() if value is not None]
+    given = {"codec": codec, "codec_objective": objective, "codec_sample": sample, "codec_block": block, "codec_light": light}
+    return [(name, _setting(value)) for name, value in given.items() if value is not None]
 
 
 def _setting(value: object) -> str:

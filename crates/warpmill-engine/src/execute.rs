@@ -11,7 +11,7 @@ use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
 use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::source::InputStream;
 use warpmill_gpu::execute::memory::Owner;
-use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure};
+use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, Representation};
 use warpmill_plan::Program;
 
 use crate::device::{self, DeviceChoice, device_name};
@@ -34,6 +34,8 @@ pub struct ExecutionContext {
     pub gpu_memory_limit: u64,
     /// Bytes per second that a device's data is read with from files, at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
+    /// In which form columns pass through device memory.
+    pub representation: Representation,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -56,11 +58,25 @@ impl Default for ExecutionContext {
             device: DeviceChoice::Cpu,
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
+            representation: Representation::default(),
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
             equal_hashes: false,
             cancel: CancelToken::default(),
+        }
+    }
+}
+
+impl ExecutionContext {
+    /// What a device's executor is told.
+    pub(crate) fn device_options(&self) -> warpmill_gpu::execute::Options {
+        warpmill_gpu::execute::Options {
+            cancel: self.cancel.clone(),
+            profile: self.time_kernels,
+            data: self.device_data,
+            io_bandwidth_limit: self.io_bandwidth_limit,
+            representation: self.representation,
         }
     }
 }
@@ -190,13 +206,7 @@ fn on_device(
         .map(|input| input.collect::<Result<_, _>>())
         .collect::<Result<_, _>>()
         .map_err(ExecError::Input)?;
-    let options = warpmill_gpu::execute::Options {
-        cancel: context.cancel.clone(),
-        profile: context.time_kernels,
-        data: context.device_data,
-        io_bandwidth_limit: context.io_bandwidth_limit,
-    };
-    match executor.execute(program, &batches, &options) {
+    match executor.execute(program, &batches, &context.device_options()) {
         Ok(output) => {
             let mut owners = output.owners;
             owners.push(Arc::new(batches));

@@ -27,6 +27,8 @@ pub struct Placement {
     pub not_on_device: Option<String>,
     /// Pipelines that the CPU runs although the program runs on a device: they read sorted rows, which the CPU sorts.
     pub on_host: Vec<usize>,
+    /// How its data will pass through device memory, and what is predicted of that.
+    pub path: Option<String>,
 }
 
 impl std::fmt::Display for Placement {
@@ -39,21 +41,24 @@ impl std::fmt::Display for Placement {
             let pipelines: Vec<_> = self.on_host.iter().map(ToString::to_string).collect();
             write!(f, ", but pipeline {} (sorted rows) on the cpu", pipelines.join(", "))?;
         }
+        if let Some(path) = &self.path {
+            write!(f, "; data {path}")?;
+        }
         Ok(())
     }
 }
 
 /// Where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
-    let on_cpu = |not_on_device| Placement { device: "cpu", not_on_device, on_host: vec![] };
+    let on_cpu = |not_on_device| Placement { device: "cpu", not_on_device, on_host: vec![], path: None };
     if context.device == DeviceChoice::Cpu {
         return on_cpu(None);
     }
-    let device = match executor(context.device, context.gpu_memory_limit) {
-        Ok(executor) => Arc::clone(executor.device()),
+    let executor = match executor(context.device, context.gpu_memory_limit) {
+        Ok(executor) => executor,
         Err(reason) => return on_cpu(Some(reason)),
     };
-    let properties = device.properties();
+    let properties = executor.device().properties();
     if properties.kind == DeviceKind::Cuda
         && let Some(reason) = no_compiler(Some(properties))
     {
@@ -62,7 +67,10 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     match places(program, inputs) {
         Ok(places) => {
             let on_host = (0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect();
-            Placement { device: device_name(context.device), not_on_device: None, on_host }
+            // What is at fault here, running the program tells.
+            let path = executor.preview(program, &context.device_options()).ok().flatten();
+            let path = path.map(|path| path.to_string());
+            Placement { device: device_name(context.device), not_on_device: None, on_host, path }
         }
         Err(reason) => on_cpu(Some(reason.to_string())),
     }

@@ -16,4 +16,4 @@ pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};
 pub use warpmill_cpu::source::InputStream;
 /// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
-pub use warpmill_gpu::execute::DataSource;
+pub use warpmill_gpu::execute::{DataSource, Representation};

@@ -71,6 +71,9 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     for scan in &profile.scans {
         writeln!(f, "  {:<60} {}", format!("scan {}", scan.table), scan.pruning)?;
     }
+    if let Some(path) = &profile.path {
+        writeln!(f, "  data {path}")?;
+    }
     for transfer in &profile.transfers {
         write!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
         if transfer.nanos > 0 {

@@ -31,12 +31,12 @@ pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, CompressedChunk, 
 pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
 pub use segment::{
-    DeltaLayout, Encoding, FilePlace, LaneLayout, RunsLayout, Segment, SegmentBytes, SegmentLayout, ValueLayout,
-    mask_rows,
+    DeltaLayout, Encoding, FilePlace, LaneLayout, RunsLayout, Segment, SegmentBytes, SegmentLayout, SegmentParts,
+    ValueLayout, mask_rows,
 };
 pub use stats::{ColumnStats, StatValue};
 pub use strview::StrView;
-pub use table::{Table, TableSnapshot, TableWriter};
+pub use table::{StoredChunk, Table, TableSnapshot, TableWriter};
 
 /// Rows of a full segment: the unit of encoding choice, I/O, pruning, caching and placement.
 pub const SEGMENT_ROWS: usize = 1 << 20;

@@ -12,7 +12,7 @@ use crate::errors::{Error, format_error};
 
 /// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries,
 /// rows, nulls, distinct values, bytes as stored, before the codec (light) and as plain columns; codecs and their segments, block
-/// sizes, how fast one thread decompresses the column now, and the plain bytes per second of a scan as the cost model has it.
+/// sizes; codecs, bytes and block sizes of compressed forms that segments without a codec have beside them (heavy); how fast one thread decompresses the column now, and the plain bytes per second of a scan as the cost model has it.
 #[pyfunction]
 #[pyo3(signature = (directory, storage_bandwidth=None))]
 pub(crate) fn inspect(
@@ -37,7 +37,11 @@ pub(crate) fn inspect(
                 .iter()
                 .for_each(|((codec, _), segments)| *codecs.entry(codec.name()).or_default() += segments);
             let blocks: Vec<usize> = column.codecs.keys().filter_map(|(_, block)| *block).collect();
-            let predicted = column.predicted_rate(rate, &machine);
+            let mut heavy: BTreeMap<&str, usize> = BTreeMap::new();
+            column.heavy.iter().for_each(|((codec, _), segments)| *heavy.entry(codec.name()).or_default() += segments);
+            let heavy_blocks: Vec<usize> = column.heavy.keys().map(|(_, block)| *block).collect();
+            // What is stored without a codec as well is scanned so.
+            let predicted = column.predicted_rate(rate.filter(|_| !blocks.is_empty()), &machine);
             let dict = PyDict::new(py);
             dict.set_item("name", &column.name)?;
             dict.set_item("type", column.data_type.to_string())?;
@@ -51,6 +55,9 @@ pub(crate) fn inspect(
             dict.set_item("light_bytes", column.light_bytes)?;
             dict.set_item("codecs", codecs)?;
             dict.set_item("block_bytes", blocks)?;
+            dict.set_item("heavy", heavy)?;
+            dict.set_item("heavy_bytes", column.heavy_bytes)?;
+            dict.set_item("heavy_block_bytes", heavy_blocks)?;
             dict.set_item("decompress_bytes_per_s", rate)?;
             dict.set_item("predicted_bytes_per_s", predicted)?;
             Ok(dict)

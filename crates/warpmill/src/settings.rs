@@ -4,7 +4,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
-use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
+use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, Representation};
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
 use warpmill_plan::PruningMode;
@@ -24,6 +24,8 @@ pub struct WarpmillOptions {
     pub gpu_memory_limit: usize,
     /// Bytes per second that a device's data is read with from files; 0: as fast as drives are.
     pub io_bandwidth_limit: usize,
+    /// In which form columns pass through a device's memory.
+    pub representation: Representation,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -69,23 +71,25 @@ pub struct CodecSettings {
     pub sample: f64,
     /// Bytes of a block; `None`: 64 KiB, or what `auto` finds.
     pub block_bytes: Option<usize>,
+    /// Whether what is compressed is stored without its codec as well.
+    pub light: bool,
     /// Bytes per second of the storage, for the cost model.
     pub storage_bandwidth: f64,
 }
 
 impl Default for CodecSettings {
     fn default() -> Self {
-        let CodecOptions { objective, sample, block_bytes, machine, .. } = CodecOptions::default();
-        Self { choice: None, objective, sample, block_bytes, storage_bandwidth: machine.storage_bandwidth }
+        let CodecOptions { objective, sample, block_bytes, light, machine, .. } = CodecOptions::default();
+        Self { choice: None, objective, sample, block_bytes, light, storage_bandwidth: machine.storage_bandwidth }
     }
 }
 
 impl CodecSettings {
     /// What writers are told, for scans by `workers` threads; `None`: nothing.
     pub fn options(&self, workers: usize) -> Option<CodecOptions> {
-        let Self { choice, objective, sample, block_bytes, storage_bandwidth } = *self;
+        let Self { choice, objective, sample, block_bytes, light, storage_bandwidth } = *self;
         let machine = Machine { storage_bandwidth, workers };
-        choice.map(|choice| CodecOptions { choice, objective, sample, block_bytes, machine })
+        choice.map(|choice| CodecOptions { choice, objective, sample, block_bytes, light, machine })
     }
 }
 
@@ -135,6 +139,7 @@ impl Default for WarpmillOptions {
             device_fallback: FallbackMode::Allow,
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
+            representation: Representation::default(),
             threads: 0,
             memory_limit: usize::MAX,
             join_order: true,
@@ -179,6 +184,7 @@ impl WarpmillOptions {
             device: self.device,
             gpu_memory_limit: self.gpu_memory_limit as u64,
             io_bandwidth_limit: self.io_bandwidth_limit as u64,
+            representation: self.representation,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -204,6 +210,13 @@ const DATA_SOURCES: [(&str, DataSource); 4] = [
     ("pinned", DataSource::Pinned),
     ("host", DataSource::Host),
     ("disk", DataSource::Disk),
+];
+
+const REPRESENTATIONS: [(&str, Representation); 4] = [
+    ("auto", Representation::Auto),
+    ("light", Representation::Light),
+    ("heavy", Representation::Heavy),
+    ("heavy_host", Representation::HeavyOnHost),
 ];
 
 /// The name of a value.
@@ -270,6 +283,10 @@ impl ExtensionOptions for WarpmillOptions {
                     parse_bytes(&text).ok_or_else(|| expects("bytes per second such as 2GB, or 'unlimited'"))?;
                 self.io_bandwidth_limit = if bytes == usize::MAX { 0 } else { bytes };
             }
+            "representation" => {
+                let found = REPRESENTATIONS.iter().find(|(name, _)| *name == text);
+                self.representation = found.ok_or_else(|| expects("auto, light, heavy or heavy_host"))?.1;
+            }
             "threads" => self.threads = text.parse().map_err(|_| expects("a number of threads (0: all cores)"))?,
             "memory_limit" => {
                 self.memory_limit = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB, or 'unlimited'"))?;
@@ -304,6 +321,7 @@ impl ExtensionOptions for WarpmillOptions {
                 }
                 self.codec.choice = found;
             }
+            "codec_light" => self.codec.light = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "direct_io" => self.direct_io = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "codec_objective" => {
                 self.codec.objective = text.parse().map_err(|_| expects("time, size or balanced"))?;
@@ -371,6 +389,12 @@ impl ExtensionOptions for WarpmillOptions {
             ),
             ("warpmill.codec", codec, "How tables that are written are compressed"),
             ("warpmill.codec_block", block, "Uncompressed bytes of a codec's block"),
+            ("warpmill.codec_light", switch(self.codec.light), "Store what is compressed without its codec as well"),
+            (
+                "warpmill.representation",
+                name_of(&REPRESENTATIONS, &self.representation).to_string(),
+                "auto, light, heavy or heavy_host: which form of columns passes through a device's memory",
+            ),
             (
                 "warpmill.codec_objective",
                 self.codec.objective.name().to_string(),

@@ -34,8 +34,14 @@ Row = dict[str, Any]
 
 N = TypeVar("N", int, float)
 
-#: The light encodings alone, codecs over them, and the choice by samples.
-CODECS = ("none", "lz4", "snappy", "zstd", "auto")
+#: One form each: the light encodings alone, codecs over them, and the choice of codecs by samples.
+FIXED = ("none", "lz4", "snappy", "zstd", "sampled")
+
+#: And a table with both forms, of which every query takes what it finds to be faster.
+CODECS = (*FIXED, "auto")
+
+#: The choice of a program has settled after so many runs; they are not measured.
+SETTLE = 6
 
 #: A dimension, the fact table's key of it, its own key: in the order of their sizes at the paper's scale factor.
 DIMENSIONS = (
@@ -54,7 +60,14 @@ QUANTITIES = 50
 #: The setting that emulates drives.
 LIMIT = "io_bandwidth_limit"
 
-COLORS = {"none": "tab:gray", "lz4": "tab:blue", "snappy": "tab:green", "zstd": "tab:red", "auto": "black"}
+COLORS = {
+    "none": "tab:gray",
+    "lz4": "tab:blue",
+    "snappy": "tab:green",
+    "zstd": "tab:red",
+    "sampled": "tab:purple",
+    "auto": "black",
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,7 @@ class Store:
     con: warpmill.Connection
     #: The fact table's columns, as `Connection.inspect` tells.
     columns: list[dict[str, Any]]
-    #: For `auto`: the bandwidth that the choice was made for.
+    #: For `sampled`: the bandwidth that the choice was made for.
     storage_bandwidth: float | None = None
 
     def bytes(self, kind: str) -> int:
@@ -99,6 +112,8 @@ class Store:
             **{kind: self.bytes(kind) for kind in kinds},
             "ratio": round(self.bytes("plain_bytes") / self.bytes("stored_bytes"), 4),
             "columns": {column["name"]: sorted(column["codecs"]) for column in self.columns},
+            "heavy_bytes": sum(column["heavy_bytes"] for column in self.columns),
+            "heavy": {column["name"]: sorted(column["heavy"]) for column in self.columns if column["heavy"]},
         }
 
 
@@ -108,18 +123,21 @@ class Stores:
 
     fixed: list[Store]
     #: By the number of drives whose bandwidth it was chosen for.
-    auto: dict[int | None, Store]
+    sampled: dict[int | None, Store]
+    #: Both forms.
+    auto: Store
     #: The CPU's session over the tables without a codec, whose answers all others must give.
     reference: warpmill.Connection
 
     def at(self, drives: int | None) -> list[Store]:
         """One per codec."""
-        return [*self.fixed, self.auto[drives]]
+        return [*self.fixed, self.sampled[drives], self.auto]
 
     def every(self) -> Iterator[Store]:
         """Each once."""
         yield from self.fixed
-        yield from {id(store): store for store in self.auto.values()}.values()
+        yield from {id(store): store for store in self.sampled.values()}.values()
+        yield self.auto
 
     def close(self) -> None:
         """End all sessions."""
@@ -186,19 +204,24 @@ def query(joins: int, selectivity: float) -> str:
 
 
 def prepare(
-    sf: float, base: Path, sweep: Sweep, settings: dict[str, str], bar: Reporter, again: bool
+    sf: float, base: Path, sweep: Sweep, settings: dict[str, str], bar: Reporter, again: bool, heavy: str = "zstd"
 ) -> tuple[dict[str, Path], dict[int | None, Path]]:
-    """Write what is missing: one database per fixed codec, and one of automatic choice per bandwidth."""
+    """Write what is missing: one database per fixed codec, one of codecs by samples per bandwidth, one of both forms.
+
+    `heavy` is the codec of the latter's second form.
+    """
     folder = base / f"ssb-sf{sf:g}"
     if again:
         shutil.rmtree(folder, ignore_errors=True)
-    fixed = {codec: folder / codec for codec in CODECS if codec != "auto"}
-    auto = {drives: folder / _auto(sweep.rate(drives), settings) for drives in sweep.drives}
-    places = {**{place: codec for codec, place in fixed.items()}, **dict.fromkeys(auto.values(), "auto")}
-    rates = {auto[drives]: sweep.rate(drives) for drives in sweep.drives}
+    fixed = {codec: folder / codec for codec in FIXED if codec != "sampled"}
+    both = folder / f"both-{heavy}"
+    sampled = {drives: folder / _sampled(sweep.rate(drives), settings) for drives in sweep.drives}
+    places = {place: codec for codec, place in fixed.items()} | {both: heavy} | dict.fromkeys(sampled.values(), "auto")
+    rates = {sampled[drives]: sweep.rate(drives) for drives in sweep.drives}
+    fixed["auto"] = both
     missing = [place for place in places if not _complete(place)]
     if not missing:
-        return fixed, auto
+        return fixed, sampled
     source = folder / "source"
     shutil.rmtree(source, ignore_errors=True)
     with warpmill.connect(source, device="cpu") as con:
@@ -206,16 +229,16 @@ def prepare(
         # One result for all, so that rows are in the same order in each database.
         rows = con.sql(f"SELECT {', '.join(COLUMNS)} FROM lineorder")
         for place in missing:
-            _write(place, places[place], rates.get(place), sf, rows, settings, bar)
+            _write(place, places[place], rates.get(place), sf, rows, settings, bar, light=place == both)
     shutil.rmtree(source)
-    return fixed, auto
+    return fixed, sampled
 
 
-def _auto(rate: float | None, settings: dict[str, str]) -> str:
-    """The folder of the automatic choice for a bandwidth: what it depends on is in the name."""
+def _sampled(rate: float | None, settings: dict[str, str]) -> str:
+    """The folder of the choice by samples for a bandwidth: what it depends on is in the name."""
     chosen = f"{rate:.0f}" if rate is not None else settings.get("storage_bandwidth", "default")
     objective = settings.get("codec_objective")
-    return f"auto-{chosen}" + (f"-{objective}" if objective else "")
+    return f"sampled-{chosen}" + (f"-{objective}" if objective else "")
 
 
 def _complete(place: Path) -> bool:
@@ -227,7 +250,15 @@ def _complete(place: Path) -> bool:
 
 
 def _write(
-    place: Path, codec: str, rate: float | None, sf: float, rows: object, settings: dict[str, str], bar: Reporter
+    place: Path,
+    codec: str,
+    rate: float | None,
+    sf: float,
+    rows: object,
+    settings: dict[str, str],
+    bar: Reporter,
+    *,
+    light: bool,
 ) -> None:
     place.mkdir(parents=True, exist_ok=True)
     with warpmill.connect(place) as con:
@@ -237,11 +268,12 @@ def _write(
             con.set("storage_bandwidth", round(rate))
         for name, _, _ in DIMENSIONS:
             con.generate("ssb", name, sf, progress=bar(f"{name} ({place.name})"))
-        con.create_table("lineorder", rows, replace=True, codec=codec, progress=bar(f"lineorder ({place.name})"))
+        progress = bar(f"lineorder ({place.name})")
+        con.create_table("lineorder", rows, replace=True, codec=codec, codec_light=light, progress=progress)
 
 
 def connect(
-    fixed: dict[str, Path], auto: dict[int | None, Path], sweep: Sweep, location: str, settings: dict[str, str]
+    fixed: dict[str, Path], sampled: dict[int | None, Path], sweep: Sweep, location: str, settings: dict[str, str]
 ) -> Stores:
     """Open all databases. What does not run where it should is an error, not a slower run."""
     strict = {"fallback": "error"}
@@ -255,12 +287,13 @@ def connect(
         return Store(codec, con, con.inspect("lineorder"), rate)
 
     opened: dict[Path, Store] = {}
-    for drives, place in auto.items():
-        opened.setdefault(place, store("auto", place, sweep.rate(drives)))
+    for drives, place in sampled.items():
+        opened.setdefault(place, store("sampled", place, sweep.rate(drives)))
     reference = warpmill.connect(fixed["none"], device="cpu")
     return Stores(
-        [store(codec, place) for codec, place in fixed.items()],
-        {drives: opened[place] for drives, place in auto.items()},
+        [store(codec, place) for codec, place in fixed.items() if codec != "auto"],
+        {drives: opened[place] for drives, place in sampled.items()},
+        store("auto", fixed["auto"]),
         reference,
     )
 
@@ -305,6 +338,11 @@ def _point(stores: list[Store], sql: str, expected: list[tuple[Any, ...]], runs:
         row["verified"] = answer == expected
         if answer != expected:
             row["error"] = f"{answer!r}, not {expected!r}"
+        # What a run in some form takes is known when it has run so.
+        for _ in range(SETTLE if store.codec == "auto" else 0):
+            result = store.con.sql(sql)
+        if store.codec == "auto":
+            row["choice"] = choice(result.profile)
         ready.append((store, row))
     for _ in range(runs):
         for store, row in ready:
@@ -331,6 +369,22 @@ def moved_bytes(profile: dict[str, Any]) -> int:
     return sum(transfer["bytes"] for transfer in transfers if transfer["what"].startswith(kinds))
 
 
+def choice(profile: dict[str, Any]) -> Row | None:
+    """Which form of each column passed through a device's memory, and what was predicted; None: not on a device."""
+    programs = [program["on_device"] for program in profile.get("programs") or [] if program["on_device"]]
+    paths = [program["path"] for program in programs if program["path"]]
+    if not paths:
+        return None
+    path = paths[0]
+    return {
+        "reason": path["reason"],
+        "forms": {column["column"]: column["form"] for column in path["columns"] if column["table"] == "lineorder"},
+        "predicted_s": path["predicted"],
+        "measured_s": path["measured"],
+        "fixed": path["fixed"],
+    }
+
+
 def _kernels(store: Store, sql: str) -> Row:
     """Where a query runs, and, on a device, the time of its kernels in one more run (decompression is not in it)."""
     before = store.con.settings().get("warpmill.profile", "on")
@@ -349,12 +403,20 @@ def _kernels(store: Store, sql: str) -> Row:
 
 
 def _verdict(rows: list[Row]) -> Row:
-    """Which fixed codec is fastest, and how much longer the automatic choice takes."""
+    """Which fixed form is fastest, and how much longer the choice between two of them takes, query by query."""
     times = {row["codec"]: row["median_s"] for row in rows if row["median_s"] is not None}
-    fixed = {codec: seconds for codec, seconds in times.items() if codec != "auto"}
+    fixed = {codec: seconds for codec, seconds in times.items() if codec in FIXED}
     best = min(fixed, key=lambda codec: fixed[codec]) if fixed else None
-    over = round(times["auto"] / fixed[best] - 1, 4) if best and "auto" in times else None
-    return {"best": best, "auto_over_best": over, "equal_answers": all(row["verified"] for row in rows)}
+
+    def over(codec: str) -> float | None:
+        return round(times[codec] / fixed[best] - 1, 4) if best and codec in times else None
+
+    return {
+        "best": best,
+        "auto_over_best": over("auto"),
+        "sampled_over_best": over("sampled"),
+        "equal_answers": all(row["verified"] for row in rows),
+    }
 
 
 def as_json(
@@ -397,7 +459,8 @@ def tables(report: Row) -> list[Table]:
     for store in report["stores"]:
         chosen = store["storage_bandwidth"]
         heavy = [f"{name} {'+'.join(codecs)}" for name, codecs in store["columns"].items() if codecs != ["none"]]
-        sizes = (size(store["plain_bytes"]), size(store["stored_bytes"]))
+        heavy += [f"{name} +{'+'.join(codecs)}" for name, codecs in store["heavy"].items()]
+        sizes = (size(store["plain_bytes"]), size(store["stored_bytes"] + store["heavy_bytes"]))
         rate = f"{size(chosen)}/s" if chosen else ""
         of = ratio(store["plain_bytes"], store["stored_bytes"])
         stored.add_row(store["codec"], rate, *sizes, of, ", ".join(heavy))

@@ -441,6 +441,9 @@ def qj(
     gpu_memory_limit: GpuMemoryLimit = None,
     data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/qj",
     again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
+    heavy: Annotated[
+        str, typer.Option("--heavy", metavar="CODEC", help="Codec of the second form of the table that auto reads.")
+    ] = "zstd",
     set_: Settings = None,
 ) -> None:
     """Q0J to Q4J: joins, selectivity, number of drives and codec against each other; answers compared."""
@@ -457,7 +460,7 @@ def qj(
     sweep = study.sweep(joins, selectivities, drives, drive, runs, limited)
     settings = dict(pair(text, "--set") for text in set_ or [])
     with bars() as bar:
-        places = study.prepare(sf, Path(data), sweep, settings, bar, again)
+        places = study.prepare(sf, Path(data), sweep, settings, bar, again, heavy)
     count = min(threads or cores(), cores())
     engines.use_cores(count)
     settings |= {"device": chosen.value, "threads": str(count)}

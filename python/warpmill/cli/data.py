@@ -112,6 +112,9 @@ def import_(
     codec_block: Annotated[
         str | None, typer.Option("--codec-block", metavar="SIZE", help="Bytes of a codec's block, such as 64KiB.")
     ] = None,
+    codec_light: Annotated[
+        bool, typer.Option("--codec-light", help="Store what is compressed without the codec, too: queries choose.")
+    ] = False,
     set_: options.Settings = None,
     as_json: Json = False,
 ) -> None:
@@ -134,6 +137,7 @@ def import_(
             objective=objective.value if objective else None,
             codec_sample=codec_sample,
             codec_block=codec_block,
+            codec_light=True if codec_light else None,
             progress=bar(name),
         )
         table = next(table for table in con.tables() if table.name == name)
@@ -232,9 +236,14 @@ def inspect(
 
 
 def _codecs(column: dict[str, Any]) -> str:
-    """The codecs of a column's segments, and their block sizes."""
-    names = {name: count for name, count in column["codecs"].items() if name != "none"}
-    if not names:
-        return ""
-    kinds = ", ".join(f"{name} x{count}" for name, count in column["codecs"].items())
-    return f"{kinds} ({', '.join(f'{block // 1024}K' for block in sorted(set(column['block_bytes'])))})"
+    """The codecs of a column's segments, and their block sizes; with a plus those of forms beside them."""
+
+
+    def told(codecs: dict[str, int], blocks: list[int]) -> str:
+        kinds = ", ".join(f"{name} x{count}" for name, count in codecs.items())
+        return f"{kinds} ({', '.join(f'{block // 1024}K' for block in sorted(set(blocks)))})"
+
+    if column["heavy"]:
+        # Beside the segments as they are encoded.
+        return f"+ {told(column['heavy'], column['heavy_block_bytes'])}, {size(column['heavy_bytes'])}"
+    return told(column["codecs"], column["block_bytes"]) if set(column["codecs"]) != {"none"} else ""

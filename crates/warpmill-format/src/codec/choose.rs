@@ -104,6 +104,8 @@ pub struct CodecOptions {
     pub sample: f64,
     /// Uncompressed bytes of a block; `None`: 64 KiB, and with [`CodecChoice::Auto`] larger ones are tried as well.
     pub block_bytes: Option<usize>,
+    /// Whether compressed chunks are stored without the codec, too: who reads them has the choice.
+    pub light: bool,
     /// For the cost model.
     pub machine: Machine,
 }
@@ -115,6 +117,7 @@ impl Default for CodecOptions {
             objective: Objective::Time,
             sample: 0.1,
             block_bytes: None,
+            light: false,
             machine: Machine::default(),
         }
     }
@@ -141,7 +144,8 @@ impl CodecOptions {
     }
 
     fn config(&self, codec: Codec) -> CodecConfig {
-        CodecConfig::new(codec).with_block_bytes(self.block_bytes.unwrap_or(BLOCK_BYTES))
+        let config = CodecConfig::new(codec).with_block_bytes(self.block_bytes.unwrap_or(BLOCK_BYTES));
+        CodecConfig { light: self.light, ..config }
     }
 
     /// The settings that are tried.
@@ -160,7 +164,8 @@ impl CodecOptions {
             };
             for &block_bytes in blocks.iter().filter(|&&bytes| bytes <= codec.max_block_bytes()) {
                 for &level in levels {
-                    grid.extend([false, true].map(|plain| CodecConfig { codec, block_bytes, level, plain }));
+                    let config = CodecConfig { codec, block_bytes, level, ..self.config(codec) };
+                    grid.extend([false, true].map(|plain| CodecConfig { plain, ..config }));
                 }
             }
         }
@@ -176,7 +181,14 @@ pub(crate) enum ColumnChoice {
     Fixed(CodecConfig),
     /// Still to be chosen: there are no rows.
     #[allow(missing_docs, reason = "as in the options")]
-    Auto { objective: Objective, sample: f64, block_bytes: Option<usize>, storage_bandwidth: f64 },
+    Auto {
+        objective: Objective,
+        sample: f64,
+        block_bytes: Option<usize>,
+        storage_bandwidth: f64,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        light: bool,
+    },
 }
 
 /// Contiguous bytes of one sample, and the largest block that is tried.
@@ -307,8 +319,24 @@ pub(crate) enum ColumnCodec {
     Auto { options: CodecOptions, sampler: Mutex<Sampler> },
 }
 
-/// The stored form of a segment and the codec that made it; `None`: it is stored as it is.
-type StoredForm = Option<(CodecConfig, Vec<u8>)>;
+/// A segment as it is stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// The segment: what is compressed, unless it is stored beside it.
+    pub segment: Segment,
+    /// Its stored form, where it goes through a codec.
+    pub compressed: Option<Compressed>,
+}
+
+/// What a codec made of a segment.
+#[derive(Debug)]
+pub(crate) struct Compressed {
+    pub config: CodecConfig,
+    /// The encoding and the bytes of the segment.
+    pub encoding: Encoding,
+    pub segment_bytes: usize,
+    pub bytes: Vec<u8>,
+}
 
 impl ColumnCodec {
     /// As `options` say for a new column.
@@ -327,9 +355,9 @@ impl ColumnCodec {
     pub fn kept(choice: &ColumnChoice) -> Self {
         match *choice {
             ColumnChoice::Fixed(config) => Self::Fixed(config),
-            ColumnChoice::Auto { objective, sample, block_bytes, storage_bandwidth } => {
+            ColumnChoice::Auto { objective, sample, block_bytes, storage_bandwidth, light } => {
                 let machine = Machine { storage_bandwidth, ..Machine::default() };
-                Self::new(&CodecOptions { choice: CodecChoice::Auto, objective, sample, block_bytes, machine })
+                Self::new(&CodecOptions { choice: CodecChoice::Auto, objective, sample, block_bytes, light, machine })
             }
         }
     }
@@ -341,10 +369,10 @@ impl ColumnCodec {
             Self::Fixed(config) => Some(ColumnChoice::Fixed(*config)),
             Self::Auto { options, sampler } => {
                 let sampler = sampler.lock();
-                let CodecOptions { objective, sample, block_bytes, machine, .. } = *options;
+                let CodecOptions { objective, sample, block_bytes, light, machine, .. } = *options;
                 if sampler.sampled == 0 {
                     let storage_bandwidth = machine.storage_bandwidth;
-                    return Some(ColumnChoice::Auto { objective, sample, block_bytes, storage_bandwidth });
+                    return Some(ColumnChoice::Auto { objective, sample, block_bytes, storage_bandwidth, light });
                 }
                 let chosen = best(&sampler.measured, objective, &options.machine);
                 Some(ColumnChoice::Fixed(chosen)).filter(|_| chosen.codec != Codec::None)
@@ -353,7 +381,7 @@ impl ColumnCodec {
     }
 
     /// A segment as it is stored: with its codec and its stored form, or, without them, as its bytes are.
-    pub fn store(&self, segment: Segment) -> Result<(Segment, StoredForm)> {
+    pub fn store(&self, segment: Segment) -> Result<Stored> {
         let may_be_plain = match self {
             Self::Fixed(config) => config.plain,
             Self::Auto { .. } => true,
@@ -369,11 +397,12 @@ impl ColumnCodec {
             }
         };
         let chosen = plain.filter(|_| config.plain);
-        let stored = compress(&config, chosen.as_ref().unwrap_or(&segment).as_bytes())?;
-        match stored.filter(|stored| stored.len() < segment.as_bytes().len()) {
-            Some(stored) => Ok((chosen.unwrap_or(segment), Some((config, stored)))),
-            None => Ok((segment, None)),
-        }
+        let source = chosen.as_ref().unwrap_or(&segment);
+        let (encoding, segment_bytes) = (source.encoding(), source.as_bytes().len());
+        let stored = compress(&config, source.as_bytes())?.filter(|stored| stored.len() < segment.as_bytes().len());
+        let compressed = stored.map(|bytes| Compressed { config, encoding, segment_bytes, bytes });
+        let replaced = chosen.filter(|_| compressed.is_some() && !config.light);
+        Ok(Stored { segment: replaced.unwrap_or(segment), compressed })
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! - `block`: one block through one codec;
 //! - `stored`: the stored form of a chunk, written, checked and taken apart;
-//! - `shared`: a chunk that several workers decompress together;
+//! - `shared`: a chunk that several workers decompress together; `sparse`: one of which only parts are wanted;
 //! - `choose`: which codec a column gets, from samples, for an objective;
 //! - `bench`: how fast columns are read through codecs.
 
@@ -21,11 +21,14 @@ pub mod bench;
 mod block;
 mod choose;
 mod shared;
+mod sparse;
 mod stored;
 
 pub use choose::{CodecChoice, CodecOptions, Machine, Objective, Rates};
 pub(crate) use choose::{ColumnChoice, ColumnCodec, decompression_rate};
+pub(crate) use choose::{Compressed, Stored};
 pub(crate) use shared::Shared;
+pub(crate) use sparse::Sparse;
 pub use stored::CompressedChunk;
 pub(crate) use stored::compress;
 
@@ -158,11 +161,14 @@ pub struct CodecConfig {
     /// Whether integers and codes are compressed as plain values, not as they would be encoded without a codec.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plain: bool,
+    /// Whether the segment is stored without the codec, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub light: bool,
 }
 
 impl CodecConfig {
     /// No codec.
-    pub const NONE: Self = Self { codec: Codec::None, block_bytes: BLOCK_BYTES, level: 0, plain: false };
+    pub const NONE: Self = Self { codec: Codec::None, block_bytes: BLOCK_BYTES, level: 0, plain: false, light: false };
 
     /// `codec` with blocks of 64 KiB at its usual level.
     pub fn new(codec: Codec) -> Self {

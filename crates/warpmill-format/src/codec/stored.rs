@@ -149,18 +149,6 @@ impl CompressedChunk {
         (number(at), number(at + 8))
     }
 
-    /// The same chunk in other memory: `bytes` were read again from where it is stored.
-    ///
-    /// Errors: as [`CompressedChunk::read`].
-    pub fn read_again(&self, bytes: &[u8]) -> Result<Self> {
-        let again = Self::read(SegmentBytes::copy_from(bytes))?;
-        let shape = |chunk: &Self| (chunk.codec, chunk.block_bytes, chunk.total);
-        match shape(&again) == shape(self) {
-            true => Ok(again),
-            false => Err(corrupt("the chunk has changed since it was opened")),
-        }
-    }
-
     /// The codec of all blocks.
     pub fn codec(&self) -> Codec {
         self.codec

@@ -122,7 +122,7 @@ fn unpack(reference: i32, widths: u32, mini: usize, mut words: &[u32], out: &mut
 
 impl Stream {
     /// Reads a stream of `blocks` blocks and checks that each lies inside the data.
-    fn read(reader: &mut SectionReader, blocks: usize, scheme: Scheme, rows: usize) -> Result<Self> {
+    fn read(reader: &mut SectionReader<'_>, blocks: usize, scheme: Scheme, rows: usize) -> Result<Self> {
         let starts = reader.exactly::<u32>(blocks + 1)?;
         let data = reader.any::<u32>()?;
         let stream = Self { starts, data };
@@ -224,7 +224,7 @@ impl GpuPacked {
     }
 
     /// Reads the sections of [`GpuPacked::encode`] for `rows` rows.
-    pub(crate) fn read(reader: &mut SectionReader, scheme: Scheme, rows: usize) -> Result<Self> {
+    pub(crate) fn read(reader: &mut SectionReader<'_>, scheme: Scheme, rows: usize) -> Result<Self> {
         let base = reader.exactly::<i128>(1)?[0];
         let blocks = rows.div_ceil(if scheme == Scheme::RunLength { TILE } else { BLOCK });
         let values = Stream::read(reader, blocks, scheme, rows)?;

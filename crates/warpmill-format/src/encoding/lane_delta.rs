@@ -111,7 +111,7 @@ impl LaneDelta {
     }
 
     /// Reads the sections of [`LaneDelta::encode`] for `rows` rows.
-    pub(crate) fn read(reader: &mut SectionReader, rows: usize) -> Result<Self> {
+    pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let vectors = rows.div_ceil(VECTOR_ROWS);
         let params = reader.exactly::<i128>(3)?;
         let step = i64::try_from(params[0]).map_err(|_| corrupt("a delta of more than 64 bits"))?;
@@ -119,9 +119,9 @@ impl LaneDelta {
             return Err(corrupt(format!("delta parameters width {}, base bytes {}", params[1], params[2])));
         };
         let (width, base_bytes) = (params[1] as u32, params[2] as usize);
-        let references = reader.exactly(vectors)?;
-        let bases = reader.exactly(vectors * LANES * base_bytes)?;
-        let words = reader.exactly(vectors * lane::vector_words(width))?;
+        let references = reader.bulk(vectors)?;
+        let bases = reader.bulk(vectors * LANES * base_bytes)?;
+        let words = reader.bulk(vectors * lane::vector_words(width))?;
         Ok(Self { step, width, base_bytes, references, bases, words })
     }
 

@@ -225,22 +225,18 @@ impl LaneFor {
     }
 
     /// Reads the sections of [`LaneFor::encode`] for `rows` rows, checking every count and position.
-    pub(crate) fn read(reader: &mut SectionReader, rows: usize) -> Result<Self> {
+    pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let vectors = rows.div_ceil(VECTOR_ROWS);
         let params = reader.exactly::<i128>(PARAMS)?;
         let (reference, width, flags, patches) = (params[0], params[1], params[2], params[3]);
         if !(0..=128).contains(&width) || !(0..=1).contains(&flags) || !(0..=rows as i128).contains(&patches) {
             return Err(corrupt(format!("lane-packed parameters width {width}, flags {flags}, patches {patches}")));
         }
-        let references = if flags & VECTOR_REFERENCES != 0 { Some(reader.exactly(vectors)?) } else { None };
+        let references = if flags & VECTOR_REFERENCES != 0 { Some(reader.bulk(vectors)?) } else { None };
         let patches = if patches > 0 { Some(Patches::read(reader, vectors, patches as usize)?) } else { None };
         let limbs = limb_widths(width as u32)
             .map(|width| {
-                Ok(Limb {
-                    width,
-                    words: reader.exactly(vectors * lane::vector_words(width))?,
-                    places: Places::new(width),
-                })
+                Ok(Limb { width, words: reader.bulk(vectors * lane::vector_words(width))?, places: Places::new(width) })
             })
             .collect::<Result<_>>()?;
         Ok(Self { reference, width: width as u32, limbs, references, patches })
@@ -346,10 +342,10 @@ impl LaneFor {
 }
 
 impl Patches {
-    fn read(reader: &mut SectionReader, vectors: usize, count: usize) -> Result<Self> {
+    fn read(reader: &mut SectionReader<'_>, vectors: usize, count: usize) -> Result<Self> {
         let starts = reader.exactly::<u32>(vectors + 1)?;
         let rows = reader.exactly::<u16>(count)?;
-        let values = reader.exactly::<i128>(count)?;
+        let values = reader.bulk::<i128>(count)?;
         let ordered = starts.is_sorted() && starts.first() == Some(&0) && starts.last() == Some(&(count as u32));
         if !ordered || rows.iter().any(|&row| row as usize >= VECTOR_ROWS) {
             return Err(corrupt("patches point outside their vectors"));

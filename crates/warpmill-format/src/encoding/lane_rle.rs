@@ -56,7 +56,7 @@ impl LaneRle {
     }
 
     /// Reads the sections of [`LaneRle::encode`] for `rows` rows.
-    pub(crate) fn read(reader: &mut SectionReader, rows: usize) -> Result<Self> {
+    pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let runs = reader.exactly::<u64>(1)?[0];
         if runs > rows as u64 {
             return Err(corrupt(format!("{runs} runs of {rows} rows")));

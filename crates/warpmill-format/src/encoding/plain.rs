@@ -72,18 +72,18 @@ impl PlainIntegers {
         out.push(&stored);
     }
 
-    pub(crate) fn read(reader: &mut SectionReader, rows: usize) -> Result<Self> {
+    pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let params = reader.exactly::<u32>(2)?;
         Ok(match (params[0], params[1]) {
-            (1, 1) => Self::I8(reader.exactly(rows)?),
-            (2, 1) => Self::I16(reader.exactly(rows)?),
-            (4, 1) => Self::I32(reader.exactly(rows)?),
-            (8, 1) => Self::I64(reader.exactly(rows)?),
-            (16, 1) => Self::I128(reader.exactly(rows)?),
-            (1, 0) => Self::U8(reader.exactly(rows)?),
-            (2, 0) => Self::U16(reader.exactly(rows)?),
-            (4, 0) => Self::U32(reader.exactly(rows)?),
-            (8, 0) => Self::U64(reader.exactly(rows)?),
+            (1, 1) => Self::I8(reader.bulk(rows)?),
+            (2, 1) => Self::I16(reader.bulk(rows)?),
+            (4, 1) => Self::I32(reader.bulk(rows)?),
+            (8, 1) => Self::I64(reader.bulk(rows)?),
+            (16, 1) => Self::I128(reader.bulk(rows)?),
+            (1, 0) => Self::U8(reader.bulk(rows)?),
+            (2, 0) => Self::U16(reader.bulk(rows)?),
+            (4, 0) => Self::U32(reader.bulk(rows)?),
+            (8, 0) => Self::U64(reader.bulk(rows)?),
             (bytes, signed) => return Err(corrupt(format!("plain integers of {bytes} bytes, signed {signed}"))),
         })
     }
@@ -125,7 +125,7 @@ impl PlainStrings {
     }
 
     /// Reads and validates: offsets ascend, end with the bytes, and cut whole characters.
-    pub(crate) fn read(reader: &mut SectionReader, rows: usize) -> Result<Self> {
+    pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
         let offsets = reader.exactly::<u32>(rows + 1)?;
         let bytes = reader.any::<u8>()?;
         validate_strings(&offsets, &bytes)?;

@@ -71,6 +71,11 @@ impl BufferWriter {
         unsafe { std::slice::from_raw_parts_mut(self.buffer.ptr.as_ptr(), self.len) }
     }
 
+    /// The first byte: writing goes on there while [`BufferWriter::finish`]'s bytes are held.
+    pub(crate) fn target(&self) -> *mut u8 {
+        self.buffer.ptr.as_ptr()
+    }
+
     /// The bytes, which do not change any more.
     pub(crate) fn finish(self) -> SegmentBytes {
         let ptr = self.buffer.ptr.as_ptr().cast_const();
@@ -276,6 +281,8 @@ impl SectionWriter {
 
 /// Bytes of the fixed header.
 pub(crate) const HEADER_LEN: usize = 64;
+/// More sections than any encoding has.
+const MOST_SECTIONS: usize = 64;
 const MAGIC: u32 = u32::from_le_bytes(*b"WMSG");
 const VERSION: u16 = 1;
 
@@ -303,16 +310,26 @@ impl Header {
 }
 
 /// Hands out the sections of a segment in order, checking every claim of header and directory.
-pub(crate) struct SectionReader {
+pub(crate) struct SectionReader<'a> {
     bytes: SegmentBytes,
     sections: usize,
     next: usize,
+    /// Makes a range of the bytes what it should be before it is looked at.
+    fetch: Option<Fetch<'a>>,
 }
 
-impl SectionReader {
-    pub(crate) fn new(bytes: SegmentBytes) -> Result<(Header, Self)> {
+/// Told which range of a segment's bytes is wanted next.
+pub(crate) type Fetch<'a> = &'a mut dyn FnMut(Range<usize>) -> Result<()>;
+
+impl<'a> SectionReader<'a> {
+    /// The sections of `bytes`. Where there is a `fetch`, only those bytes are there that it was told of: all but
+    /// [bulk](SectionReader::bulk).
+    pub(crate) fn new(bytes: SegmentBytes, mut fetch: Option<Fetch<'a>>) -> Result<(Header, Self)> {
         if bytes.len() < HEADER_LEN {
             return Err(corrupt(format!("{} bytes are no segment", bytes.len())));
+        }
+        if let Some(fetch) = &mut fetch {
+            fetch(0..bytes.len().min(HEADER_LEN + 16 * MOST_SECTIONS))?;
         }
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         if u32_at(0) != MAGIC {
@@ -324,14 +341,23 @@ impl SectionReader {
         }
         let header = Header { encoding: bytes[6], kind: bytes[7], rows: u32_at(8), nulls: u32_at(12) };
         let sections = u32_at(16) as usize;
-        if sections > 64 || HEADER_LEN + 16 * sections > bytes.len() {
+        if sections > MOST_SECTIONS || HEADER_LEN + 16 * sections > bytes.len() {
             return Err(corrupt(format!("a directory of {sections} sections does not fit")));
         }
-        Ok((header, Self { bytes, sections, next: 0 }))
+        Ok((header, Self { bytes, sections, next: 0, fetch }))
     }
 
     /// The next section, any length.
     pub(crate) fn any<T: Pod>(&mut self) -> Result<View<T>> {
+        let range = self.range()?;
+        if let Some(fetch) = &mut self.fetch {
+            fetch(range.clone())?;
+        }
+        View::new(&self.bytes, range)
+    }
+
+    /// Where the next section is.
+    fn range(&mut self) -> Result<Range<usize>> {
         if self.next == self.sections {
             return Err(corrupt("a section is missing"));
         }
@@ -341,12 +367,23 @@ impl SectionReader {
         let (offset, len) = (u64_at(at), u64_at(at + 8));
         let end = offset.checked_add(len).filter(|&end| end <= self.bytes.len() as u64);
         let end = end.ok_or_else(|| corrupt("a section lies outside the segment"))?;
-        View::new(&self.bytes, offset as usize..end as usize)
+        Ok(offset as usize..end as usize)
     }
 
     /// The next section, which must hold `len` values.
     pub(crate) fn exactly<T: Pod>(&mut self, len: usize) -> Result<View<T>> {
         let view = self.any::<T>()?;
-        if view.len() == len { Ok(view) } else { Err(corrupt(format!("{} values where {len} belong", view.len()))) }
+        has(view, len)
     }
+
+    /// The next section, which must hold `len` values. What they are decides nothing that is checked.
+    pub(crate) fn bulk<T: Pod>(&mut self, len: usize) -> Result<View<T>> {
+        let range = self.range()?;
+        has(View::new(&self.bytes, range)?, len)
+    }
+}
+
+/// `view`, if it has `len` values.
+fn has<T>(view: View<T>, len: usize) -> Result<View<T>> {
+    if view.len() == len { Ok(view) } else { Err(corrupt(format!("{} values where {len} belong", view.len()))) }
 }

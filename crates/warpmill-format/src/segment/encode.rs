@@ -99,7 +99,7 @@ fn finish(
     }
     sections.append(values);
     let header = Header { encoding: encoding as u8, kind: kind as u8, rows: rows as u32, nulls: stats.nulls as u32 };
-    read(sections.finish(header), data_type, rows)
+    read(sections.finish(header), data_type, rows, None)
 }
 
 /// The rows of `segment`, whose integers or codes are `values`, in another encoding.

@@ -13,6 +13,24 @@ pub struct SegmentLayout {
     pub values: ValueLayout,
 }
 
+/// What a device needs to know of a segment that it gets compressed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SegmentParts {
+    /// Where its parts lie; `None` as for [`Segment::layout`].
+    pub layout: Option<SegmentLayout>,
+    /// Whether values are codes of the column's dictionary.
+    pub dictionary: bool,
+    /// New code by the segment's code, where the dictionary has grown since.
+    pub remap: Option<std::sync::Arc<[u32]>>,
+}
+
+impl SegmentParts {
+    /// Those of `segment`.
+    pub fn of(segment: &Segment) -> Self {
+        Self { layout: segment.layout(), dictionary: segment.is_dictionary(), remap: segment.remap().cloned() }
+    }
+}
+
 /// Where values lie, by encoding; what is stored is specified in docs/format.md.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueLayout {
@@ -115,6 +133,18 @@ impl Segment {
 
     fn offset<T>(&self, view: &View<T>) -> usize {
         view.as_ptr() as usize - self.bytes.as_ptr() as usize
+    }
+
+    /// What all codes are below, as far as the way in which they are stored says so; `None`: it does not.
+    pub(crate) fn code_limit(&self) -> Option<u64> {
+        match self.layout()?.values {
+            ValueLayout::Constant(value) => u64::try_from(value).ok()?.checked_add(1),
+            ValueLayout::Plain { bytes: bytes @ 1..=4, signed: false, .. } => Some(1 << (8 * bytes)),
+            ValueLayout::LaneFor(lane) if lane.width <= 32 && lane.references.is_none() && lane.patches.is_none() => {
+                u64::try_from(lane.reference).ok()?.checked_add(1 << lane.width)
+            }
+            _ => None,
+        }
     }
 
     /// New code by old code, where the column's dictionary has grown since the segment was written.

@@ -18,7 +18,7 @@ mod read;
 
 use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
-pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, ValueLayout};
+pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
 
 /// How the values of a segment are encoded (see [`crate::encoding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -110,7 +110,18 @@ impl Segment {
     /// The segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is
     /// checked: wrong bytes give an error (or, unnoticed inside packed values, wrong values), never undefined behaviour.
     pub fn from_bytes(bytes: SegmentBytes, data_type: &DataType, rows: usize) -> Result<Self> {
-        read::read(bytes, data_type, rows)
+        read::read(bytes, data_type, rows, None)
+    }
+
+    /// As [`Segment::from_bytes`], for bytes of which only those are there that `fetch` was told of. The result has sizes and
+    /// places, all of them checked, but no values: for [`Segment::layout`] and what else is not about rows.
+    pub(crate) fn sparse(
+        bytes: SegmentBytes,
+        data_type: &DataType,
+        rows: usize,
+        fetch: bytes::Fetch<'_>,
+    ) -> Result<Self> {
+        read::read(bytes, data_type, rows, Some(fetch))
     }
 
     /// The bytes of the segment, as [`Segment::from_bytes`] takes them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::bytes::{SectionReader, SegmentBytes, View, corrupt};
+use super::bytes::{Fetch, SectionReader, SegmentBytes, View, corrupt};
 use super::{Encoding, Segment, Values};
 use crate::encoding::column::Integers;
 use crate::encoding::gpu::{GpuPacked, Scheme};
@@ -38,8 +38,15 @@ impl Kind {
     }
 }
 
-pub(super) fn read(bytes: SegmentBytes, data_type: &DataType, rows: usize) -> Result<Segment> {
-    let (header, mut reader) = SectionReader::new(bytes.clone())?;
+/// The segment in `bytes`, of which, where there is a `fetch`, only those are there that it was told of: then it has sizes and
+/// places, not values.
+pub(super) fn read(
+    bytes: SegmentBytes,
+    data_type: &DataType,
+    rows: usize,
+    fetch: Option<Fetch<'_>>,
+) -> Result<Segment> {
+    let (header, mut reader) = SectionReader::new(bytes.clone(), fetch)?;
     let kind = Kind::of(header.kind, data_type)?;
     if header.rows as usize != rows || header.nulls > header.rows {
         return Err(corrupt(format!("{} rows, {} nulls where {rows} rows belong", header.rows, header.nulls)));
@@ -58,15 +65,15 @@ pub(super) fn read(bytes: SegmentBytes, data_type: &DataType, rows: usize) -> Re
     let values = match (kind, encoding) {
         (Kind::Integers, _) => Values::Integers(Arc::new(read_integers(&mut reader, encoding, rows)?)),
         (Kind::Codes, _) => Values::Codes(Arc::new(read_integers(&mut reader, encoding, rows)?)),
-        (Kind::F32, Encoding::Plain) => Values::F32(reader.exactly(rows)?),
-        (Kind::F64, Encoding::Plain) => Values::F64(reader.exactly(rows)?),
+        (Kind::F32, Encoding::Plain) => Values::F32(reader.bulk(rows)?),
+        (Kind::F64, Encoding::Plain) => Values::F64(reader.bulk(rows)?),
         (Kind::Strings, Encoding::Plain) => Values::Strings(Arc::new(PlainStrings::read(&mut reader, rows)?)),
         _ => return Err(corrupt(format!("{kind:?} in encoding {encoding:?}"))),
     };
     Ok(Segment { bytes, rows, encoding, stats, validity, values, remap: None })
 }
 
-fn read_integers(reader: &mut SectionReader, encoding: Encoding, rows: usize) -> Result<Integers> {
+fn read_integers(reader: &mut SectionReader<'_>, encoding: Encoding, rows: usize) -> Result<Integers> {
     Ok(match encoding {
         Encoding::Constant => Integers::Constant(reader.exactly::<i128>(1)?[0]),
         Encoding::Plain => Integers::Plain(PlainIntegers::read(reader, rows)?),

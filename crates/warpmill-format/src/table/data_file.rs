@@ -105,15 +105,31 @@ pub(crate) struct Place {
 impl Place {
     /// The bytes, their checksum verified. `what` says in errors what they are.
     pub fn read(&self, what: &str) -> Result<SegmentBytes> {
+        let bytes = self.unverified(what)?;
+        if xxh3_64(&bytes) != self.xxh3 {
+            let (start, end) = (self.offset, self.offset + self.bytes);
+            let detail = format!("checksum mismatch in bytes {start}..{end}");
+            return Err(FormatError::Corrupt { path: self.file.path(), segment: Some(what.to_owned()), detail });
+        }
+        Ok(bytes.with_file(self.in_file(what)))
+    }
+
+    /// The bytes as they are: whoever goes on with them knows that they may be anything.
+    pub fn unverified(&self, what: &str) -> Result<SegmentBytes> {
         let corrupt =
             |detail: String| FormatError::Corrupt { path: self.file.path(), segment: Some(what.to_owned()), detail };
         let (start, end) = (self.offset as usize, (self.offset + self.bytes) as usize);
-        let bytes = SegmentBytes::mapped(self.file.map().clone(), start..end).map_err(|e| corrupt(e.to_string()))?;
-        if xxh3_64(&bytes) != self.xxh3 {
-            return Err(corrupt(format!("checksum mismatch in bytes {start}..{end}")));
-        }
-        let (path, what) = (self.file.path(), what.to_owned());
-        Ok(bytes.with_file(FilePlace { path, offset: self.offset, xxh3: self.xxh3, what }))
+        SegmentBytes::mapped(self.file.map().clone(), start..end).map_err(|e| corrupt(e.to_string()))
+    }
+
+    /// Where the bytes, which errors call `what`, are.
+    pub fn in_file(&self, what: &str) -> FilePlace {
+        FilePlace { path: self.file.path(), offset: self.offset, xxh3: self.xxh3, what: what.to_owned() }
+    }
+
+    /// Where the first byte is mapped: an address that nothing else has while the file is mapped.
+    pub fn address(&self) -> usize {
+        self.file.map().as_ptr() as usize + self.offset as usize
     }
 
     /// Whether both are the same bytes of the same file.

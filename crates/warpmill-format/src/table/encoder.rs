@@ -12,18 +12,12 @@ use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
-use super::version::{Chunk, ColumnDictionary, Remap, RowSegment, Source, Version};
+use super::version::{Chunk, ColumnDictionary, Heavy, Remap, RowSegment, Source, Version};
 use super::zone_writer::ZoneWriter;
-use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, CodecConfig, ColumnChoice, ColumnCodec};
+use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, ColumnChoice, ColumnCodec, Compressed, Stored};
 use crate::pruning::Zone;
 use crate::segment::SEGMENT_ALIGN;
 use crate::{Dictionary, FormatError, Result, Segment};
-
-/// A segment, and its stored form where that goes through a codec.
-struct Prepared {
-    segment: Segment,
-    compressed: Option<(CodecConfig, Vec<u8>)>,
-}
 
 /// How chunks are stored.
 pub(crate) struct Storage {
@@ -34,9 +28,8 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    fn prepare(&self, column: usize, segment: Segment) -> Result<Prepared> {
-        let (segment, compressed) = self.codecs[column].store(segment)?;
-        Ok(Prepared { segment, compressed })
+    fn prepare(&self, column: usize, segment: Segment) -> Result<Stored> {
+        self.codecs[column].store(segment)
     }
 
     /// What later versions keep of it.
@@ -53,21 +46,30 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    fn put(&mut self, prepared: Prepared, generation: Option<u32>, align: bool) -> Result<Arc<Chunk>> {
-        let Prepared { segment, compressed } = prepared;
+    fn put(&mut self, stored: Stored, generation: Option<u32>, align: bool) -> Result<Arc<Chunk>> {
+        let Stored { segment, compressed } = stored;
         let mut stats = segment.stats().clone();
         stats.stored_bytes = segment.as_bytes().len() as u64;
         let encoding = segment.encoding();
-        let source = match (self, compressed) {
-            (Self::Memory, _) => Source::Memory(Arc::new(segment)),
-            (Self::Files(files), None) => Source::File(files.put(segment.as_bytes(), align_to(align))?),
-            (Self::Files(files), Some((config, bytes))) => {
-                stats.stored_bytes = bytes.len() as u64;
-                let codec = CodecEntry::of(&config, segment.as_bytes().len());
-                Source::Compressed(files.put(&bytes, align_to(align || bytes.len() >= ALIGNED_BYTES))?, codec)
+        let Self::Files(files) = self else {
+            return Ok(Chunk::new(stats, encoding, generation, Source::Memory(Arc::new(segment)), None));
+        };
+        let both = compressed.as_ref().is_none_or(|compressed| compressed.config.light);
+        let light = both.then(|| files.put(segment.as_bytes(), align_to(align))).transpose()?;
+        let put = |compressed: Compressed| -> Result<Heavy> {
+            let Compressed { config, encoding, segment_bytes, bytes } = compressed;
+            let place = files.put(&bytes, align_to(align || bytes.len() >= ALIGNED_BYTES))?;
+            Ok(Heavy { place, encoding, codec: CodecEntry::of(&config, segment_bytes) })
+        };
+        let (source, heavy) = match (light, compressed.map(put).transpose()?) {
+            (Some(light), heavy) => (Source::File(light), heavy),
+            (None, heavy) => {
+                let heavy = heavy.expect("what is not light is compressed");
+                stats.stored_bytes = heavy.place.bytes;
+                (Source::Compressed(heavy.place, heavy.codec), None)
             }
         };
-        Ok(Chunk::new(stats, encoding, generation, source))
+        Ok(Chunk::new(stats, encoding, generation, source, heavy))
     }
 
     pub(super) fn put_bytes(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Result<Option<Place>> {
@@ -165,9 +167,9 @@ impl Encoder {
             }
         };
         let columns = &mut self.columns;
-        let encoded: Vec<Option<(Prepared, Vec<Zone>)>> =
+        let encoded: Vec<Option<(Stored, Vec<Zone>)>> =
             install(&self.pool, || columns.par_iter_mut().enumerate().map(encode).collect::<Result<_>>())?;
-        let segment_of = |column: usize| encoded[column].as_ref().map(|(prepared, _)| &prepared.segment);
+        let segment_of = |column: usize| encoded[column].as_ref().map(|(stored, _)| &stored.segment);
         let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
         self.zones.add_attributes(attributes);
         let mut chunks = Vec::with_capacity(encoded.len());
@@ -264,7 +266,7 @@ impl Encoder {
                 let zones = self.zones.options().of(&segment);
                 Ok((self.storage.prepare(*c, segment)?, zones))
             };
-            let encoded: Vec<(Prepared, Vec<Zone>)> =
+            let encoded: Vec<(Stored, Vec<Zone>)> =
                 install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
             for ((c, codes), (prepared, zones)) in group.iter().zip(encoded) {
                 self.zones.add(codes.segment, *c, zones);

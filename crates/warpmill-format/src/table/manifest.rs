@@ -144,8 +144,21 @@ pub(crate) struct ChunkEntry {
     /// How the blob is compressed; absent where it is the segment itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<CodecEntry>,
+    /// The same rows once more, compressed, beside a blob that is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heavy: Option<HeavyEntry>,
     #[serde(flatten)]
     pub stats: StatsEntry,
+}
+
+/// The compressed representation of a chunk that has both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeavyEntry {
+    #[serde(flatten)]
+    pub blob: Blob,
+    /// Of the segment that is compressed: may be another than that of the light one.
+    pub encoding: Encoding,
+    pub codec: CodecEntry,
 }
 
 /// The codec of a chunk, as its blob has it too.
@@ -241,7 +254,7 @@ impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
         let mut chunks = self.segments.iter().flat_map(|s| &s.columns);
-        let codecs = !self.codecs.is_empty() || chunks.any(|chunk| chunk.codec.is_some());
+        let codecs = !self.codecs.is_empty() || chunks.any(|chunk| chunk.codec.is_some() || chunk.heavy.is_some());
         if codecs { CODEC_VERSION } else { FORMAT_VERSION }
     }
 
@@ -300,6 +313,16 @@ impl Manifest {
             }
             for (c, chunk) in segment.columns.iter().enumerate() {
                 blob(&chunk.blob, &format!("column {c}, segment {s}"))?;
+                if let Some(heavy) = &chunk.heavy {
+                    blob(&heavy.blob, &format!("the compressed form of column {c}, segment {s}"))?;
+                    if chunk.codec.is_some() {
+                        return Err(format!("column {c}, segment {s} has two compressed forms"));
+                    }
+                }
+                let codec = chunk.codec.or(chunk.heavy.as_ref().map(|heavy| heavy.codec));
+                if codec.is_some_and(|codec| codec.block == 0 || codec.bytes == 0) {
+                    return Err(format!("column {c}, segment {s} has blocks or a segment of 0 bytes"));
+                }
                 let known = match (chunk.generation, &self.dictionaries[c]) {
                     (None, None) => true,
                     (Some(g), Some(d)) => g == d.generation || d.remaps.iter().any(|r| r.from == g),

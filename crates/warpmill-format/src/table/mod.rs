@@ -27,6 +27,7 @@ mod manifest;
 mod pruning;
 mod snapshot;
 mod sort;
+mod stored_chunk;
 mod strings;
 mod summary;
 mod version;
@@ -38,6 +39,7 @@ pub(crate) mod tests;
 
 pub use pruning::{ColumnZones, ZoneMap};
 pub use snapshot::{ColumnSummary, TableSnapshot};
+pub use stored_chunk::StoredChunk;
 pub use writer::TableWriter;
 
 pub(crate) use conform::{conform_column, stored_schema};

@@ -8,10 +8,11 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 use super::pruning::ZoneMap;
+use super::stored_chunk::StoredChunk;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
-use crate::segment::Encoding;
+use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Dictionary, Result, Segment};
 
 /// One committed version of a table: immutable, readable for as long as it is held.
@@ -39,6 +40,10 @@ pub struct ColumnSummary {
     pub codecs: BTreeMap<(Codec, Option<usize>), usize>,
     /// Bytes of all segments before their codec.
     pub light_bytes: u64,
+    /// The same of compressed forms of segments that are stored without a codec as well.
+    pub heavy: BTreeMap<(Codec, usize), usize>,
+    /// Their bytes, which are not in the statistics.
+    pub heavy_bytes: u64,
     /// Entries of the dictionary, if the column has one.
     pub dictionary: Option<usize>,
     /// Statistics over all segments, sizes in bytes among them.
@@ -140,12 +145,38 @@ impl TableSnapshot {
         chunk.codec().map_or((Codec::None, chunk.stats.stored_bytes), |codec| (codec.name, codec.bytes))
     }
 
-    /// The stored form of a column in one row segment, checksum verified on first use: what a device that decompresses
-    /// copies. `None` where it has no codec: [`TableSnapshot::segment`] has the bytes then.
+    /// The compressed form of a column in one row segment, checksum verified on first use. `None` where it has none:
+    /// [`TableSnapshot::segment`] has the bytes then.
     ///
     /// Errors: as [`TableSnapshot::segment`].
     pub fn compressed(&self, segment: usize, column: usize) -> Result<Option<CompressedChunk>> {
-        self.version.compressed(segment, column)
+        self.stored(segment, column).map(|stored| stored.open()).transpose()
+    }
+
+    /// The compressed form, not read yet (no I/O): what a device that decompresses copies.
+    pub fn stored(&self, segment: usize, column: usize) -> Option<StoredChunk> {
+        self.version.stored(segment, column)
+    }
+
+    /// The codec of the compressed form of a column in one row segment, its bytes and those of its segment (no I/O); `None` where there
+    /// is no such form.
+    pub fn stored_sizes(&self, segment: usize, column: usize) -> Option<(Codec, u64, u64)> {
+        let (place, _, codec) = self.version.segments[segment].columns[column].compressed()?;
+        Some((codec.name, place.bytes, codec.bytes))
+    }
+
+    /// Whether a column is stored without a codec in one row segment (no I/O): then [`TableSnapshot::segment`] decompresses
+    /// nothing, whether or not there is a compressed form beside it.
+    pub fn has_light(&self, segment: usize, column: usize) -> bool {
+        self.segment_codec(segment, column).0 == Codec::None
+    }
+
+    /// Where the parts of the segment of a compressed form lie. Decompresses the blocks that tell, and those whose content decides
+    /// what may be read: strings, and codes that are not below the dictionary's entries by their width alone.
+    ///
+    /// Errors: as [`TableSnapshot::segment`]; what is stored is not as the manifest has it.
+    pub fn stored_parts(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<SegmentParts> {
+        self.version.sparse(stored, segment, column).map(|segment| SegmentParts::of(&segment))
     }
 
     /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None` where
@@ -188,7 +219,9 @@ impl TableSnapshot {
     pub fn stored_bytes(&self) -> u64 {
         let dictionaries = self.version.dictionaries.iter().flatten();
         let dictionaries = dictionaries.filter_map(|d| d.place.as_ref()).map(|p| p.bytes);
-        self.stats.iter().map(|s| s.stored_bytes).chain(dictionaries).sum()
+        let chunks = self.version.segments.iter().flat_map(|segment| &segment.columns);
+        let heavy = chunks.filter_map(|chunk| chunk.heavy.as_ref()).map(|heavy| heavy.place.bytes);
+        self.stats.iter().map(|s| s.stored_bytes).chain(dictionaries).chain(heavy).sum()
     }
 
     /// Size of all values uncompressed, in bytes.
@@ -200,6 +233,7 @@ impl TableSnapshot {
     pub fn columns(&self) -> Vec<ColumnSummary> {
         let summary = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
             let (mut encodings, mut codecs, mut light_bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
+            let (mut heavy, mut heavy_bytes) = (BTreeMap::new(), 0);
             for segment in &self.version.segments {
                 let chunk = &segment.columns[c];
                 *encodings.entry(format!("{:?}", chunk.encoding)).or_insert(0) += 1;
@@ -207,6 +241,10 @@ impl TableSnapshot {
                 let key = (codec.map_or(Codec::None, |codec| codec.name), codec.map(|codec| codec.block));
                 *codecs.entry(key).or_insert(0) += 1;
                 light_bytes += codec.map_or(chunk.stats.stored_bytes, |codec| codec.bytes);
+                if let Some(form) = &chunk.heavy {
+                    *heavy.entry((form.codec.name, form.codec.block)).or_insert(0) += 1;
+                    heavy_bytes += form.place.bytes;
+                }
             }
             ColumnSummary {
                 name: field.name().clone(),
@@ -214,6 +252,8 @@ impl TableSnapshot {
                 encodings,
                 codecs,
                 light_bytes,
+                heavy,
+                heavy_bytes,
                 dictionary: self.dictionary(c).map(|d| d.len()),
                 stats: self.stats[c].clone(),
             }
@@ -225,9 +265,14 @@ impl TableSnapshot {
     pub fn verify(&self) -> Result<()> {
         use rayon::iter::{IntoParallelIterator, ParallelIterator};
         let columns = self.version.schema.fields().len();
-        (0..self.num_segments() * columns)
-            .into_par_iter()
-            .try_for_each(|i| self.segment(i / columns, i % columns).map(|_| ()))?;
+        (0..self.num_segments() * columns).into_par_iter().try_for_each(|i| {
+            let (segment, column) = (i / columns, i % columns);
+            self.segment(segment, column)?;
+            match self.stored(segment, column).filter(|_| self.has_light(segment, column)) {
+                Some(stored) => self.version.decompressed(&stored, segment, column).map(|_| ()),
+                None => Ok(()),
+            }
+        })?;
         self.version.pruning.iter().try_for_each(|map| map.verify(self))
     }
 }

@@ -8,10 +8,11 @@ use arrow::datatypes::SchemaRef;
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
-    self, Blob, ChunkEntry, CodecEntry, DictionaryEntry, FileEntry, Manifest, RemapEntry, StatsEntry,
+    self, Blob, ChunkEntry, CodecEntry, DictionaryEntry, FileEntry, HeavyEntry, Manifest, RemapEntry, StatsEntry,
 };
 use super::pruning::ZoneMap;
-use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared};
+use super::stored_chunk::StoredChunk;
+use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
@@ -63,10 +64,23 @@ pub(crate) struct Chunk {
     /// The generation of the dictionary whose codes are stored.
     pub generation: Option<u32>,
     pub source: Source,
+    /// The same rows once more, compressed.
+    pub heavy: Option<Heavy>,
     opened: OnceLock<Arc<Segment>>,
-    /// Of a compressed chunk: its stored form, once its checksum has been verified, and its segment while that is used.
-    verified: OnceLock<CompressedChunk>,
+    /// Of the compressed form: its bytes, once their checksum has been verified, and its segment while that is used.
+    pub(super) verified: OnceLock<CompressedChunk>,
+    /// Of the same: bytes with its checksum have been found to fit together.
+    pub(super) sound: OnceLock<()>,
     shared: Shared,
+}
+
+/// The compressed representation of a chunk that is stored without a codec as well.
+#[derive(Debug, Clone)]
+pub(crate) struct Heavy {
+    pub place: Place,
+    /// Of the segment that is compressed.
+    pub encoding: Encoding,
+    pub codec: CodecEntry,
 }
 
 /// Where the bytes of a segment are.
@@ -98,14 +112,20 @@ impl CodecEntry {
 }
 
 impl Chunk {
-    pub fn new(stats: ColumnStats, encoding: Encoding, generation: Option<u32>, source: Source) -> Arc<Self> {
-        let (opened, verified, shared) = (OnceLock::new(), OnceLock::new(), Shared::default());
-        Arc::new(Self { stats, encoding, generation, source, opened, verified, shared })
+    pub fn new(
+        stats: ColumnStats,
+        encoding: Encoding,
+        generation: Option<u32>,
+        source: Source,
+        heavy: Option<Heavy>,
+    ) -> Arc<Self> {
+        let (opened, verified, sound, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), Shared::default());
+        Arc::new(Self { stats, encoding, generation, source, heavy, opened, verified, sound, shared })
     }
 
     /// The same chunk, not opened: for a version in which its codes are translated differently.
     pub fn reopened(&self) -> Arc<Self> {
-        Self::new(self.stats.clone(), self.encoding, self.generation, self.source.clone())
+        Self::new(self.stats.clone(), self.encoding, self.generation, self.source.clone(), self.heavy.clone())
     }
 }
 
@@ -127,51 +147,101 @@ impl Version {
             Source::Memory(base) => self.translated(base, segment, column).unwrap_or_else(|| base.clone()),
             Source::File(place) => {
                 let opened = place.read(&self.chunk_name(segment, column));
-                let opened = opened.and_then(|bytes| self.open_bytes(bytes, false, segment, column));
+                let opened = opened.and_then(|bytes| self.open_bytes(bytes, segment, column));
                 Arc::new(opened.map_err(|e| place_error(e, place, self.chunk_name(segment, column)))?)
             }
             // Not kept: decompressed segments are as large as memory allows, not as the table is.
-            Source::Compressed(place, _) => {
-                let compressed = self.compressed(segment, column)?.expect("the chunk is compressed");
-                let opened = chunk.shared.get(&compressed, |bytes, known| {
-                    Ok(self.open_bytes(bytes, known, segment, column)?.with_stored_bytes(place.bytes))
-                });
-                return opened.map_err(|e| place_error(e, place, self.chunk_name(segment, column)));
+            Source::Compressed(..) => {
+                let stored = self.stored(segment, column).expect("the chunk is compressed");
+                return self.decompressed(&stored, segment, column);
             }
         };
         Ok(chunk.opened.get_or_init(|| opened).clone())
     }
 
-    /// The stored form of a compressed chunk, its checksum verified on first use; `None` where the chunk is not compressed.
-    pub fn compressed(&self, segment: usize, column: usize) -> Result<Option<CompressedChunk>> {
+    /// The compressed form of a chunk, not read yet; `None` where it has none.
+    pub fn stored(&self, segment: usize, column: usize) -> Option<StoredChunk> {
+        StoredChunk::new(&self.segments[segment].columns[column], &self.chunk_name(segment, column))
+    }
+
+    /// The segment of the compressed form of a chunk.
+    pub fn decompressed(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Arc<Segment>> {
         let chunk = &self.segments[segment].columns[column];
-        let Source::Compressed(place, codec) = &chunk.source else { return Ok(None) };
-        if let Some(verified) = chunk.verified.get() {
-            return Ok(Some(verified.clone()));
-        }
-        let read = place.read(&self.chunk_name(segment, column)).and_then(|bytes| {
-            let compressed = CompressedChunk::read(bytes)?;
-            let found = (compressed.codec(), compressed.block_bytes(), compressed.uncompressed_bytes() as u64);
-            match found == (codec.name, codec.block, codec.bytes) {
-                true => Ok(compressed),
-                false => Err(corrupt("its codec, blocks or bytes are not the manifest's")),
-            }
+        let opened = chunk.shared.get(&stored.open()?, |bytes, known| {
+            let opened = Segment::from_bytes(bytes, self.schema.field(column).data_type(), self.rows_of(segment))?;
+            let opened = self.accept(opened, (known, stored.encoding()), segment, column)?;
+            Ok(opened.with_stored_bytes(stored.bytes()))
         });
-        let read = read.map_err(|e| place_error(e, place, self.chunk_name(segment, column)))?;
-        Ok(Some(chunk.verified.get_or_init(|| read).clone()))
+        opened.map_err(|error| stored.named(error))
+    }
+
+    /// Where the parts of a chunk's segment lie, and what its codes become, of the compressed form: only those blocks are
+    /// decompressed that tell.
+    pub fn sparse(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Segment> {
+        let chunk = &self.segments[segment].columns[column];
+        if chunk.verified.get().is_none() {
+            // Not read for its checksum: that is verified with the first use of what this tells. What does not fit together may
+            // be damage, which the checksum names.
+            return match stored
+                .unverified()
+                .and_then(|stored| self.sparse_of(&stored, stored_encoding(chunk), segment, column))
+            {
+                Ok(found) => Ok(found),
+                Err(error) => Err(stored.open().err().unwrap_or_else(|| stored.named(error))),
+            };
+        }
+        let found = self.sparse_of(&stored.open()?, stored_encoding(chunk), segment, column);
+        found.map_err(|error| stored.named(error))
+    }
+
+    fn sparse_of(
+        &self,
+        stored: &CompressedChunk,
+        encoding: Encoding,
+        segment: usize,
+        column: usize,
+    ) -> Result<Segment> {
+        let mut sparse = Sparse::new(stored);
+        let (rows, bytes) = (self.rows_of(segment), sparse.bytes());
+        let data_type = self.schema.field(column).data_type();
+        let opened = Segment::sparse(bytes, data_type, rows, &mut |range| sparse.fetch(range))?;
+        let generation = self.segments[segment].columns[column].generation;
+        // Codes may index a dictionary: all of them are looked at where their width alone does not bound them.
+        if let (Some(generation), Some(dictionary)) = (generation, &self.dictionaries[column])
+            && opened.code_limit().is_none_or(|limit| limit > dictionary.entries_of(generation) as u64)
+        {
+            sparse.fetch(0..stored.uncompressed_bytes())?;
+            return self.accept(opened, (false, encoding), segment, column);
+        }
+        self.accept(opened, (true, encoding), segment, column)
+    }
+
+    fn rows_of(&self, segment: usize) -> usize {
+        self.segments[segment].rows
     }
 
     fn chunk_name(&self, segment: usize, column: usize) -> String {
         format!("column {:?}, segment {segment}", self.schema.field(column).name())
     }
 
-    /// The segment of a chunk's bytes, its codes being those of this version's dictionary. `known`: the same bytes have
-    /// passed all checks before.
-    fn open_bytes(&self, bytes: SegmentBytes, known: bool, segment: usize, column: usize) -> Result<Segment> {
-        let (rows, field) = (self.segments[segment].rows, self.schema.field(column));
-        let opened = Segment::from_bytes(bytes, field.data_type(), rows)?;
+    /// The segment of the bytes of a chunk without a codec.
+    fn open_bytes(&self, bytes: SegmentBytes, segment: usize, column: usize) -> Result<Segment> {
+        let opened = Segment::from_bytes(bytes, self.schema.field(column).data_type(), self.rows_of(segment))?;
+        let encoding = self.segments[segment].columns[column].encoding;
+        self.accept(opened, (false, encoding), segment, column)
+    }
+
+    /// A segment of these rows, if it is what the manifest says, its codes being those of this version's dictionary. `known`: they
+    /// are known to be below the dictionary's entries.
+    fn accept(
+        &self,
+        opened: Segment,
+        (known, encoding): (bool, Encoding),
+        segment: usize,
+        column: usize,
+    ) -> Result<Segment> {
         let chunk = &self.segments[segment].columns[column];
-        if opened.is_dictionary() != chunk.generation.is_some() || opened.encoding() != chunk.encoding {
+        if opened.is_dictionary() != chunk.generation.is_some() || opened.encoding() != encoding {
             return Err(corrupt("its encoding is not the manifest's"));
         }
         if let (Some(generation), Some(dictionary), false) = (chunk.generation, &self.dictionaries[column], known) {
@@ -252,9 +322,14 @@ impl Version {
             let mut columns = Vec::with_capacity(entry.columns.len());
             for (c, chunk) in entry.columns.iter().enumerate() {
                 let source = place(&chunk.blob);
+                let heavy = chunk.heavy.as_ref().map(|heavy| Heavy {
+                    place: place(&heavy.blob),
+                    encoding: heavy.encoding,
+                    codec: heavy.codec,
+                });
                 let same = known
                     .and_then(|k| k.segments.get(s)?.columns.get(c))
-                    .filter(|k| k.is_at(&source) && k.stats.rows == entry.rows as u64);
+                    .filter(|k| k.is_at(&source, heavy.as_ref()) && k.stats.rows == entry.rows as u64);
                 let same_codes = |k: &&Arc<Chunk>| {
                     k.generation.is_none()
                         || known_dictionaries.get(c).and_then(|d| d.as_ref()).map(|d| d.generation)
@@ -265,7 +340,8 @@ impl Version {
                     None => {
                         let malformed = || FormatError::corrupt(path, format!("statistics of column {c}, segment {s}"));
                         let stats = chunk.column_stats(entry.rows).ok_or_else(malformed)?;
-                        Chunk::new(stats, chunk.encoding, chunk.generation, Source::stored(source, chunk.codec))
+                        let source = Source::stored(source, chunk.codec);
+                        Chunk::new(stats, chunk.encoding, chunk.generation, source, heavy)
                     }
                 });
             }
@@ -280,7 +356,7 @@ impl Version {
     /// The data files of this version.
     fn files(&self) -> Vec<Arc<DataFile>> {
         let mut files: Vec<Arc<DataFile>> = Vec::new();
-        let chunks = self.segments.iter().flat_map(|s| &s.columns).filter_map(|chunk| chunk.place());
+        let chunks = self.segments.iter().flat_map(|s| &s.columns).flat_map(|chunk| chunk.places());
         let dictionaries = self
             .dictionaries
             .iter()
@@ -326,9 +402,32 @@ impl Chunk {
         }
     }
 
-    fn is_at(&self, place: &Place) -> bool {
-        self.place().is_some_and(|p| p.same(place))
+    /// The compressed form: where it is, of which encoding, through which codec.
+    pub fn compressed(&self) -> Option<(&Place, Encoding, CodecEntry)> {
+        match (&self.source, &self.heavy) {
+            (Source::Compressed(place, codec), _) => Some((place, self.encoding, *codec)),
+            (_, Some(heavy)) => Some((&heavy.place, heavy.encoding, heavy.codec)),
+            _ => None,
+        }
     }
+
+    /// Where all that is stored of it is.
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.place().into_iter().chain(self.heavy.as_ref().map(|heavy| &heavy.place))
+    }
+
+    fn is_at(&self, place: &Place, heavy: Option<&Heavy>) -> bool {
+        let same_heavy = match (&self.heavy, heavy) {
+            (Some(own), Some(other)) => own.place.same(&other.place),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        same_heavy && self.place().is_some_and(|p| p.same(place))
+    }
+}
+
+/// The encoding of the segment of a chunk's compressed form.
+fn stored_encoding(chunk: &Chunk) -> Encoding {
+    chunk.compressed().map_or(chunk.encoding, |(_, encoding, _)| encoding)
 }
 
 impl ColumnDictionary {
@@ -415,6 +514,11 @@ impl Files {
             encoding: chunk.encoding,
             generation: chunk.generation,
             codec: chunk.codec(),
+            heavy: chunk.heavy.as_ref().map(|heavy| HeavyEntry {
+                blob: self.blob(&heavy.place),
+                encoding: heavy.encoding,
+                codec: heavy.codec,
+            }),
             stats: StatsEntry::of(&chunk.stats),
         }
     }

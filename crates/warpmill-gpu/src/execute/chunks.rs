@@ -1,17 +1,20 @@
 //! Column chunks as a program reads them: a segment, or what a codec made of it, which the device or the host undoes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use warpmill_cpu::ExecError;
-use warpmill_format::{Codec, CompressedChunk, FilePlace, Segment, SegmentLayout, ValueLayout};
+use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk};
 use warpmill_plan::Unsupported;
 
 use super::Result;
 use super::memory::{Key, Owner};
+use super::paths::{Decoding, device_undoes};
 
 /// Kinds of data that belong to a chunk.
 const SEGMENT: u8 = 0;
 const EXPANDED: u8 = 3;
+const COMPRESSED: u8 = 4;
 
 /// One column of one row segment.
 #[derive(Debug)]
@@ -32,7 +35,10 @@ pub struct Chunk {
 #[derive(Debug)]
 enum Data {
     Segment(Arc<Segment>),
-    Compressed(CompressedChunk),
+    /// Decompressed by the device.
+    Compressed(StoredChunk),
+    /// Decompressed by the host on the way.
+    OnHost(StoredChunk),
 }
 
 /// What a segment becomes that decodes vectors as a whole: signed values.
@@ -47,19 +53,23 @@ pub struct Expanded {
 impl Expanded {
     /// For `segment`; `None` where it is read as it is, or cannot be expanded.
     pub fn of(segment: &Segment) -> Option<Self> {
-        let layout = segment.layout()?;
+        Self::with(&segment.layout()?, segment.is_dictionary(), segment.stats())
+    }
+
+    /// The same for a segment of which these parts are known; `dictionary`: it holds codes.
+    fn with(layout: &SegmentLayout, dictionary: bool, stats: &ColumnStats) -> Option<Self> {
         if layout.values.has_single_rows() {
             return None;
         }
         let narrow = i128::from(i32::MIN)..=i128::from(i32::MAX);
         let wide = i128::from(i64::MIN)..=i128::from(i64::MAX);
-        let width = match segment.stats().int_range() {
-            _ if segment.is_dictionary() => 4,
+        let width = match stats.int_range() {
+            _ if dictionary => 4,
             Some((least, greatest)) if narrow.contains(&least) && narrow.contains(&greatest) => 4,
             Some((least, greatest)) if wide.contains(&least) && wide.contains(&greatest) => 8,
             _ => return None,
         };
-        Some(Self { width, bytes: u64::from(width) * segment.rows() as u64 })
+        Some(Self { width, bytes: u64::from(width) * stats.rows })
     }
 }
 
@@ -80,43 +90,52 @@ impl Chunk {
         })
     }
 
-    /// One that passes through device memory as it is stored: `opened`, its segment, has been made and checked once, and tells where
-    /// its parts are. `None` where the device cannot read its encoding.
-    ///
-    /// # Errors
-    /// As [`Chunk::of`].
-    pub fn stored(compressed: CompressedChunk, opened: Arc<Segment>) -> Result<Option<Self>> {
-        let reads = |values: &ValueLayout| values.has_single_rows() || Expanded::of(&opened).is_some();
-        if !opened.layout().is_some_and(|layout| reads(&layout.values)) {
-            return Ok(None);
+    /// One that goes through a codec: `parts` tells where those of its segment are, `stats` are its statistics. The host decompresses it
+    /// on the way if it is to be done `on_host`, or the device cannot. `None` where the device cannot read its encoding.
+    pub fn stored(stored: StoredChunk, parts: SegmentParts, stats: &ColumnStats, on_host: bool) -> Option<Self> {
+        let layout = parts.layout?;
+        let expanded = Expanded::with(&layout, parts.dictionary, stats);
+        if !layout.values.has_single_rows() && expanded.is_none() {
+            return None;
         }
-        Ok(Some(Self { data: Data::Compressed(compressed), ..Self::of(opened)? }))
+        let (rows, bytes, remap) = (stats.rows as usize, stored.uncompressed_bytes(), parts.remap);
+        let on_host = on_host || !device_undoes(stored.codec());
+        let data = if on_host { Data::OnHost(stored) } else { Data::Compressed(stored) };
+        Some(Self { layout, rows, bytes, expanded, remap, data })
     }
 
     /// The segment, where no codec is in between.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
         match &self.data {
             Data::Segment(segment) => Some(segment),
-            Data::Compressed(_) => None,
+            Data::Compressed(_) | Data::OnHost(_) => None,
         }
     }
 
     /// The stored form, where a codec is in between.
-    pub fn compressed(&self) -> Option<&CompressedChunk> {
+    pub fn compressed(&self) -> Option<&StoredChunk> {
         match &self.data {
             Data::Segment(_) => None,
-            Data::Compressed(chunk) => Some(chunk),
+            Data::Compressed(chunk) | Data::OnHost(chunk) => Some(chunk),
         }
     }
 
     /// The stored form that the device decompresses.
-    pub fn for_device(&self) -> Option<&CompressedChunk> {
-        self.compressed().filter(|chunk| matches!(chunk.codec(), Codec::Lz4 | Codec::Snappy))
+    pub fn for_device(&self) -> Option<&StoredChunk> {
+        match &self.data {
+            Data::Compressed(chunk) => Some(chunk),
+            Data::Segment(_) | Data::OnHost(_) => None,
+        }
+    }
+
+    /// Its codec.
+    pub fn codec(&self) -> Codec {
+        self.compressed().map_or(Codec::None, StoredChunk::codec)
     }
 
     /// Bytes that travel to the device.
     pub fn copied_bytes(&self) -> u64 {
-        self.for_device().map_or(self.bytes, |chunk| chunk.bytes().len() as u64)
+        self.for_device().map_or(self.bytes, StoredChunk::bytes)
     }
 
     /// Bytes that the device decompresses it to.
@@ -126,50 +145,66 @@ impl Chunk {
 
     /// Bytes as they are stored.
     pub fn stored_bytes(&self) -> u64 {
-        self.compressed().map_or(self.bytes, |chunk| chunk.bytes().len() as u64)
+        self.compressed().map_or(self.bytes, StoredChunk::bytes)
     }
 
     /// Where its stored bytes are in a file.
     pub fn file(&self) -> Option<&FilePlace> {
         match &self.data {
             Data::Segment(segment) => segment.as_bytes().file(),
-            Data::Compressed(chunk) => chunk.bytes().file(),
+            Data::Compressed(chunk) | Data::OnHost(chunk) => Some(chunk.file()),
         }
     }
 
-    /// Writes what travels, which `out` has room for: from memory, or from `stored`, the chunk's bytes read again.
+    /// Whether `bytes`, read from its file, are what was written.
+    ///
+    /// # Errors
+    /// If not, naming file and chunk.
+    pub fn check(&self, bytes: &[u8]) -> Result<()> {
+        match (self.compressed(), self.file()) {
+            (Some(stored), _) => stored.check(bytes).map_err(ExecError::from)?,
+            (None, Some(file)) => file.check(bytes).map_err(ExecError::from)?,
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what travels, which `out` has room for: from memory, or from `stored`, the chunk's bytes read again and checked. Notes
+    /// in `decoding` what was decompressed for it.
     ///
     /// # Errors
     /// Damaged bytes.
-    pub fn write(&self, stored: Option<&[u8]>, out: &mut [u8]) -> Result<()> {
+    pub fn write(&self, stored: Option<&[u8]>, out: &mut [u8], decoding: &Decoding) -> Result<()> {
         let chunk = match &self.data {
             Data::Segment(segment) => {
                 out.copy_from_slice(stored.unwrap_or(segment.as_bytes()));
                 return Ok(());
             }
-            Data::Compressed(chunk) => chunk,
-        };
-        if self.for_device().is_some() {
-            out.copy_from_slice(stored.unwrap_or(chunk.bytes()));
-            return Ok(());
-        }
-        let read;
-        let chunk = match stored {
-            Some(stored) => {
-                read = chunk.read_again(stored).map_err(ExecError::from)?;
-                &read
+            Data::Compressed(chunk) => {
+                match stored {
+                    Some(stored) => out.copy_from_slice(stored),
+                    None => out.copy_from_slice(chunk.open().map_err(ExecError::from)?.bytes()),
+                }
+                return Ok(());
             }
-            None => chunk,
+            Data::OnHost(chunk) => chunk,
         };
-        (0..chunk.blocks())
-            .try_for_each(|block| chunk.decompress_block(block, &mut out[chunk.block_target(block)]))
-            .map_err(ExecError::from)?;
+        let opened = match stored {
+            Some(stored) => chunk.with_bytes(stored),
+            None => chunk.open(),
+        };
+        let opened = opened.map_err(ExecError::from)?;
+        let started = Instant::now();
+        (0..opened.blocks())
+            .try_for_each(|block| opened.decompress_block(block, &mut out[opened.block_target(block)]))
+            .map_err(|error| ExecError::from(chunk.named(error)))?;
+        decoding.add(chunk.codec(), self.bytes, started.elapsed());
         Ok(())
     }
 
     /// What finds its segment among places in memory.
     pub fn key(&self) -> Key {
-        (self.address(), SEGMENT)
+        (self.address(), if self.for_device().is_some() { COMPRESSED } else { SEGMENT })
     }
 
     /// What finds what its segment expands to.
@@ -181,7 +216,7 @@ impl Chunk {
     fn address(&self) -> usize {
         match &self.data {
             Data::Segment(segment) => Arc::as_ptr(segment) as usize,
-            Data::Compressed(chunk) => chunk.bytes().as_ptr() as usize,
+            Data::Compressed(chunk) | Data::OnHost(chunk) => chunk.address(),
         }
     }
 
@@ -189,7 +224,7 @@ impl Chunk {
     pub fn owner(self: &Arc<Self>) -> Owner {
         match &self.data {
             Data::Segment(segment) => segment.clone(),
-            Data::Compressed(_) => self.clone(),
+            Data::Compressed(_) | Data::OnHost(_) => self.clone(),
         }
     }
 }

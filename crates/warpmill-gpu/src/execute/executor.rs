@@ -17,8 +17,9 @@ use crate::device::{Device, DeviceKind};
 use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
 use super::memory::{Cache, Owner, Region, aligned};
-use super::prepared::Prepared;
-use super::profile::DeviceProfile;
+use super::paths::{Choice, Forms, Paths, Representation, ScanColumn};
+use super::prepared::{Prepared, scan_columns, selected_scans};
+use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
 use super::segments::Recoded;
 use super::source::{DataSource, PinnedCopies};
@@ -42,6 +43,8 @@ pub struct Options {
     pub data: DataSource,
     /// Bytes per second that files are read with at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
+    /// In which form columns pass through.
+    pub representation: Representation,
 }
 
 /// What a program gave.
@@ -68,14 +71,20 @@ pub struct Executor {
     pub(super) loading: Mutex<()>,
     pub(super) pinned: PinnedCopies,
     pub(super) recoded: Recoded,
+    /// What has been learnt of data that passes through.
+    pub(super) paths: Paths,
     prepared: Mutex<PreparedPrograms>,
     peak: OnceLock<Option<f64>>,
     /// Made when they are first needed.
     openers: Mutex<Option<Openers>>,
 }
 
-/// By the program's address, and whether its segments were asked to pass through.
-type PreparedPrograms = HashMap<(usize, bool), (Weak<Program>, Arc<Prepared>)>;
+/// By the program's address, and whether its segments were asked to pass through; those of other forms of its columns come after the
+/// one that ran last.
+type PreparedPrograms = HashMap<(usize, bool), (Weak<Program>, Vec<Arc<Prepared>>)>;
+
+/// A program is kept prepared for so many forms of its columns.
+const MOST_FORMS: usize = 6;
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -90,6 +99,7 @@ impl Executor {
     /// The device's.
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
         let memory = memory.min(device.free_memory()?);
+        let kind = device.properties().kind;
         let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
         let shared = device.properties().shared_per_block.min(80 << 10);
         let limits = Limits::new(memory, shared);
@@ -102,6 +112,7 @@ impl Executor {
             loading: Mutex::default(),
             pinned: PinnedCopies::default(),
             recoded: Recoded::default(),
+            paths: Paths::new(kind),
             prepared: Mutex::default(),
             peak: OnceLock::new(),
             openers: Mutex::default(),
@@ -118,7 +129,7 @@ impl Executor {
     /// # Errors
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let prepared = self.prepared(program, inputs, false)?;
+        let prepared = self.prepared(program, inputs, &Options::default())?;
         let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
@@ -164,16 +175,15 @@ impl Executor {
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let streamed = options.data != DataSource::Cache;
-        let mut prepared = self.prepared(program, &rows, streamed)?;
+        let mut prepared = self.prepared(program, &rows, options)?;
         let inputs = Inputs::encode(&prepared.program, inputs)?;
         let (mut runs, mut alone) = (1, false);
         loop {
-            match self.run_once(&prepared, &inputs, options, runs, alone) {
+            match self.run_once((program, &prepared), &inputs, options, runs, alone) {
                 Ok(Outcome::Done(output)) => return Ok(*output),
                 Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
                     runs += 1;
-                    prepared = self.prepare((program, streamed), &rows, hints)?;
+                    prepared = self.prepare(program, &rows, hints, options)?;
                 }
                 Ok(Outcome::Again(_)) => {
                     return Err(
@@ -187,7 +197,7 @@ impl Executor {
                         continue;
                     }
                     let Some(hints) = prepared.with_less_memory() else { return Err(failure) };
-                    prepared = self.prepare((program, streamed), &rows, hints)?;
+                    prepared = self.prepare(program, &rows, hints, options)?;
                     alone = false;
                 }
                 Err(failure) => return Err(failure),
@@ -197,7 +207,7 @@ impl Executor {
 
     fn run_once(
         &self,
-        prepared: &Arc<Prepared>,
+        (program, prepared): (&Arc<Program>, &Arc<Prepared>),
         inputs: &Inputs,
         options: &Options,
         runs: u32,
@@ -212,11 +222,12 @@ impl Executor {
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
             scans: prepared.scan_profiles(),
+            path: prepared.stream.is_some().then(|| self.path(program, prepared, options)),
             ..DeviceProfile::default()
         };
         turn.busy = true;
         let resident = self.load(&mut turn, prepared, &mut profile)?;
-        let outcome = Run::new(self, turn.lane(), prepared, resident, options, profile).run(inputs);
+        let outcome = Run::new(self, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
         // What succeeded has waited for its work.
         turn.busy = outcome.is_err();
         outcome
@@ -227,26 +238,83 @@ impl Executor {
         admission::check_size(self, wanted(prepared, inputs)).is_ok()
     }
 
-    /// `streamed`: segments must not stay in device memory; otherwise they may.
-    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], streamed: bool) -> Result<Arc<Prepared>> {
+    /// The program as it ran last, in the forms that are the best now.
+    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
+        let streamed = streamed(options);
         let key = (Arc::as_ptr(program) as usize, streamed);
-        if let Some((held, prepared)) = self.prepared.lock().get(&key)
-            && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
-            && prepared.inputs == inputs
-        {
-            return Ok(prepared.clone());
+        let known = match self.prepared.lock().get(&key) {
+            Some((held, known)) if held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) => known.clone(),
+            _ => vec![],
+        };
+        let Some(last) = known.first().filter(|last| last.inputs == inputs) else {
+            return self.prepare(program, inputs, Hints { streamed, ..Hints::default() }, options);
+        };
+        let Some(stream) = &last.stream else { return Ok(last.clone()) };
+        let forms = self.choose(program, &last.columns, stream.batches, options).forms;
+        if last.forms == forms {
+            return Ok(last.clone());
         }
-        self.prepare((program, streamed), inputs, Hints { streamed, ..Hints::default() })
+        match known.iter().find(|other| other.forms == forms && other.hints == last.hints && other.inputs == inputs) {
+            Some(found) => Ok(self.keep(program, streamed, found.clone())),
+            None => self.prepare_as(program, inputs, last.hints.clone(), (options, &|_| forms.clone())),
+        }
     }
 
     fn prepare(
         &self,
-        (program, streamed): (&Arc<Program>, bool),
+        program: &Arc<Program>,
         inputs: &[u64],
         hints: Hints,
+        options: &Options,
     ) -> Result<Arc<Prepared>> {
-        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
-        let prepared = Arc::new(prepared);
+        let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
+        self.prepare_as(program, inputs, hints, (options, &forms))
+    }
+
+    fn prepare_as(
+        &self,
+        program: &Arc<Program>,
+        inputs: &[u64],
+        hints: Hints,
+        (options, forms): (&Options, &dyn Fn(&[ScanColumn]) -> Forms),
+    ) -> Result<Arc<Prepared>> {
+        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, (&self.recoded, forms))?;
+        Ok(self.keep(program, streamed(options), Arc::new(prepared)))
+    }
+
+    /// How the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
+    /// memory. Reads metadata only.
+    ///
+    /// # Errors
+    /// Filters that cannot be evaluated, damaged metadata.
+    pub fn preview(&self, program: &Arc<Program>, options: &Options) -> Result<Option<PathProfile>> {
+        if !streamed(options) {
+            return Ok(None);
+        }
+        // Numbered as it will be run.
+        let deferred = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
+        let columns = scan_columns(&deferred, &selected_scans(&deferred)?);
+        let place = (options.data, options.io_bandwidth_limit);
+        let choice = self.paths.preview(program, &columns, place, (options.representation, GUESSED_BATCHES));
+        Ok((!columns.is_empty()).then(|| PathProfile::new(options.data, &columns, &choice)))
+    }
+
+    fn choose(&self, program: &Arc<Program>, columns: &[ScanColumn], batches: u64, options: &Options) -> Choice {
+        let place = (options.data.passing(), options.io_bandwidth_limit);
+        self.paths.choose(program, columns, place, (options.representation, batches))
+    }
+
+    /// How the data of `prepared` passes through, and why.
+    fn path(&self, program: &Arc<Program>, prepared: &Prepared, options: &Options) -> PathProfile {
+        let source = options.data.passing();
+        let place = (source, options.io_bandwidth_limit);
+        let batches = prepared.stream.as_ref().map_or(1, |stream| stream.batches);
+        let choice = self.paths.explain(program, &prepared.columns, place, (&prepared.forms, batches));
+        PathProfile::new(source, &prepared.columns, &choice)
+    }
+
+    /// `prepared` is what ran last.
+    fn keep(&self, program: &Arc<Program>, streamed: bool, prepared: Arc<Prepared>) -> Arc<Prepared> {
         let mut all = self.prepared.lock();
         if all.len() >= MOST_PREPARED {
             all.retain(|_, (program, _)| program.strong_count() > 0);
@@ -254,9 +322,27 @@ impl Executor {
         if all.len() >= MOST_PREPARED {
             all.clear();
         }
-        all.insert((Arc::as_ptr(program) as usize, streamed), (Arc::downgrade(program), prepared.clone()));
-        Ok(prepared)
+        let entry = all.entry((Arc::as_ptr(program) as usize, streamed));
+        let (held, known) = entry.or_insert_with(|| (Arc::downgrade(program), vec![]));
+        if !held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) {
+            // Another program at the address of one that is gone.
+            (*held, *known) = (Arc::downgrade(program), vec![]);
+        }
+        known.retain(|other| {
+            other.forms != prepared.forms && other.hints == prepared.hints && other.inputs == prepared.inputs
+        });
+        known.insert(0, prepared.clone());
+        known.truncate(MOST_FORMS);
+        prepared
     }
+}
+
+/// Batches of a program that has not been laid out yet.
+const GUESSED_BATCHES: u64 = 8;
+
+/// Whether segments must not stay in device memory; otherwise they may.
+fn streamed(options: &Options) -> bool {
+    options.data != DataSource::Cache
 }
 
 /// What a run needs of the device's memory.

@@ -6,7 +6,8 @@
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
-//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says; `run`: one run; `launch`: its launches;
+//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says, in the form that [`paths`] chooses; `run`: one
+//!   run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
@@ -19,6 +20,7 @@ pub mod items;
 mod launch;
 mod load;
 pub mod memory;
+pub mod paths;
 pub mod plan;
 pub mod prepared;
 pub mod profile;
@@ -35,7 +37,8 @@ use warpmill_plan::Unsupported;
 use crate::device::DeviceError;
 
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
-pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
+pub use paths::{Form, Representation};
+pub use profile::{DeviceProfile, KernelProfile, PathProfile, TransferProfile};
 pub use source::DataSource;
 
 /// Why a program was not run to its end on the device.

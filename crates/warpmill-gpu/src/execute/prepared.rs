@@ -7,6 +7,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_format::Dictionary;
+use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Program, Scan, Source};
 
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
@@ -22,6 +23,7 @@ use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key};
+use super::paths::{Forms, ScanColumn};
 use super::plan::MemoryPlan;
 use super::profile::ScanProfile;
 use super::segments::{self, OpenScan, Recoded};
@@ -51,6 +53,10 @@ pub struct Prepared {
     pub items: Vec<Item>,
     /// How segments pass through device memory; `None`: they are among the items.
     pub stream: Option<StreamPlan>,
+    /// The columns that pass through, and the form of each.
+    pub columns: Vec<ScanColumn>,
+    /// See there.
+    pub forms: Forms,
     /// What items and descriptors take of a region.
     pub data_bytes: u64,
     /// What else it allocates.
@@ -78,16 +84,21 @@ impl Prepared {
         hints: Hints,
         limits: Limits,
         device: &Arc<dyn Device>,
-        recoded: &Recoded,
+        (recoded, forms): (&Recoded, &dyn Fn(&[ScanColumn]) -> Forms),
     ) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let layouts = planner::sinks(&program, inputs, &hints, limits)?;
+        let selected = selected_scans(&program)?;
+        let columns = if hints.streamed { scan_columns(&program, &selected) } else { vec![] };
+        let forms = if hints.streamed { forms(&columns) } else { vec![] };
         let mut scans = HashMap::new();
-        for (index, pipeline) in program.pipelines.iter().enumerate() {
-            if let Source::Scan(scan) = &pipeline.source {
-                scans.insert(index, segments::open(scan, recoded, hints.streamed)?);
-            }
+        let mut next = 0;
+        for (index, selected) in selected {
+            let Source::Scan(scan) = &program.pipelines[index].source else { continue };
+            let own = hints.streamed.then(|| &forms[next..next + scan.columns.len()]);
+            next += scan.columns.len();
+            scans.insert(index, segments::open(scan, selected, recoded, own)?);
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
         let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
@@ -113,6 +124,8 @@ impl Prepared {
             nanos: 0,
             items,
             stream: None,
+            columns,
+            forms,
             data_bytes: 0,
             memory,
             resident,
@@ -218,6 +231,30 @@ impl Prepared {
         }
         Some(hints)
     }
+}
+
+/// The scans of `program`, by pipeline, and their row segments that metadata does not rule out.
+///
+/// # Errors
+/// Filters that cannot be evaluated, damaged metadata.
+pub(super) fn selected_scans(program: &Program) -> Result<Vec<(usize, Selected)>> {
+    let pipelines = program.pipelines.iter().enumerate();
+    let scans = pipelines.filter_map(|(index, pipeline)| match &pipeline.source {
+        Source::Scan(scan) => Some(segments::select(scan).map(|selected| (index, selected))),
+        _ => None,
+    });
+    scans.collect()
+}
+
+/// All columns of these scans, in order.
+pub(super) fn scan_columns(program: &Program, selected: &[(usize, Selected)]) -> Vec<ScanColumn> {
+    let mut columns = vec![];
+    for (index, selected) in selected {
+        let Source::Scan(scan) = &program.pipelines[*index].source else { continue };
+        let segments = selected.segments();
+        columns.extend((0..scan.columns.len()).map(|position| ScanColumn::new(*index, scan, position, &segments)));
+    }
+    columns
 }
 
 /// Compiles kernels: those of the same text once.

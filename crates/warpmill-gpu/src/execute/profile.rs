@@ -3,6 +3,9 @@
 use serde::Serialize;
 use warpmill_plan::pruning::PruningReport;
 
+use super::paths::{Choice, FixedForm, Form, ScanColumn, Stages};
+use super::source::DataSource;
+
 /// A kernel launch.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct KernelProfile {
@@ -54,6 +57,110 @@ pub struct ScanProfile {
     pub pruning: PruningReport,
 }
 
+/// A column of data that passed through device memory.
+#[derive(Debug, Clone, Serialize)]
+pub struct PassedColumn {
+    /// The table.
+    pub table: String,
+    /// The column.
+    pub column: String,
+    /// In which form it passed.
+    pub form: Form,
+    /// The codec of its compressed form; `none`: it has none.
+    pub codec: &'static str,
+    /// Bytes that are read of it where it is stored.
+    pub stored_bytes: u64,
+    /// Bytes that are copied to the device.
+    pub copied_bytes: u64,
+}
+
+/// How data passed through device memory.
+#[derive(Debug, Clone, Serialize)]
+pub struct PathProfile {
+    /// Where it was: `pinned`, `host` or `disk`.
+    pub source: &'static str,
+    /// Its columns, in which form each was read and where its codec was undone.
+    pub columns: Vec<PassedColumn>,
+    /// Why so: `forced` (by the setting), `only` (there is no other way), `predicted` (to be fastest), `measured` (fastest in earlier runs),
+    /// `tried` (to see whether it is).
+    pub reason: &'static str,
+    /// What was predicted for these forms.
+    pub predicted: Stages,
+    /// What was measured in this run; nothing before it.
+    pub measured: Option<Stages>,
+    /// What all columns in one form would take.
+    pub fixed: Vec<FixedForm>,
+}
+
+impl PathProfile {
+    /// Of a choice for `columns`.
+    pub fn new(source: DataSource, columns: &[ScanColumn], choice: &Choice) -> Self {
+        let passed = |(column, form): (&ScanColumn, &Form)| PassedColumn {
+            table: column.name.0.clone(),
+            column: column.name.1.clone(),
+            form: *form,
+            codec: column.codec.name(),
+            stored_bytes: column.work(*form).read,
+            copied_bytes: column.work(*form).copied,
+        };
+        Self {
+            source: source.name(),
+            columns: columns.iter().zip(&choice.forms).map(passed).collect(),
+            reason: choice.reason,
+            predicted: choice.predicted,
+            measured: None,
+            fixed: choice.fixed.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for PathProfile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { source, columns, reason, predicted, measured, fixed } = self;
+        write!(f, "passes through from {source}, {reason}:")?;
+        for (form, name) in [(Form::Light, "light"), (Form::Heavy, "heavy"), (Form::HeavyOnHost, "heavy (host)")] {
+            let own: Vec<&PassedColumn> = columns.iter().filter(|column| column.form == form).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let bytes: u64 = own.iter().map(|column| column.stored_bytes).sum();
+            let mut tables: Vec<(&str, Vec<&str>)> = vec![];
+            for column in own {
+                match tables.last_mut() {
+                    Some((table, columns)) if *table == column.table => columns.push(&column.column),
+                    _ => tables.push((&column.table, vec![&column.column])),
+                }
+            }
+            let tables: Vec<String> =
+                tables.iter().map(|(table, columns)| format!("{table}({})", columns.join(", "))).collect();
+            write!(f, " {name} {} ({bytes} bytes);", tables.join(", "))?;
+        }
+        let stages = |stages: &Stages| {
+            let parts = [
+                ("reading", stages.read),
+                ("host", stages.host),
+                ("copying", stages.copy),
+                ("decompressing", stages.decompress),
+                ("kernels", stages.kernels),
+            ];
+            let parts: Vec<String> = parts.iter().map(|(what, time)| format!("{what} {:.3}", time * 1e3)).collect();
+            format!("{:.3} ms ({})", stages.total * 1e3, parts.join(", "))
+        };
+        write!(f, " predicted {}", stages(predicted))?;
+        if let Some(measured) = measured {
+            write!(f, ", measured {}", stages(measured))?;
+        }
+        let all: Vec<String> = fixed
+            .iter()
+            .map(|fixed| {
+                let measured = fixed.measured.map(|time| format!(", measured {:.3}", time * 1e3)).unwrap_or_default();
+                format!("{} {:.3}{measured}", fixed.form.name(), fixed.predicted * 1e3)
+            })
+            .collect();
+        write!(f, "; all columns in one form: {} ms", all.join("; "))
+    }
+}
+
 /// A program's run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DeviceProfile {
@@ -63,6 +170,8 @@ pub struct DeviceProfile {
     pub scans: Vec<ScanProfile>,
     /// In order.
     pub kernels: Vec<KernelProfile>,
+    /// How data passed through device memory; nothing where all of it was there.
+    pub path: Option<PathProfile>,
     /// To the device and back.
     pub transfers: Vec<TransferProfile>,
     /// Device memory of the query's tables and rows.

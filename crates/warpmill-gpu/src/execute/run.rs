@@ -26,7 +26,6 @@ use super::prepared::{Prepared, RowSegment};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::prune::KeyBitmaps;
 use super::rows::{self, Mirrors};
-use super::source::DataSource;
 use super::stream::{Feed, StreamPlan};
 use super::{Failure, Result};
 
@@ -38,6 +37,8 @@ pub(super) struct Run<'a> {
     executor: &'a Executor,
     lane: &'a mut Lane,
     program: &'a Arc<Program>,
+    /// The program as it was asked for.
+    asked: &'a Arc<Program>,
     prepared: &'a Arc<Prepared>,
     resident: Arc<Resident>,
     options: &'a Options,
@@ -56,14 +57,14 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         executor: &'a Executor,
         lane: &'a mut Lane,
-        prepared: &'a Arc<Prepared>,
+        (asked, prepared): (&'a Arc<Program>, &'a Arc<Prepared>),
         resident: Arc<Resident>,
         options: &'a Options,
         profile: DeviceProfile,
     ) -> Self {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
         let last_kernel = None;
-        Self { executor, lane, program, prepared, resident, options, mirrors, profile, last_kernel, started }
+        Self { executor, lane, program, asked, prepared, resident, options, mirrors, profile, last_kernel, started }
     }
 
     fn device(&self) -> &'a dyn Device {
@@ -191,11 +192,7 @@ impl<'a> Run<'a> {
     /// Queues all kernels, each as often as it has batches, while the batches arrive.
     fn launch_streamed(&mut self, plan: &StreamPlan, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
         let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
-        let source = match self.options.data {
-            // What does not fit the caching region.
-            DataSource::Cache => DataSource::Host,
-            other => other,
-        };
+        let source = self.options.data.passing();
         let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)?;
         let mut names = launch::names(prepared, places, inputs);
         names.insert(SLOTS.into(), feed.base());
@@ -221,7 +218,13 @@ impl<'a> Run<'a> {
         }
         // Results are fetched in one go: what was copied is known then.
         self.device().synchronize(self.lane.stream)?;
-        self.profile.transfers.extend(feed.profile()?);
+        let (transfers, measured) = feed.profile()?;
+        self.profile.transfers.extend(transfers);
+        if let Some(path) = &mut self.profile.path {
+            path.measured = Some(measured.stages());
+        }
+        let limit = self.options.io_bandwidth_limit;
+        self.executor.paths.learn(self.asked, &prepared.forms, (source, limit), &measured);
         Ok(timings)
     }
 

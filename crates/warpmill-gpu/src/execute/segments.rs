@@ -18,6 +18,7 @@ use crate::device::DevicePtr;
 use super::chunks::{Chunk, Expanded};
 use super::items::remap_key;
 use super::memory::Key;
+use super::paths::Form;
 use super::{Failure, Result};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
@@ -47,18 +48,29 @@ pub struct OpenScan {
     pub selected: Selected,
 }
 
-/// Opens the segments of `scan` that metadata does not rule out. `recoded` keeps segments whose encoding kernels do not
-/// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
-pub fn open(scan: &Scan, recoded: &Recoded, streamed: bool) -> Result<OpenScan> {
-    let table = &scan.table;
+/// The row segments of `scan` that metadata does not rule out.
+///
+/// # Errors
+/// Filters that cannot be evaluated, damaged metadata.
+pub fn select(scan: &Scan) -> Result<Selected> {
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
-    let selected = warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[])?;
+    Ok(warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[])?)
+}
+
+/// Opens the `selected` row segments of `scan`. `recoded` keeps segments whose encoding kernels do not
+/// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
+///
+/// `forms` has the form in which each column passes through; `None`: all is to stay in device memory.
+pub fn open(scan: &Scan, selected: Selected, recoded: &Recoded, forms: Option<&[Form]>) -> Result<OpenScan> {
+    let table = &scan.table;
     let segments = selected.segments();
     let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {
-            let chunk = |&column: &usize| chunk(table, (segment, column), recoded, streamed);
-            scan.columns.iter().map(chunk).collect::<Result<Vec<_>>>()
+            let form = |position: usize| forms.map(|forms| forms[position]);
+            let columns = scan.columns.iter().enumerate();
+            let chunk = |(position, &column)| chunk(table, (segment, column), recoded, form(position));
+            columns.map(chunk).collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
     let shapes = columns
@@ -79,32 +91,37 @@ fn chunk(
     table: &TableSnapshot,
     (segment, column): (usize, usize),
     recoded: &Recoded,
-    streamed: bool,
+    form: Option<Form>,
 ) -> Result<Arc<Chunk>> {
-    if streamed && let Some(compressed) = table.compressed(segment, column).map_err(ExecError::from)? {
+    if let Some(form) = form
+        && let Some(stored) = table.stored(segment, column)
+        && (form != Form::Light || !table.has_light(segment, column))
+    {
         // Codes are translated as the column's dictionary grows.
         let dictionary = table.dictionary(column).cloned();
-        let key = (compressed.bytes().as_ptr() as usize, dictionary.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize));
+        let on_host = form != Form::Heavy;
+        let key = (stored.address(), dictionary.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize), on_host);
         if let Some((known, _)) = recoded.stored.lock().get(&key) {
             return Ok(known.clone());
         }
-        let opened = table.segment(segment, column).map_err(ExecError::from)?;
-        if let Some(stored) = Chunk::stored(compressed, opened)?.map(Arc::new) {
+        let parts = table.stored_parts(&stored, segment, column).map_err(ExecError::from)?;
+        let stats = table.segment_stats(segment, column);
+        if let Some(stored) = Chunk::stored(stored, parts, stats, on_host).map(Arc::new) {
             recoded.stored.lock().insert(key, (stored.clone(), dictionary));
             return Ok(stored);
         }
     }
     let opened = table.segment(segment, column).map_err(ExecError::from)?;
-    Chunk::of(recoded.readable(opened, streamed)?).map(Arc::new)
+    Chunk::of(recoded.readable(opened, form.is_some())?).map(Arc::new)
 }
 
 /// What has been found out about segments: those in another encoding, by the address of the segment they were made from, which is
 /// kept beside each; and where the parts of compressed ones lie, by the addresses of their stored bytes and of their column's
-/// dictionary, which are kept, too.
+/// dictionary, which are kept, too, and by whether the host decompresses them.
 #[derive(Debug, Default)]
 pub struct Recoded {
     segments: Mutex<HashMap<usize, Pair>>,
-    stored: Mutex<HashMap<(usize, usize), Stored>>,
+    stored: Mutex<HashMap<(usize, usize, bool), Stored>>,
 }
 
 type Pair = (Arc<Segment>, Arc<Segment>);

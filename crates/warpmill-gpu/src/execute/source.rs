@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::Result;
 use super::chunks::Chunk;
 use super::memory::{Key, aligned, padded};
+use super::paths::Decoding;
 
 /// Where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -26,6 +27,21 @@ pub enum DataSource {
 }
 
 impl DataSource {
+    /// What profiles call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            DataSource::Cache => "the cache",
+            DataSource::Pinned => "pinned",
+            DataSource::Host => "host",
+            DataSource::Disk => "disk",
+        }
+    }
+
+    /// Where what passes through comes from: what does not fit the caching region comes from the host.
+    pub(super) fn passing(self) -> Self {
+        if self == DataSource::Cache { DataSource::Host } else { self }
+    }
+
     /// What profiles call the copies.
     pub(super) fn transfer(self) -> &'static str {
         match self {
@@ -73,14 +89,20 @@ impl PinnedCopy {
 }
 
 impl PinnedCopies {
-    /// The copies of `chunks`, made now where there is none.
+    /// The copies of `chunks`, made now where there is none, and whether that was so.
     ///
     /// # Errors
     /// The device's, where there is no such memory; damaged data.
-    pub(super) fn copies(&self, device: &dyn Device, chunks: &[Arc<Chunk>]) -> Result<Vec<PinnedCopy>> {
+    pub(super) fn copies(
+        &self,
+        device: &dyn Device,
+        chunks: &[Arc<Chunk>],
+        decoding: &Decoding,
+    ) -> Result<(Vec<PinnedCopy>, bool)> {
         let mut copies = self.0.lock();
         let missing: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| !copies.contains_key(&chunk.key())).collect();
-        if !missing.is_empty() {
+        let made = !missing.is_empty();
+        if made {
             // One allocation: each takes the driver a while.
             let room = |chunk: &Arc<Chunk>| aligned(padded(chunk.copied_bytes())) as usize;
             let mut memory = device.pinned(missing.iter().map(|chunk| room(chunk)).sum())?;
@@ -88,7 +110,7 @@ impl PinnedCopies {
             let mut places = vec![];
             for &chunk in &missing {
                 let bytes = chunk.copied_bytes() as usize;
-                chunk.write(None, &mut memory[offset..offset + bytes])?;
+                chunk.write(None, &mut memory[offset..offset + bytes], decoding)?;
                 places.push((chunk.clone(), offset, bytes));
                 offset += room(chunk);
             }
@@ -97,7 +119,7 @@ impl PinnedCopies {
                 copies.insert(chunk.key(), PinnedCopy { memory: memory.clone(), offset, bytes, _owner: chunk });
             }
         }
-        Ok(chunks.iter().map(|chunk| copies[&chunk.key()].clone()).collect())
+        Ok((chunks.iter().map(|chunk| copies[&chunk.key()].clone()).collect(), made))
     }
 
     /// Forgets all copies.
@@ -113,12 +135,12 @@ pub(super) mod disk {
     use std::path::Path;
 
     use rayon::prelude::*;
-    use warpmill_cpu::ExecError;
     use warpmill_format::FilePlace;
     use warpmill_plan::Unsupported;
 
     use super::super::chunks::Chunk;
     use super::super::memory::padded;
+    use super::super::paths::Decoding;
     use super::super::stream::Ready;
     use super::super::{Failure, Result};
 
@@ -136,7 +158,7 @@ pub(super) mod disk {
     ///
     /// # Errors
     /// Files that cannot be read, or whose file system has no direct reads; bytes that are not what was written.
-    pub fn read_all(memory: &mut [u8], head: u64, chunks: &[(u64, &Chunk)]) -> Result<Ready> {
+    pub fn read_all(memory: &mut [u8], head: u64, chunks: &[(u64, &Chunk)], decoding: &Decoding) -> Result<Ready> {
         let skipped = head as usize + memory[head as usize..].as_ptr().align_offset(BLOCK);
         let mut rest = &mut memory[skipped..];
         let mut start = skipped;
@@ -149,7 +171,7 @@ pub(super) mod disk {
         }
         let pieces = rooms.into_par_iter().map(|(start, room, to, chunk)| {
             let bytes = chunk.copied_bytes() as usize;
-            let skip = read(chunk, room)?;
+            let skip = read(chunk, room, decoding)?;
             let wanted = padded(bytes as u64) as usize;
             room[skip + bytes..skip + wanted].fill(0);
             Ok((start + skip..start + skip + wanted, to))
@@ -158,16 +180,16 @@ pub(super) mod disk {
     }
 
     /// Reads what travels of a chunk; gives where in `room` it begins.
-    fn read(chunk: &Chunk, room: &mut [u8]) -> Result<usize> {
+    fn read(chunk: &Chunk, room: &mut [u8], decoding: &Decoding) -> Result<usize> {
         let bytes = chunk.copied_bytes() as usize;
         let Some(place) = chunk.file() else {
-            chunk.write(None, &mut room[..bytes])?;
+            chunk.write(None, &mut room[..bytes], decoding)?;
             return Ok(0);
         };
         let stored = chunk.stored_bytes() as usize;
         if chunk.compressed().is_none() || chunk.for_device().is_some() {
             let skip = read_blocks(place, stored, room)?;
-            place.check(&room[skip..skip + stored]).map_err(ExecError::from)?;
+            chunk.check(&room[skip..skip + stored])?;
             return Ok(skip);
         }
         // The host decompresses it on the way.
@@ -175,8 +197,8 @@ pub(super) mod disk {
         let aligned = scratch.as_ptr().align_offset(BLOCK);
         let skip = aligned + read_blocks(place, stored, &mut scratch[aligned..])?;
         let stored = &scratch[skip..skip + stored];
-        place.check(stored).map_err(ExecError::from)?;
-        chunk.write(Some(stored), &mut room[..bytes])?;
+        chunk.check(stored)?;
+        chunk.write(Some(stored), &mut room[..bytes], decoding)?;
         Ok(0)
     }
 

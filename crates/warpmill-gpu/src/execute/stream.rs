@@ -16,16 +16,17 @@ use crate::device::{Device, DevicePtr, Event, PinnedBuffer, Stream};
 use crate::kernels;
 use rayon::prelude::*;
 
-use super::Result;
 use super::admission::Lane;
 use super::chunks::Chunk;
 use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::{Key, aligned, padded};
+use super::paths::{Decoding, Measured};
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
 use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
 use super::source::{DataSource, PinnedCopy, disk};
+use super::{Failure, Result};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
 const SLOTS: u64 = 3;
@@ -47,6 +48,10 @@ pub struct StreamPlan {
     descriptor_bytes: u64,
     /// Segments that a batch has at most.
     segments: u64,
+    /// Batches of all scans, where nothing is left out.
+    pub batches: u64,
+    /// Whether there is something to decompress or to expand when it has arrived.
+    opens: bool,
 }
 
 impl StreamPlan {
@@ -60,6 +65,8 @@ impl StreamPlan {
         let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
         let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
         let mut count = 0;
+        let opened = |chunk: &Arc<Chunk>| chunk.for_device().is_some() || chunk.expanded.is_some();
+        plan.opens = kernels.iter().any(|rows| chunks(rows).any(opened));
         for rows in kernels {
             for batch in plan.batches(rows) {
                 let rows = &rows[batch];
@@ -69,6 +76,7 @@ impl StreamPlan {
             }
         }
         plan.slots = (most / plan.slot_bytes).clamp(2, SLOTS).min(count);
+        plan.batches = count;
         plan
     }
 
@@ -205,9 +213,15 @@ pub struct Feed<'a> {
     next: usize,
     /// When copies began and ended.
     copies: Vec<(Event, Event)>,
+    /// When batches were there, when they were decompressed, and when their kernels were done.
+    work: Vec<[Event; 3]>,
     transfer: TransferProfile,
     /// What the host did to make batches ready.
     filling: TransferProfile,
+    /// What was measured.
+    measured: Measured,
+    started: Instant,
+    openers: Option<Openers>,
 }
 
 /// A batch that is on its way; work queued on the lane's stream from now on finds it.
@@ -215,6 +229,8 @@ pub struct Arrival {
     slot: usize,
     /// Its row segments.
     pub descriptors: Descriptors,
+    /// When it was there, and when it was decompressed.
+    ready: [Event; 2],
 }
 
 /// Where what travels of a chunk goes in its slot.
@@ -253,8 +269,26 @@ impl<'a> Feed<'a> {
         }
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
-        let throttle = Throttle { limit: options.io_bandwidth_limit, started: Instant::now(), bytes: 0 };
-        Ok(Self { executor, source, throttle, state, slots, next: 0, copies: vec![], transfer, filling })
+        let openers = plan.opens.then(|| executor.openers()).transpose()?;
+        // What runs make once is there by now.
+        let started = Instant::now();
+        let throttle = Throttle { limit: options.io_bandwidth_limit, started, bytes: 0 };
+        let (next, copies, work, measured) = (0, vec![], vec![], Measured::default());
+        Ok(Self {
+            executor,
+            source,
+            throttle,
+            state,
+            slots,
+            next,
+            copies,
+            work,
+            transfer,
+            filling,
+            measured,
+            started,
+            openers,
+        })
     }
 
     /// Where the slots begin.
@@ -295,36 +329,70 @@ impl<'a> Feed<'a> {
         let ready = self.make_ready(staging, head_bytes(rows), &parts)?;
         self.filling.nanos += started.elapsed().as_nanos() as u64;
         self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows)))?;
-        if blocks + vectors > 0 {
-            let openers = self.executor.openers()?;
-            let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
+        let there = device.record(lane.stream)?;
+        let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
+        if let Some(openers) = self.openers.as_ref().filter(|_| blocks > 0) {
             let chunks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
-            let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
             // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room
             // for what becomes of them.
-            unsafe {
-                openers.decompress(chunks, self.state, lane.stream)?;
-                openers.expand(values, lane.stream)?;
-            }
+            unsafe { openers.decompress(chunks, self.state, lane.stream)? };
         }
-        self.transfer.bytes += parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
+        let ready = [there, device.record(lane.stream)?];
+        if let Some(openers) = self.openers.as_ref().filter(|_| vectors > 0) {
+            let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
+            // SAFETY: as above.
+            unsafe { openers.expand(values, lane.stream)? };
+        }
+        for part in &parts {
+            self.transfer.bytes += part.chunk.copied_bytes();
+            let decompressed = part.chunk.decompressed_bytes().unwrap_or(0);
+            self.measured.on_device.0[part.chunk.codec() as usize] += decompressed;
+        }
         (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
-        Ok(Arrival { slot: number, descriptors })
+        Ok(Arrival { slot: number, descriptors, ready })
     }
 
     /// Lets what travels be in page-locked memory.
     fn make_ready(&mut self, staging: &mut [u8], head: u64, parts: &[Part]) -> Result<Ready> {
-        match self.source {
-            DataSource::Pinned => pinned(self.executor, parts),
+        let (started, decoding) = (Instant::now(), &self.measured.on_host);
+        let (decoded, busy) = (decoding.bytes(), decoding.time());
+        let ready = match self.source {
+            DataSource::Pinned => {
+                let (ready, made) = pinned(self.executor, parts, decoding)?;
+                self.measured.first |= made;
+                ready
+            }
             DataSource::Disk => {
                 let chunks: Vec<(u64, &Chunk)> = parts.iter().map(|part| (part.offset, &*part.chunk)).collect();
-                let ready = disk::read_all(staging, head, &chunks)?;
+                let ready = disk::read_all(staging, head, &chunks, decoding)?;
                 let in_files = chunks.iter().filter(|(_, chunk)| chunk.file().is_some());
-                self.throttle.wait(in_files.map(|(_, chunk)| chunk.stored_bytes()).sum());
-                Ok(ready)
+                let bytes = in_files.map(|(_, chunk)| chunk.stored_bytes()).sum();
+                if decoding.bytes() == decoded {
+                    add(&mut self.measured.disk, bytes, started.elapsed());
+                }
+                self.throttle.wait(bytes);
+                ready
             }
-            DataSource::Cache | DataSource::Host => fill(staging, parts),
+            DataSource::Cache | DataSource::Host => {
+                let ready = fill(staging, parts, decoding)?;
+                if decoding.bytes() == decoded {
+                    let bytes = parts.iter().map(|part| part.chunk.copied_bytes()).sum();
+                    add(&mut self.measured.staging, bytes, started.elapsed());
+                }
+                ready
+            }
+        };
+        // Threads decompress side by side; what is left of the time they read, or the host waited.
+        let all = started.elapsed();
+        let decoding = (decoding.time() - busy).div_f64(rayon::current_num_threads() as f64).min(all);
+        match self.source {
+            DataSource::Disk => {
+                self.measured.read += all - decoding;
+                self.measured.host += decoding;
+            }
+            _ => self.measured.host += all,
         }
+        Ok(ready)
     }
 
     /// Queues the copies to slot `number`, behind what reads it still; the lane's stream waits for them. The image of the slot has
@@ -352,21 +420,35 @@ impl<'a> Feed<'a> {
     pub fn release(&mut self, lane: &Lane, arrival: &Arrival) -> Result<()> {
         let read = self.executor.device.record(lane.stream)?;
         self.slots[arrival.slot].read = Some(read);
+        let [there, decompressed] = arrival.ready;
+        self.work.push([there, decompressed, self.executor.device.record(lane.stream)?]);
         Ok(())
     }
 
-    /// What was copied, and how the host made it ready, when all of it is done.
+    /// What was copied, how the host made it ready, and how long all of that took, when all of it is done.
     ///
     /// # Errors
     /// The device's.
-    pub fn profile(mut self) -> Result<Vec<TransferProfile>> {
+    pub fn profile(mut self) -> Result<(Vec<TransferProfile>, Measured)> {
+        let device = &*self.executor.device;
+        let mut measured = std::mem::take(&mut self.measured);
+        measured.total = self.started.elapsed();
+        let elapsed =
+            |from, to| Ok::<_, Failure>(Duration::from_secs_f64(f64::from(device.elapsed_ms(from, to)?) / 1e3));
         for (before, after) in std::mem::take(&mut self.copies) {
-            self.transfer.nanos += (f64::from(self.executor.device.elapsed_ms(before, after)?) * 1e6) as u64;
-            [before, after].into_iter().for_each(|event| self.executor.device.destroy_event(event));
+            self.transfer.nanos += elapsed(before, after)?.as_nanos() as u64;
+            [before, after].into_iter().for_each(|event| device.destroy_event(event));
         }
+        for events in std::mem::take(&mut self.work) {
+            let [there, decompressed, done] = events;
+            measured.on_device.1 += elapsed(there, decompressed)?;
+            measured.kernels += elapsed(decompressed, done)?;
+            events.into_iter().for_each(|event| device.destroy_event(event));
+        }
+        measured.link = (self.transfer.bytes, Duration::from_nanos(self.transfer.nanos));
         let staged = self.source != DataSource::Pinned;
         let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
-        Ok(profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect())
+        Ok((profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect(), measured))
     }
 }
 
@@ -374,7 +456,8 @@ impl Drop for Feed<'_> {
     fn drop(&mut self) {
         let events = self.slots.iter().flat_map(|slot| [slot.copied, slot.read]).flatten();
         let timed = self.copies.iter().flat_map(|&(before, after)| [before, after]);
-        events.chain(timed).for_each(|event| self.executor.device.destroy_event(event));
+        let work = self.work.iter().flatten().copied();
+        events.chain(timed).chain(work).for_each(|event| self.executor.device.destroy_event(event));
     }
 }
 
@@ -416,6 +499,10 @@ fn compressed(parts: &[Part], at: DevicePtr, places: &HashMap<Key, DevicePtr>) -
         blocks += describe_compressed(&part.chunk, at + part.offset, places, blocks, &mut image)?;
     }
     Ok((image, blocks))
+}
+
+fn add(sum: &mut (u64, Duration), bytes: u64, time: Duration) {
+    *sum = (sum.0 + bytes, sum.1 + time);
 }
 
 /// Keeps reads at the speed of slower drives.
@@ -494,7 +581,7 @@ impl Ready {
 }
 
 /// Writes what travels of chunks into the image of a slot, several at a time.
-fn fill(staging: &mut [u8], parts: &[Part]) -> Result<Ready> {
+fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> Result<Ready> {
     let mut rest = staging;
     let mut done = 0;
     let mut rooms = vec![];
@@ -508,14 +595,14 @@ fn fill(staging: &mut [u8], parts: &[Part]) -> Result<Ready> {
     rooms.into_par_iter().try_for_each(|(room, chunk)| {
         let (room, padding) = room.split_at_mut(chunk.copied_bytes() as usize);
         padding.fill(0);
-        chunk.write(None, room)
+        chunk.write(None, room, decoding)
     })?;
     Ok(Ready::Whole)
 }
 
-/// The copies of chunks that stay in page-locked memory.
-fn pinned(executor: &Executor, parts: &[Part]) -> Result<Ready> {
+/// The copies of chunks that stay in page-locked memory, and whether some were made now.
+fn pinned(executor: &Executor, parts: &[Part], decoding: &Decoding) -> Result<(Ready, bool)> {
     let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
-    let copies = executor.pinned.copies(&*executor.device, &chunks)?;
-    Ok(Ready::Pinned(copies.into_iter().zip(parts.iter().map(|part| part.offset)).collect()))
+    let (copies, made) = executor.pinned.copies(&*executor.device, &chunks, decoding)?;
+    Ok((Ready::Pinned(copies.into_iter().zip(parts.iter().map(|part| part.offset)).collect()), made))
 }

@@ -21,6 +21,7 @@ fn check_sources(codec: &str) {
         .set("warpmill.segment_rows", "2048")
         .set("warpmill.profile", "kernels")
         .set("warpmill.codec", codec)
+        .set("warpmill.representation", "heavy")
         .build()
         .unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();

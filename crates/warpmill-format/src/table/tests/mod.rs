@@ -15,6 +15,7 @@ mod damage;
 mod faults;
 mod faulty_fs;
 mod golden;
+mod heavy;
 mod processes;
 mod writing;
 

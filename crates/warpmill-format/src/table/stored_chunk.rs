@@ -1,0 +1,117 @@
+//! The compressed form of a chunk: known from the manifest, read when first asked for.
+
+use std::sync::Arc;
+
+use super::version::{Chunk, place_error};
+use crate::codec::CompressedChunk;
+use crate::segment::bytes::corrupt;
+use crate::segment::{Encoding, FilePlace};
+use crate::{Codec, FormatError, Result};
+
+/// One column of one row segment as it is stored through a codec. Everything but [`StoredChunk::open`] and
+/// [`StoredChunk::check`] is what the manifest says, without I/O.
+#[derive(Debug, Clone)]
+pub struct StoredChunk {
+    chunk: Arc<Chunk>,
+    file: Arc<FilePlace>,
+}
+
+impl StoredChunk {
+    /// That of `chunk`, which errors call `what`; `None` where it has none.
+    pub(crate) fn new(chunk: &Arc<Chunk>, what: &str) -> Option<Self> {
+        let file = chunk.compressed()?.0.in_file(what);
+        Some(Self { chunk: chunk.clone(), file: Arc::new(file) })
+    }
+
+    fn form(&self) -> (&super::data_file::Place, Encoding, super::manifest::CodecEntry) {
+        self.chunk.compressed().expect("made of a chunk that has one")
+    }
+
+    /// The encoding of its segment.
+    pub fn encoding(&self) -> Encoding {
+        self.form().1
+    }
+
+    /// The codec of all its blocks.
+    pub fn codec(&self) -> Codec {
+        self.form().2.name
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        let codec = self.form().2;
+        (codec.bytes as usize).div_ceil(codec.block)
+    }
+
+    /// Bytes of the segment.
+    pub fn uncompressed_bytes(&self) -> u64 {
+        self.form().2.bytes
+    }
+
+    /// Bytes as stored.
+    pub fn bytes(&self) -> u64 {
+        self.form().0.bytes
+    }
+
+    /// Where it is.
+    pub fn file(&self) -> &FilePlace {
+        &self.file
+    }
+
+    /// An address that nothing else has while this is held.
+    pub fn address(&self) -> usize {
+        self.form().0.address()
+    }
+
+    /// The stored bytes, mapped, checksum verified on first use.
+    ///
+    /// Errors: [`FormatError::Corrupt`] and [`FormatError::Codec`], naming file, column and segment.
+    pub fn open(&self) -> Result<CompressedChunk> {
+        if let Some(verified) = self.chunk.verified.get() {
+            return Ok(verified.clone());
+        }
+        let read = self.form().0.read(&self.file.what).and_then(CompressedChunk::read);
+        let read = read.and_then(|read| self.accept(read)).map_err(|error| self.named(error))?;
+        Ok(self.chunk.verified.get_or_init(|| read).clone())
+    }
+
+    /// The same with bytes that may be anything: whether they are what was written is not known.
+    pub(crate) fn unverified(&self) -> Result<CompressedChunk> {
+        self.accept(CompressedChunk::read(self.form().0.unverified(&self.file.what)?)?)
+    }
+
+    fn accept(&self, read: CompressedChunk) -> Result<CompressedChunk> {
+        let codec = self.form().2;
+        let found = (read.codec(), read.block_bytes(), read.uncompressed_bytes() as u64);
+        match found == (codec.name, codec.block, codec.bytes) {
+            true => Ok(read),
+            false => Err(corrupt("its codec, blocks or bytes are not the manifest's")),
+        }
+    }
+
+    /// Whether `bytes`, read from the file, are what was written, and fit together.
+    ///
+    /// Errors: as [`StoredChunk::open`].
+    pub fn check(&self, bytes: &[u8]) -> Result<()> {
+        self.file.check(bytes)?;
+        if self.chunk.verified.get().is_none() && self.chunk.sound.get().is_none() {
+            self.with_bytes(bytes)?;
+            // Bytes of the same checksum need not be looked at again.
+            self.chunk.sound.get_or_init(|| ());
+        }
+        Ok(())
+    }
+
+    /// The stored form in other memory: `bytes` were read from the file and [checked](StoredChunk::check).
+    ///
+    /// Errors: as [`StoredChunk::open`].
+    pub fn with_bytes(&self, bytes: &[u8]) -> Result<CompressedChunk> {
+        let read = CompressedChunk::read(crate::SegmentBytes::copy_from(bytes));
+        read.and_then(|read| self.accept(read)).map_err(|error| self.named(error))
+    }
+
+    /// `error`, of a part of it, with file and chunk.
+    pub fn named(&self, error: FormatError) -> FormatError {
+        place_error(error, self.form().0, self.file.what.clone())
+    }
+}
