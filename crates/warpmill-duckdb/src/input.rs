@@ -6,6 +6,8 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Stru
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ffi::{FFI_ArrowArray, from_ffi_and_data_type};
 use parking_lot::Mutex;
+use warpmill_format::pruning::Metadata;
+use warpmill_format::table::WriteOptions;
 use warpmill_format::{Table, TableWriter};
 
 use crate::Refused;
@@ -77,7 +79,9 @@ impl Input {
 
     fn open(&self) -> Result<TableWriter, Refused> {
         let table = Table::in_memory(Arc::clone(self.schema()));
-        Ok(table.replace(Arc::clone(self.schema()), Default::default())?)
+        // Rows are in the way of their first query here: bounds are all the metadata that they get.
+        let options = WriteOptions { metadata: Metadata::MinMax, ..WriteOptions::default() };
+        Ok(table.replace(Arc::clone(self.schema()), options)?)
     }
 
     /// All rows, once no more come.

@@ -99,8 +99,8 @@ fn upper_bound(s: &str) -> Option<String> {
 /// Counts distinct values: exactly where they lie in a small range, by HyperLogLog (Flajolet et al. 2007; linear counting
 /// while sparse, 4096 registers, about 1.6% standard error) otherwise.
 pub(crate) enum DistinctCounter {
-    /// One bit per possible value.
-    Dense { low: i128, seen: Vec<u64> },
+    /// One byte per possible value: bits would wait for each other.
+    Dense { low: i128, seen: Vec<u8> },
     /// The largest rank seen per register.
     Hashed { registers: Vec<u8> },
 }
@@ -112,7 +112,7 @@ impl DistinctCounter {
     /// A counter of values in `low ..= high`.
     pub(crate) fn new(low: i128, high: i128) -> Self {
         match high.checked_sub(low) {
-            Some(span) if span < Self::DENSE_RANGE => Self::Dense { low, seen: vec![0; span as usize / 64 + 1] },
+            Some(span) if span < Self::DENSE_RANGE => Self::Dense { low, seen: vec![0; span as usize + 1] },
             _ => Self::hashed(),
         }
     }
@@ -126,10 +126,9 @@ impl DistinctCounter {
     pub(crate) fn add(&mut self, value: i128) {
         match self {
             Self::Dense { low, seen } => {
-                let at = (value - *low) as usize;
-                seen[at / 64] |= 1 << (at % 64);
+                seen[(value - *low) as usize] = 1;
             }
-            Self::Hashed { .. } => self.add_hash(mix(value as u64 ^ mix((value >> 64) as u64 ^ 0x9E37_79B9_7F4A_7C15))),
+            Self::Hashed { .. } => self.add_hash(hash(value)),
         }
     }
 
@@ -148,7 +147,7 @@ impl DistinctCounter {
 
     pub(crate) fn estimate(&self) -> u64 {
         match self {
-            Self::Dense { seen, .. } => seen.iter().map(|w| u64::from(w.count_ones())).sum(),
+            Self::Dense { seen, .. } => seen.iter().map(|&seen| u64::from(seen)).sum(),
             Self::Hashed { registers } => {
                 let m = Self::REGISTERS as f64;
                 let zeros = registers.iter().filter(|&&r| r == 0).count() as f64;
@@ -161,9 +160,23 @@ impl DistinctCounter {
     }
 }
 
+/// Mixes both halves of a value. Nearly all upper halves are but the sign.
+#[inline]
+fn hash(value: i128) -> u64 {
+    const SALT: u64 = 0x9E37_79B9_7F4A_7C15;
+    const POSITIVE: u64 = mix(SALT);
+    const NEGATIVE: u64 = mix(!SALT);
+    let high = match (value >> 64) as u64 {
+        0 => POSITIVE,
+        u64::MAX => NEGATIVE,
+        high => mix(high ^ SALT),
+    };
+    mix(value as u64 ^ high)
+}
+
 /// The finalizer of splitmix64: a bijection whose bits all depend on all bits.
 #[inline]
-fn mix(mut x: u64) -> u64 {
+const fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ x >> 31

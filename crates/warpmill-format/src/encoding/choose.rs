@@ -37,7 +37,7 @@ pub(crate) fn encode<V: Value>(
         Encoding::Plain => PlainIntegers::encode(values.iter().map(|x| x.to_i128()), plain.0, plain.1, out),
         Encoding::LaneFor => LaneFor::encode(values, out),
         Encoding::LaneDelta => {
-            let plan = LaneDelta::plan(values).ok_or("the deltas of the values need more than 32 bits")?;
+            let plan = LaneDelta::plan(values, usize::MAX).ok_or("the deltas of the values need more than 32 bits")?;
             LaneDelta::encode(values, plan, out);
         }
         Encoding::LaneRle => LaneRle::encode(values, out),
@@ -66,7 +66,7 @@ fn automatic<V: Value>(values: &[V], plain: (usize, bool), out: &mut SectionWrit
             return Encoding::LaneRle;
         }
     }
-    if let Some(plan) = LaneDelta::plan(values).filter(|plan| plan.bytes * 100 <= size * DELTA_SHARE) {
+    if let Some(plan) = LaneDelta::plan(values, size * DELTA_SHARE / 100) {
         LaneDelta::encode(values, plan, out);
         return Encoding::LaneDelta;
     }

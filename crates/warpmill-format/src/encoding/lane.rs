@@ -65,15 +65,33 @@ const fn mask_of(width: u32) -> u32 {
 /// Packs 1024 values (by row, each below `2^width`) into `out`, [`vector_words`] long. `width` is 1 to 32.
 pub(crate) fn pack(values: &[u32; VECTOR_ROWS], width: u32, order: Order, out: &mut [u32]) {
     assert!((1..=32).contains(&width) && out.len() == vector_words(width));
+    // One body per width: its shifts and places are constants.
+    macro_rules! widths {
+        ($($w:literal)*) => {
+            match (width, order) {
+                $(
+                    ($w, Order::Striped) => pack_width::<$w, true>(values, out),
+                    ($w, Order::Blocked) => pack_width::<$w, false>(values, out),
+                )*
+                _ => unreachable!("a width of 1 to 32"),
+            }
+        };
+    }
+    widths!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+}
+
+fn pack_width<const W: usize, const STRIPED: bool>(values: &[u32; VECTOR_ROWS], out: &mut [u32]) {
+    let order = if STRIPED { Order::Striped } else { Order::Blocked };
+    let out = &mut out[..LANES * W];
     for l in 0..LANES {
         let (mut acc, mut bits, mut k) = (0u64, 0, 0);
         for j in 0..32 {
             let value = values[order.row(l, j)];
-            debug_assert!(value <= mask_of(width));
+            debug_assert!(value <= mask_of(W as u32));
             acc |= u64::from(value) << bits;
-            bits += width;
+            bits += W;
             if bits >= 32 {
-                out[word_index(width as usize, k, l)] = acc as u32;
+                out[word_index(W, k, l)] = acc as u32;
                 (acc, bits, k) = (acc >> 32, bits - 32, k + 1);
             }
         }

@@ -33,13 +33,6 @@ pub(crate) struct Plan {
     step: i64,
     width: u32,
     base_bytes: usize,
-    /// Bytes of all sections.
-    pub(crate) bytes: usize,
-}
-
-/// The difference of two values, where it fits.
-fn delta<V: Value>(a: V, b: V) -> Option<i64> {
-    i64::try_from(b.to_i128().checked_sub(a.to_i128())?).ok()
 }
 
 impl LaneDelta {
@@ -56,20 +49,27 @@ impl LaneDelta {
         }
     }
 
-    /// How `values` would be encoded; `None` when they are not 64-bit or their deltas need more than 32 bits.
-    pub(crate) fn plan<V: Value>(values: &[V]) -> Option<Plan> {
+    /// How `values` would be encoded; `None` when they are not 64-bit, their deltas need more than 32 bits, or it would take more than
+    /// `most` bytes.
+    pub(crate) fn plan<V: Value>(values: &[V], most: usize) -> Option<Plan> {
+        let vectors = values.len().div_ceil(VECTOR_ROWS);
         let (mut low, mut high) = (i64::MAX, i64::MIN);
         let mut span = 0;
         for vector in values.chunks(VECTOR_ROWS) {
             for lane in vector.chunks(PER_LANE) {
                 for pair in lane.windows(2) {
-                    let delta = delta(pair[0], pair[1])?;
+                    let delta = pair[0].delta(pair[1])?;
                     (low, high) = (low.min(delta), high.max(delta));
                 }
             }
             let (min, max) = (vector.iter().min()?, vector.iter().max()?);
             i64::try_from(min.to_i128()).ok().and(i64::try_from(max.to_i128()).ok())?;
             span = span.max(max.offset64(*min));
+            // Most columns are none for deltas, which the first vectors show.
+            let range = if low > high { 0 } else { u32::try_from(high.checked_sub(low)?).ok()? };
+            if vectors * 4 * lane::vector_words(32 - range.leading_zeros()) > most {
+                return None;
+            }
         }
         let (step, range) = if low > high { (0, 0) } else { (low, u32::try_from(high.checked_sub(low)?).ok()?) };
         let base_bytes = match span {
@@ -79,8 +79,8 @@ impl LaneDelta {
             _ => 8,
         };
         let width = super::lane_for::rounded_width(32 - range.leading_zeros());
-        let bytes = values.len().div_ceil(VECTOR_ROWS) * (16 + LANES * base_bytes + 4 * lane::vector_words(width));
-        Some(Plan { step, width, base_bytes, bytes })
+        let bytes = vectors * (16 + LANES * base_bytes + 4 * lane::vector_words(width));
+        (bytes <= most).then_some(Plan { step, width, base_bytes })
     }
 
     /// Packs `values` as planned.

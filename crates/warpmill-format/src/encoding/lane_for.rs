@@ -119,27 +119,53 @@ impl<V: Value> Plan<V> {
     }
 }
 
+/// Counts rows by the bits that their offset from `reference`, of their vector, needs.
+fn histogram<V: Value>(values: &[V], reference: impl Fn(usize) -> V) -> Histogram {
+    // Several counters for each number of bits: neighbours mostly have the same, and would wait for each other's.
+    let mut counts = [[0u32; 130]; 4];
+    let mut total: Histogram = [0; 130];
+    for (v, chunk) in values.chunks(VECTOR_ROWS).enumerate() {
+        let reference = reference(v);
+        let (fours, rest) = chunk.as_chunks::<4>();
+        for four in fours {
+            for (counts, x) in counts.iter_mut().zip(four) {
+                counts[x.bits(reference) as usize] += 1;
+            }
+        }
+        rest.iter().for_each(|x| counts[0][x.bits(reference) as usize] += 1);
+    }
+    for counts in counts {
+        total.iter_mut().zip(counts).for_each(|(total, count)| *total += count as usize);
+    }
+    total
+}
+
+/// Whether references per vector, `minima`, may be worth it: a tenth of the size. A row that does not get smaller is a patch of
+/// [`PATCH_BITS`] then, so that few such rows suffice to say no; a sample shows them.
+fn vectors_differ<V: Value>(values: &[V], minima: &[V], min: V, best: &Plan<V>) -> bool {
+    if minima.iter().all(|&x| x == min) {
+        return false;
+    }
+    let (target, step) = (best.width * 9 / 10, values.len() / 2048 + 1);
+    let rows = (0..values.len()).step_by(step);
+    let count = rows.len();
+    let wide = rows.filter(|&row| values[row].bits(minima[row / VECTOR_ROWS]) > target).count();
+    best.patches > 0 || wide * PATCH_BITS <= 2 * count * best.width as usize
+}
+
 fn plan<V: Value>(values: &[V]) -> Plan<V> {
     let vectors = values.len().div_ceil(VECTOR_ROWS);
     let minima: Vec<V> = values.chunks(VECTOR_ROWS).map(|c| *c.iter().min().expect("not empty")).collect();
     let min = minima.iter().copied().min().unwrap_or_default();
-    let histogram = |reference: &dyn Fn(usize) -> V| {
-        let mut counts: Histogram = [0; 130];
-        for (v, chunk) in values.chunks(VECTOR_ROWS).enumerate() {
-            let reference = reference(v);
-            chunk.iter().for_each(|x| counts[x.bits(reference) as usize] += 1);
-        }
-        counts
-    };
-    let mut best = Plan::best(&histogram(&|_| min), min, false, vectors);
-    if let Some(low) = low_without_outliers(values) {
-        let candidate = Plan::best(&histogram(&|_| low), low, false, vectors);
+    let mut best = Plan::best(&histogram(values, |_| min), min, false, vectors);
+    if let Some(low) = low_without_outliers(values, min) {
+        let candidate = Plan::best(&histogram(values, |_| low), low, false, vectors);
         if candidate.bits * 10 <= best.bits * 9 {
             best = candidate;
         }
     }
-    if vectors > 1 {
-        let candidate = Plan::best(&histogram(&|v| minima[v]), min, true, vectors);
+    if vectors > 1 && vectors_differ(values, &minima, min, &best) {
+        let candidate = Plan::best(&histogram(values, |v| minima[v]), min, true, vectors);
         // A reference per vector costs kernels a load: only for a tenth of the size.
         if candidate.bits * 10 <= best.bits * 9 {
             best = candidate;
@@ -149,7 +175,7 @@ fn plan<V: Value>(values: &[V]) -> Plan<V> {
 }
 
 /// A reference that leaves out values far below the rest (a sentinel such as 0 or -1), judged by a sample.
-fn low_without_outliers<V: Value>(values: &[V]) -> Option<V> {
+fn low_without_outliers<V: Value>(values: &[V], min: V) -> Option<V> {
     let mut sample: Vec<V> = values.iter().step_by(values.len() / 2048 + 1).copied().collect();
     if sample.len() < 64 {
         return None;
@@ -158,8 +184,12 @@ fn low_without_outliers<V: Value>(values: &[V]) -> Option<V> {
     let (low, high) = (sample[sample.len() / 50], sample[sample.len() - 1 - sample.len() / 50]);
     let span = high.bits(low);
     let near = |x: V| x >= low || low.bits(x) <= span;
+    if near(min) {
+        // Nothing lies far below: the reference would be the least value.
+        return None;
+    }
     let reference = values.iter().copied().filter(|&x| near(x)).min()?;
-    (reference.bits(*values.iter().min()?) > span).then_some(reference)
+    (reference.bits(min) > span).then_some(reference)
 }
 
 impl LaneFor {
@@ -184,8 +214,12 @@ impl LaneFor {
                 starts.push(rows.len() as u32);
             }
             for (i, (&width, limb)) in widths.iter().zip(&mut limbs).enumerate() {
-                fields.fill(0);
+                fields[chunk.len()..].fill(0);
                 for (field, x) in fields.iter_mut().zip(chunk) {
+                    if plan.patches == 0 && i == 0 {
+                        *field = x.offset64(reference) as u32;
+                        continue;
+                    }
                     let offset = if i < 2 {
                         x.offset64(reference) >> (32 * i)
                     } else {

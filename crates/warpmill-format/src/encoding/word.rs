@@ -53,6 +53,8 @@ pub(crate) trait Value: Copy + Ord + Default + Send + Sync + 'static {
     fn offset(self, reference: Self) -> u128;
     /// The low 64 bits of [`Value::offset`].
     fn offset64(self, reference: Self) -> u64;
+    /// `next - self`, where that fits.
+    fn delta(self, next: Self) -> Option<i64>;
     /// Bits that the offset from `reference` needs; 129 when `self` lies below the reference.
     fn bits(self, reference: Self) -> u32;
 }
@@ -69,6 +71,10 @@ impl Value for i64 {
     #[inline(always)]
     fn offset64(self, reference: Self) -> u64 {
         self.wrapping_sub(reference) as u64
+    }
+    #[inline(always)]
+    fn delta(self, next: Self) -> Option<i64> {
+        next.checked_sub(self)
     }
     #[inline(always)]
     fn bits(self, reference: Self) -> u32 {
@@ -88,6 +94,10 @@ impl Value for i128 {
     #[inline(always)]
     fn offset64(self, reference: Self) -> u64 {
         self.wrapping_sub(reference) as u64
+    }
+    #[inline(always)]
+    fn delta(self, next: Self) -> Option<i64> {
+        i64::try_from(next.checked_sub(self)?).ok()
     }
     #[inline(always)]
     fn bits(self, reference: Self) -> u32 {

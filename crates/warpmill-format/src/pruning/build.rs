@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use super::bloom::{self, BLOOM_BYTES, BLOOM_ROWS, MOST_DISTINCT};
 use super::zones::{HEADER_BYTES, MAGIC, VERSION};
 use super::{Binning, HISTOGRAM_BINS, Metadata, float_rank, integer_hash, string_hash, string_rank};
-use crate::{Segment, StrView};
+use crate::{Bitmap, Segment, StrView};
 
 /// What is kept of one zone of a column.
 #[derive(Debug, Clone)]
@@ -26,16 +26,30 @@ enum Ranks {
 }
 
 impl Zone {
-    fn of<T: Copy + Ord + Into<i128>>(ranks: &[T], nulls: bool) -> Self {
+    fn of(ranks: &Ranks, nulls: bool, histogram: bool) -> Self {
         let mut zone = Self { bounds: None, nulls, histogram: [0; 4], bloom: None };
-        let Some(&first) = ranks.first() else { return zone };
-        let (least, greatest) = ranks.iter().fold((first, first), |(lo, hi), &x| (lo.min(x), hi.max(x)));
-        let (least, greatest): (i128, i128) = (least.into(), greatest.into());
-        zone.bounds = Some((least, greatest));
-        let binning = Binning::of(greatest.abs_diff(least));
-        for &rank in ranks {
-            let bin = binning.bin(rank.into().abs_diff(least));
-            zone.histogram[bin / 64] |= 1 << (bin % 64);
+        // A byte per bin: bits would wait for each other.
+        let mut bins = [0u8; HISTOGRAM_BINS];
+        match ranks {
+            Ranks::Narrow(ranks) => {
+                let Some((least, greatest)) = bounds(ranks) else { return zone };
+                zone.bounds = Some((least.into(), greatest.into()));
+                let binning = Binning::of(greatest.abs_diff(least).into());
+                if histogram {
+                    ranks.iter().for_each(|rank| bins[binning.bin64(rank.wrapping_sub(least) as u64)] = 1);
+                }
+            }
+            Ranks::Wide(ranks) => {
+                let Some((least, greatest)) = bounds(ranks) else { return zone };
+                zone.bounds = Some((least, greatest));
+                let binning = Binning::of(greatest.abs_diff(least));
+                if histogram {
+                    ranks.iter().for_each(|rank| bins[binning.bin(rank.abs_diff(least))] = 1);
+                }
+            }
+        }
+        for (bin, &set) in bins.iter().enumerate() {
+            zone.histogram[bin / 64] |= u64::from(set) << (bin % 64);
         }
         zone
     }
@@ -46,20 +60,26 @@ impl Zone {
     }
 }
 
+/// The least and the greatest rank.
+fn bounds<T: Copy + Ord>(ranks: &[T]) -> Option<(T, T)> {
+    let &first = ranks.first()?;
+    Some(ranks.iter().fold((first, first), |(lo, hi), &x| (lo.min(x), hi.max(x))))
+}
+
 /// Collects the hashes of a Bloom filter, as long as they are few.
+#[derive(Default)]
 struct Hashes {
-    wanted: bool,
     seen: HashSet<u64>,
+    last: Option<u64>,
 }
 
 impl Hashes {
-    fn new(wanted: bool) -> Self {
-        Self { wanted, seen: HashSet::new() }
-    }
-
-    fn add(&mut self, hash: u64) {
-        self.seen.insert(hash);
-        self.wanted = self.seen.len() <= MOST_DISTINCT;
+    /// Adds a hash; whether they are still few.
+    fn add(&mut self, hash: u64) -> bool {
+        if self.last.replace(hash) != Some(hash) {
+            self.seen.insert(hash);
+        }
+        self.seen.len() <= MOST_DISTINCT
     }
 }
 
@@ -71,39 +91,37 @@ fn zones_of(
     metadata: Metadata,
     mut read: impl FnMut(usize, usize) -> (Ranks, bool, Option<Vec<u64>>),
 ) -> Vec<Zone> {
-    let mut zones: Vec<Zone> = Vec::with_capacity(rows.div_ceil(zone_rows));
     let group = BLOOM_ROWS.div_ceil(zone_rows).max(1);
-    let mut hashes = Hashes::new(metadata.blooms());
-    for start in (0..rows).step_by(zone_rows) {
-        let (ranks, nulls, own) = read(start, zone_rows.min(rows - start));
-        let zone = match &ranks {
-            Ranks::Narrow(ranks) => Zone::of(ranks, nulls),
-            Ranks::Wide(ranks) => Zone::of(ranks, nulls),
-        };
-        let at = zones.len();
-        zones.push(zone);
-        if hashes.wanted {
-            let add = |hash: u64| {
-                hashes.add(hash);
-                hashes.wanted
-            };
-            let _ = match (&own, &ranks) {
-                (Some(own), _) => own.iter().copied().all(add),
-                (None, Ranks::Narrow(ranks)) => distinct(ranks).map(|rank| integer_hash(rank.into())).all(add),
-                (None, Ranks::Wide(ranks)) => distinct(ranks).map(integer_hash).all(add),
-            };
-        }
-        if (at + 1).is_multiple_of(group) || start + zone_rows >= rows {
-            let first = at / group * group;
-            // Where histograms are exact, they say as much.
-            if hashes.wanted && !(metadata.histograms() && zones[first..].iter().all(Zone::is_exact)) {
-                let filter = bloom::filter(hashes.seen.iter().copied());
-                zones[first].bloom = Some(((at + 1 - first) as u32, filter));
-            }
-            hashes = Hashes::new(metadata.blooms());
+    let starts: Vec<usize> = (0..rows).step_by(zone_rows).collect();
+    let mut zones: Vec<Zone> = Vec::with_capacity(starts.len());
+    for group in starts.chunks(group) {
+        let read: Vec<_> = group.iter().map(|&start| read(start, zone_rows.min(rows - start))).collect();
+        let first = zones.len();
+        zones.extend(read.iter().map(|(ranks, nulls, _)| Zone::of(ranks, *nulls, metadata.histograms())));
+        // Where histograms are exact, they say as much as a filter.
+        if metadata.blooms() && !(metadata.histograms() && zones[first..].iter().all(Zone::is_exact)) {
+            let hashes = read.iter().map(|(ranks, _, own)| (ranks, own.as_deref()));
+            zones[first].bloom = filter_of(hashes).map(|filter| (group.len() as u32, filter));
         }
     }
     zones
+}
+
+/// A filter of all ranks, or of the hashes beside them; `None`: they are too many different ones.
+fn filter_of<'a>(zones: impl Iterator<Item = (&'a Ranks, Option<&'a [u64]>)>) -> Option<Box<[u8]>> {
+    let mut hashes = Hashes::default();
+    let mut add = |hash: u64| hashes.add(hash);
+    for zone in zones {
+        let few = match zone {
+            (_, Some(own)) => own.iter().copied().all(&mut add),
+            (Ranks::Narrow(ranks), None) => distinct(ranks).map(|rank| integer_hash(rank.into())).all(&mut add),
+            (Ranks::Wide(ranks), None) => distinct(ranks).map(integer_hash).all(&mut add),
+        };
+        if !few {
+            return None;
+        }
+    }
+    Some(bloom::filter(hashes.seen.iter().copied()))
 }
 
 /// `ranks` without direct repetitions, which are cheap to see.
@@ -117,40 +135,44 @@ pub(crate) fn of_segment(segment: &Segment, zone_rows: usize, metadata: Metadata
         segment.stats().int_range().is_none_or(|(lo, hi)| i64::try_from(lo).is_ok() && i64::try_from(hi).is_ok());
     zones_of(segment.rows(), zone_rows, metadata, |start, len| {
         let validity = segment.validity(start, len);
-        let valid = |row: usize| validity.as_ref().is_none_or(|v| v.get(row));
-        let nulls = (0..len).any(|row| !valid(row));
+        let nulls = validity.as_ref().is_some_and(|valid| (0..len).any(|row| !valid.get(row)));
+        let valid = validity.as_ref().filter(|_| nulls);
         if segment.is_dictionary() {
             let mut codes = vec![0u32; len];
             segment.decode_codes(start, &mut codes);
-            let ranks = kept(codes.into_iter().map(i64::from), valid);
+            let ranks = kept(codes.into_iter().map(i64::from).collect(), valid);
             return (Ranks::Narrow(ranks), nulls, None);
         }
         if segment.is_string() {
             let mut views = vec![StrView::default(); len];
             segment.decode_str(start, &mut views);
-            let views = kept(views.into_iter(), valid);
+            let views = kept(views, valid);
             let hashes = metadata.blooms().then(|| views.iter().map(|v| string_hash(v.as_bytes())).collect());
             return (Ranks::Wide(views.iter().map(|v| string_rank(v.as_bytes())).collect()), nulls, hashes);
         }
         let ranks = if segment.is_float() {
             let mut floats = vec![0f64; len];
             segment.decode_floats(start, &mut floats);
-            Ranks::Narrow(kept(floats.into_iter().map(|x| float_rank(x) as i64), valid))
+            Ranks::Narrow(kept(floats.into_iter().map(|x| float_rank(x) as i64).collect(), valid))
         } else if narrow {
             let mut integers = vec![0i64; len];
             segment.decode_i64(start, &mut integers);
-            Ranks::Narrow(kept(integers.into_iter(), valid))
+            Ranks::Narrow(kept(integers, valid))
         } else {
             let mut integers = vec![0i128; len];
             segment.decode_i128(start, &mut integers);
-            Ranks::Wide(kept(integers.into_iter(), valid))
+            Ranks::Wide(kept(integers, valid))
         };
         (ranks, nulls, None)
     })
 }
 
-fn kept<T>(values: impl Iterator<Item = T>, valid: impl Fn(usize) -> bool) -> Vec<T> {
-    values.enumerate().filter(|(row, _)| valid(*row)).map(|(_, value)| value).collect()
+/// Those of valid rows; all, where there are no nulls.
+fn kept<T>(values: Vec<T>, valid: Option<&Bitmap>) -> Vec<T> {
+    match valid {
+        Some(valid) => values.into_iter().enumerate().filter(|(row, _)| valid.get(*row)).map(|(_, x)| x).collect(),
+        None => values,
+    }
 }
 
 /// The zones of rows that have any number of ranks each: `read` gives those of some rows, from a row on, and whether one of them is null.

@@ -123,6 +123,15 @@ impl Binning {
         Self { shift, factor: ((1u128 << 72) / ((span >> shift) + 1)) as u64 }
     }
 
+    /// As [`Binning::bin`].
+    #[inline(always)]
+    pub fn bin64(self, offset: u64) -> usize {
+        if self.factor == 0 {
+            return offset as usize;
+        }
+        ((u128::from(offset >> self.shift) * u128::from(self.factor)) >> 64) as usize
+    }
+
     #[inline(always)]
     pub fn bin(self, offset: u128) -> usize {
         if self.factor == 0 {

@@ -143,12 +143,13 @@ pub(super) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary
     stats.nulls = nulls.map_or(0, |n| n.null_count() as u64);
     let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
     let codes: Vec<i64> = codes.iter().map(|&code| code.into()).collect();
+    let lengths: Vec<u32> = dictionary.iter().map(|entry| entry.len() as u32).collect();
     let mut bytes = 0;
     for (_, &code) in codes.iter().enumerate().filter(|&(row, _)| valid(row)) {
-        if code as usize >= dictionary.len() {
+        let Some(&length) = lengths.get(code as usize) else {
             return Err(schema(format!("code {code} of a dictionary of {} entries", dictionary.len())));
-        }
-        bytes += dictionary.get(code as u32).len() as u64;
+        };
+        bytes += u64::from(length);
     }
     stats.plain_bytes = bytes + 4 * stats.rows;
     let mut values = SectionWriter::default();
@@ -212,7 +213,10 @@ fn integers(array: &ArrayRef) -> Result<Values> {
 
 /// `values` as `i64` where every valid one fits (null rows hold anything).
 fn narrowed(values: impl ExactSizeIterator<Item = i128> + Clone, array: &ArrayRef) -> Values {
-    let fits = values.clone().enumerate().all(|(row, x)| i64::try_from(x).is_ok() || array.is_null(row));
+    // Without branches: nearly always all fit.
+    let wide = |x: i128| x != i128::from(x as i64);
+    let fits = values.clone().fold(true, |fits, x| fits & !wide(x))
+        || (array.null_count() > 0 && values.clone().enumerate().all(|(row, x)| !wide(x) || array.is_null(row)));
     if fits { Values::Narrow(values.map(|x| x as i64).collect()) } else { Values::Wide(values.collect()) }
 }
 
@@ -225,20 +229,20 @@ fn encode_integers<V: Value>(
     stats: &mut ColumnStats,
     out: &mut SectionWriter,
 ) -> Result<Encoding> {
-    let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
-    let bounds = values.iter().enumerate().filter(|&(row, _)| valid(row)).map(|(_, &x)| x);
-    let bounds = bounds.fold(None, |b: Option<(V, V)>, x| Some(b.map_or((x, x), |(lo, hi)| (lo.min(x), hi.max(x)))));
-    let Some((min, max)) = bounds else {
+    let Some((min, max)) = bounds(values, nulls) else {
         stats.distinct = Some(0);
         return choose::encode(&vec![V::default(); values.len()], plain, forced, out).map_err(schema);
     };
     (stats.min, stats.max) = (Some(StatValue::Int(min.to_i128())), Some(StatValue::Int(max.to_i128())));
     let mut distinct = DistinctCounter::new(min.to_i128(), max.to_i128());
+    let Some(nulls) = nulls else {
+        values.iter().for_each(|x| distinct.add(x.to_i128()));
+        stats.distinct = Some(distinct.estimate());
+        return choose::encode(values, plain, forced, out).map_err(schema);
+    };
+    let valid = |row: usize| nulls.is_valid(row);
     values.iter().enumerate().filter(|&(row, _)| valid(row)).for_each(|(_, x)| distinct.add(x.to_i128()));
     stats.distinct = Some(distinct.estimate());
-    if nulls.is_none() {
-        return choose::encode(values, plain, forced, out).map_err(schema);
-    }
     // A null row repeats the row before it: inside the bounds, no delta, no new run.
     let mut previous = values.iter().enumerate().find(|&(row, _)| valid(row)).map_or(min, |(_, &x)| x);
     let filled = values.iter().enumerate().map(|(row, &x)| {
@@ -246,6 +250,18 @@ fn encode_integers<V: Value>(
         previous
     });
     choose::encode(&filled.collect::<Vec<V>>(), plain, forced, out).map_err(schema)
+}
+
+/// The least and the greatest valid value.
+fn bounds<V: Value>(values: &[V], nulls: Option<&NullBuffer>) -> Option<(V, V)> {
+    let both = |(lo, hi): (V, V), x: V| (lo.min(x), hi.max(x));
+    let Some(nulls) = nulls else {
+        let &first = values.first()?;
+        return Some(values.iter().fold((first, first), |bounds, &x| both(bounds, x)));
+    };
+    let mut valid = nulls.valid_indices().map(|row| values[row]);
+    let first = valid.next()?;
+    Some(valid.fold((first, first), both))
 }
 
 fn float_stats(values: impl Iterator<Item = f64>, width: u64, stats: &mut ColumnStats) {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::data_file::{DataFileWriter, Place};
 use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
 use super::snapshot::TableSnapshot;
-use super::strings::{Candidate, HeldCodes, concatenate, strings_of};
+use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Heavy, Remap, RowSegment, Source, Version};
-use super::zone_writer::ZoneWriter;
+use super::zone_writer::{ZoneOptions, ZoneWriter};
 use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, ColumnChoice, ColumnCodec, Compressed, Stored};
 use crate::pruning::Zone;
 use crate::segment::SEGMENT_ALIGN;
@@ -93,6 +93,38 @@ enum Column {
     Candidate(Candidate),
 }
 
+/// A column of a row segment, as far as it can be made without the others.
+enum Made {
+    Chunk(Box<Stored>, Vec<Zone>),
+    /// Strings that may get a dictionary.
+    Strings(Option<OwnStrings>),
+}
+
+/// What makes chunks, side by side.
+struct ChunkEncoder<'a> {
+    schema: &'a SchemaRef,
+    storage: &'a Storage,
+    zones: ZoneOptions,
+}
+
+impl ChunkEncoder<'_> {
+    /// A column of a row segment, and its metadata.
+    fn encode(&self, column: usize, array: &ArrayRef) -> Result<(Stored, Vec<Zone>)> {
+        let segment = Segment::encode(array, None, None).map_err(|e| self.in_column(e, column))?;
+        let zones = self.zones.of(&segment);
+        Ok((self.storage.prepare(column, segment)?, zones))
+    }
+
+    /// The same, in parts.
+    fn encode_parts(&self, column: usize, arrays: &[ArrayRef]) -> Result<(Stored, Vec<Zone>)> {
+        self.encode(column, &concatenate(arrays, self.schema.field(column).name())?)
+    }
+
+    fn in_column(&self, error: FormatError, column: usize) -> FormatError {
+        in_column(error, self.schema.field(column).name())
+    }
+}
+
 /// The encoder of one version.
 pub(crate) struct Encoder {
     schema: SchemaRef,
@@ -145,45 +177,87 @@ impl Encoder {
         self.base.as_ref().map(|b| b.parts())
     }
 
-    /// Encodes one row segment, given in parts.
-    pub fn push(&mut self, parts: &[RecordBatch]) -> Result<()> {
-        let rows = parts.iter().map(|p| p.num_rows()).sum();
-        let (position, schema, storage) = (self.segments.len(), self.schema.clone(), &self.storage);
-        let zone_writer = self.zones.options();
-        let encode = |(c, column): (usize, &mut Column)| {
-            let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
-            match column {
-                Column::Candidate(candidate) => {
-                    candidate.push(position, &arrays);
-                    Ok(None)
-                }
-                Column::Direct => {
-                    let name = schema.field(c).name();
-                    let segment = Segment::encode(&concatenate(&arrays, name)?, None, None);
-                    let segment = segment.map_err(|e| in_column(e, name))?;
-                    let zones = zone_writer.of(&segment);
-                    Ok(Some((storage.prepare(c, segment)?, zones)))
-                }
+    /// How many row segments at once keep all threads busy.
+    pub fn at_once(&self) -> usize {
+        let threads = self.pool.as_ref().map_or_else(rayon::current_num_threads, |pool| pool.current_num_threads());
+        (2 * threads).div_ceil(self.columns.len().max(1))
+    }
+
+    /// Encodes row segments, each given in parts.
+    pub fn push(&mut self, segments: &[Vec<RecordBatch>]) -> Result<()> {
+        let columns = self.columns.len();
+        let tasks: Vec<(usize, usize)> = (0..segments.len()).flat_map(|s| (0..columns).map(move |c| (s, c))).collect();
+        let mut made = self.make(segments, &tasks)?;
+        let too_many = |&c: &usize| (0..segments.len()).any(|s| matches!(made[s * columns + c], Made::Strings(None)));
+        let too_many: Vec<usize> = (0..columns).filter(too_many).collect();
+        if !too_many.is_empty() {
+            too_many.iter().try_for_each(|&c| self.give_up_dictionary(c))?;
+            let again: Vec<_> = tasks.into_iter().filter(|(_, c)| too_many.contains(c)).collect();
+            for (&(s, c), chunk) in again.iter().zip(self.make(segments, &again)?) {
+                made[s * columns + c] = chunk;
             }
+        }
+        for parts in segments {
+            let rest = made.split_off(columns);
+            self.add(parts, std::mem::replace(&mut made, rest))?;
+        }
+        Ok(())
+    }
+
+    /// Columns of row segments, side by side: `tasks` says which column of which.
+    fn make(&self, segments: &[Vec<RecordBatch>], tasks: &[(usize, usize)]) -> Result<Vec<Made>> {
+        let (columns, chunks) = (&self.columns, self.chunks());
+        let make = |&(s, c): &(usize, usize)| {
+            let arrays: Vec<ArrayRef> = segments[s].iter().map(|part| part.column(c).clone()).collect();
+            Ok(match &columns[c] {
+                Column::Candidate(_) => Made::Strings(OwnStrings::of(&arrays)),
+                Column::Direct => {
+                    let (stored, zones) = chunks.encode_parts(c, &arrays)?;
+                    Made::Chunk(Box::new(stored), zones)
+                }
+            })
         };
-        let columns = &mut self.columns;
-        let encoded: Vec<Option<(Stored, Vec<Zone>)>> =
-            install(&self.pool, || columns.par_iter_mut().enumerate().map(encode).collect::<Result<_>>())?;
-        let segment_of = |column: usize| encoded[column].as_ref().map(|(stored, _)| &stored.segment);
+        install(&self.pool, || tasks.par_iter().map(make).collect())
+    }
+
+    fn chunks(&self) -> ChunkEncoder<'_> {
+        ChunkEncoder { schema: &self.schema, storage: &self.storage, zones: self.zones.options() }
+    }
+
+    /// Adds a row segment, whose columns have been looked at.
+    fn add(&mut self, parts: &[RecordBatch], made: Vec<Made>) -> Result<()> {
+        let position = self.segments.len();
+        let segment_of = |column: usize| match &made[column] {
+            Made::Chunk(stored, _) => Some(&stored.segment),
+            Made::Strings(_) => None,
+        };
         let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
         self.zones.add_attributes(attributes);
-        let mut chunks = Vec::with_capacity(encoded.len());
-        for (c, encoded) in encoded.into_iter().enumerate() {
-            chunks.push(match encoded {
-                None => None,
-                Some((prepared, zones)) => {
-                    self.zones.add(position, c, zones);
-                    Some(self.sink.put(prepared, None, self.storage.align)?)
+        self.segments.push((parts.iter().map(|p| p.num_rows()).sum(), made.iter().map(|_| None).collect()));
+        for (c, made) in made.into_iter().enumerate() {
+            let own = match made {
+                Made::Chunk(stored, zones) => {
+                    self.put(position, c, *stored, zones)?;
+                    continue;
                 }
-            });
+                Made::Strings(own) => own,
+            };
+            if let (Column::Candidate(candidate), Some(own)) = (&mut self.columns[c], own) {
+                candidate.push(position, own);
+                continue;
+            }
+            // The dictionary has been given up for a row segment before this one.
+            let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
+            let (stored, zones) = self.chunks().encode_parts(c, &arrays)?;
+            self.put(position, c, stored, zones)?;
         }
-        self.segments.push((rows, chunks));
         self.give_up_dictionaries(Candidate::too_large)
+    }
+
+    fn put(&mut self, segment: usize, column: usize, stored: Stored, zones: Vec<Zone>) -> Result<()> {
+        self.zones.add(segment, column, zones);
+        self.segments[segment].1[column] = Some(self.sink.put(stored, None, self.storage.align)?);
+        Ok(())
     }
 
     fn give_up_dictionaries(&mut self, unfit: fn(&Candidate) -> bool) -> Result<()> {
@@ -200,20 +274,22 @@ impl Encoder {
         let Column::Candidate(candidate) = std::mem::replace(&mut self.columns[c], Column::Direct) else {
             return Ok(());
         };
-        let name = self.schema.field(c).name();
-        let (storage, align) = (&self.storage, self.storage.align);
-        let encode = |array: ArrayRef| Segment::encode(&array, None, None).map_err(|e| in_column(e, name));
-        for held in &candidate.held {
-            let segment = encode(candidate.plain(held))?;
-            self.zones.add(held.segment, c, self.zones.options().of(&segment));
-            self.segments[held.segment].1[c] = Some(self.sink.put(storage.prepare(c, segment)?, None, align)?);
+        for held in candidate.held.chunks(self.at_once() * self.columns.len()) {
+            let chunks = self.chunks();
+            let plain: Vec<(Stored, Vec<Zone>)> = install(&self.pool, || {
+                held.par_iter().map(|held| chunks.encode(c, &candidate.plain(held))).collect::<Result<_>>()
+            })?;
+            for (held, (stored, zones)) in held.iter().zip(plain) {
+                self.put(held.segment, c, stored, zones)?;
+            }
         }
         if let Some(base) = &self.base {
             let mut chunks = Vec::with_capacity(base.num_segments());
             for s in 0..base.num_segments() {
                 let dictionary = base.dictionary(c).expect("candidates of a table with rows have one");
                 let strings = strings_of(&*base.segment(s, c)?, dictionary);
-                chunks.push(self.sink.put(storage.prepare(c, encode(strings)?)?, None, align)?);
+                let (stored, _) = self.chunks().encode(c, &strings)?;
+                chunks.push(self.sink.put(stored, None, self.storage.align)?);
             }
             self.rewritten[c] = Some(chunks);
         }

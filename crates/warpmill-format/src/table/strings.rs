@@ -1,8 +1,8 @@
 //! String columns while a version is written.
 //!
 //! Which strings a column's ordered dictionary holds, and so every code, is known only when all rows have been seen. Until
-//! then a column is held as codes of an unordered dictionary, in as few bytes per row as the largest code needs; when
-//! that dictionary grows too large for its rows, the column is stored as plain strings instead.
+//! then every row segment is held as codes of its own, in as few bytes per row as the largest needs, beside an unordered dictionary of
+//! the column; when that grows too large for its rows, the column is stored as plain strings instead.
 
 use std::sync::Arc;
 
@@ -30,10 +30,19 @@ pub(crate) struct Candidate {
     pub held: Vec<HeldCodes>,
 }
 
-/// One row segment of a candidate column: provisional codes.
+/// One row segment of a candidate column: codes of its own.
 pub(crate) struct HeldCodes {
     /// Position among the row segments being written.
     pub segment: usize,
+    codes: NarrowCodes,
+    /// The provisional code of each.
+    entries: Vec<u32>,
+    nulls: Option<NullBuffer>,
+}
+
+/// The strings of one row segment, numbered for themselves: row segments of a column are looked at side by side.
+pub(crate) struct OwnStrings {
+    strings: Interner,
     codes: NarrowCodes,
     nulls: Option<NullBuffer>,
 }
@@ -92,27 +101,16 @@ impl Candidate {
     }
 
     /// Takes the rows of row segment `segment`.
-    pub fn push(&mut self, segment: usize, arrays: &[ArrayRef]) {
-        let rows = arrays.iter().map(|a| a.len()).sum();
-        let mut codes: Vec<u32> = Vec::with_capacity(rows);
-        let mut valid = Bitmap::new(0, true);
-        let any_null = arrays.iter().any(|a| a.null_count() > 0);
-        for array in arrays {
-            for value in array.as_string::<i32>() {
-                codes.push(value.map_or(0, |v| self.builder.intern(v)));
-                if any_null {
-                    valid.push(value.is_some());
-                }
-            }
-        }
-        let nulls = any_null.then(|| NullBuffer::from_iter((0..rows).map(|i| valid.get(i))));
-        self.rows += rows as u64;
-        self.held.push(HeldCodes { segment, codes: NarrowCodes::new(codes), nulls });
+    pub fn push(&mut self, segment: usize, own: OwnStrings) {
+        let OwnStrings { strings, codes, nulls } = own;
+        let entries = (0..strings.len() as u32).map(|code| self.builder.intern(strings.get(code))).collect();
+        self.rows += codes.len() as u64;
+        self.held.push(HeldCodes { segment, codes, entries, nulls });
     }
 
     /// Whether the dictionary has grown too large, whatever rows follow.
     pub fn too_large(&self) -> bool {
-        self.builder.len() > MAX_ENTRIES || self.builder.byte_len() > MAX_BYTES
+        too_large(&self.builder)
     }
 
     /// Whether the dictionary is not worth having for the rows there are, if no more follow.
@@ -126,7 +124,7 @@ impl Candidate {
         let mut builder = StringBuilder::with_capacity(held.codes.len(), 0);
         for row in 0..held.codes.len() {
             let valid = held.nulls.as_ref().is_none_or(|n| n.is_valid(row));
-            builder.append_option(valid.then(|| self.builder.get(held.codes.get(row))));
+            builder.append_option(valid.then(|| self.builder.get(held.entries[held.codes.get(row) as usize])));
         }
         Arc::new(builder.finish())
     }
@@ -138,10 +136,39 @@ impl Candidate {
     }
 }
 
+fn too_large(strings: &Interner) -> bool {
+    strings.len() > MAX_ENTRIES || strings.byte_len() > MAX_BYTES
+}
+
+impl OwnStrings {
+    /// The strings of `arrays`; `None`: more than a dictionary may have.
+    pub fn of(arrays: &[ArrayRef]) -> Option<Self> {
+        let rows = arrays.iter().map(|a| a.len()).sum();
+        let mut strings = Interner::new();
+        let mut codes: Vec<u32> = Vec::with_capacity(rows);
+        let mut valid = Bitmap::new(0, true);
+        let any_null = arrays.iter().any(|a| a.null_count() > 0);
+        for array in arrays {
+            for value in array.as_string::<i32>() {
+                codes.push(value.map_or(0, |v| strings.intern(v)));
+                if any_null {
+                    valid.push(value.is_some());
+                }
+            }
+            if too_large(&strings) {
+                return None;
+            }
+        }
+        let nulls = any_null.then(|| NullBuffer::from_iter((0..rows).map(|i| valid.get(i))));
+        Some(Self { strings, codes: NarrowCodes::new(codes), nulls })
+    }
+}
+
 impl HeldCodes {
     /// Encodes the rows as codes of `dictionary`, `remap` telling them by provisional code.
     pub fn encode(&self, remap: &[u32], dictionary: &Arc<Dictionary>) -> Result<Segment> {
-        Segment::encode_codes(&self.codes.translate(remap), self.nulls.as_ref(), dictionary)
+        let own: Vec<u32> = self.entries.iter().map(|&code| remap[code as usize]).collect();
+        Segment::encode_codes(&self.codes.translate(&own), self.nulls.as_ref(), dictionary)
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{FormatError, Result};
 /// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
 /// leaves the table as it was and removes what it has written.
 ///
-/// Memory: the row segment being filled, one waiting and one being encoded, plus 1 to 4 bytes per row and string column
-/// whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
+/// Memory: the row segment being filled, and those that wait and are encoded: as many of each as keep all threads busy (two columns a
+/// thread); plus 1 to 4 bytes per row and string column whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
 pub struct TableWriter {
     table: Arc<Table>,
     schema: SchemaRef,
@@ -149,7 +149,7 @@ impl TableWriter {
         }
         let mut encoder = std::mem::replace(&mut self.encoding, Encoding::Done).into_encoder()?;
         if self.pending_rows > 0 {
-            encoder.push(&std::mem::take(&mut self.pending))?;
+            encoder.push(&[std::mem::take(&mut self.pending)])?;
         }
         let Encoded { segments, dictionaries, codecs, pruning, sink } = encoder.finish()?;
         let (number, schema) = (self.number, self.schema.clone());
@@ -252,11 +252,13 @@ struct Worker {
 
 impl Worker {
     fn start(mut encoder: Box<Encoder>) -> Result<Self> {
-        // Room for one: with the row segment being filled and the one being encoded, three are held.
-        let (queue, rows) = sync_channel::<Vec<RecordBatch>>(1);
+        let at_once = encoder.at_once();
+        let (queue, rows) = sync_channel::<Vec<RecordBatch>>(at_once);
         let run = move || {
-            for parts in rows {
-                encoder.push(&parts)?;
+            // All that wait, so that few columns keep many threads busy.
+            while let Ok(first) = rows.recv() {
+                let segments: Vec<_> = std::iter::once(first).chain(rows.try_iter().take(at_once - 1)).collect();
+                encoder.push(&segments)?;
             }
             Ok(*encoder)
         };
