@@ -314,7 +314,13 @@ def _storage(
     """The settings that one table is written with."""
     if codec is None and (objective is not None or sample is not None):
         codec = "auto"
-    given = {"codec": codec, "codec_objective": objective, "codec_sample": sample, "codec_block": block, "codec_light": light}
+    given = {
+        "codec": codec,
+        "codec_objective": objective,
+        "codec_sample": sample,
+        "codec_block": block,
+        "codec_light": light,
+    }
     return [(name, _setting(value)) for name, value in given.items() if value is not None]
 
 

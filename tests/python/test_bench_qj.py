@@ -39,15 +39,18 @@ def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> Non
     report = json.loads((tmp_path / "qj.json").read_text())
     assert (report["device"], report["drive_bandwidth"]) == ("cpu", 180e6)
     assert len(report["points"]) == 5 * 3
-    assert len(report["results"]) == 5 * 3 * 5
+    assert len(report["results"]) == 5 * 3 * 6
     assert all(row["verified"] and row["error"] is None for row in report["results"])
-    assert all(point["equal_answers"] and point["best"] in qj.CODECS[:-1] for point in report["points"])
+    assert all(point["equal_answers"] and point["best"] in qj.FIXED for point in report["points"])
     assert (tmp_path / "qj.png").stat().st_size > 10_000
     # No drives are emulated on the CPU: nothing can be said.
     assert [finding["verdict"] for finding in report["findings"]] == ["not covered"] * 3
     for store in report["stores"]:
         used = {codec for codecs in store["columns"].values() for codec in codecs} - {"none"}
-        assert used <= ({store["codec"]} if store["codec"] != "auto" else {"lz4", "snappy", "zstd", "deflate"})
+        assert used <= ({store["codec"]} if store["codec"] != "sampled" else {"lz4", "snappy", "zstd", "deflate"})
+        # Both forms: each column without a codec, and nearly all of them with one.
+        assert (store["heavy_bytes"] > 0) == (store["codec"] == "auto")
+        assert store["codec"] != "auto" or (not used and {"lo_orderdate", "lo_custkey"} <= set(store["heavy"]))
         assert store["stored_bytes"] <= store["light_bytes"] < store["plain_bytes"]
         assert set(store["columns"]) == set(qj.COLUMNS)
     # The verification is against the CPU back end; that is compared with DuckDB here.
@@ -57,7 +60,7 @@ def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> Non
             _warpmill.generate_parquet("ssb", name, 0.01, str(path), 0)
             theirs.execute(f"CREATE TABLE \"{name}\" AS SELECT * FROM '{path}'")
         stores = data / "ssb-sf0.01"
-        for codec in qj.CODECS[:-1]:
+        for codec in ("none", "lz4", "snappy", "zstd", "both-zstd"):
             with warpmill.connect(stores / codec, device="cpu") as ours:
                 for joins in range(5):
                     sql = qj.query(joins, 0.3)
@@ -79,6 +82,12 @@ def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) 
         assert row["verified"]
         assert row["moved_bytes"] >= row["stored_bytes"] * 0.99, row
         assert row["kernel_ms"] > 0
+        if row["codec"] == "auto":
+            # What was chosen, and why: once what was tried has been seen.
+            assert set(row["choice"]["forms"]) == set(qj.COLUMNS)
+            assert row["choice"]["reason"] in ("measured", "tried", "predicted")
+            assert {fixed["form"] for fixed in row["choice"]["fixed"]} == {"light", "heavy", "heavy_host"}
+    assert all(point["auto_over_best"] is not None for point in report["points"])
     assert all("simulated" in finding["text"] for finding in report["findings"])
 
 
@@ -113,7 +122,7 @@ def test_what_cannot_be_swept_is_refused(options: list[str]) -> None:
     assert run(*options).exit_code == 2
 
 
-RATIOS = {"none": 2.0, "lz4": 2.5, "snappy": 2.4, "zstd": 3.0, "auto": 2.5}
+RATIOS = {"none": 2.0, "lz4": 2.5, "snappy": 2.4, "zstd": 3.0, "sampled": 2.5, "auto": 2.5}
 PLAIN, DRIVE = 24_000_000, 1e9
 
 

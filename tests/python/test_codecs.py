@@ -208,6 +208,42 @@ def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
     assert run(app, ["inspect", target]).exit_code == 0
 
 
+@needs_sim
+def test_both_forms_are_stored_shown_and_read(tmp_path: Path) -> None:
+    with warpmill.connect() as con:
+        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, value % 7 AS c FROM range(30000)")
+        con.sql("SELECT * FROM t").write(str(tmp_path / "t.parquet"))
+    source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
+    done = CliRunner().invoke(app, ["import", source, target, "--codec", "lz4", "--codec-light"])
+    assert done.exit_code == 0, done.output
+    shown = CliRunner().invoke(app, ["inspect", target]).output
+    assert "+ lz4 x1 (64K)" in shown
+    sql = "SELECT b, count(*), sum(a) FROM t WHERE c < 5 GROUP BY b ORDER BY b"
+    with warpmill.connect(tmp_path / "db", device="cpu", fallback="error") as con:
+        columns = {column["name"]: column for column in con.inspect("t")}
+        assert (columns["b"]["codecs"], columns["b"]["heavy"]) == ({"none": 1}, {"lz4": 1})
+        assert 0 < columns["b"]["heavy_bytes"] < columns["b"]["light_bytes"] == columns["b"]["stored_bytes"]
+        expected = con.sql(sql).fetchall()
+        con.set("device", "sim")
+        con.set("device_fallback", "error")
+        con.set("device_data", "host")
+        for form in ("light", "heavy", "heavy_host", "auto"):
+            con.set("representation", form)
+            result = con.sql(sql)
+            assert result.fetchall() == expected
+            path = result.profile["programs"][0]["on_device"]["path"]
+            assert path["reason"] == "forced" or form == "auto"
+            read = {column["column"]: column for column in path["columns"]}
+            assert form == "auto" or read["b"]["form"] == form
+            heavy = read["b"]["stored_bytes"] == columns["b"]["heavy_bytes"]
+            assert heavy == (read["b"]["form"] != "light")
+        with pytest.raises(warpmill.Error, match="auto, light, heavy or heavy_host"):
+            con.set("representation", "thin")
+        # Later rows have both forms, too, until told otherwise.
+        con.sql("INSERT INTO t SELECT * FROM t WHERE a < 20000")
+        assert con.inspect("t")[1]["heavy"] == {"lz4": 2}
+
+
 def test_the_benchmark_reads_every_column_through_every_codec(tmp_path: Path) -> None:
     place = str(tmp_path / "data")
     asked = ["--sf", "0.002", "--suites", "taxi,ssb", "--runs", "2", "--sampling", "--data", place, "--out", place]

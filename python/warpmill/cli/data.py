@@ -238,7 +238,6 @@ def inspect(
 def _codecs(column: dict[str, Any]) -> str:
     """The codecs of a column's segments, and their block sizes; with a plus those of forms beside them."""
 
-
     def told(codecs: dict[str, int], blocks: list[int]) -> str:
         kinds = ", ".join(f"{name} x{count}" for name, count in codecs.items())
         return f"{kinds} ({', '.join(f'{block // 1024}K' for block in sorted(set(blocks)))})"

@@ -29,6 +29,7 @@ pub enum Form {
     /// Through its codec, which the device undoes where it can (LZ4, Snappy), otherwise the host on the way.
     Heavy,
     /// Read through its codec, which the host undoes on the way.
+    #[serde(rename = "heavy_host")]
     HeavyOnHost,
 }
 
@@ -174,6 +175,8 @@ pub struct Rates {
     pub on_host: ByCodec<f64>,
     /// Threads of the host.
     pub threads: usize,
+    /// Which of them were measured: disk, staging, link, then codecs on the device, then on the host.
+    pub measured: [bool; 3 + 2 * CODECS],
 }
 
 impl Rates {
@@ -194,7 +197,16 @@ impl Rates {
             DeviceKind::Sim => (5e9, 20e6),
         };
         let on_device = by_codec(device, device, f64::INFINITY, f64::INFINITY);
-        Self { disk: 2.2e9, staging: 8e9, link, on_device, on_host, threads: threads.max(1) }
+        let staging = (4e9 * threads.max(1) as f64).min(40e9);
+        Self {
+            disk: 2.2e9,
+            staging,
+            link,
+            on_device,
+            on_host,
+            threads: threads.max(1),
+            measured: [false; 3 + 2 * CODECS],
+        }
     }
 }
 
@@ -345,6 +357,9 @@ struct Known {
 /// Fixed forms are tried once where they are predicted to take no more than this many times the best.
 const WORTH_TRYING: f64 = 1.25;
 
+/// The same where the prediction rests on guesses: for a new codec, or a disk that has always been waited for less than something else.
+const WORTH_FINDING_OUT: f64 = 2.0;
+
 /// As many of them, per program and place of its data.
 const MOST_TRIED: u32 = 2;
 
@@ -361,30 +376,36 @@ const MOST_KNOWN: usize = 1024;
 #[derive(Debug)]
 pub struct Paths {
     kind: DeviceKind,
-    rates: Mutex<Learnt>,
+    rates: Mutex<Rates>,
     programs: Mutex<HashMap<usize, (Weak<Program>, Known)>>,
 }
 
-#[derive(Debug)]
-struct Learnt {
-    rates: Rates,
-    /// By rate: disk, staging, link, then codecs on the device, then on the host: whether it was measured.
-    measured: [bool; 3 + 2 * CODECS],
-}
+impl Rates {
+    /// Whether what is predicted for `work` depends on a guess: of what a codec's decompression takes, of the disk, or of
+    /// copying to page-locked memory.
+    fn guesses(&self, work: &Work, source: DataSource) -> bool {
+        let codecs = (0..CODECS).any(|codec| {
+            (work.on_device[codec] > 0 && !self.measured[3 + codec])
+                || (work.on_host[codec] > 0 && !self.measured[3 + CODECS + codec])
+        });
+        let staged = work.copied > work.on_host.iter().sum();
+        codecs
+            || (source == DataSource::Disk && !self.measured[0])
+            || (source == DataSource::Host && staged && !self.measured[1])
+    }
 
-impl Learnt {
+    /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`].
     fn learn(&mut self, which: usize, bytes: u64, seconds: f64) {
         // What is quickly done is mostly overhead.
         if bytes < LEAST_BYTES || seconds <= 0.0 {
             return;
         }
-        let rates = &mut self.rates;
         let rate = match which {
-            0 => &mut rates.disk,
-            1 => &mut rates.staging,
-            2 => &mut rates.link,
-            _ if which < 3 + CODECS => &mut rates.on_device[which - 3],
-            _ => &mut rates.on_host[which - 3 - CODECS],
+            0 => &mut self.disk,
+            1 => &mut self.staging,
+            2 => &mut self.link,
+            _ if which < 3 + CODECS => &mut self.on_device[which - 3],
+            _ => &mut self.on_host[which - 3 - CODECS],
         };
         let found = bytes as f64 / seconds;
         *rate = if std::mem::replace(&mut self.measured[which], true) { (*rate + found) / 2.0 } else { found };
@@ -399,8 +420,10 @@ const LEAST_BYTES: u64 = 64 << 10;
 pub struct Measured {
     /// From the first batch to the last kernel.
     pub total: Duration,
-    /// Bytes and time of reading files in batches in which the host decompressed nothing.
+    /// Bytes and time of reading files in batches in which that, not the host's decompressing, took most of the time.
     pub disk: (u64, Duration),
+    /// Bytes per second that files can be read with at least: what they were in other batches.
+    pub disk_least: f64,
     /// The same of copying to page-locked memory.
     pub staging: (u64, Duration),
     /// Bytes and time of copies to the device.
@@ -466,8 +489,7 @@ impl Paths {
     /// Nothing is known of a device of this kind.
     pub fn new(kind: DeviceKind) -> Self {
         let rates = Rates::guess(kind, rayon::current_num_threads());
-        let rates = Mutex::new(Learnt { rates, measured: [false; 3 + 2 * CODECS] });
-        Self { kind, rates, programs: Mutex::default() }
+        Self { kind, rates: Mutex::new(rates), programs: Mutex::default() }
     }
 
     /// The forms in which `columns` of `program` pass through device memory, in `batches` batches or so.
@@ -568,6 +590,7 @@ impl Paths {
         for (which, (bytes, time)) in [measured.disk, measured.staging, measured.link].into_iter().enumerate() {
             learnt.learn(which, bytes, seconds(time));
         }
+        learnt.disk = learnt.disk.max(measured.disk_least);
         let decoded: u64 = measured.on_device.0.iter().sum();
         for codec in 0..CODECS {
             // Codecs that were decompressed together have the same rate, as far as that can be told.
@@ -595,7 +618,7 @@ impl Paths {
 
     /// What is known of the device's rates.
     pub fn rates(&self) -> Rates {
-        self.rates.lock().rates.clone()
+        self.rates.lock().clone()
     }
 }
 
@@ -666,7 +689,9 @@ impl Known {
         if setting.source != DataSource::Pinned && tried < MOST_TRIED {
             let untried = forms.iter().find(|&forms| {
                 let fixed = Form::ALL.into_iter().any(|form| same(columns, forms, &fixed(form)));
-                fixed && runs(forms) == 0 && estimate(self, forms) <= WORTH_TRYING * best
+                let guessed = rates.guesses(&total(columns, forms), setting.source);
+                let most = if guessed { WORTH_FINDING_OUT } else { WORTH_TRYING };
+                fixed && runs(forms) == 0 && estimate(self, forms) <= most * best
             });
             if let Some(untried) = untried.cloned() {
                 *self.tried.entry(place).or_default() += 1;

@@ -367,8 +367,12 @@ impl<'a> Feed<'a> {
                 let ready = disk::read_all(staging, head, &chunks, decoding)?;
                 let in_files = chunks.iter().filter(|(_, chunk)| chunk.file().is_some());
                 let bytes = in_files.map(|(_, chunk)| chunk.stored_bytes()).sum();
-                if decoding.bytes() == decoded {
-                    add(&mut self.measured.disk, bytes, started.elapsed());
+                let all = started.elapsed();
+                if 2 * (decoding.time() - busy).div_f64(rayon::current_num_threads() as f64) <= all {
+                    add(&mut self.measured.disk, bytes, all);
+                } else {
+                    let rate = bytes as f64 / all.as_secs_f64();
+                    self.measured.disk_least = self.measured.disk_least.max(rate);
                 }
                 self.throttle.wait(bytes);
                 ready

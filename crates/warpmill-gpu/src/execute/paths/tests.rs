@@ -28,7 +28,7 @@ fn column(light: u64, codec: Codec, heavy: u64, both: bool) -> ScanColumn {
 
 /// A gigabyte, of which LZ4 leaves 40%.
 fn gigabyte() -> Vec<ScanColumn> {
-    vec![column(1 << 30, Codec::Lz4, 4 << 28, true)]
+    vec![column(1 << 30, Codec::Lz4, (1 << 30) / 5 * 2, true)]
 }
 
 fn rates() -> Rates {
@@ -136,6 +136,7 @@ fn made_up(numbers: &mut Numbers) -> (Vec<ScanColumn>, Rates, Setting) {
         on_device,
         on_host,
         threads: numbers.between(1.0, 64.0) as usize,
+        measured: [true; 3 + 2 * CODECS],
     };
     let source = [DataSource::Disk, DataSource::Host, DataSource::Pinned][numbers.between(1.0, 3.99) as usize - 1];
     let setting = Setting {
@@ -201,11 +202,8 @@ fn missed(columns: &[ScanColumn], truth: &Rates, setting: Setting, overhead: f64
             link: (work.copied, time(stages.copy)),
             on_device: (work.on_device, time(stages.decompress)),
             kernels: time(stages.kernels),
-            disk: if stages.read > 0.0 && stages.host == 0.0 {
-                (work.read, time(work.read as f64 / truth.disk))
-            } else {
-                (0, Duration::ZERO)
-            },
+            disk: if stages.read > 2.0 * stages.host { (work.read, time(stages.read)) } else { (0, Duration::ZERO) },
+            disk_least: if stages.read > 0.0 { work.read as f64 / stages.read.max(stages.host) } else { 0.0 },
             staging: if setting.source == DataSource::Host && work.on_host == [0; CODECS] {
                 (work.copied, time(stages.host))
             } else {
@@ -230,15 +228,26 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
     let (mut late, mut many) = (0, 0);
     let cases = 400;
     for _ in 0..cases {
-        let (columns, mut truth, setting) = made_up(&mut numbers);
-        truth.threads = rayon::current_num_threads();
+        let (columns, _, setting) = made_up(&mut numbers);
+        // Guesses that are wrong by a factor of up to five.
+        let guess = Rates::guess(DeviceKind::Cuda, rayon::current_num_threads());
+        let mut near = |rate: f64| rate * numbers.between(0.2, 5.0);
+        let truth = Rates {
+            disk: near(guess.disk),
+            staging: near(guess.staging),
+            link: near(guess.link),
+            on_device: guess.on_device.map(&mut near),
+            on_host: guess.on_host.map(&mut near),
+            threads: guess.threads,
+            measured: guess.measured,
+        };
         let overhead = numbers.between(1e-4, 1e-2);
         let missed = missed(&columns, &truth, setting, overhead);
         late += usize::from(missed.iter().any(|&run| run >= 6));
         many += usize::from(missed.len() > 3);
     }
-    // Forms that were never run, because they were predicted to be slower, are all that can be missed.
-    assert!(late <= cases / 50, "{late} of {cases} are not there after six runs");
+    // What can be missed are forms that were never run, because they were predicted to be far slower, by such guesses.
+    assert!(late <= cases / 20, "{late} of {cases} are not there after six runs, {many} miss it often");
     assert!(many <= cases / 20, "{many} of {cases} miss it more than three times");
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use warpmill_format::codec::{CodecChoice, CodecOptions};
 use warpmill_format::table::WriteOptions;
-use warpmill_format::{Codec, CompressedChunk, Table};
+use warpmill_format::{Codec, CompressedChunk, SegmentBytes, Table};
 
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
@@ -85,9 +85,9 @@ fn chunks(codec: Codec, block_bytes: usize) -> Vec<(Chunk, CompressedChunk)> {
     writer.commit().unwrap();
     let snapshot = table.snapshot().unwrap();
     let chunk = |column| {
-        let compressed = snapshot.compressed(0, column).unwrap()?;
-        let opened = snapshot.segment(0, column).unwrap();
-        Some((Chunk::stored(compressed.clone(), opened).unwrap()?, compressed))
+        let stored = snapshot.stored(0, column)?;
+        let (parts, compressed) = (snapshot.stored_parts(&stored, 0, column).unwrap(), stored.open().unwrap());
+        Some((Chunk::stored(stored, parts, snapshot.segment_stats(0, column), false)?, compressed))
     };
     (0..4).filter_map(chunk).collect()
 }
@@ -123,7 +123,7 @@ fn damaged_blocks_are_noticed_or_give_other_bytes() {
                     let at = block.start + (round * 7919 + flip * 104_729) % block.len();
                     stored[at] ^= 1 << (round % 8);
                 }
-                let host = compressed.read_again(&stored).and_then(|again| again.decompress());
+                let host = CompressedChunk::read(SegmentBytes::copy_from(&stored)).and_then(|again| again.decompress());
                 let (bytes, error) = fixture.decompress(&chunk, &stored);
                 match host {
                     Ok(expected) => assert!(error == 0 && bytes == expected[..], "{codec}, round {round}"),
