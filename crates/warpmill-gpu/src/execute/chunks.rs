@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_cpu::ExecError;
+use warpmill_format::parquet_file::ParquetSlice;
 use warpmill_format::{Codec, CompressedChunk, FilePlace, Segment, SegmentLayout, ValueLayout};
 use warpmill_plan::Unsupported;
 
@@ -26,6 +27,8 @@ pub struct Chunk {
     pub expanded: Option<Expanded>,
     /// New dictionary code by the segment's code.
     pub remap: Option<Arc<[u32]>>,
+    /// Why the host decodes what the device decodes of other Parquet columns.
+    pub decoded_by_host: Option<String>,
     data: Data,
 }
 
@@ -33,6 +36,7 @@ pub struct Chunk {
 enum Data {
     Segment(Arc<Segment>),
     Compressed(CompressedChunk),
+    Parquet(Arc<ParquetSlice>),
 }
 
 /// What a segment becomes that decodes vectors as a whole: signed values.
@@ -76,8 +80,14 @@ impl Chunk {
             bytes: segment.as_bytes().len() as u64,
             expanded: Expanded::of(&segment),
             remap: segment.remap().cloned(),
+            decoded_by_host: None,
             data: Data::Segment(segment),
         })
+    }
+
+    /// The same, of Parquet, decoded by the host for `reason`.
+    pub fn because(self, reason: String) -> Self {
+        Self { decoded_by_host: Some(reason), ..self }
     }
 
     /// One that passes through device memory as it is stored: `opened`, its segment, has been made and checked once, and tells where
@@ -93,19 +103,40 @@ impl Chunk {
         Ok(Some(Self { data: Data::Compressed(compressed), ..Self::of(opened)? }))
     }
 
+    /// A column of Parquet that passes through device memory as it is stored.
+    pub fn parquet(slice: Arc<ParquetSlice>) -> Self {
+        Self {
+            layout: slice.layout(),
+            rows: slice.rows(),
+            bytes: slice.value_bytes(),
+            expanded: None,
+            remap: None,
+            decoded_by_host: None,
+            data: Data::Parquet(slice),
+        }
+    }
+
     /// The segment, where no codec is in between.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
         match &self.data {
             Data::Segment(segment) => Some(segment),
-            Data::Compressed(_) => None,
+            Data::Compressed(_) | Data::Parquet(_) => None,
         }
     }
 
     /// The stored form, where a codec is in between.
     pub fn compressed(&self) -> Option<&CompressedChunk> {
         match &self.data {
-            Data::Segment(_) => None,
+            Data::Segment(_) | Data::Parquet(_) => None,
             Data::Compressed(chunk) => Some(chunk),
+        }
+    }
+
+    /// The pages that the device decodes.
+    pub fn pages(&self) -> Option<&Arc<ParquetSlice>> {
+        match &self.data {
+            Data::Parquet(slice) => Some(slice),
+            Data::Segment(_) | Data::Compressed(_) => None,
         }
     }
 
@@ -116,17 +147,26 @@ impl Chunk {
 
     /// Bytes that travel to the device.
     pub fn copied_bytes(&self) -> u64 {
-        self.for_device().map_or(self.bytes, |chunk| chunk.bytes().len() as u64)
+        match &self.data {
+            Data::Parquet(slice) => slice.image_bytes(),
+            _ => self.for_device().map_or(self.bytes, |chunk| chunk.bytes().len() as u64),
+        }
     }
 
     /// Bytes that the device decompresses it to.
     pub fn decompressed_bytes(&self) -> Option<u64> {
-        self.for_device().map(|_| self.bytes)
+        match &self.data {
+            Data::Parquet(slice) => Some(slice.work_bytes()),
+            _ => self.for_device().map(|_| self.bytes),
+        }
     }
 
     /// Bytes as they are stored.
     pub fn stored_bytes(&self) -> u64 {
-        self.compressed().map_or(self.bytes, |chunk| chunk.bytes().len() as u64)
+        match &self.data {
+            Data::Parquet(slice) => slice.stored_bytes(),
+            _ => self.compressed().map_or(self.bytes, |chunk| chunk.bytes().len() as u64),
+        }
     }
 
     /// Where its stored bytes are in a file.
@@ -134,6 +174,8 @@ impl Chunk {
         match &self.data {
             Data::Segment(segment) => segment.as_bytes().file(),
             Data::Compressed(chunk) => chunk.bytes().file(),
+            // Its pages are not read past the page cache.
+            Data::Parquet(_) => None,
         }
     }
 
@@ -148,6 +190,7 @@ impl Chunk {
                 return Ok(());
             }
             Data::Compressed(chunk) => chunk,
+            Data::Parquet(slice) => return Ok(slice.write_image(out).map_err(ExecError::from)?),
         };
         if self.for_device().is_some() {
             out.copy_from_slice(stored.unwrap_or(chunk.bytes()));
@@ -182,6 +225,7 @@ impl Chunk {
         match &self.data {
             Data::Segment(segment) => Arc::as_ptr(segment) as usize,
             Data::Compressed(chunk) => chunk.bytes().as_ptr() as usize,
+            Data::Parquet(slice) => Arc::as_ptr(slice) as usize,
         }
     }
 
@@ -189,7 +233,7 @@ impl Chunk {
     pub fn owner(self: &Arc<Self>) -> Owner {
         match &self.data {
             Data::Segment(segment) => segment.clone(),
-            Data::Compressed(_) => self.clone(),
+            Data::Compressed(_) | Data::Parquet(_) => self.clone(),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::device::{Device, DeviceKind};
 use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
 use super::memory::{Cache, Owner, Region, aligned};
+use super::parquet::Decoder;
 use super::prepared::Prepared;
 use super::profile::DeviceProfile;
 use super::run::Run;
@@ -72,6 +73,7 @@ pub struct Executor {
     peak: OnceLock<Option<f64>>,
     /// Made when they are first needed.
     openers: Mutex<Option<Openers>>,
+    parquet: Mutex<Option<Decoder>>,
 }
 
 /// By the program's address, and whether its segments were asked to pass through.
@@ -105,6 +107,7 @@ impl Executor {
             prepared: Mutex::default(),
             peak: OnceLock::new(),
             openers: Mutex::default(),
+            parquet: Mutex::default(),
         })
     }
 
@@ -118,7 +121,7 @@ impl Executor {
     /// # Errors
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let prepared = self.prepared(program, inputs, false)?;
+        let prepared = self.prepared(program, inputs, super::parquet::is_scanned(program))?;
         let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
@@ -148,6 +151,15 @@ impl Executor {
         }
     }
 
+    /// What decodes pages of Parquet when they have arrived.
+    pub(super) fn parquet(&self) -> Result<Decoder> {
+        let mut decoder = self.parquet.lock();
+        match &*decoder {
+            Some(known) => Ok(known.clone()),
+            None => Ok(decoder.insert(Decoder::compile(&self.device)?).clone()),
+        }
+    }
+
     /// Runs `program` up to the point where the host goes on.
     ///
     /// # Errors
@@ -164,7 +176,8 @@ impl Executor {
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let streamed = options.data != DataSource::Cache;
+        // Pages of Parquet are decoded where they pass through.
+        let streamed = options.data != DataSource::Cache || super::parquet::is_scanned(program);
         let mut prepared = self.prepared(program, &rows, streamed)?;
         let inputs = Inputs::encode(&prepared.program, inputs)?;
         let (mut runs, mut alone) = (1, false);

@@ -6,7 +6,7 @@
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
-//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says; `run`: one run; `launch`: its launches;
+//!   `load`: their data, [`stream`] where it passes through, [`mod@parquet`] where pages of Parquet are decoded then, from where [`source`] says; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
@@ -19,6 +19,7 @@ pub mod items;
 mod launch;
 mod load;
 pub mod memory;
+pub mod parquet;
 pub mod plan;
 pub mod prepared;
 pub mod profile;

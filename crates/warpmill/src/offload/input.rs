@@ -46,6 +46,23 @@ pub(super) fn input(
     Ok(Box::new(Received(receiver)))
 }
 
+/// As [`input`], but nothing runs before the first batch is asked for. Must be read on a thread of a tokio runtime.
+pub(super) fn later(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    first_error: &FirstError,
+) -> InputStream {
+    let (plan, context, first_error) = (Arc::clone(plan), Arc::clone(context), Arc::clone(first_error));
+    let start = move || {
+        input(&plan, &context, &first_error).unwrap_or_else(|error| {
+            let text = error.to_string();
+            first_error.lock().get_or_insert(error);
+            Box::new(std::iter::once(Err(text)))
+        })
+    };
+    Box::new(std::iter::once_with(start).flatten())
+}
+
 /// `plan` with one partition.
 pub(super) fn merged(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if plan.output_partitioning().partition_count() <= 1 {
