@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -13,7 +14,7 @@ use super::slice::ParquetSlice;
 use super::types::StoredType;
 use super::{ParquetChunk, ParquetFile};
 use crate::segment::Encoding;
-use crate::table::{RowSegment, Source, StoredChunk, Version, conform_column};
+use crate::table::{RowSegment, Source, StoredChunk, Version};
 use crate::{ColumnStats, FormatError, Result, SEGMENT_ROWS, Segment, TableSnapshot};
 
 /// A column of a row segment: some rows of a row group of a file.
@@ -169,7 +170,12 @@ impl ParquetColumn {
         if array.len() != rows {
             return Err(corrupt(format!("{} rows instead of {rows}", array.len())));
         }
-        let array = conform_column(&array, field)?;
+        // Segments hold strings of one kind; other types differ by what the writer said of them, not by their bits.
+        let wanted = match field.data_type() {
+            DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
+            other => other,
+        };
+        let array = cast(&array, wanted).map_err(|error| corrupt(error.to_string()))?;
         Segment::encode(&array, None, Some(Encoding::Plain))
     }
 
