@@ -52,7 +52,8 @@ impl PageMap {
     pub fn read(file: &ParquetFile, group: usize, column: usize) -> Result<Self> {
         let place = || file.place(group, column);
         let corrupt = |detail: String| file.corrupt(place(), detail);
-        let (rows, chunk) = (file.metadata().row_group(group).num_rows(), file.metadata().row_group(group).column(column));
+        let (rows, chunk) =
+            (file.metadata().row_group(group).num_rows(), file.metadata().row_group(group).column(column));
         let rows = u64::try_from(rows).map_err(|_| corrupt(format!("{rows} rows")))?;
         let mut map = Self { dictionary: None, data: vec![], codec: PageCodec::None, host: None };
         match chunk.compression() {
@@ -133,11 +134,7 @@ fn encoding_name(encoding: i32) -> String {
 }
 
 /// The page header between `at` and `end`, and its length.
-fn header(
-    file: &ParquetFile,
-    (at, end): (u64, u64),
-    place: &dyn Fn() -> String,
-) -> Result<(PageHeader, usize)> {
+fn header(file: &ParquetFile, (at, end): (u64, u64), place: &dyn Fn() -> String) -> Result<(PageHeader, usize)> {
     let mut room = FIRST_READ;
     loop {
         let bytes = (end - at).min(room as u64) as usize;

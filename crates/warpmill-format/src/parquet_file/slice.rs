@@ -264,7 +264,8 @@ impl ParquetSlice {
                 &mut scratch[..]
             };
             // A page without values may have bytes that nobody needs.
-            let bytes = if bytes.len() > header.compressed as usize { &mut bytes[..header.compressed as usize] } else { bytes };
+            let bytes =
+                if bytes.len() > header.compressed as usize { &mut bytes[..header.compressed as usize] } else { bytes };
             file.read(placed.page.offset, bytes, &place)?;
             let whole = bytes.len() == header.compressed as usize;
             if let Some(crc) = header.crc.filter(|_| whole)
@@ -309,14 +310,8 @@ impl ParquetSlice {
         let start = head.len();
         let header = &placed.page.header;
         let first_row = placed.page.first_row as i64 - self.column.rows.start as i64;
-        let words = [
-            placed.stored_at,
-            placed.made_at,
-            placed.masks_at,
-            placed.ranks_at,
-            placed.runs_at,
-            first_row as u64,
-        ];
+        let words =
+            [placed.stored_at, placed.made_at, placed.masks_at, placed.ranks_at, placed.runs_at, first_row as u64];
         head.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         let codec = match placed.on_device() {
             PageCodec::Lz4 => 1u32,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
-use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 
 use super::slice::ParquetSlice;
 use super::types::StoredType;
@@ -63,7 +63,8 @@ pub fn table(files: &[PathBuf], schema: &SchemaRef) -> Result<Arc<TableSnapshot>
             .map_err(|error| FormatError::corrupt(path, format!("its schema is none: {error}")))?;
         let mut columns = vec![];
         for field in schema.fields() {
-            let unreadable = |reason: String| Unreadable::Column { file: path.clone(), column: field.name().clone(), reason };
+            let unreadable =
+                |reason: String| Unreadable::Column { file: path.clone(), column: field.name().clone(), reason };
             let root = |leaf: usize| leaves.column(leaf).path().parts()[0] == *field.name();
             let leaf = (0..leaves.num_columns()).find(|&leaf| root(leaf));
             let leaf = leaf.ok_or_else(|| unreadable("the file does not have it".into()))?;

@@ -56,7 +56,10 @@ impl Fields {
     fn count(&self, field: i16, missing: &'static str) -> Result<u32> {
         let value = self.number(field).ok_or(HeaderError::Damaged(missing))?;
         // Sizes and counts are signed 32-bit numbers.
-        i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok()).ok_or(HeaderError::Damaged("a size below 0"))
+        i32::try_from(value)
+            .ok()
+            .and_then(|value| u32::try_from(value).ok())
+            .ok_or(HeaderError::Damaged("a size below 0"))
     }
 
     fn inner(&self, field: i16) -> Result<&Fields> {

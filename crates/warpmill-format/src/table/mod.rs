@@ -41,11 +41,11 @@ pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use writer::TableWriter;
 
 pub(crate) use conform::{conform_column, stored_schema};
-pub(crate) use version::{Chunk as StoredChunk, RowSegment, Source, Version};
 use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;
 use fs::{FileSystem, SystemFs};
+pub(crate) use version::{Chunk as StoredChunk, RowSegment, Source, Version};
 use writer::{Staging, Start};
 
 /// How a table is written.

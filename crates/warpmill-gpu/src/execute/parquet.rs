@@ -46,7 +46,8 @@ pub fn describe<'a>(
     for (chunk, stored) in chunks {
         let Some(slice) = chunk.pages() else { continue };
         let work = places.get(&chunk.key()).copied();
-        let work = work.ok_or_else(|| Failure::from(warpmill_plan::Unsupported::new("segment", "not in device memory")))?;
+        let work =
+            work.ok_or_else(|| Failure::from(warpmill_plan::Unsupported::new("segment", "not in device memory")))?;
         [stored, work].iter().for_each(|word| image.extend_from_slice(&word.to_le_bytes()));
         [all.pages, all.tiles].iter().for_each(|word| image.extend_from_slice(&word.to_le_bytes()));
         all.chunks += 1;

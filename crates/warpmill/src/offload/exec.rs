@@ -245,7 +245,8 @@ fn run_program(
         _ => input::input(plan, context, &first_error),
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, other.as_ref(), &execution));
+    let running =
+        tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, other.as_ref(), &execution));
     Ok(running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
         match (done, first_error.lock().take()) {
             (Ok(output), _) => Ok(Ran::Done(Box::new(output))),

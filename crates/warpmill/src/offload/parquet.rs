@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
@@ -140,7 +140,7 @@ fn unlike_a_table(
     config: &FileScanConfig,
     source: &ParquetSource,
 ) -> Option<&'static str> {
-    let filters = source.table_parquet_options().global.pushdown_filters && source.predicate().is_some();
+    let filters = source.table_parquet_options().global.pushdown_filters && source.filter().is_some();
     let reasons = [
         (config.limit.is_some(), "a LIMIT is part of the scan"),
         (leaf.output_ordering().is_some(), "the order of the files' rows is relied on"),
