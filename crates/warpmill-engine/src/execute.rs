@@ -222,13 +222,15 @@ fn on_device(
         Err(Failure::Exec(error)) => Err(error.into()),
         Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),
         Err(failure) => {
+            let mut reason = failure.to_string();
             if matches!(failure, Failure::Value(ERROR_DATA)) {
                 verify(for_device)?;
+                reason = "pages of Parquet files that only the CPU takes for whole".into();
             }
             for (input, batches) in wanted.into_iter().zip(batches) {
                 inputs[input] = Some(Box::new(batches.into_iter().map(Ok)));
             }
-            Ok(Parts::on_cpu(program, inputs.into_iter().flatten().collect(), Some(failure.to_string())))
+            Ok(Parts::on_cpu(program, inputs.into_iter().flatten().collect(), Some(reason)))
         }
     }
 }

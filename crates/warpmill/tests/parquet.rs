@@ -69,3 +69,19 @@ fn explain_shows_the_scan() {
         "{text}"
     );
 }
+
+/// What does not fit the device runs on the CPU, which gets the rows from DataFusion.
+#[test]
+fn too_little_device_memory_leaves_it_to_the_cpu() {
+    let file = files().remove(0);
+    let small =
+        Session::builder().set("warpmill.device", "sim").set("warpmill.gpu_memory_limit", "64kB").build().unwrap();
+    small.register_parquet("t", file.to_str().unwrap()).unwrap();
+    let cpu = session("cpu", &file);
+    let (found, expected) = (small.execute(QUERIES[1], &[]).unwrap(), cpu.execute(QUERIES[1], &[]).unwrap());
+    let text = |result: &QueryResult| pretty_format_batches(&result.batches).unwrap().to_string();
+    assert_eq!(text(&found), text(&expected));
+    let program = &found.profile.as_ref().unwrap().programs[0];
+    assert_eq!(program.device, "cpu");
+    assert!(program.not_on_device.as_ref().unwrap().contains("device memory"), "{:?}", program.not_on_device);
+}

@@ -16,11 +16,10 @@ use crate::{FormatError, Result};
 /// Files whose footers are kept.
 const MOST_FILES: usize = 4096;
 
-/// A file whose footer has been read. It stays the same file when another one gets its name.
+/// A file whose footer has been read. It is opened for each read, and has to be the same file then.
 #[derive(Debug)]
 pub struct ParquetFile {
     path: PathBuf,
-    file: File,
     identity: Identity,
     metadata: ArrowReaderMetadata,
     /// By row group and column.
@@ -64,7 +63,7 @@ impl ParquetFile {
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
             .map_err(|error| FormatError::corrupt(path, format!("not a whole Parquet file: {error}")))?;
         let (path, identity, pages) = (path.to_owned(), Identity::of(&found), Mutex::default());
-        let opened = Arc::new(Self { path: path.clone(), file, identity, metadata, pages });
+        let opened = Arc::new(Self { path: path.clone(), identity, metadata, pages });
         let mut all = OPENED.lock();
         if all.len() >= MOST_FILES {
             all.clear();
@@ -92,13 +91,16 @@ impl ParquetFile {
         self.identity.bytes
     }
 
-    /// A handle with a position of its own.
-    pub(super) fn handle(&self) -> Result<File> {
-        let again = File::open(&self.path).map_err(FormatError::io("cannot open", &self.path))?;
-        let found = again.metadata().map_err(FormatError::io("cannot open", &self.path))?;
+    /// Opens it again, to read what `place` says.
+    ///
+    /// # Errors
+    /// A file that is gone, or another one.
+    pub(super) fn reader<'a>(&'a self, place: &'a dyn Fn() -> String) -> Result<Reader<'a>> {
+        let handle = File::open(&self.path).map_err(FormatError::io("cannot open", &self.path))?;
+        let found = handle.metadata().map_err(FormatError::io("cannot open", &self.path))?;
         match Identity::of(&found) == self.identity {
-            true => Ok(again),
-            false => Err(FormatError::corrupt(&self.path, "it was changed while a query read it")),
+            true => Ok(Reader { file: self, handle, place }),
+            false => Err(self.corrupt(place(), "the file was changed while a query read it")),
         }
     }
 
@@ -115,21 +117,6 @@ impl ParquetFile {
         Ok(map)
     }
 
-    /// Fills `out` with the bytes from `offset` on.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or that has become shorter; `place` says what was read.
-    pub(super) fn read(&self, offset: u64, out: &mut [u8], place: &dyn Fn() -> String) -> Result<()> {
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_exact_at(&self.file, out, offset);
-        #[cfg(windows)]
-        let read = read_exact_at(&self.file, out, offset);
-        read.map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.corrupt(place(), "the file ends before it"),
-            _ => FormatError::io("cannot read", &self.path)(error),
-        })
-    }
-
     /// Damage of a part of the file.
     pub(super) fn corrupt(&self, place: String, detail: impl Into<String>) -> FormatError {
         FormatError::Corrupt { path: self.path.clone(), segment: Some(place), detail: detail.into() }
@@ -139,6 +126,40 @@ impl ParquetFile {
     pub(super) fn place(&self, group: usize, column: usize) -> String {
         let name = self.metadata().file_metadata().schema_descr().column(column).path().string();
         format!("row group {group}, column {name:?}")
+    }
+}
+
+/// A file that is open.
+pub(super) struct Reader<'a> {
+    file: &'a ParquetFile,
+    handle: File,
+    place: &'a dyn Fn() -> String,
+}
+
+impl Reader<'_> {
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that ends before.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_exact_at(&self.handle, out, offset);
+        #[cfg(windows)]
+        let read = read_exact_at(&self.handle, out, offset);
+        read.map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.corrupt("the file ends before it"),
+            _ => FormatError::io("cannot read", self.file.path())(error),
+        })
+    }
+
+    /// Damage of what is read.
+    pub fn corrupt(&self, detail: impl Into<String>) -> FormatError {
+        self.file.corrupt((self.place)(), detail)
+    }
+
+    /// The handle, whose position is its own.
+    pub fn into_handle(self) -> File {
+        self.handle
     }
 }
 

@@ -6,7 +6,7 @@
 //! - [`slice`](mod@slice): a column of up to 2^20 rows of a row group: what of it travels, and what is made of it;
 //! - `table`: the row groups of some files as a [`crate::TableSnapshot`], by which programs are planned and rows are skipped.
 //!
-//! Files are read with positioned reads, not mapped: a file that somebody makes shorter is an error, not a signal. What a footer or a page
+//! Files are read with positioned reads, not mapped: a file that somebody changes or makes shorter is an error, not a signal. What a footer or a page
 //! header says is checked before anything is placed by it, and once more by the device, which touches nothing outside of a page.
 
 pub mod file;

@@ -3,6 +3,7 @@
 use parquet::basic::Compression;
 
 use super::ParquetFile;
+use super::file::Reader;
 use super::thrift::{HeaderError, PageHeader, PageKind, page_header};
 use crate::Result;
 
@@ -71,9 +72,10 @@ impl PageMap {
         let (Some(start), Some(end)) = (start, end.filter(|&end| end <= file.bytes())) else {
             return Err(corrupt("the footer places it outside of the file".into()));
         };
+        let reader = file.reader(&place)?;
         let (mut at, mut found) = (start, 0);
         while found < rows {
-            let (header, length) = header(file, (at, end), &place)?;
+            let (header, length) = header(&reader, (at, end))?;
             let offset = at + length as u64;
             at = offset + u64::from(header.compressed);
             if at > end {
@@ -134,19 +136,17 @@ fn encoding_name(encoding: i32) -> String {
 }
 
 /// The page header between `at` and `end`, and its length.
-fn header(file: &ParquetFile, (at, end): (u64, u64), place: &dyn Fn() -> String) -> Result<(PageHeader, usize)> {
+fn header(reader: &Reader<'_>, (at, end): (u64, u64)) -> Result<(PageHeader, usize)> {
     let mut room = FIRST_READ;
     loop {
         let bytes = (end - at).min(room as u64) as usize;
         let mut read = vec![0; bytes];
-        file.read(at, &mut read, place)?;
+        reader.read(at, &mut read)?;
         match page_header(&read) {
             Ok(found) => return Ok(found),
             Err(HeaderError::Short) if bytes == room && room < MOST_READ => room = (room * 8).min(MOST_READ),
-            Err(HeaderError::Short) => return Err(file.corrupt(place(), "a page header ends behind its column chunk")),
-            Err(HeaderError::Damaged(detail)) => {
-                return Err(file.corrupt(place(), format!("a page header has {detail}")));
-            }
+            Err(HeaderError::Short) => return Err(reader.corrupt("a page header ends behind its column chunk")),
+            Err(HeaderError::Damaged(detail)) => return Err(reader.corrupt(format!("a page header has {detail}"))),
         }
     }
 }

@@ -251,6 +251,7 @@ impl ParquetSlice {
         self.write_header(out);
         let (file, group, column) = (&self.column.file, self.column.group, self.column.column);
         let place = || file.place(group, column);
+        let reader = file.reader(&place)?;
         let mut scratch = vec![];
         for placed in &self.pages {
             let header = &placed.page.header;
@@ -266,19 +267,19 @@ impl ParquetSlice {
             // A page without values may have bytes that nobody needs.
             let bytes =
                 if bytes.len() > header.compressed as usize { &mut bytes[..header.compressed as usize] } else { bytes };
-            file.read(placed.page.offset, bytes, &place)?;
+            reader.read(placed.page.offset, bytes)?;
             let whole = bytes.len() == header.compressed as usize;
             if let Some(crc) = header.crc.filter(|_| whole)
                 && crc32(bytes) != crc
             {
-                return Err(file.corrupt(place(), "the checksum of a page does not fit its bytes"));
+                return Err(reader.corrupt("the checksum of a page does not fit its bytes"));
             }
             if !as_stored {
                 let levels = placed.levels() as usize;
                 let (head, values) = room.split_at_mut(levels);
                 head.copy_from_slice(&scratch[..levels]);
                 decompress(placed.codec, &scratch[levels..], values)
-                    .map_err(|detail| file.corrupt(place(), format!("a page does not decompress: {detail}")))?;
+                    .map_err(|detail| reader.corrupt(format!("a page does not decompress: {detail}")))?;
             }
             out[at + stored..(at + stored).next_multiple_of(16)].fill(0);
         }

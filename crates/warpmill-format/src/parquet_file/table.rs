@@ -92,7 +92,8 @@ fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, Stored
         let rows = first..rows.min(first + SEGMENT_ROWS as u64);
         let chunks = columns.iter().zip(&stats).map(|((column, ty), stats)| {
             let (file, ty, stats) = (file.clone(), ty.clone(), stats.clone());
-            let own = of_part(&stats, rows.end - rows.start);
+            let whole = rows == (0..metadata.num_rows() as u64);
+            let own = if whole { (*stats).clone() } else { of_part(&stats, rows.end - rows.start) };
             let column = ParquetColumn { file, group, column: *column, rows: rows.clone(), ty, stats };
             StoredChunk::new(own, Encoding::Plain, None, Source::Parquet(column))
         });
@@ -103,9 +104,6 @@ fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, Stored
 
 /// Statistics for `rows` rows of a row group: its bounds, and its share of the rest.
 fn of_part(stats: &ColumnStats, rows: u64) -> ColumnStats {
-    if rows == stats.rows {
-        return stats.clone();
-    }
     let share = |bytes: u64| (u128::from(bytes) * u128::from(rows) / u128::from(stats.rows.max(1))) as u64;
     let nulls = match stats.nulls {
         0 => 0,
@@ -145,8 +143,9 @@ impl ParquetColumn {
     ///
     /// Errors: [`FormatError::Corrupt`], naming file, row group and column.
     pub(crate) fn decode(&self, field: &arrow::datatypes::Field) -> Result<Segment> {
-        let corrupt = |detail: String| self.file.corrupt(self.file.place(self.group, self.column), detail);
-        let handle = self.file.handle()?;
+        let place = || self.file.place(self.group, self.column);
+        let corrupt = |detail: String| self.file.corrupt(place(), detail);
+        let handle = self.file.reader(&place)?.into_handle();
         let rows = (self.rows.end - self.rows.start) as usize;
         let read = || {
             let builder =

@@ -89,11 +89,14 @@ impl StoredType {
         let mut stats = ColumnStats { rows, plain_bytes: made, stored_bytes, ..ColumnStats::default() };
         let found = chunk.statistics();
         if self.optional {
-            // Where nobody has counted there may be some.
-            stats.nulls = found.and_then(Statistics::null_count_opt).unwrap_or(rows.saturating_sub(1).min(1)).min(rows);
+            // Where nobody has counted there may be some, but not all values need be: not even of one row.
+            match found.and_then(Statistics::null_count_opt) {
+                Some(nulls) => stats.nulls = nulls.min(rows),
+                None => (stats.nulls, stats.rows) = (1, rows.max(2)),
+            }
         }
         if let Some(found) = found
-            && stats.nulls < rows
+            && stats.nulls < stats.rows
         {
             let (least, greatest) = (found.min_bytes_opt(), found.max_bytes_opt());
             let trusted = !found.is_min_max_deprecated() || self.kind == Kind::Signed;

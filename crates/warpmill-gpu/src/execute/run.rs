@@ -194,6 +194,8 @@ impl<'a> Run<'a> {
         let source = match self.options.data {
             // What does not fit the caching region.
             DataSource::Cache => DataSource::Host,
+            // Copies of files are not kept: they may change.
+            DataSource::Pinned if super::parquet::is_scanned(&prepared.program) => DataSource::Host,
             other => other,
         };
         let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)?;
