@@ -85,6 +85,7 @@ def steps(at: Session) -> list[Step]:
         start(at),
         concurrent_step(at),
         suite(at, "ssb-sf100", 600, "ssb", 100, ["--runs", "7"]),
+        parquet(at),
         *larger_than_memory(at, "ssb", 30, None, 600),
         *larger_than_memory(at, "tpch", 30, "1,3,5,6", 600),
         duckdb_step(at),
@@ -114,6 +115,13 @@ def start(at: Session) -> Step:
     where = ["--sf", at.sf(1), "--device", at.device, "--data", str(at.data / "tpch-sf1")]
     command = at.bench("start", "tpch", *where, "--json", str(at.out / "start-tpch-sf1.json"))
     return Step("start-tpch-sf1", 300, [command], ["tpch-sf1"])
+
+
+def parquet(at: Session) -> Step:
+    """Pages of Parquet decoded by the device, against the CPU."""
+    where = ["--sf", at.sf(10), "--device", at.device, "--data", str(at.data / "parquet-sf10")]
+    command = at.bench("parquet", *where, "--json", str(at.out / "parquet-sf10.json"))
+    return Step("parquet-sf10", 600, [command], ["parquet-sf10"])
 
 
 def larger_than_memory(at: Session, kind: str, sf: float, queries: str | None, limit: int) -> list[Step]:

@@ -49,6 +49,11 @@ pub(crate) fn executor(choice: DeviceChoice, memory: u64) -> Opened {
     EXECUTORS.lock().entry((sim, memory)).or_insert_with(|| open(sim, memory)).clone()
 }
 
+/// Whether programs run on a device under `choice`, which may use `memory` bytes of it (0: nearly all).
+pub fn has_device(choice: DeviceChoice, memory: u64) -> bool {
+    choice != DeviceChoice::Cpu && executor(choice, memory).is_ok()
+}
+
 fn open(sim: bool, memory: u64) -> Opened {
     let device: Arc<dyn Device> = if sim {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };

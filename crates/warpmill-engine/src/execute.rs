@@ -11,8 +11,9 @@ use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
 use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::source::InputStream;
 use warpmill_gpu::execute::memory::Owner;
+use warpmill_gpu::execute::parquet::ERROR_DATA;
 use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, Representation};
-use warpmill_plan::Program;
+use warpmill_plan::{Program, Source};
 
 use crate::device::{self, DeviceChoice, device_name};
 use crate::profile::QueryProfile;
@@ -96,6 +97,15 @@ pub enum EngineError {
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
+/// The same query for devices: a program that scans files itself of which another program gets the rows as inputs.
+#[derive(Debug, Clone)]
+pub struct DeviceProgram {
+    /// The program.
+    pub program: Arc<Program>,
+    /// Which of the other program's inputs are its inputs.
+    pub inputs: Vec<usize>,
+}
+
 /// A program's result.
 #[derive(Debug)]
 pub struct QueryOutput {
@@ -105,7 +115,7 @@ pub struct QueryOutput {
     pub profile: QueryProfile,
 }
 
-/// Runs `program` to its end.
+/// Runs `program` to its end. Devices run `for_devices` instead, where there is one; inputs that it has not are not read then.
 ///
 /// # Errors
 /// A value error of the SQL semantics, memory beyond the limit, cancellation, unreadable data, or a failing input. Nothing
@@ -113,6 +123,7 @@ pub struct QueryOutput {
 pub fn execute(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
+    for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
     let started = Instant::now();
@@ -122,7 +133,7 @@ pub fn execute(
     };
     let parts = match context.device {
         DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
-        choice => on_device(choice, program, inputs, context)?,
+        choice => on_device(choice, program, (inputs, for_devices), context)?,
     };
     let host = Instant::now();
     // Waking other threads takes longer than the few rows that a device leaves.
@@ -150,6 +161,7 @@ pub fn execute(
         device: "cpu",
         not_on_device: parts.reason,
         on_device: None,
+        decoded_on_host: vec![],
     };
     if let Some(mut on_device) = parts.profile {
         (on_device.host_nanos, on_device.arrow_nanos) = (host.elapsed().as_nanos() as u64, arrow_nanos);
@@ -190,7 +202,7 @@ impl Parts {
 fn on_device(
     choice: DeviceChoice,
     program: &Arc<Program>,
-    inputs: Vec<InputStream>,
+    (inputs, for_devices): (Vec<InputStream>, Option<&DeviceProgram>),
     context: &ExecutionContext,
 ) -> Result<Parts, EngineError> {
     let strict = context.device_strict && choice != DeviceChoice::Auto;
@@ -201,12 +213,16 @@ fn on_device(
         Err(reason) => return Ok(Parts::on_cpu(program, inputs, Some(reason))),
     };
     // Kept, because the CPU may have to run the program after all.
-    let batches: Vec<Vec<RecordBatch>> = inputs
-        .into_iter()
-        .map(|input| input.collect::<Result<_, _>>())
+    let mut inputs: Vec<Option<InputStream>> = inputs.into_iter().map(Some).collect();
+    let wanted: Vec<usize> = for_devices.map_or_else(|| (0..inputs.len()).collect(), |other| other.inputs.clone());
+    let collect = |input: Option<InputStream>| input.into_iter().flatten().collect::<Result<_, _>>();
+    let batches: Vec<Vec<RecordBatch>> = wanted
+        .iter()
+        .map(|&input| collect(inputs[input].take()))
         .collect::<Result<_, _>>()
         .map_err(ExecError::Input)?;
-    match executor.execute(program, &batches, &context.device_options()) {
+    let for_device = for_devices.map_or(program, |other| &other.program);
+    match executor.execute(for_device, &batches, &context.device_options()) {
         Ok(output) => {
             let mut owners = output.owners;
             owners.push(Arc::new(batches));
@@ -216,10 +232,29 @@ fn on_device(
         Err(Failure::Exec(error)) => Err(error.into()),
         Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),
         Err(failure) => {
-            let again = batches.into_iter().map(|batches| Box::new(batches.into_iter().map(Ok)) as InputStream);
-            Ok(Parts::on_cpu(program, again.collect(), Some(failure.to_string())))
+            let mut reason = failure.to_string();
+            if matches!(failure, Failure::Value(ERROR_DATA)) {
+                verify(for_device)?;
+                reason = "pages of Parquet files that only the CPU takes for whole".into();
+            }
+            for (input, batches) in wanted.into_iter().zip(batches) {
+                inputs[input] = Some(Box::new(batches.into_iter().map(Ok)));
+            }
+            Ok(Parts::on_cpu(program, inputs.into_iter().flatten().collect(), Some(reason)))
         }
     }
+}
+
+/// Decodes the Parquet files that `program` scans, to say what is wrong with them.
+fn verify(program: &Program) -> Result<(), ExecError> {
+    let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+        Source::Scan(scan) if scan.table.is_parquet() => Some(scan),
+        _ => None,
+    });
+    for scan in scans {
+        scan.table.verify()?;
+    }
+    Ok(())
 }
 
 /// The process's pool of `threads` workers: started once, shared by all queries that ask for as many.

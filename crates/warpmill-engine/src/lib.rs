@@ -6,8 +6,8 @@ mod execute;
 mod explain;
 mod profile;
 
-pub use device::{DeviceChoice, Devices, Gpu, NvrtcLibrary, clear_device_caches, devices};
-pub use execute::{EngineError, ExecutionContext, QueryOutput, execute};
+pub use device::{DeviceChoice, Devices, Gpu, NvrtcLibrary, clear_device_caches, devices, has_device};
+pub use execute::{DeviceProgram, EngineError, ExecutionContext, QueryOutput, execute};
 pub use explain::{Kernels, Placement, kernels, placement, pruning};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;

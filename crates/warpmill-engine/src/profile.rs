@@ -21,6 +21,8 @@ pub struct QueryProfile {
     pub not_on_device: Option<String>,
     /// What the device did.
     pub on_device: Option<DeviceProfile>,
+    /// Files that the CPU decodes although a device was asked for, and why.
+    pub decoded_on_host: Vec<String>,
 }
 
 impl std::fmt::Display for QueryProfile {
@@ -29,6 +31,9 @@ impl std::fmt::Display for QueryProfile {
         writeln!(f, "{}: {:.3} ms, {} bytes read", self.device, ms(self.wall_nanos), self.bytes_read)?;
         if let Some(reason) = &self.not_on_device {
             writeln!(f, "not on the device: {reason}")?;
+        }
+        for reason in &self.decoded_on_host {
+            writeln!(f, "decoded by the CPU: {reason}")?;
         }
         if let Some(profile) = &self.on_device {
             device(f, profile)?;
@@ -70,6 +75,14 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     writeln!(f, "  on the host: {}", steps.join(", "))?;
     for scan in &profile.scans {
         writeln!(f, "  {:<60} {}", format!("scan {}", scan.table), scan.pruning)?;
+        if let Some(parquet) = &scan.parquet {
+            let (stored, decoded) = (parquet.stored_bytes, parquet.decoded_bytes);
+            write!(f, "    {} column chunks decoded on the device, {stored} bytes to {decoded}", parquet.by_device)?;
+            if parquet.by_host > 0 {
+                write!(f, "; {} by the host: {}", parquet.by_host, parquet.reasons.join(", "))?;
+            }
+            writeln!(f)?;
+        }
     }
     if let Some(path) = &profile.path {
         writeln!(f, "  data {path}")?;

@@ -6,6 +6,7 @@
 //! - [`codec`]: general compression (LZ4, Snappy, Zstd, Deflate) over encoded segments, and the choice of it;
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
+//! - [`parquet_file`]: Parquet files as devices read them: pages as they are stored;
 //! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables.
 //!
@@ -20,6 +21,7 @@ pub mod dictionary;
 pub mod encoding;
 pub mod error;
 pub mod ingest;
+pub mod parquet_file;
 pub mod pruning;
 pub mod segment;
 pub mod stats;

@@ -16,8 +16,14 @@ struct SegmentColumn {
     u32 width;                   // bits of an offset, or bytes of a plain value
 };
 
-enum SegmentKind : u32 { SEGMENT_CONSTANT = 0, SEGMENT_SIGNED = 1, SEGMENT_UNSIGNED = 2, SEGMENT_LANE = 3 };
-
+// SEGMENT_VIEWS: strings where they are (`Str`).
+enum SegmentKind : u32 {
+    SEGMENT_CONSTANT = 0,
+    SEGMENT_SIGNED = 1,
+    SEGMENT_UNSIGNED = 2,
+    SEGMENT_LANE = 3,
+    SEGMENT_VIEWS = 4
+};
 
 __device__ __forceinline__ i128 segment_reference(const SegmentColumn& c, u32 vector) {
     if (c.references) return c.references[vector];
@@ -100,6 +106,7 @@ __device__ __forceinline__ u32 segment_code(const SegmentColumn& c, u32 vector, 
 }
 
 __device__ __forceinline__ Str segment_str(const SegmentColumn& c, u32 vector, u32 row) {
+    if (c.kind == SEGMENT_VIEWS) return ((const Str*)c.data)[(u64)vector * 1024 + row];
     const u32* offsets = (const u32*)c.data + ((u64)vector * 1024 + row);
     return Str{c.more[0] + offsets[0], offsets[1] - offsets[0]};
 }

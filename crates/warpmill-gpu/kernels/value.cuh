@@ -7,14 +7,16 @@ struct Str {
 };
 
 // Errors of SQL's semantics. The host runs a query that raised one again on the CPU, for the message. ERROR_HOST is none: it
-// says that a value needs what only the CPU has (case mapping beyond ASCII, floats with very many digits).
+// says that a value needs what only the CPU has (case mapping beyond ASCII, floats with very many digits). ERROR_DATA: a Parquet file is
+// damaged; the host finds out where.
 enum ErrorCode : u32 {
     ERROR_NONE = 0,
     ERROR_OVERFLOW = 1,
     ERROR_DIVISION = 2,
     ERROR_CAST = 3,
     ERROR_VALUE = 4,
-    ERROR_HOST = 5
+    ERROR_HOST = 5,
+    ERROR_DATA = 6
 };
 
 // What all kernels of a query share.

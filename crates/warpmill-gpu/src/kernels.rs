@@ -19,6 +19,12 @@ pub const EXPAND: &str = include_str!("../kernels/expand.cuh");
 /// Chunks that went through LZ4 or Snappy. Needs [`crate::codegen::Library::Value`] and [`LANE`].
 pub const DECOMPRESS: &str = include_str!("../kernels/decompress.cuh");
 
+/// Whether bytes are UTF-8. Needs [`crate::codegen::Library::Value`].
+pub const UTF8: &str = include_str!("../kernels/utf8.cuh");
+
+/// Column chunks of Parquet. Needs [`DECOMPRESS`] and [`UTF8`].
+pub const PARQUET: &str = include_str!("../kernels/parquet.cuh");
+
 /// The published GPU-FOR, GPU-DFOR and GPU-RFOR.
 pub const GPU_FOR: &str = include_str!("../kernels/gpu_for.cuh");
 

@@ -286,6 +286,32 @@ def ingest(
         report.save(loading.as_json(sf, count, measured), json_file)
 
 
+@app.command("parquet", epilog="Example: warpmill bench parquet --sf 10 --device gpu --json parquet.json")
+def parquet(
+    sf: Sf = 1.0,
+    runs: Runs = 5,
+    json_file: JsonFile = None,
+    data: DataDir = None,
+    device: Device = None,
+    gpu_memory_limit: GpuMemoryLimit = None,
+) -> None:
+    """Columns of Parquet files, decoded by a device and by the CPU: GB/s by codec and kind of column."""
+    from pathlib import Path
+
+    from warpmill.bench import parquet as files
+    from warpmill.bench import report
+
+    with bars() as bar:
+        paths = files.prepare(sf, Path(data or "data/parquet"), bar)
+    where = (device or DeviceName.gpu).value
+    with Console(stderr=True).status("") as status:
+        rows = files.measure(paths, where, gpu_memory_limit or "unlimited", runs, status.update)
+    title = f"Parquet at scale factor {sf:g}, median of {runs} runs"
+    Console(width=None if sys.stdout.isatty() else 160).print(files.table(title, rows))
+    if json_file:
+        report.save(files.as_json({"sf": sf, "runs": runs}, rows), json_file)
+
+
 @app.command("scan", epilog="Example: warpmill bench scan --sf 0.2 --suites ssb,taxi --out plots/")
 def scan(
     out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the plot and JSON go.")] = "data/scan",

@@ -42,6 +42,9 @@ pub enum ValueLayout {
     /// Offsets (u32, rows + 1) and bytes of strings.
     #[allow(missing_docs, reason = "fields are named after their role")]
     Strings { offsets: usize, bytes: usize },
+    /// Strings where they are, 16 bytes each: an address in device memory and a length (u32). Made on a device.
+    #[allow(missing_docs, reason = "fields are named after their role")]
+    Views { offset: usize },
     /// Lane-packed frame of reference.
     LaneFor(LaneLayout),
     /// Lane-packed deltas: a vector is decoded as a whole.

@@ -12,7 +12,7 @@ use crate::encoding::word::Word;
 use crate::{Bitmap, ColumnStats, Dictionary, Result, StrView};
 
 pub(crate) mod bytes;
-mod encode;
+pub(crate) mod encode;
 mod layout;
 mod read;
 

@@ -47,7 +47,7 @@ use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;
 use fs::{FileSystem, SystemFs};
-use version::Version;
+pub(crate) use version::{Chunk as VersionChunk, RowSegment, Source, Version};
 use writer::{Staging, Start};
 
 /// How a table is written.

@@ -12,6 +12,7 @@ use super::stored_chunk::StoredChunk;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
+use crate::parquet_file::ParquetChunk;
 use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Dictionary, Result, Segment};
 
@@ -23,6 +24,7 @@ pub struct TableSnapshot {
     version: Version,
     stats: Vec<ColumnStats>,
     rows: u64,
+    parquet: bool,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
@@ -68,6 +70,7 @@ impl ColumnSummary {
 }
 
 impl TableSnapshot {
+    /// One version of a table: `version`.
     pub(crate) fn new(path: Option<PathBuf>, version: Version) -> Arc<Self> {
         let stats = (0..version.schema.fields().len()).map(|c| {
             let segments = version.segments.iter().map(|s| &s.columns[c].stats);
@@ -75,7 +78,13 @@ impl TableSnapshot {
         });
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
-        Arc::new(Self { path, version, stats, rows, fingerprints: Mutex::default() })
+        Arc::new(Self { path, version, stats, rows, parquet: false, fingerprints: Mutex::default() })
+    }
+
+    /// The rows of Parquet files.
+    pub(crate) fn of_parquet(version: Version) -> Arc<Self> {
+        let snapshot = Arc::into_inner(Self::new(None, version)).expect("it was just made");
+        Arc::new(Self { parquet: true, ..snapshot })
     }
 
     /// All parts of the version.
@@ -177,6 +186,19 @@ impl TableSnapshot {
     /// Errors: as [`TableSnapshot::segment`]; what is stored is not as the manifest has it.
     pub fn stored_parts(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<SegmentParts> {
         self.version.sparse(stored, segment, column).map(|segment| SegmentParts::of(&segment))
+    }
+
+    /// Whether its rows are those of Parquet files ([`crate::parquet_file::table`]).
+    pub fn is_parquet(&self) -> bool {
+        self.parquet
+    }
+
+    /// How a device gets a column of one row segment of Parquet files (page headers are read on first use); `None` where the table is of
+    /// another kind. [`TableSnapshot::segment`] decodes such a column on the host, each time.
+    ///
+    /// Errors: page headers that are none, or that do not fit the footer.
+    pub fn parquet(&self, segment: usize, column: usize) -> Result<Option<ParquetChunk>> {
+        self.version.parquet(segment, column)
     }
 
     /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None` where

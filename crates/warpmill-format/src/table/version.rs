@@ -13,6 +13,7 @@ use super::manifest::{
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
+use crate::parquet_file::{ParquetChunk, ParquetColumn};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
@@ -92,6 +93,8 @@ pub(crate) enum Source {
     File(Place),
     /// In a data file, compressed.
     Compressed(Place, CodecEntry),
+    /// In a Parquet file.
+    Parquet(ParquetColumn),
 }
 
 impl Source {
@@ -154,6 +157,12 @@ impl Version {
             Source::Compressed(..) => {
                 let stored = self.stored(segment, column).expect("the chunk is compressed");
                 return self.decompressed(&stored, segment, column);
+            }
+            // Not kept either.
+            Source::Parquet(parquet) => {
+                let decoded = parquet.decode(self.schema.field(column))?;
+                parquet.check(&decoded)?;
+                return Ok(Arc::new(decoded));
             }
         };
         Ok(chunk.opened.get_or_init(|| opened).clone())
@@ -220,6 +229,14 @@ impl Version {
         self.segments[segment].rows
     }
 
+    /// How a device gets a column of a Parquet file; `None` where the chunk is none.
+    pub fn parquet(&self, segment: usize, column: usize) -> Result<Option<ParquetChunk>> {
+        match &self.segments[segment].columns[column].source {
+            Source::Parquet(parquet) => parquet.chunk().map(Some),
+            _ => Ok(None),
+        }
+    }
+
     fn chunk_name(&self, segment: usize, column: usize) -> String {
         format!("column {:?}, segment {segment}", self.schema.field(column).name())
     }
@@ -266,6 +283,8 @@ impl Version {
         match &self.segments[segment].columns[column].source {
             Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
             Source::File(place) | Source::Compressed(place, _) => place.xxh3,
+            // No metadata of other tables is made of it.
+            Source::Parquet(_) => 0,
         }
     }
 
@@ -390,7 +409,7 @@ impl Chunk {
     fn place(&self) -> Option<&Place> {
         match &self.source {
             Source::File(place) | Source::Compressed(place, _) => Some(place),
-            Source::Memory(_) => None,
+            Source::Memory(_) | Source::Parquet(_) => None,
         }
     }
 
@@ -398,7 +417,7 @@ impl Chunk {
     pub fn codec(&self) -> Option<CodecEntry> {
         match &self.source {
             Source::Compressed(_, codec) => Some(*codec),
-            Source::File(_) | Source::Memory(_) => None,
+            Source::File(_) | Source::Memory(_) | Source::Parquet(_) => None,
         }
     }
 

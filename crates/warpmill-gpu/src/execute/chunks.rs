@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warpmill_cpu::ExecError;
+use warpmill_format::parquet_file::ParquetSlice;
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk};
 use warpmill_plan::Unsupported;
 
@@ -29,6 +30,8 @@ pub struct Chunk {
     pub expanded: Option<Expanded>,
     /// New dictionary code by the segment's code.
     pub remap: Option<Arc<[u32]>>,
+    /// Why the host decodes what the device decodes of other Parquet columns.
+    pub decoded_by_host: Option<String>,
     data: Data,
 }
 
@@ -39,6 +42,7 @@ enum Data {
     Compressed(StoredChunk),
     /// Decompressed by the host on the way.
     OnHost(StoredChunk),
+    Parquet(Arc<ParquetSlice>),
 }
 
 /// What a segment becomes that decodes vectors as a whole: signed values.
@@ -86,8 +90,14 @@ impl Chunk {
             bytes: segment.as_bytes().len() as u64,
             expanded: Expanded::of(&segment),
             remap: segment.remap().cloned(),
+            decoded_by_host: None,
             data: Data::Segment(segment),
         })
+    }
+
+    /// The same, of Parquet, decoded by the host for `reason`.
+    pub fn because(self, reason: String) -> Self {
+        Self { decoded_by_host: Some(reason), ..self }
     }
 
     /// One that goes through a codec: `parts` tells where those of its segment are, `stats` are its statistics. The host decompresses it
@@ -101,22 +111,43 @@ impl Chunk {
         let (rows, bytes, remap) = (stats.rows as usize, stored.uncompressed_bytes(), parts.remap);
         let on_host = on_host || !device_undoes(stored.codec());
         let data = if on_host { Data::OnHost(stored) } else { Data::Compressed(stored) };
-        Some(Self { layout, rows, bytes, expanded, remap, data })
+        Some(Self { layout, rows, bytes, expanded, remap, decoded_by_host: None, data })
+    }
+
+    /// A column of Parquet that passes through device memory as it is stored.
+    pub fn parquet(slice: Arc<ParquetSlice>) -> Self {
+        Self {
+            layout: slice.layout(),
+            rows: slice.rows(),
+            bytes: slice.value_bytes(),
+            expanded: None,
+            remap: None,
+            decoded_by_host: None,
+            data: Data::Parquet(slice),
+        }
     }
 
     /// The segment, where no codec is in between.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
         match &self.data {
             Data::Segment(segment) => Some(segment),
-            Data::Compressed(_) | Data::OnHost(_) => None,
+            Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) => None,
         }
     }
 
     /// The stored form, where a codec is in between.
     pub fn compressed(&self) -> Option<&StoredChunk> {
         match &self.data {
-            Data::Segment(_) => None,
+            Data::Segment(_) | Data::Parquet(_) => None,
             Data::Compressed(chunk) | Data::OnHost(chunk) => Some(chunk),
+        }
+    }
+
+    /// The pages that the device decodes.
+    pub fn pages(&self) -> Option<&Arc<ParquetSlice>> {
+        match &self.data {
+            Data::Parquet(slice) => Some(slice),
+            Data::Segment(_) | Data::Compressed(_) | Data::OnHost(_) => None,
         }
     }
 
@@ -124,7 +155,7 @@ impl Chunk {
     pub fn for_device(&self) -> Option<&StoredChunk> {
         match &self.data {
             Data::Compressed(chunk) => Some(chunk),
-            Data::Segment(_) | Data::OnHost(_) => None,
+            Data::Segment(_) | Data::OnHost(_) | Data::Parquet(_) => None,
         }
     }
 
@@ -135,17 +166,26 @@ impl Chunk {
 
     /// Bytes that travel to the device.
     pub fn copied_bytes(&self) -> u64 {
-        self.for_device().map_or(self.bytes, StoredChunk::bytes)
+        match &self.data {
+            Data::Parquet(slice) => slice.image_bytes(),
+            _ => self.for_device().map_or(self.bytes, StoredChunk::bytes),
+        }
     }
 
     /// Bytes that the device decompresses it to.
     pub fn decompressed_bytes(&self) -> Option<u64> {
-        self.for_device().map(|_| self.bytes)
+        match &self.data {
+            Data::Parquet(slice) => Some(slice.work_bytes()),
+            _ => self.for_device().map(|_| self.bytes),
+        }
     }
 
     /// Bytes as they are stored.
     pub fn stored_bytes(&self) -> u64 {
-        self.compressed().map_or(self.bytes, StoredChunk::bytes)
+        match &self.data {
+            Data::Parquet(slice) => slice.stored_bytes(),
+            _ => self.compressed().map_or(self.bytes, StoredChunk::bytes),
+        }
     }
 
     /// Where its stored bytes are in a file.
@@ -153,6 +193,8 @@ impl Chunk {
         match &self.data {
             Data::Segment(segment) => segment.as_bytes().file(),
             Data::Compressed(chunk) | Data::OnHost(chunk) => Some(chunk.file()),
+            // Its pages are not read past the page cache.
+            Data::Parquet(_) => None,
         }
     }
 
@@ -187,6 +229,7 @@ impl Chunk {
                 }
                 return Ok(());
             }
+            Data::Parquet(slice) => return Ok(slice.write_image(out).map_err(ExecError::from)?),
             Data::OnHost(chunk) => chunk,
         };
         let opened = match stored {
@@ -217,6 +260,7 @@ impl Chunk {
         match &self.data {
             Data::Segment(segment) => Arc::as_ptr(segment) as usize,
             Data::Compressed(chunk) | Data::OnHost(chunk) => chunk.address(),
+            Data::Parquet(slice) => Arc::as_ptr(slice) as usize,
         }
     }
 
@@ -224,7 +268,7 @@ impl Chunk {
     pub fn owner(self: &Arc<Self>) -> Owner {
         match &self.data {
             Data::Segment(segment) => segment.clone(),
-            Data::Compressed(_) | Data::OnHost(_) => self.clone(),
+            Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) => self.clone(),
         }
     }
 }

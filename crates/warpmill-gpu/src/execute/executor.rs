@@ -17,6 +17,7 @@ use crate::device::{Device, DeviceKind};
 use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
 use super::memory::{Cache, Owner, Region, aligned};
+use super::parquet::Decoder;
 use super::paths::{Choice, Forms, Paths, Representation, ScanColumn};
 use super::prepared::{Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
@@ -77,6 +78,7 @@ pub struct Executor {
     peak: OnceLock<Option<f64>>,
     /// Made when they are first needed.
     openers: Mutex<Option<Openers>>,
+    parquet: Mutex<Option<Decoder>>,
 }
 
 /// By the program's address, and whether its segments were asked to pass through; those of other forms of its columns come after the
@@ -116,6 +118,7 @@ impl Executor {
             prepared: Mutex::default(),
             peak: OnceLock::new(),
             openers: Mutex::default(),
+            parquet: Mutex::default(),
         })
     }
 
@@ -156,6 +159,15 @@ impl Executor {
         match &*openers {
             Some(known) => Ok(known.clone()),
             None => Ok(openers.insert(Openers::compile(&self.device)?).clone()),
+        }
+    }
+
+    /// What decodes pages of Parquet when they have arrived.
+    pub(super) fn parquet(&self) -> Result<Decoder> {
+        let mut decoder = self.parquet.lock();
+        match &*decoder {
+            Some(known) => Ok(known.clone()),
+            None => Ok(decoder.insert(Decoder::compile(&self.device)?).clone()),
         }
     }
 
@@ -240,7 +252,7 @@ impl Executor {
 
     /// The program as it ran last, in the forms that are the best now.
     fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
-        let streamed = streamed(options);
+        let streamed = streamed(program, options);
         let key = (Arc::as_ptr(program) as usize, streamed);
         let known = match self.prepared.lock().get(&key) {
             Some((held, known)) if held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) => known.clone(),
@@ -279,7 +291,7 @@ impl Executor {
         (options, forms): (&Options, &dyn Fn(&[ScanColumn]) -> Forms),
     ) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, (&self.recoded, forms))?;
-        Ok(self.keep(program, streamed(options), Arc::new(prepared)))
+        Ok(self.keep(program, streamed(program, options), Arc::new(prepared)))
     }
 
     /// How the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
@@ -288,7 +300,7 @@ impl Executor {
     /// # Errors
     /// Filters that cannot be evaluated, damaged metadata.
     pub fn preview(&self, program: &Arc<Program>, options: &Options) -> Result<Option<PathProfile>> {
-        if !streamed(options) {
+        if !streamed(program, options) {
             return Ok(None);
         }
         // Numbered as it will be run.
@@ -340,9 +352,9 @@ impl Executor {
 /// Batches of a program that has not been laid out yet.
 const GUESSED_BATCHES: u64 = 8;
 
-/// Whether segments must not stay in device memory; otherwise they may.
-fn streamed(options: &Options) -> bool {
-    options.data != DataSource::Cache
+/// Whether segments must not stay in device memory; otherwise they may. Pages of Parquet are decoded where they pass through.
+fn streamed(program: &Program, options: &Options) -> bool {
+    options.data != DataSource::Cache || super::parquet::is_scanned(program)
 }
 
 /// What a run needs of the device's memory.

@@ -6,8 +6,8 @@
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
-//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says, in the form that [`paths`] chooses; `run`: one
-//!   run; `launch`: its launches;
+//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says, in the form that [`paths`] chooses, [`mod@parquet`]
+//!   where pages of Parquet are decoded then; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
@@ -20,6 +20,7 @@ pub mod items;
 mod launch;
 mod load;
 pub mod memory;
+pub mod parquet;
 pub mod paths;
 pub mod plan;
 pub mod prepared;

@@ -149,7 +149,9 @@ impl Prepared {
         let profile = |(pipeline, scan): (&usize, &OpenScan)| {
             let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
             let (table, plain_bytes) = (source.name.clone(), source.plain_bytes());
-            Some(ScanProfile { pipeline: *pipeline, table, plain_bytes, pruning: scan.selected.report.clone() })
+            let (pruning, parquet) =
+                (scan.selected.report.clone(), source.table.is_parquet().then(|| super::parquet::profile(scan)));
+            Some(ScanProfile { pipeline: *pipeline, table, plain_bytes, pruning, parquet })
         };
         let mut profiles: Vec<ScanProfile> = self.scans.iter().filter_map(profile).collect();
         profiles.sort_by_key(|profile| profile.pipeline);

@@ -55,6 +55,23 @@ pub struct ScanProfile {
     /// What metadata ruled out, and, of segments that pass through, the keys of joins. Kernels read whole row segments: only
     /// `segments_pruned` saves something, zones that are ruled out in other row segments do not.
     pub pruning: PruningReport,
+    /// Who decodes columns of Parquet files; `None` where the table is of another kind.
+    pub parquet: Option<ParquetProfile>,
+}
+
+/// Who decodes the columns of a scan of Parquet files.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ParquetProfile {
+    /// Columns of row segments whose pages the device decodes.
+    pub by_device: u64,
+    /// Bytes of these pages in the files.
+    pub stored_bytes: u64,
+    /// Bytes of the values that become of them.
+    pub decoded_bytes: u64,
+    /// Columns of row segments that the host decodes.
+    pub by_host: u64,
+    /// Why it does, each reason once.
+    pub reasons: Vec<String>,
 }
 
 /// A column of data that passed through device memory.

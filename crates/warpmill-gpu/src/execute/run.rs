@@ -26,6 +26,7 @@ use super::prepared::{Prepared, RowSegment};
 use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::prune::KeyBitmaps;
 use super::rows::{self, Mirrors};
+use super::source::DataSource;
 use super::stream::{Feed, StreamPlan};
 use super::{Failure, Result};
 
@@ -192,7 +193,11 @@ impl<'a> Run<'a> {
     /// Queues all kernels, each as often as it has batches, while the batches arrive.
     fn launch_streamed(&mut self, plan: &StreamPlan, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
         let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
-        let source = self.options.data.passing();
+        let source = match self.options.data.passing() {
+            // Copies of files are not kept: they may change.
+            DataSource::Pinned if super::parquet::is_scanned(&prepared.program) => DataSource::Host,
+            other => other,
+        };
         let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)?;
         let mut names = launch::names(prepared, places, inputs);
         names.insert(SLOTS.into(), feed.base());

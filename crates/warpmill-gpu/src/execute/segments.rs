@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
+use warpmill_format::parquet_file::ParquetChunk;
 use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, ValueLayout};
 use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Scan, Unsupported};
@@ -37,6 +38,7 @@ const KIND_CONSTANT: u32 = 0;
 const KIND_SIGNED: u32 = 1;
 const KIND_UNSIGNED: u32 = 2;
 const KIND_LANE: u32 = 3;
+const KIND_VIEWS: u32 = 4;
 
 /// The segments of a scan, opened, in encodings that kernels read.
 pub struct OpenScan {
@@ -93,6 +95,14 @@ fn chunk(
     recoded: &Recoded,
     form: Option<Form>,
 ) -> Result<Arc<Chunk>> {
+    match table.parquet(segment, column).map_err(ExecError::from)? {
+        Some(ParquetChunk::Device(slice)) => return Ok(Arc::new(Chunk::parquet(slice))),
+        Some(ParquetChunk::Host(reason)) => {
+            let decoded = Chunk::of(table.segment(segment, column).map_err(ExecError::from)?)?;
+            return Ok(Arc::new(decoded.because(reason)));
+        }
+        None => {}
+    }
     if let Some(form) = form
         && let Some(stored) = table.stored(segment, column)
         && (form != Form::Light || !table.has_light(segment, column))
@@ -217,6 +227,7 @@ pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u
         ValueLayout::Strings { offsets, bytes } => {
             Column { data: at(*offsets), more: [at(*bytes), 0, 0], kind: KIND_SIGNED, ..Column::default() }
         }
+        ValueLayout::Views { offset } => Column { data: at(*offset), kind: KIND_VIEWS, ..Column::default() },
         ValueLayout::LaneFor(lane) => Column::lane(lane, base),
         ValueLayout::Delta(_) | ValueLayout::Runs(_) => {
             let (data, expanded) = (place(places, chunk.expanded_key())?, chunk.expanded.ok_or_else(missing)?);

@@ -21,6 +21,7 @@ use super::chunks::Chunk;
 use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::{Key, aligned, padded};
+use super::parquet;
 use super::paths::{Decoding, Measured};
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
@@ -127,18 +128,21 @@ fn made_bytes(chunk: &Chunk) -> [u64; 2] {
     [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
 }
 
-/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks.
-fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 4] {
+/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks, of columns of Parquet.
+fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 5] {
     let count = |which: fn(&Chunk) -> bool| chunks(rows).filter(|chunk| which(chunk)).count();
     let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
     let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
-    [(count(|_| true) * DESCRIPTOR) as u64, 4 * rows.len() as u64, expansions as u64, compressed as u64]
+    let parquet = count(|chunk| chunk.pages().is_some()) * parquet::TASK;
+    let columns = count(|_| true) * DESCRIPTOR;
+    [columns as u64, 4 * rows.len() as u64, expansions as u64, compressed as u64, parquet as u64]
 }
 
-/// Where row counts, expansions and compressed chunks begin in a slot.
-fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 3] {
-    let [columns, counts, expansions, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
-    [columns, columns + counts, columns + counts + expansions]
+/// Where row counts, expansions, compressed chunks and columns of Parquet begin in a slot.
+fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 4] {
+    let [columns, counts, expansions, compressed, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
+    let ends = [columns, columns + counts, columns + counts + expansions];
+    [ends[0], ends[1], ends[2], ends[2] + compressed]
 }
 
 /// What makes segments readable when they have arrived.
@@ -318,11 +322,19 @@ impl<'a> Feed<'a> {
         let mut places = kept.clone();
         let parts = place(rows, at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
-        let [counts_at, expansions_at, compressed_at] = places_in_head(rows);
+        let [counts_at, expansions_at, compressed_at, parquet_at] = places_in_head(rows);
         (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
         let (expansions, vectors) = expansions(&parts, &places)?;
         let (compressed, blocks) = compressed(&parts, at, &places)?;
-        let head = [(0, &columns), (counts_at, &counts), (expansions_at, &expansions), (compressed_at, &compressed)];
+        let stored = parts.iter().map(|part| (&*part.chunk, at + part.offset));
+        let (tasks, pages) = parquet::describe(stored, &places)?;
+        let head = [
+            (0, &columns),
+            (counts_at, &counts),
+            (expansions_at, &expansions),
+            (compressed_at, &compressed),
+            (parquet_at, &tasks),
+        ];
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
         head.iter().for_each(|(start, bytes)| staging[*start..start + bytes.len()].copy_from_slice(bytes));
@@ -347,6 +359,11 @@ impl<'a> Feed<'a> {
             self.transfer.bytes += part.chunk.copied_bytes();
             let decompressed = part.chunk.decompressed_bytes().unwrap_or(0);
             self.measured.on_device.0[part.chunk.codec() as usize] += decompressed;
+        }
+        if pages.pages > 0 {
+            // SAFETY: the descriptors that were just copied name images that are there in full, and work areas of the size that they
+            // ask for, both in this slot.
+            unsafe { self.executor.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
         (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
         Ok(Arrival { slot: number, descriptors, ready })

@@ -10,6 +10,7 @@ use crate::device::{Device, DevicePtr, Stream};
 
 mod decompress;
 mod expand;
+mod parquet;
 mod records;
 mod strings;
 

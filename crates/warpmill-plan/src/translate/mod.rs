@@ -61,11 +61,13 @@ pub struct Options<'a> {
     pub wide_sums: bool,
     /// What scans skip rows by.
     pub pruning: PruningMode,
+    /// What is translated in place of leaves of other sources: plans of the same rows over [`WarpmillScanExec`]s.
+    pub scans: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { stays: &|_| false, fallback: false, wide_sums: false, pruning: PruningMode::default() }
+        Self { stays: &|_| false, scans: &|_| None, fallback: false, wide_sums: false, pruning: PruningMode::default() }
     }
 }
 
@@ -108,7 +110,8 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
 /// Whether `plan`'s rows come into the program from outside.
 fn is_input(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> bool {
     let own_leaf = plan.is::<WarpmillScanExec>() || plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>();
-    plan.children().is_empty() && !own_leaf || (options.stays)(plan)
+    let foreign = plan.children().is_empty() && !own_leaf && (options.scans)(plan).is_none();
+    foreign || (options.stays)(plan)
 }
 
 struct Translator<'a> {
@@ -157,6 +160,9 @@ impl Translator<'_> {
     fn operator(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Stream, Unsupported> {
         if let Some(scan) = plan.downcast_ref::<WarpmillScanExec>() {
             return self.scan(scan);
+        }
+        if let Some(scan) = (self.options.scans)(plan) {
+            return self.operator(&scan);
         }
         if plan.is::<EmptyExec>() {
             return self.values(plan, vec![]);

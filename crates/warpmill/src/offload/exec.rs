@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput};
 use warpmill_plan::Program;
 
-use super::{UnprovenSums, input, place};
+use super::{UnprovenSums, input, parquet, place};
 use crate::Error;
 use crate::settings::WarpmillOptions;
 
@@ -55,6 +55,9 @@ pub struct WarpmillExec {
     source: Arc<dyn ExecutionPlan>,
     program: Arc<Program>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// The inputs before anything in them was placed: parts of `source`.
+    leaves: Vec<Arc<dyn ExecutionPlan>>,
+    sums: UnprovenSums,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     /// What runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
@@ -65,7 +68,8 @@ impl WarpmillExec {
     pub(super) fn new(
         source: Arc<dyn ExecutionPlan>,
         program: Arc<Program>,
-        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        (leaves, inputs): (Vec<Arc<dyn ExecutionPlan>>, Vec<Arc<dyn ExecutionPlan>>),
+        sums: UnprovenSums,
     ) -> Self {
         let mut equivalences = EquivalenceProperties::new(source.schema());
         // With more than one partition the source's order holds within each only, and is not what the program gives, unless
@@ -77,7 +81,8 @@ impl WarpmillExec {
         let partitioning = Partitioning::UnknownPartitioning(1);
         let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
         let metrics = ExecutionPlanMetricsSet::new();
-        Self { source, program, inputs, properties: Arc::new(properties), metrics, wide: Arc::default() }
+        let properties = Arc::new(properties);
+        Self { source, program, inputs, leaves, sums, properties, metrics, wide: Arc::default() }
     }
 
     /// The program.
@@ -97,6 +102,18 @@ impl WarpmillExec {
             statistics.num_rows.get_value().map(|&rows| rows as u64)
         };
         self.inputs.iter().map(|plan| rows(plan).unwrap_or(1 << 20)).collect()
+    }
+
+    /// What devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers, of
+    /// files that are new or have changed.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn for_devices(&self, options: &WarpmillOptions) -> Result<parquet::ForDevices, Error> {
+        if !warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64) {
+            return Ok(parquet::ForDevices::default());
+        }
+        parquet::for_devices(&self.source, &self.leaves, self.sums, options)
     }
 
     /// The part of DataFusion's plan that the program stands for.
@@ -148,7 +165,8 @@ impl ExecutionPlan for WarpmillExec {
         if children.len() != self.inputs.len() {
             return internal_err!("a program of {} inputs got {}", self.inputs.len(), children.len());
         }
-        let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), children);
+        let inputs = (self.leaves.clone(), children);
+        let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), inputs, self.sums);
         Ok(Arc::new(Self { wide: Arc::clone(&self.wide), ..copy }))
     }
 
@@ -173,11 +191,13 @@ impl ExecutionPlan for WarpmillExec {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
         let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
-        let running = run_program(Arc::clone(&self.program), &self.inputs, &context, &handle)?;
+        let for_devices = self.for_devices(&WarpmillOptions::of(context.session_config().options()))?;
+        let notes = for_devices.notes.clone();
+        let running = run_program(Arc::clone(&self.program), &self.inputs, for_devices, (&context, &handle))?;
         let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
         let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
         let batches = async move {
-            let output = match running.await? {
+            let mut output = match running.await? {
                 Ran::Done(output) => output,
                 Ran::NeedsWideSums => {
                     handle.widened.fetch_add(1, Ordering::Relaxed);
@@ -187,6 +207,7 @@ impl ExecutionPlan for WarpmillExec {
                 }
             };
             let rows = output.batches.iter().map(RecordBatch::num_rows).sum();
+            output.profile.decoded_on_host = notes;
             record(&metrics, &output.profile, rows);
             handle.profiles.lock().push(output.profile);
             let batches = output.batches.into_iter().map(move |batch| conform(batch, &result_schema));
@@ -211,15 +232,21 @@ enum Ran {
 fn run_program(
     program: Arc<Program>,
     inputs: &[Arc<dyn ExecutionPlan>],
-    context: &Arc<TaskContext>,
-    handle: &QueryHandle,
+    for_devices: parquet::ForDevices,
+    (context, handle): (&Arc<TaskContext>, &QueryHandle),
 ) -> Result<impl Future<Output = Result<Ran>> + use<>> {
     let mut execution = WarpmillOptions::of(context.session_config().options()).execution(handle.cancel.clone());
     execution.time_kernels |= handle.time_kernels.load(Ordering::Relaxed);
     let first_error = input::FirstError::default();
-    let inputs = inputs.iter().map(|plan| input::input(plan, context, &first_error));
+    let other = for_devices.program;
+    let inputs = inputs.iter().enumerate().map(|(index, plan)| match &other {
+        // Read only where no device runs the program.
+        Some(other) if !other.inputs.contains(&index) => Ok(input::later(plan, context, &first_error)),
+        _ => input::input(plan, context, &first_error),
+    });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let running = tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, &execution));
+    let running =
+        tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, other.as_ref(), &execution));
     Ok(running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
         match (done, first_error.lock().take()) {
             (Ok(output), _) => Ok(Ran::Done(Box::new(output))),

@@ -46,6 +46,26 @@ pub(super) fn input(
     Ok(Box::new(Received(receiver)))
 }
 
+/// As [`input`], but nothing runs before the first batch is asked for.
+pub(super) fn later(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    first_error: &FirstError,
+) -> InputStream {
+    let (plan, context, first_error) = (Arc::clone(plan), Arc::clone(context), Arc::clone(first_error));
+    let runtime = tokio::runtime::Handle::current();
+    let start = move || {
+        // Programs read their inputs on threads of their own.
+        let _inside = runtime.enter();
+        input(&plan, &context, &first_error).unwrap_or_else(|error| {
+            let text = error.to_string();
+            first_error.lock().get_or_insert(error);
+            Box::new(std::iter::once(Err(text)))
+        })
+    };
+    Box::new(std::iter::once_with(start).flatten())
+}
+
 /// `plan` with one partition.
 pub(super) fn merged(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if plan.output_partitioning().partition_count() <= 1 {

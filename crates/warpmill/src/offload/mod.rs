@@ -6,6 +6,7 @@
 
 mod exec;
 mod input;
+mod parquet;
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,9 +94,10 @@ impl Placer {
         match translate(&plan, &Options { fallback: true, wide_sums, pruning: self.pruning, ..Options::default() }) {
             Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),
             Ok(Translated { program, inputs, .. }) => {
+                let leaves = inputs.clone();
                 let inputs = inputs.into_iter().map(|input| self.node(input));
                 let inputs = inputs.collect::<Result<Vec<_>>>()?;
-                Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), inputs)))
+                Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), (leaves, inputs), self.sums)))
             }
             Err(_) if plan.children().is_empty() => Ok(plan),
             Err(reason) => {

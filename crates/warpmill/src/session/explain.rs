@@ -19,6 +19,7 @@ use super::{QueryResult, Session};
 use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::WarpmillExec;
 use crate::plan_cache::Prepared;
+use crate::settings::WarpmillOptions;
 use crate::{Result, ScalarValue};
 
 /// Titles and texts.
@@ -77,23 +78,27 @@ impl Session {
         if let Some(profile) = profile.as_mut().and_then(Arc::get_mut) {
             profile.planning_nanos = planning_nanos;
         }
-        parts.extend(plan_parts(&prepared, verbose));
+        let shown = programs(&prepared, &self.options())?;
+        parts.extend(plan_parts(&prepared, &shown.programs, verbose));
         // A profile says where programs ran.
         if profile.is_none() {
-            parts.extend(self.placement_part(&prepared, query).await?);
-            parts.extend(pruning_part(&prepared).await?);
+            parts.extend(self.placement_part(shown.programs.clone(), query).await?);
+            parts.extend(pruning_part(shown.programs).await?);
+            if !shown.notes.is_empty() {
+                parts.push(("decoded by the CPU".to_string(), shown.notes.join("\n")));
+            }
         }
         parts.extend(profile.map(|profile| ("profile".to_string(), profile.to_string())));
         Ok(parts)
     }
 
     /// Where each program will run, and why not on the device; `None` where there is no program.
-    async fn placement_part(&self, prepared: &Prepared, query: &Query) -> Result<Option<(String, String)>> {
-        let (programs, context) = (programs(prepared), self.options().execution(query.handle.cancel.clone()));
+    async fn placement_part(&self, programs: Vec<Shown>, query: &Query) -> Result<Option<(String, String)>> {
+        let context = self.options().execution(query.handle.cancel.clone());
         if programs.is_empty() {
             return Ok(None);
         }
-        let place = move |(i, (program, inputs)): (usize, (Arc<Program>, Vec<u64>))| {
+        let place = move |(i, (program, inputs)): (usize, Shown)| {
             format!("program {i}: {}", warpmill_engine::placement(&program, &inputs, &context))
         };
         let lines: Vec<_> = blocking(move || programs.into_iter().enumerate().map(place).collect()).await?;
@@ -105,8 +110,9 @@ impl Session {
         let state = self.inner.context.state();
         let plan = explained(logical_plan(&state, sql, params).await?);
         let (prepared, _) = Box::pin(self.prepare(&state, &plan, &self.options())).await?;
-        let (programs, context) = (programs(&prepared), self.options().execution(query.handle.cancel.clone()));
-        let lower = move |(i, (program, inputs)): (usize, (Arc<Program>, Vec<u64>))| {
+        let (options, cancel) = (self.options(), query.handle.cancel.clone());
+        let (programs, context) = (programs(&prepared, &options)?.programs, options.execution(cancel));
+        let lower = move |(i, (program, inputs)): (usize, Shown)| {
             let found = warpmill_engine::kernels(&program, &inputs, &context);
             let mut parts = match found.kernels {
                 Ok(kernels) => kernels
@@ -128,8 +134,7 @@ impl Session {
 }
 
 /// What scans will skip; `None` where that is nothing.
-async fn pruning_part(prepared: &Prepared) -> Result<Option<(String, String)>> {
-    let programs = programs(prepared);
+async fn pruning_part(programs: Vec<Shown>) -> Result<Option<(String, String)>> {
     let reports = move || {
         let all = programs.iter().enumerate().flat_map(|(i, (program, _))| {
             warpmill_engine::pruning(program).into_iter().map(move |(table, report)| (i, table, report))
@@ -176,10 +181,10 @@ fn rows(parts: Parts) -> Result<QueryResult> {
 }
 
 /// The plan, its programs, and what stays with DataFusion.
-fn plan_parts(prepared: &Prepared, verbose: bool) -> Parts {
+fn plan_parts(prepared: &Prepared, programs: &[Shown], verbose: bool) -> Parts {
     let tree = displayable(prepared.plan.as_ref()).indent(verbose).to_string();
     let mut parts = vec![("physical plan".to_string(), tree)];
-    let numbered = programs(prepared).into_iter().enumerate();
+    let numbered = programs.iter().enumerate();
     parts.extend(numbered.map(|(i, (program, _))| (format!("program {i}"), program.to_string())));
     if !prepared.fallbacks.is_empty() {
         let lines: Vec<_> = prepared.fallbacks.iter().map(ToString::to_string).collect();
@@ -188,19 +193,36 @@ fn plan_parts(prepared: &Prepared, verbose: bool) -> Parts {
     parts
 }
 
-/// The programs of a plan, outermost first, with the rows that their inputs are expected to have.
-fn programs(prepared: &Prepared) -> Vec<(Arc<Program>, Vec<u64>)> {
-    let mut programs = Vec::new();
-    collect_programs(&prepared.plan, &mut programs);
-    programs
+/// A program, and the rows that its inputs are expected to have.
+type Shown = (Arc<Program>, Vec<u64>);
+
+/// The programs of a plan.
+#[derive(Default)]
+struct Programs {
+    /// Outermost first.
+    programs: Vec<Shown>,
+    /// Files that the CPU decodes although a device was asked for, and why.
+    notes: Vec<String>,
 }
 
-fn collect_programs(plan: &Arc<dyn ExecutionPlan>, programs: &mut Vec<(Arc<Program>, Vec<u64>)>) {
+/// The programs of a plan, as the device of `options` runs them.
+fn programs(prepared: &Prepared, options: &WarpmillOptions) -> Result<Programs> {
+    let mut programs = Programs::default();
+    collect_programs(&prepared.plan, options, &mut programs)?;
+    Ok(programs)
+}
+
+fn collect_programs(plan: &Arc<dyn ExecutionPlan>, options: &WarpmillOptions, all: &mut Programs) -> Result<()> {
     if let Some(node) = plan.downcast_ref::<WarpmillExec>() {
         if let Some(wide) = node.widened() {
-            return collect_programs(wide, programs);
+            return collect_programs(wide, options, all);
         }
-        programs.push((Arc::clone(node.program()), node.input_rows()));
+        let (rows, found) = (node.input_rows(), node.for_devices(options)?);
+        all.notes.extend(found.notes);
+        all.programs.push(match found.program {
+            Some(other) => (other.program, other.inputs.iter().map(|&input| rows[input]).collect()),
+            None => (Arc::clone(node.program()), rows),
+        });
     }
-    plan.children().into_iter().for_each(|child| collect_programs(child, programs));
+    plan.children().into_iter().try_for_each(|child| collect_programs(child, options, all))
 }

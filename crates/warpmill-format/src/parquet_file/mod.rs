@@ -1,0 +1,26 @@
+//! Parquet files as devices read them: column chunks as they are stored, whose pages a device decompresses and decodes.
+//!
+//! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
+//! - `thrift`, `pages`: page headers, and where the pages of a column chunk are;
+//! - `types`: which columns a device decodes, and what the statistics of a row group say in terms of this crate;
+//! - [`slice`](mod@slice): a column of up to 2^20 rows of a row group: what of it travels, and what is made of it;
+//! - `table`: the row groups of some files as a [`crate::TableSnapshot`], by which programs are planned and rows are skipped.
+//!
+//! Files are read with positioned reads, not mapped: a file that somebody changes or makes shorter is an error, not a signal. What a footer or a page
+//! header says is checked before anything is placed by it, and once more by the device, which touches nothing outside of a page.
+
+pub mod file;
+pub mod slice;
+
+mod crc;
+mod pages;
+mod table;
+#[cfg(test)]
+mod tests;
+mod thrift;
+mod types;
+
+pub use file::ParquetFile;
+pub use slice::{ParquetChunk, ParquetSlice};
+pub(crate) use table::ParquetColumn;
+pub use table::{Unreadable, table};

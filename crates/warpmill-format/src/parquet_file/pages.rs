@@ -1,0 +1,152 @@
+//! Where the pages of a column chunk are.
+
+use parquet::basic::Compression;
+
+use super::ParquetFile;
+use super::file::Reader;
+use super::thrift::{HeaderError, PageHeader, PageKind, page_header};
+use crate::Result;
+
+/// Bytes that are read for a page header first, and at most: with its statistics it may be longer.
+const FIRST_READ: usize = 512;
+const MOST_READ: usize = 1 << 20;
+
+/// A page of a column chunk.
+#[derive(Debug, Clone)]
+pub(super) struct Page {
+    pub header: PageHeader,
+    /// Where in the file its bytes begin, behind the header.
+    pub offset: u64,
+    /// The row of the row group that its first value is; 0 for dictionaries.
+    pub first_row: u64,
+}
+
+/// How a page's bytes are decompressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageCodec {
+    None,
+    Snappy,
+    Lz4,
+    Zstd,
+    Gzip,
+}
+
+/// The pages of a column chunk.
+#[derive(Debug)]
+pub(super) struct PageMap {
+    pub dictionary: Option<Page>,
+    /// In row order; they hold all rows of the row group.
+    pub data: Vec<Page>,
+    pub codec: PageCodec,
+    /// Why a device does not decode the chunk.
+    pub host: Option<String>,
+}
+
+/// Encodings, by their numbers in the specification.
+pub(super) const PLAIN: i32 = 0;
+pub(super) const PLAIN_DICTIONARY: i32 = 2;
+pub(super) const RLE: i32 = 3;
+pub(super) const RLE_DICTIONARY: i32 = 8;
+
+impl PageMap {
+    /// Reads the page headers of a column chunk.
+    pub fn read(file: &ParquetFile, group: usize, column: usize) -> Result<Self> {
+        let place = || file.place(group, column);
+        let corrupt = |detail: String| file.corrupt(place(), detail);
+        let (rows, chunk) =
+            (file.metadata().row_group(group).num_rows(), file.metadata().row_group(group).column(column));
+        let rows = u64::try_from(rows).map_err(|_| corrupt(format!("{rows} rows")))?;
+        let mut map = Self { dictionary: None, data: vec![], codec: PageCodec::None, host: None };
+        match chunk.compression() {
+            Compression::UNCOMPRESSED => {}
+            Compression::SNAPPY => map.codec = PageCodec::Snappy,
+            Compression::LZ4_RAW => map.codec = PageCodec::Lz4,
+            Compression::ZSTD(_) => map.codec = PageCodec::Zstd,
+            Compression::GZIP(_) => map.codec = PageCodec::Gzip,
+            other => map.host = Some(format!("codec {other:?}")),
+        }
+        let first = chunk.dictionary_page_offset().filter(|&offset| offset > 0 && offset < chunk.data_page_offset());
+        let start = u64::try_from(first.unwrap_or(chunk.data_page_offset())).ok();
+        let bytes = u64::try_from(chunk.compressed_size()).ok();
+        let end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+        let (Some(start), Some(end)) = (start, end.filter(|&end| end <= file.bytes())) else {
+            return Err(corrupt("the footer places it outside of the file".into()));
+        };
+        let reader = file.reader(&place)?;
+        let (mut at, mut found) = (start, 0);
+        while found < rows {
+            let (header, length) = header(&reader, (at, end))?;
+            let offset = at + length as u64;
+            at = offset + u64::from(header.compressed);
+            if at > end {
+                return Err(corrupt(format!("a page of {} bytes ends behind its column chunk", header.compressed)));
+            }
+            let page = Page { header, offset, first_row: found };
+            match page.header.kind {
+                PageKind::Index => {}
+                PageKind::Dictionary if map.dictionary.is_some() || !map.data.is_empty() => {
+                    return Err(corrupt("a second dictionary".into()));
+                }
+                PageKind::Dictionary => {
+                    map.note(&page.header);
+                    map.dictionary = Some(Page { first_row: 0, ..page });
+                }
+                PageKind::Data | PageKind::DataV2 => {
+                    map.note(&page.header);
+                    found += u64::from(page.header.values);
+                    map.data.push(page);
+                }
+            }
+        }
+        match found == rows {
+            true => Ok(map),
+            false => Err(corrupt(format!("pages of {found} values for {rows} rows"))),
+        }
+    }
+
+    /// Notes what of a page a device does not decode.
+    fn note(&mut self, header: &PageHeader) {
+        let dictionary = matches!(header.encoding, PLAIN_DICTIONARY | RLE_DICTIONARY);
+        let encoded = match header.kind {
+            PageKind::Dictionary => dictionary || header.encoding == PLAIN,
+            _ => dictionary && self.dictionary.is_some() || matches!(header.encoding, PLAIN | RLE),
+        };
+        if !encoded {
+            self.host.get_or_insert_with(|| format!("encoding {}", encoding_name(header.encoding)));
+        }
+        if header.level_encoding != RLE && header.kind == PageKind::Data {
+            self.host.get_or_insert_with(|| "levels that are bit-packed as of old".into());
+        }
+        if header.level_bytes[1] > 0 {
+            self.host.get_or_insert_with(|| "repetition levels".into());
+        }
+    }
+}
+
+fn encoding_name(encoding: i32) -> String {
+    match encoding {
+        PLAIN_DICTIONARY | RLE_DICTIONARY => "RLE_DICTIONARY without a dictionary".into(),
+        4 => "BIT_PACKED".into(),
+        5 => "DELTA_BINARY_PACKED".into(),
+        6 => "DELTA_LENGTH_BYTE_ARRAY".into(),
+        7 => "DELTA_BYTE_ARRAY".into(),
+        9 => "BYTE_STREAM_SPLIT".into(),
+        other => other.to_string(),
+    }
+}
+
+/// The page header between `at` and `end`, and its length.
+fn header(reader: &Reader<'_>, (at, end): (u64, u64)) -> Result<(PageHeader, usize)> {
+    let mut room = FIRST_READ;
+    loop {
+        let bytes = (end - at).min(room as u64) as usize;
+        let mut read = vec![0; bytes];
+        reader.read(at, &mut read)?;
+        match page_header(&read) {
+            Ok(found) => return Ok(found),
+            Err(HeaderError::Short) if bytes == room && room < MOST_READ => room = (room * 8).min(MOST_READ),
+            Err(HeaderError::Short) => return Err(reader.corrupt("a page header ends behind its column chunk")),
+            Err(HeaderError::Damaged(detail)) => return Err(reader.corrupt(format!("a page header has {detail}"))),
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! A column of some rows of a row group, as it travels to a device, and what the device makes of it.
+//!
+//! What travels (the *image*) is a header, a descriptor per page, and the pages as they are stored, but for those that only the host
+//! decompresses. The device makes of it (in its *work area*) values, a bit per row for NULLs, decompressed pages, and what finds values in
+//! them. All places are offsets; `kernels/parquet.cuh` has the structures.
+
+use std::sync::Arc;
+
+use super::crc::crc32;
+use super::pages::{PLAIN, PLAIN_DICTIONARY, Page, PageCodec, RLE, RLE_DICTIONARY};
+use super::table::ParquetColumn;
+use super::thrift::PageKind;
+use super::types::{Kind, StoredType};
+use crate::{Result, SegmentLayout, ValueLayout};
+
+/// Bytes of the header and of a page's descriptor (`ParquetChunk`, `ParquetPage` of `kernels/parquet.cuh`).
+const HEADER: u64 = 96;
+const PAGE: u64 = 96;
+
+/// Values that a warp decodes: a page has tiles of them.
+const TILE: u64 = 1024;
+
+/// Bytes that may be read behind the last of a page.
+const SLACK: u64 = 16;
+
+const HAS_DICTIONARY: u32 = 1;
+const HAS_NULLS: u32 = 2;
+const HAS_LEVELS: u32 = 4;
+
+const VERSION_2: u32 = 1;
+const IS_DICTIONARY: u32 = 2;
+
+/// A column of a row segment of Parquet.
+#[derive(Debug, Clone)]
+pub enum ParquetChunk {
+    /// The device decodes it.
+    Device(Arc<ParquetSlice>),
+    /// The host does: why.
+    Host(String),
+}
+
+/// A column of up to 2^20 rows of a row group that a device decodes.
+#[derive(Debug)]
+pub struct ParquetSlice {
+    column: ParquetColumn,
+    pages: Vec<Placed>,
+    valid_at: Option<u64>,
+    strings_at: u64,
+    image: u64,
+    work: u64,
+    tiles: u32,
+}
+
+/// A page and its places.
+#[derive(Debug)]
+struct Placed {
+    page: Page,
+    codec: PageCodec,
+    is_dictionary: bool,
+    /// In the image: where, and how many bytes.
+    stored_at: u64,
+    stored: u64,
+    /// In the work area.
+    made_at: u64,
+    masks_at: u64,
+    ranks_at: u64,
+    runs_at: u64,
+    first_tile: u32,
+}
+
+impl Placed {
+    /// Bytes of levels in front of what is compressed.
+    fn levels(&self) -> u64 {
+        if self.page.header.kind == PageKind::DataV2 { self.page.header.level_bytes[0].into() } else { 0 }
+    }
+
+    /// Bytes of the values (of version 1: with levels), decompressed.
+    fn bytes(&self) -> u64 {
+        u64::from(self.page.header.uncompressed) - self.levels()
+    }
+
+    /// The codec that the device undoes.
+    fn on_device(&self) -> PageCodec {
+        match self.codec {
+            PageCodec::Snappy | PageCodec::Lz4 => self.codec,
+            PageCodec::None | PageCodec::Zstd | PageCodec::Gzip => PageCodec::None,
+        }
+    }
+
+    fn tiles(&self) -> u64 {
+        if self.is_dictionary { 0 } else { u64::from(self.page.header.values).div_ceil(TILE) }
+    }
+}
+
+/// Gives out places behind each other.
+struct Places(u64);
+
+impl Places {
+    fn take(&mut self, bytes: u64) -> u64 {
+        let at = self.0;
+        self.0 += bytes.next_multiple_of(16);
+        at
+    }
+}
+
+impl ParquetSlice {
+    /// Places the pages of a column.
+    ///
+    /// # Errors
+    /// Page headers that are none, or that do not fit the footer or each other.
+    pub(super) fn new(column: &ParquetColumn) -> Result<ParquetChunk> {
+        let map = column.file.pages(column.group, column.column)?;
+        if let Some(reason) = &map.host {
+            return Ok(ParquetChunk::Host(reason.clone()));
+        }
+        let (file, ty) = (&column.file, &column.ty);
+        let corrupt = |detail: &str| Err(file.corrupt(file.place(column.group, column.column), detail));
+        let (first, end) = (column.rows.start, column.rows.end);
+        let within = |page: &&Page| page.first_row < end && page.first_row + u64::from(page.header.values) > first;
+        let data: Vec<&Page> = map.data.iter().filter(within).collect();
+        // Chunks whose values are all NULL may have an empty dictionary.
+        let dictionary = map.dictionary.as_ref();
+        let rows = end - first;
+        let (mut image, mut work) = (Places(HEADER), Places(0));
+        image.take(PAGE * (data.len() + usize::from(dictionary.is_some())) as u64);
+        work.take(rows * u64::from(ty.made));
+        let valid_at = column.has_nulls().then(|| work.take(rows.div_ceil(64) * 8));
+        let entries = dictionary.map_or(0, |page| u64::from(page.header.values));
+        let strings_at = work.take(if ty.kind == Kind::Text { 4 * entries } else { 0 });
+        let (mut pages, mut tiles) = (vec![], 0u64);
+        for page in dictionary.into_iter().chain(data) {
+            let header = &page.header;
+            let is_dictionary = header.kind == PageKind::Dictionary;
+            let levels = if header.kind == PageKind::DataV2 { header.level_bytes[0] } else { 0 };
+            let Some(bytes) = header.uncompressed.checked_sub(levels) else {
+                return corrupt("levels are longer than their page");
+            };
+            let plain = header.kind == PageKind::DataV2 && !header.is_compressed;
+            let codec = if bytes == 0 || plain { PageCodec::None } else { map.codec };
+            if header.compressed < levels {
+                return corrupt("levels are longer than their page");
+            }
+            if codec == PageCodec::None && bytes > 0 && header.compressed != header.uncompressed {
+                return corrupt("a page that is not compressed has two sizes");
+            }
+            let least = match ty.kind {
+                Kind::Text => 4,
+                Kind::Bool => 0,
+                _ => u64::from(ty.width),
+            };
+            if is_dictionary && (u64::from(header.values) * least > u64::from(bytes) || ty.kind == Kind::Bool) {
+                return corrupt("a dictionary is shorter than its entries");
+            }
+            let mut placed = Placed {
+                page: page.clone(),
+                codec,
+                is_dictionary,
+                stored_at: 0,
+                stored: 0,
+                made_at: 0,
+                masks_at: 0,
+                ranks_at: 0,
+                runs_at: 0,
+                first_tile: tiles as u32,
+            };
+            let on_device = placed.on_device();
+            placed.stored = match on_device {
+                PageCodec::None => u64::from(levels) + u64::from(bytes),
+                _ => header.compressed.into(),
+            };
+            placed.stored_at = image.take(placed.stored + SLACK);
+            placed.made_at = work.take(if on_device == PageCodec::None { 0 } else { u64::from(bytes) + SLACK });
+            if !is_dictionary {
+                let values = u64::from(header.values);
+                placed.masks_at = work.take(if ty.optional { values.div_ceil(32) * 4 } else { 0 });
+                placed.ranks_at = work.take(4 * (placed.tiles() + 1));
+                placed.runs_at = work.take(match (ty.kind, header.encoding) {
+                    (Kind::Text, PLAIN) => 4 * values,
+                    (_, PLAIN) => 0,
+                    _ => 8 * placed.tiles(),
+                });
+                let fits = match header.encoding {
+                    RLE => ty.kind == Kind::Bool,
+                    PLAIN_DICTIONARY | RLE_DICTIONARY => dictionary.is_some() && ty.kind != Kind::Bool,
+                    _ => true,
+                };
+                if !fits {
+                    return corrupt("a page has an encoding that values of its type do not have");
+                }
+            }
+            tiles += placed.tiles();
+            pages.push(placed);
+        }
+        let Ok(tiles) = u32::try_from(tiles) else { return corrupt("pages of too many values") };
+        let (image, work) = (image.0, work.0);
+        let slice = Self { column: column.clone(), pages, valid_at, strings_at, image, work, tiles };
+        Ok(ParquetChunk::Device(Arc::new(slice)))
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        (self.column.rows.end - self.column.rows.start) as usize
+    }
+
+    /// Where values and the bits of those that are not NULL lie in the work area.
+    pub fn layout(&self) -> SegmentLayout {
+        let ty = &self.column.ty;
+        let values = match ty.kind {
+            Kind::Text => ValueLayout::Views { offset: 0 },
+            _ => ValueLayout::Plain { bytes: ty.made as usize, signed: ty.is_signed(), offset: 0 },
+        };
+        SegmentLayout { validity: self.valid_at.map(|at| at as usize), values }
+    }
+
+    /// Bytes that travel.
+    pub fn image_bytes(&self) -> u64 {
+        self.image
+    }
+
+    /// Bytes of the work area.
+    pub fn work_bytes(&self) -> u64 {
+        self.work
+    }
+
+    /// Bytes of the values that are made.
+    pub fn value_bytes(&self) -> u64 {
+        self.rows() as u64 * u64::from(self.column.ty.made)
+    }
+
+    /// Bytes of its pages in the file, but for their headers.
+    pub fn stored_bytes(&self) -> u64 {
+        self.pages.iter().map(|placed| u64::from(placed.page.header.compressed)).sum()
+    }
+
+    /// Pages, a dictionary included.
+    pub fn pages(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Tiles of up to 1024 values of all data pages.
+    pub fn tiles(&self) -> u32 {
+        self.tiles
+    }
+
+    /// Writes the image, which `out` has room for.
+    ///
+    /// # Errors
+    /// A file that cannot be read or has become shorter, checksums of pages that do not fit, pages that do not decompress (where the host
+    /// does that).
+    pub fn write_image(&self, out: &mut [u8]) -> Result<()> {
+        self.write_header(out);
+        let (file, group, column) = (&self.column.file, self.column.group, self.column.column);
+        let place = || file.place(group, column);
+        let reader = file.reader(&place)?;
+        let mut scratch = vec![];
+        for placed in &self.pages {
+            let header = &placed.page.header;
+            let (at, stored) = (placed.stored_at as usize, placed.stored as usize);
+            let room = &mut out[at..at + stored];
+            let as_stored = placed.codec == placed.on_device();
+            let bytes: &mut [u8] = if as_stored {
+                &mut room[..]
+            } else {
+                scratch.resize(header.compressed as usize, 0);
+                &mut scratch[..]
+            };
+            // A page without values may have bytes that nobody needs.
+            let bytes =
+                if bytes.len() > header.compressed as usize { &mut bytes[..header.compressed as usize] } else { bytes };
+            reader.read(placed.page.offset, bytes)?;
+            let whole = bytes.len() == header.compressed as usize;
+            if let Some(crc) = header.crc.filter(|_| whole)
+                && crc32(bytes) != crc
+            {
+                return Err(reader.corrupt("the checksum of a page does not fit its bytes"));
+            }
+            if !as_stored {
+                let levels = placed.levels() as usize;
+                let (head, values) = room.split_at_mut(levels);
+                head.copy_from_slice(&scratch[..levels]);
+                decompress(placed.codec, &scratch[levels..], values)
+                    .map_err(|detail| reader.corrupt(format!("a page does not decompress: {detail}")))?;
+            }
+            out[at + stored..(at + stored).next_multiple_of(16)].fill(0);
+        }
+        Ok(())
+    }
+
+    fn write_header(&self, out: &mut [u8]) {
+        let ty = &self.column.ty;
+        let dictionary = self.pages.first().filter(|placed| placed.is_dictionary);
+        let mut flags = 0;
+        flags |= if dictionary.is_some() { HAS_DICTIONARY } else { 0 };
+        flags |= if self.valid_at.is_some() { HAS_NULLS } else { 0 };
+        flags |= if ty.optional { HAS_LEVELS } else { 0 };
+        let (least, greatest) = self.column.range();
+        let words32 = [self.pages(), self.rows() as u32, ty.kind as u32, ty.width, ty.made, flags];
+        let mut head: Vec<u8> = words32.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let entries = dictionary.map_or(0, |placed| placed.page.header.values);
+        head.extend([entries, self.tiles].iter().flat_map(|word| word.to_le_bytes()));
+        head.extend([self.valid_at.unwrap_or(0), self.strings_at].iter().flat_map(|word| word.to_le_bytes()));
+        head.extend([least, greatest].iter().flat_map(|word| word.to_le_bytes()));
+        head.resize(HEADER as usize, 0);
+        for placed in &self.pages {
+            self.write_page(placed, &mut head);
+        }
+        out[..head.len()].copy_from_slice(&head);
+    }
+
+    fn write_page(&self, placed: &Placed, head: &mut Vec<u8>) {
+        let start = head.len();
+        let header = &placed.page.header;
+        let first_row = placed.page.first_row as i64 - self.column.rows.start as i64;
+        let words =
+            [placed.stored_at, placed.made_at, placed.masks_at, placed.ranks_at, placed.runs_at, first_row as u64];
+        head.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let codec = match placed.on_device() {
+            PageCodec::Lz4 => 1u32,
+            PageCodec::Snappy => 2,
+            _ => 0,
+        };
+        let version = if header.kind == PageKind::DataV2 { VERSION_2 } else { 0 };
+        let kind = if placed.is_dictionary { IS_DICTIONARY } else { 0 };
+        let words = [
+            placed.stored as u32,
+            placed.bytes() as u32,
+            codec,
+            header.encoding as u32,
+            header.values,
+            placed.levels() as u32,
+            version | kind,
+            placed.first_tile,
+        ];
+        head.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        head.resize(start + PAGE as usize, 0);
+    }
+}
+
+/// Undoes a codec of the host's.
+fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::result::Result<(), String> {
+    use std::io::Read;
+    let wanted = out.len();
+    let found = match codec {
+        PageCodec::Zstd => zstd::bulk::decompress_to_buffer(stored, out).map_err(|error| error.to_string())?,
+        PageCodec::Gzip => {
+            let mut reader = flate2::read::MultiGzDecoder::new(stored);
+            reader.read_exact(out).map_err(|error| error.to_string())?;
+            if reader.read(&mut [0]).map_err(|error| error.to_string())? > 0 { wanted + 1 } else { wanted }
+        }
+        PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => unreachable!("the device's"),
+    };
+    if found == wanted { Ok(()) } else { Err(format!("{found} bytes instead of {wanted}")) }
+}
+
+impl StoredType {
+    /// The bounds that every value is tested against: of integers, those of their type; otherwise none that excludes any.
+    pub(super) fn widest(&self) -> (i128, i128) {
+        self.range.unwrap_or((i128::MIN, i128::MAX))
+    }
+}

@@ -1,0 +1,195 @@
+//! The row groups of Parquet files as a table.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, SchemaRef};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+
+use super::slice::ParquetSlice;
+use super::types::StoredType;
+use super::{ParquetChunk, ParquetFile};
+use crate::segment::Encoding;
+use crate::table::{RowSegment, Source, Version, VersionChunk};
+use crate::{ColumnStats, FormatError, Result, SEGMENT_ROWS, Segment, TableSnapshot};
+
+/// A column of a row segment: some rows of a row group of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct ParquetColumn {
+    pub(super) file: Arc<ParquetFile>,
+    pub(super) group: usize,
+    /// Of the file's leaves.
+    pub(super) column: usize,
+    /// Of the row group.
+    pub(super) rows: Range<u64>,
+    pub(super) ty: StoredType,
+    /// Of the row group: what types were narrowed by, which is why values are tested against it.
+    pub(super) stats: Arc<ColumnStats>,
+}
+
+/// Why files are not read as a table of this kind.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// A file is damaged or cannot be read.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// A device does not decode a column: which, and why.
+    #[error("{}: column {column:?}: {reason}", file.display())]
+    Column {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+        /// What about it.
+        reason: String,
+    },
+}
+
+/// The rows of `files`, in their order, as a table with the columns of `schema`, which are found by name. Each row group, or each 2^20 rows
+/// of one, is a row segment, whose statistics are the row group's. Reads footers only, those that have not been read before.
+///
+/// # Errors
+/// Files that cannot be read, and columns that a device does not decode.
+pub fn table(files: &[PathBuf], schema: &SchemaRef) -> Result<Arc<TableSnapshot>, Unreadable> {
+    let mut segments = vec![];
+    for path in files {
+        let file = ParquetFile::open(path)?;
+        let leaves = file.metadata().file_metadata().schema_descr_ptr();
+        let natural = parquet_to_arrow_schema(&leaves, None)
+            .map_err(|error| FormatError::corrupt(path, format!("its schema is none: {error}")))?;
+        let mut columns = vec![];
+        for field in schema.fields() {
+            let unreadable =
+                |reason: String| Unreadable::Column { file: path.clone(), column: field.name().clone(), reason };
+            let root = |leaf: usize| leaves.column(leaf).path().parts()[0] == *field.name();
+            let leaf = (0..leaves.num_columns()).find(|&leaf| root(leaf));
+            let leaf = leaf.ok_or_else(|| unreadable("the file does not have it".into()))?;
+            let found = natural.field_with_name(field.name()).map_err(|error| unreadable(error.to_string()))?;
+            let ty = StoredType::of(&leaves.column(leaf), found.data_type(), field.data_type()).map_err(unreadable)?;
+            columns.push((leaf, ty));
+        }
+        for group in 0..file.metadata().num_row_groups() {
+            segments.extend(row_segments(&file, group, &columns)?);
+        }
+    }
+    let version = Version { segments, ..Version::empty(1, schema.clone()) };
+    Ok(TableSnapshot::of_parquet(version))
+}
+
+/// A row group, cut where it has more rows than a row segment may.
+fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, StoredType)]) -> Result<Vec<RowSegment>> {
+    let metadata = file.metadata().row_group(group);
+    let rows = u64::try_from(metadata.num_rows())
+        .map_err(|_| FormatError::corrupt(file.path(), format!("row group {group} of {} rows", metadata.num_rows())))?;
+    let stats: Vec<Arc<ColumnStats>> =
+        columns.iter().map(|(column, ty)| Arc::new(ty.stats(metadata.column(*column), rows))).collect();
+    let starts = (0..rows).step_by(SEGMENT_ROWS);
+    let segment = |first: u64| {
+        let rows = first..rows.min(first + SEGMENT_ROWS as u64);
+        let chunks = columns.iter().zip(&stats).map(|((column, ty), stats)| {
+            let (file, ty, stats) = (file.clone(), ty.clone(), stats.clone());
+            let whole = rows == (0..metadata.num_rows() as u64);
+            let own = if whole { (*stats).clone() } else { of_part(&stats, rows.end - rows.start) };
+            let column = ParquetColumn { file, group, column: *column, rows: rows.clone(), ty, stats };
+            VersionChunk::new(own, Encoding::Plain, None, Source::Parquet(column), None)
+        });
+        RowSegment { rows: (rows.end - rows.start) as usize, columns: chunks.collect() }
+    };
+    Ok(starts.map(segment).collect())
+}
+
+/// Statistics for `rows` rows of a row group: its bounds, and its share of the rest.
+fn of_part(stats: &ColumnStats, rows: u64) -> ColumnStats {
+    let share = |bytes: u64| (u128::from(bytes) * u128::from(rows) / u128::from(stats.rows.max(1))) as u64;
+    let nulls = match stats.nulls {
+        0 => 0,
+        all if all == stats.rows => rows,
+        // All that is known is that there may be some, and that not all need be.
+        some => share(some).clamp(1, (rows - 1).max(1)),
+    };
+    let (plain_bytes, stored_bytes) = (share(stats.plain_bytes), share(stats.stored_bytes));
+    ColumnStats { rows, nulls, plain_bytes, stored_bytes, ..stats.clone() }
+}
+
+impl ParquetColumn {
+    /// Whether some values may be NULL.
+    pub(super) fn has_nulls(&self) -> bool {
+        self.stats.nulls > 0
+    }
+
+    /// Between which bounds all integers have to be. Types were narrowed by them.
+    pub(super) fn range(&self) -> (i128, i128) {
+        if self.ty.range.is_none() {
+            return self.ty.widest();
+        }
+        if self.stats.nulls == self.stats.rows {
+            // There is no value.
+            return (1, 0);
+        }
+        let (least, greatest) = self.ty.widest();
+        self.stats.int_range().map_or((least, greatest), |(from, to)| (from.max(least), to.min(greatest)))
+    }
+
+    /// How a device gets it.
+    pub(crate) fn chunk(&self) -> Result<ParquetChunk> {
+        ParquetSlice::new(self)
+    }
+
+    /// The rows, decoded by the host.
+    ///
+    /// Errors: [`FormatError::Corrupt`], naming file, row group and column.
+    pub(crate) fn decode(&self, field: &arrow::datatypes::Field) -> Result<Segment> {
+        let place = || self.file.place(self.group, self.column);
+        let corrupt = |detail: String| self.file.corrupt(place(), detail);
+        let handle = self.file.reader(&place)?.into_handle();
+        let rows = (self.rows.end - self.rows.start) as usize;
+        let read = || {
+            let builder =
+                ParquetRecordBatchReaderBuilder::new_with_metadata(handle, self.file.reader_metadata().clone());
+            let mask = ProjectionMask::leaves(builder.parquet_schema(), [self.column]);
+            let reader = builder
+                .with_row_groups(vec![self.group])
+                .with_projection(mask)
+                .with_offset(self.rows.start as usize)
+                .with_limit(rows)
+                .with_batch_size(rows.max(1))
+                .build()
+                .map_err(|error| error.to_string())?;
+            let batches: Vec<_> = reader.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+            let arrays: Vec<&dyn arrow::array::Array> = batches.iter().map(|batch| &**batch.column(0)).collect();
+            arrow::compute::concat(&arrays).map_err(|error| error.to_string())
+        };
+        // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
+        let array: ArrayRef = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+            .unwrap_or_else(|_| Err("damaged: the decoder failed on it".into()))
+            .map_err(corrupt)?;
+        if array.len() != rows {
+            return Err(corrupt(format!("{} rows instead of {rows}", array.len())));
+        }
+        // Segments hold strings of one kind; other types differ by what the writer said of them, not by their bits.
+        let wanted = match field.data_type() {
+            DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
+            other => other,
+        };
+        let array = cast(&array, wanted).map_err(|error| corrupt(error.to_string()))?;
+        Segment::encode(&array, None, Some(Encoding::Plain))
+    }
+
+    /// Whether `segment`, its rows decoded by the host, is what statistics say.
+    pub(crate) fn check(&self, segment: &Segment) -> Result<()> {
+        let corrupt = |detail: &str| Err(self.file.corrupt(self.file.place(self.group, self.column), detail));
+        let (least, greatest) = self.range();
+        let within = segment.stats().int_range().is_none_or(|(from, to)| from >= least && to <= greatest);
+        if self.ty.range.is_some() && !within {
+            return corrupt("values outside of their statistics");
+        }
+        if !self.has_nulls() && segment.stats().nulls > 0 {
+            return corrupt("NULLs, of which its statistics say that there are none");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! Scans of Parquet files that devices decode themselves.
+//!
+//! A program gets such files as an input, whose rows DataFusion decodes. For devices the same part of the plan is translated once more,
+//! with scans of the files' row groups ([`warpmill_format::parquet_file`]) in place of DataFusion's. That is done for every run: files may
+//! have changed, and what is known of them (footers, pages) is kept by the files' identity, not by plans.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use warpmill_engine::DeviceProgram;
+use warpmill_format::parquet_file::{Unreadable, table};
+use warpmill_plan::WarpmillScanExec;
+use warpmill_plan::translate::{Options, translate};
+
+use super::UnprovenSums;
+use crate::Error;
+use crate::settings::WarpmillOptions;
+
+/// What devices run instead of a program with inputs of Parquet files.
+#[derive(Debug, Default)]
+pub struct ForDevices {
+    /// The program; `None` where there is no such input, or none that devices decode.
+    pub program: Option<DeviceProgram>,
+    /// Which files the CPU decodes all the same, and why.
+    pub notes: Vec<String>,
+}
+
+/// What is scanned instead of a leaf, or why nothing is.
+type Found = Result<Arc<dyn ExecutionPlan>, String>;
+
+/// What devices run instead of the program of `source`, whose inputs are `leaves`.
+///
+/// # Errors
+/// Files that cannot be read.
+pub(super) fn for_devices(
+    source: &Arc<dyn ExecutionPlan>,
+    leaves: &[Arc<dyn ExecutionPlan>],
+    sums: UnprovenSums,
+    options: &WarpmillOptions,
+) -> Result<ForDevices, Error> {
+    let (mut scans, mut notes) = (HashMap::new(), vec![]);
+    for leaf in leaves {
+        match scan(leaf)? {
+            Some(Ok(scan)) => drop(scans.insert(address(leaf), scan)),
+            Some(Err(reason)) => notes.push(reason),
+            None => {}
+        }
+    }
+    if scans.is_empty() {
+        return Ok(ForDevices { program: None, notes });
+    }
+    let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).cloned();
+    let wide_sums = sums == UnprovenSums::Wide;
+    let pruning = options.pruning;
+    let translated =
+        translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
+    let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
+    let program = translated.map_err(|reason| reason.to_string()).and_then(|translated| {
+        let inputs: Option<Vec<usize>> = translated.inputs.iter().map(position).collect();
+        let inputs = inputs.ok_or("the plan falls apart in another way")?;
+        Ok(DeviceProgram { program: Arc::new(translated.program), inputs })
+    });
+    Ok(match program {
+        Ok(program) => ForDevices { program: Some(program), notes },
+        Err(reason) => {
+            notes.push(format!("Parquet files: {reason}"));
+            ForDevices { program: None, notes }
+        }
+    })
+}
+
+/// What tells a plan from others as long as it is held.
+fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    Arc::as_ptr(plan).cast::<()>() as usize
+}
+
+/// The scan that `leaf` stands for; `None` where it is none of Parquet files.
+fn scan(leaf: &Arc<dyn ExecutionPlan>) -> Result<Option<Found>, Error> {
+    let Some(node) = leaf.downcast_ref::<DataSourceExec>() else { return Ok(None) };
+    let Some((config, source)) = node.downcast_to_file_source::<ParquetSource>() else { return Ok(None) };
+    let name = shown(config);
+    let refused = |reason: String| Ok(Some(Err(format!("{name}: {reason}"))));
+    if let Some(reason) = unlike_a_table(leaf, config, source) {
+        return refused(reason.into());
+    }
+    let files = match files(config) {
+        Ok(files) => files,
+        Err(reason) => return refused(reason),
+    };
+    // Computed columns are computed above the scan.
+    let schema = config.file_schema();
+    let all = || (0..schema.fields().len()).map(|index| expression(schema, index));
+    let list: Vec<ProjectionExpr> = match config.file_source().projection() {
+        Some(projection) => projection.as_ref().to_vec(),
+        None => all().collect(),
+    };
+    let mut columns: Vec<usize> =
+        list.iter().flat_map(|item| collect_columns(&item.expr)).map(|column| column.index()).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    if columns.iter().any(|&column| column >= schema.fields().len()) {
+        return refused("a column that is not in the files".into());
+    }
+    let fields: Vec<_> = columns.iter().map(|&column| schema.fields()[column].clone()).collect();
+    let found = match table(&files, &Arc::new(Schema::new(fields))) {
+        Ok(found) => found,
+        Err(Unreadable::Format(error)) => return Err(error.into()),
+        Err(unreadable @ Unreadable::Column { .. }) => return Ok(Some(Err(unreadable.to_string()))),
+    };
+    let scan = WarpmillScanExec::try_new(found, name.clone(), None)?;
+    let list = list.into_iter().map(|item| {
+        let moved = item.expr.transform(|expr| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            let index = columns.binary_search(&column.index()).expect("it was collected");
+            Ok(Transformed::yes(Arc::new(Column::new(column.name(), index))))
+        });
+        Ok(ProjectionExpr { expr: moved?.data, alias: item.alias })
+    });
+    let list = list.collect::<Result<Vec<_>, Error>>()?;
+    Ok(Some(Ok(Arc::new(ProjectionExec::try_new(list, Arc::new(scan))?))))
+}
+
+fn expression(schema: &SchemaRef, index: usize) -> ProjectionExpr {
+    let name = schema.field(index).name();
+    ProjectionExpr { expr: Arc::new(Column::new(name, index)), alias: name.clone() }
+}
+
+/// What a scan does beyond giving the rows of files.
+fn unlike_a_table(
+    leaf: &Arc<dyn ExecutionPlan>,
+    config: &FileScanConfig,
+    source: &ParquetSource,
+) -> Option<&'static str> {
+    let filters = source.table_parquet_options().global.pushdown_filters && source.filter().is_some();
+    let reasons = [
+        (config.limit.is_some(), "a LIMIT is part of the scan"),
+        (leaf.output_ordering().is_some(), "the order of the files' rows is relied on"),
+        (!config.table_partition_cols().is_empty(), "columns that are in the files' paths"),
+        (filters, "filters are part of the scan (datafusion.execution.parquet.pushdown_filters)"),
+    ];
+    reasons.into_iter().find(|(found, _)| *found).map(|(_, reason)| reason)
+}
+
+/// What plans call the files.
+fn shown(config: &FileScanConfig) -> String {
+    let mut files = config.file_groups.iter().flat_map(|group| group.iter());
+    let first = files.next().map(|file| file.object_meta.location.to_string()).unwrap_or_default();
+    let name = first.rsplit('/').next().unwrap_or_default().to_owned();
+    if files.any(|file| file.object_meta.location.to_string() != first) { format!("{name}, ...") } else { name }
+}
+
+/// The files that are scanned, each as often as it is.
+fn files(config: &FileScanConfig) -> Result<Vec<PathBuf>, String> {
+    if !config.object_store_url.as_str().starts_with("file:") {
+        return Err(format!("{} is no local file system", config.object_store_url.as_str()));
+    }
+    // What of a file is scanned, where files are cut into ranges of bytes.
+    let (mut files, mut ranged): (Vec<PathBuf>, Vec<(PathBuf, i64, i64)>) = (vec![], vec![]);
+    for file in config.file_groups.iter().flat_map(|group| group.iter()) {
+        let path = PathBuf::from(format!("/{}", file.object_meta.location));
+        if !path.is_file() {
+            return Err(format!("{} cannot be found by its path", path.display()));
+        }
+        let size = file.object_meta.size as i64;
+        match (&file.range, ranged.iter_mut().find(|(other, ..)| *other == path)) {
+            (None, _) => files.push(path),
+            (Some(range), Some((_, bytes, _))) => *bytes += range.end - range.start,
+            (Some(range), None) => ranged.push((path, range.end - range.start, size)),
+        }
+    }
+    for (path, bytes, size) in ranged {
+        if size <= 0 || bytes % size != 0 {
+            return Err(format!("only a part of {} is scanned", path.display()));
+        }
+        files.extend((0..bytes / size).map(|_| path.clone()));
+    }
+    Ok(files)
+}

@@ -1,0 +1,250 @@
+"""Parquet files on the simulated device, which decodes their pages: DuckDB's answers, or errors that name it."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import warpmill
+from warpmill import _warpmill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(
+    json.loads(_warpmill.devices())["no_simulated_device"] is not None, reason="no C++ compiler"
+)
+
+ROWS = 6000
+
+
+def rows(count: int = ROWS) -> pa.Table:
+    """Types of TPC-H and more, NULLs, a column that a dictionary is too small for, nested columns beside."""
+    day = datetime.date(1992, 1, 1)
+    return pa.table(
+        {
+            "k": pa.array(range(count), pa.int64()),
+            "i": pa.array([None if n % 11 == 0 else n * 13 % 41 - 20 for n in range(count)], pa.int32()),
+            "b": pa.array([None if n % 7 == 3 else n % 3 == 0 for n in range(count)], pa.bool_()),
+            "f": pa.array([None if n % 5 == 0 else n * 0.125 for n in range(count)], pa.float64()),
+            "money": pa.array([decimal.Decimal(n * 37 - 9000) / 100 for n in range(count)], pa.decimal128(15, 2)),
+            "day": pa.array([day + datetime.timedelta(days=n % 900) for n in range(count)], pa.date32()),
+            "at": pa.array([n * 1_000_003 for n in range(count)], pa.timestamp("us")),
+            "word": pa.array([None if n % 13 == 5 else ["", "nord", "süd", "hafen"][n * n % 4] for n in range(count)]),
+            "text": pa.array([f"row {n} of {count}" for n in range(count)]),
+            "none": pa.array([None] * count, pa.int32()),
+            "nested": pa.array([[n, n + 1] for n in range(count)], pa.list_(pa.int64())),
+            "pair": pa.array([{"a": n, "b": str(n)} for n in range(count)]),
+        }
+    )
+
+
+QUERIES = [
+    "SELECT count(*), sum(k), min(i), max(i), sum(i), count(i), count(none), sum(money), min(money) FROM t",
+    "SELECT min(day), max(day), min(at), max(at), min(text), max(text), count(DISTINCT word), sum(f) FROM t",
+    "SELECT word, b, count(*), sum(money), max(text) FROM t GROUP BY word, b ORDER BY word, b",
+    "SELECT k, i, b, money, day, word, text, none FROM t WHERE k % 97 = 5 AND (i > 0 OR i IS NULL) ORDER BY k",
+    "SELECT k, text FROM t WHERE text LIKE '%99%' AND day < DATE '1993-03-01' ORDER BY k",
+    "SELECT count(*), sum(k) FROM t WHERE k BETWEEN 2000 AND 2100",
+]
+
+WRITERS: dict[str, dict[str, Any]] = {
+    "none v1": {"compression": "none"},
+    "snappy v1, small pages": {"compression": "snappy", "data_page_size": 4000, "dictionary_pagesize_limit": 20_000},
+    "snappy v2": {"compression": "snappy", "data_page_version": "2.0", "store_decimal_as_integer": True},
+    "zstd v2": {"compression": "zstd", "data_page_version": "2.0", "data_page_size": 4000},
+    "gzip v1": {"compression": "gzip"},
+    "lz4, no dictionaries": {"compression": "lz4", "use_dictionary": False},
+    "no statistics": {"compression": "snappy", "write_statistics": False},
+}
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[warpmill.Connection]:
+    with warpmill.connect(device="sim", device_fallback="error") as opened:
+        yield opened
+
+
+def plain(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Sums of DOUBLE in any order, decimals of any scale."""
+    as_number = (int, float, decimal.Decimal)
+
+    def one(value: Any) -> Any:
+        return round(float(value), 6) if isinstance(value, as_number) and not isinstance(value, bool) else value
+
+    return [tuple(one(value) for value in row) for row in values]
+
+
+def decoded(result: Any) -> list[dict[str, Any]]:
+    """What the profile says of scans of Parquet, all of which ran on the device."""
+    programs = result.profile["programs"]
+    assert {program["device"] for program in programs} == {"sim"}, [p["not_on_device"] for p in programs]
+    assert not any(program["decoded_on_host"] for program in programs), programs
+    return [scan["parquet"] for program in programs for scan in program["on_device"]["scans"] if scan["parquet"]]
+
+
+def check(con: warpmill.Connection, path: Path | str, queries: list[str] = QUERIES) -> None:
+    """The device decodes every column that queries read, and the answers are DuckDB's."""
+    con.register_file("t", path)
+    other = duckdb.connect()
+    other.sql(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")
+    for query in queries:
+        result = con.sql(query)
+        assert plain(result.fetchall()) == plain(other.sql(query).fetchall()), query
+        scans = decoded(result)
+        assert scans, query
+        assert all(scan["by_host"] == 0 for scan in scans), scans
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_files_of_pyarrow(con: warpmill.Connection, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(rows(), path, row_group_size=2500, write_batch_size=500, **WRITERS[name])
+    check(con, path)
+
+
+@pytest.mark.parametrize("options", ["CODEC snappy", "CODEC zstd, ROW_GROUP_SIZE 2048", "CODEC uncompressed"])
+def test_files_of_duckdb(con: warpmill.Connection, tmp_path: Path, options: str) -> None:
+    path = tmp_path / "t.parquet"
+    table = rows()
+    other = duckdb.connect()
+    other.register("source", table)
+    other.sql(f"COPY source TO '{path}' (FORMAT parquet, {options})")
+    check(con, path)
+
+
+def test_row_groups_are_pruned_and_files_read_together(con: warpmill.Connection, tmp_path: Path) -> None:
+    table = rows()
+    for part in range(3):
+        pq.write_table(table.slice(part * 2000, 2000), tmp_path / f"{part}.parquet", row_group_size=500)
+    check(con, f"{tmp_path}/*.parquet")
+    result = con.sql("SELECT count(*), min(text) FROM t WHERE k >= 5600")
+    (program,) = result.profile["programs"]
+    (scan,) = program["on_device"]["scans"]
+    assert (scan["pruning"]["segments"], scan["pruning"]["segments_pruned"]) == (12, 11)
+    assert result.fetchone() == (400, "row 5600 of 6000")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1023, 1025])
+def test_few_rows(con: warpmill.Connection, tmp_path: Path, count: int) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(rows(count), path)
+    con.register_file("t", path)
+    other = duckdb.connect()
+    other.sql(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")
+    for query in [QUERIES[0], QUERIES[2]]:
+        assert plain(con.sql(query).fetchall()) == plain(other.sql(query).fetchall()), query
+
+
+def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    table = rows().drop_columns(["nested", "pair"])
+    # An encoding that only the host decodes: of that column alone.
+    pq.write_table(table, path, use_dictionary=False, column_encoding={"k": "DELTA_BINARY_PACKED"})
+    con.register_file("t", path)
+    result = con.sql("SELECT sum(k), sum(i), count(text) FROM t")
+    assert result.fetchone() == (sum(range(ROWS)), sum(n for n in table["i"].to_pylist() if n is not None), ROWS)
+    (scan,) = decoded(result)
+    assert (scan["by_host"], scan["reasons"]) == (1, ["encoding DELTA_BINARY_PACKED"])
+    assert scan["by_device"] == 2
+    # A type that it does not decode: all of the scan.
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    query = "SELECT max(at), sum(k) FROM t"
+    con.register_file("t", path)
+    result = con.sql(query)
+    (program,) = result.profile["programs"]
+    assert program["device"] == "sim"
+    assert 'column "at": it is stored as INT96' in program["decoded_on_host"][0]
+    assert result.fetchone()[1] == sum(range(ROWS))
+    for analyze in (False, True):
+        assert "it is stored as INT96" in con.explain(query, analyze=analyze)
+
+
+def test_a_file_that_changes_is_read_anew(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    for count in (100, 3000, 50):
+        pq.write_table(rows(count), path)
+        con.register_file("t", path)
+        assert con.sql("SELECT count(text), sum(k) FROM t").fetchone() == (count, sum(range(count)))
+
+
+def test_damage_is_an_error_or_no_other_answer(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    table = rows(3000).select(["k", "i", "word", "text", "money"])
+    query = "SELECT sum(k), sum(i), max(word), max(text), count(word), sum(money) FROM t"
+    pq.write_table(table, path, compression="snappy", write_page_checksum=True, row_group_size=1000)
+    whole = path.read_bytes()
+    con.register_file("t", path)
+    expected = con.sql(query).fetchall()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    for number in range(12):
+        damaged = bytearray(whole)
+        at = 4 + (number * 7919 + 1234) % (len(whole) - footer - 4)
+        damaged[at] ^= 1 << number % 8
+        path.write_bytes(damaged)
+        # What is not read may be damaged: statistics in page headers, for instance.
+        answer = outcome(con, query)
+        assert answer == expected or all(part in str(answer) for part in ("t.parquet", "row group", "column")), answer
+
+
+def outcome(con: warpmill.Connection, query: str) -> list[tuple[Any, ...]] | str:
+    """The answer, or the error."""
+    try:
+        return con.sql(query).fetchall()
+    except warpmill.Error as error:
+        return str(error)
+
+
+def test_statistics_that_lie_are_noticed(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"k": pa.array([5, 6, 77_777_777, 8] * 300, pa.int64())}), path, use_dictionary=False)
+    content = path.read_bytes()
+    greatest = (77_777_777).to_bytes(8, "little")
+    start = len(content) - int.from_bytes(content[-8:-4], "little") - 8
+    # In the footer only: the values stay.
+    path.write_bytes(content[:start] + content[start:].replace(greatest, (9).to_bytes(8, "little")))
+    con.register_file("t", path)
+    with pytest.raises(warpmill.Error, match=r'row group 0, column "k".*outside of their statistics'):
+        con.sql("SELECT sum(k * 2) FROM t")
+
+
+def test_a_file_that_was_cut_is_an_error(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(rows(), path, compression="zstd")
+    con.register_file("t", path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(warpmill.Error, match=r"t\.parquet|Parquet|parquet"):
+        con.sql("SELECT sum(k) + 1 FROM t WHERE i > 3")
+
+
+@pytest.fixture(scope="module")
+def tpch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("tpch")
+    files = {}
+    for name in _warpmill.tables("tpch"):
+        files[name] = folder / f"{name}.parquet"
+        _warpmill.generate_parquet("tpch", name, 0.01, str(files[name]), 0, None)
+    return files
+
+
+@pytest.mark.parametrize("number", ["1", "3", "6", "12", "14"])
+def test_tpch(tpch: dict[str, Path], number: str) -> None:
+    query = dict(_warpmill.queries("tpch"))[number]
+    other = duckdb.connect()
+    with warpmill.connect(device="sim", device_fallback="error", fallback="error") as con:
+        for name, path in tpch.items():
+            con.register_file(name, path)
+            other.sql(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{path}')")
+        result = con.sql(query)
+        assert plain(result.fetchall()) == plain(other.sql(query).fetchall())
+        scans = decoded(result)
+        assert scans
+        assert all(scan["by_device"] > 0 and scan["by_host"] == 0 for scan in scans)
