@@ -37,7 +37,7 @@ def rows(count: int = ROWS) -> pa.Table:
             "f": pa.array([None if n % 5 == 0 else n * 0.125 for n in range(count)], pa.float64()),
             "money": pa.array([decimal.Decimal(n * 37 - 9000) / 100 for n in range(count)], pa.decimal128(15, 2)),
             "day": pa.array([day + datetime.timedelta(days=n % 900) for n in range(count)], pa.date32()),
-            "at": pa.array([n * 1_000_003 for n in range(count)], pa.timestamp("us")),
+            "moment": pa.array([n * 1_000_003 for n in range(count)], pa.timestamp("us")),
             "word": pa.array([None if n % 13 == 5 else ["", "nord", "süd", "hafen"][n * n % 4] for n in range(count)]),
             "text": pa.array([f"row {n} of {count}" for n in range(count)]),
             "none": pa.array([None] * count, pa.int32()),
@@ -49,7 +49,7 @@ def rows(count: int = ROWS) -> pa.Table:
 
 QUERIES = [
     "SELECT count(*), sum(k), min(i), max(i), sum(i), count(i), count(none), sum(money), min(money) FROM t",
-    "SELECT min(day), max(day), min(at), max(at), min(text), max(text), count(DISTINCT word), sum(f) FROM t",
+    "SELECT min(day), max(day), min(moment), max(moment), min(text), max(text), count(DISTINCT word), sum(f) FROM t",
     "SELECT word, b, count(*), sum(money), max(text) FROM t GROUP BY word, b ORDER BY word, b",
     "SELECT k, i, b, money, day, word, text, none FROM t WHERE k % 97 = 5 AND (i > 0 OR i IS NULL) ORDER BY k",
     "SELECT k, text FROM t WHERE text LIKE '%99%' AND day < DATE '1993-03-01' ORDER BY k",
@@ -108,7 +108,8 @@ def check(con: warpmill.Connection, path: Path | str, queries: list[str] = QUERI
 def test_files_of_pyarrow(con: warpmill.Connection, tmp_path: Path, name: str) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(rows(), path, row_group_size=2500, write_batch_size=500, **WRITERS[name])
-    check(con, path)
+    # Kernels take their time to compile: all queries once.
+    check(con, path, QUERIES if name == "none v1" else QUERIES[1:3])
 
 
 @pytest.mark.parametrize("options", ["CODEC snappy", "CODEC zstd, ROW_GROUP_SIZE 2048", "CODEC uncompressed"])
@@ -118,7 +119,7 @@ def test_files_of_duckdb(con: warpmill.Connection, tmp_path: Path, options: str)
     other = duckdb.connect()
     other.register("source", table)
     other.sql(f"COPY source TO '{path}' (FORMAT parquet, {options})")
-    check(con, path)
+    check(con, path, QUERIES if options == "CODEC snappy" else QUERIES[1:3])
 
 
 def test_row_groups_are_pruned_and_files_read_together(con: warpmill.Connection, tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_row_groups_are_pruned_and_files_read_together(con: warpmill.Connection,
     assert result.fetchone() == (400, "row 5600 of 6000")
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 1023, 1025])
+@pytest.mark.parametrize("count", [0, 1, 1025])
 def test_few_rows(con: warpmill.Connection, tmp_path: Path, count: int) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(rows(count), path)
@@ -142,6 +143,25 @@ def test_few_rows(con: warpmill.Connection, tmp_path: Path, count: int) -> None:
     other.sql(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")
     for query in [QUERIES[0], QUERIES[2]]:
         assert plain(con.sql(query).fetchall()) == plain(other.sql(query).fetchall()), query
+
+
+def test_paths_and_external_tables(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(rows(), path)
+    con.sql(f"CREATE EXTERNAL TABLE outside STORED AS PARQUET LOCATION '{path}'")
+    for table in ("outside", f"'{path}'"):
+        result = con.sql(f"SELECT sum(k), max(text) FROM {table} WHERE i > 3")
+        assert [scan["by_device"] for scan in decoded(result)] == [3], table
+    con.sql("DROP TABLE outside")
+
+
+def test_few_rows_without_statistics(con: warpmill.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(
+        pa.table({"k": pa.array([None], pa.int64()), "j": pa.array([7], pa.int64())}), path, write_statistics=False
+    )
+    con.register_file("t", path)
+    assert con.sql("SELECT sum(k), sum(j), count(k) FROM t WHERE j > 0").fetchall() == [(None, 7, 0)]
 
 
 def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_path: Path) -> None:
@@ -157,13 +177,13 @@ def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_p
     assert scan["by_device"] == 2
     # A type that it does not decode: all of the scan.
     pq.write_table(table, path, use_deprecated_int96_timestamps=True)
-    query = "SELECT max(at), sum(k) FROM t"
+    query = "SELECT max(moment), sum(k) FROM t"
     con.register_file("t", path)
     result = con.sql(query)
     (program,) = result.profile["programs"]
     assert program["device"] == "sim"
-    assert 'column "at": it is stored as INT96' in program["decoded_on_host"][0]
-    assert result.fetchone()[1] == sum(range(ROWS))
+    assert 'column "moment": it is stored as INT96' in program["decoded_on_host"][0]
+    assert [row[1] for row in result.fetchall()] == [sum(range(ROWS))]
     for analyze in (False, True):
         assert "it is stored as INT96" in con.explain(query, analyze=analyze)
 
