@@ -48,9 +48,9 @@ def test_answers_are_duckdbs_with_every_codec(data: Path, tmp_path: Path) -> Non
     for store in report["stores"]:
         used = {codec for codecs in store["columns"].values() for codec in codecs} - {"none"}
         assert used <= ({store["codec"]} if store["codec"] != "sampled" else {"lz4", "snappy", "zstd", "deflate"})
-        # Both forms: each column without a codec, and nearly all of them with one.
+        # Both forms: each column without a codec, and what gets smaller with one.
         assert (store["heavy_bytes"] > 0) == (store["codec"] == "auto")
-        assert store["codec"] != "auto" or (not used and {"lo_orderdate", "lo_custkey"} <= set(store["heavy"]))
+        assert store["codec"] != "auto" or (not used and "lo_orderdate" in store["heavy"])
         assert store["stored_bytes"] <= store["light_bytes"] < store["plain_bytes"]
         assert set(store["columns"]) == set(qj.COLUMNS)
     # The verification is against the CPU back end; that is compared with DuckDB here.

@@ -338,10 +338,10 @@ def _point(stores: list[Store], sql: str, expected: list[tuple[Any, ...]], runs:
         row["verified"] = answer == expected
         if answer != expected:
             row["error"] = f"{answer!r}, not {expected!r}"
-        # What a run in some form takes is known when it has run so.
-        for _ in range(SETTLE if store.codec == "auto" else 0):
-            result = store.con.sql(sql)
         if store.codec == "auto":
+            # What a run in some form takes is known when it has run so; the CPU does not choose.
+            for _ in range(SETTLE if choice(result.profile) else 0):
+                result = store.con.sql(sql)
             row["choice"] = choice(result.profile)
         ready.append((store, row))
     for _ in range(runs):

@@ -219,6 +219,8 @@ pub struct Feed<'a> {
     copies: Vec<(Event, Event)>,
     /// When batches were there, when they were decompressed, and when their kernels were done.
     work: Vec<[Event; 3]>,
+    /// The first two of the batch whose kernels are being queued.
+    arrived: Option<[Event; 2]>,
     transfer: TransferProfile,
     /// What the host did to make batches ready.
     filling: TransferProfile,
@@ -233,8 +235,6 @@ pub struct Arrival {
     slot: usize,
     /// Its row segments.
     pub descriptors: Descriptors,
-    /// When it was there, and when it was decompressed.
-    ready: [Event; 2],
 }
 
 /// Where what travels of a chunk goes in its slot.
@@ -277,7 +277,7 @@ impl<'a> Feed<'a> {
         // What runs make once is there by now.
         let started = Instant::now();
         let throttle = Throttle { limit: options.io_bandwidth_limit, started, bytes: 0 };
-        let (next, copies, work, measured) = (0, vec![], vec![], Measured::default());
+        let (next, copies, work, arrived, measured) = (0, vec![], vec![], None, Measured::default());
         Ok(Self {
             executor,
             source,
@@ -287,6 +287,7 @@ impl<'a> Feed<'a> {
             next,
             copies,
             work,
+            arrived,
             transfer,
             filling,
             measured,
@@ -349,7 +350,7 @@ impl<'a> Feed<'a> {
             // for what becomes of them.
             unsafe { openers.decompress(chunks, self.state, lane.stream)? };
         }
-        let ready = [there, device.record(lane.stream)?];
+        self.arrived = Some([there, device.record(lane.stream)?]);
         if let Some(openers) = self.openers.as_ref().filter(|_| vectors > 0) {
             let values = (at + expansions_at as u64, made(&expansions, EXPANSION), vectors);
             // SAFETY: as above.
@@ -366,7 +367,7 @@ impl<'a> Feed<'a> {
             unsafe { self.executor.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
         (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
-        Ok(Arrival { slot: number, descriptors, ready })
+        Ok(Arrival { slot: number, descriptors })
     }
 
     /// Lets what travels be in page-locked memory.
@@ -441,8 +442,9 @@ impl<'a> Feed<'a> {
     pub fn release(&mut self, lane: &Lane, arrival: &Arrival) -> Result<()> {
         let read = self.executor.device.record(lane.stream)?;
         self.slots[arrival.slot].read = Some(read);
-        let [there, decompressed] = arrival.ready;
-        self.work.push([there, decompressed, self.executor.device.record(lane.stream)?]);
+        if let Some([there, decompressed]) = self.arrived.take() {
+            self.work.push([there, decompressed, self.executor.device.record(lane.stream)?]);
+        }
         Ok(())
     }
 
@@ -477,7 +479,7 @@ impl Drop for Feed<'_> {
     fn drop(&mut self) {
         let events = self.slots.iter().flat_map(|slot| [slot.copied, slot.read]).flatten();
         let timed = self.copies.iter().flat_map(|&(before, after)| [before, after]);
-        let work = self.work.iter().flatten().copied();
+        let work = self.work.iter().flatten().chain(self.arrived.iter().flatten()).copied();
         events.chain(timed).chain(work).for_each(|event| self.executor.device.destroy_event(event));
     }
 }
