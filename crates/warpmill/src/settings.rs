@@ -4,7 +4,7 @@ use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
-use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, SpillSettings};
+use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext};
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
 use warpmill_plan::PruningMode;
@@ -183,11 +183,11 @@ impl WarpmillOptions {
         ExecutionContext {
             threads: self.threads,
             memory_limit: self.memory_limit,
-            spill: SpillSettings {
+            spill: warpmill_engine::SpillSettings {
                 enabled: self.spill,
                 directory: (!self.temp_directory.is_empty()).then(|| self.temp_directory.clone().into()),
                 limit: self.temp_directory_limit as u64,
-                ..SpillSettings::default()
+                ..warpmill_engine::SpillSettings::default()
             },
             chunk_rows: self.chunk_rows,
             compaction: self.compaction,

@@ -305,7 +305,10 @@ proptest! {
     ) {
         check(&rows, &keys, chunk_rows, workers);
     }
+}
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
     fn agrees_with_the_oracle_when_groups_are_put_aside(
         rows in prop::collection::vec(row(), 0..60),

@@ -102,7 +102,10 @@ proptest! {
             expected(&rows, &keys, skip, fetch)
         );
     }
+}
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn agrees_with_a_stable_sort_when_runs_are_put_aside(
         rows in prop::collection::vec(row(), 0..80),

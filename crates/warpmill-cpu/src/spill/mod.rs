@@ -1,9 +1,9 @@
 //! Spilling: what pipeline breakers put aside in temporary files when a query reaches its memory limit.
 //!
-//! - [`file`](SpillFile): a temporary file of checksummed blocks. It has no name from the moment it is open, so that nothing is left
+//! - `file`: a temporary file of checksummed blocks. It has no name from the moment it is open, so that nothing is left
 //!   behind however the query ends;
 //! - `codec`: columns to bytes and back;
-//! - `partition`: rows divided by key hash ([`partition::PARTITIONS`] ways, with other hash bits at every depth).
+//! - `partition`: rows divided by key hash (16 ways, with other hash bits at every depth).
 //!
 //! A block is read by the query that wrote it and nobody else. Strings are written as the views that they are: their bytes stay where
 //! they were (mapped segments, dictionaries, the query's arenas), which outlive the query by the contract of
