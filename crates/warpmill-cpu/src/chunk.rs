@@ -148,7 +148,7 @@ fn owned(mut vector: Vector, query: &QueryContext) -> Vector {
             // SAFETY: the bytes of a string; there is room for all, so they are not moved, and the query keeps them.
             *view = StrView::new(unsafe { std::str::from_utf8_unchecked(&bytes[start..]) });
         }
-        query.account(bytes.capacity());
+        query.account_strings(bytes.capacity());
         query.keep_alive(bytes);
     }
     vector

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpmill_plan::Field;
 
 use crate::chunk::Chunk;
-use crate::context::{QueryContext, Result};
+use crate::context::{QueryContext, Result, Share};
 use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
 use crate::vector::Vector;
 
@@ -76,7 +76,8 @@ impl LocalSink for LocalCollect {
     fn consume(&mut self, chunk: Chunk) -> Result<()> {
         debug_assert_eq!(chunk.columns().len(), self.columns);
         let columns = chunk.to_dense();
-        self.query.reserve("Collect", columns.iter().map(|column| column.bytes()).sum())?;
+        let bytes = columns.iter().map(|column| column.bytes()).sum();
+        self.query.reserve_share(Share::Result, "Collect", bytes)?;
         self.batches.push(Batch { sequence: chunk.sequence, columns, rows: chunk.len() });
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What all operators of a query share: settings, memory account, cancellation, string arenas, errors.
 
 use std::any::Any;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,6 +9,7 @@ use parking_lot::Mutex;
 use warpmill_format::{FormatError, StrView};
 
 use crate::compaction::Compaction;
+use crate::spill::{SpillArea, SpillSettings};
 
 /// Why a query failed while it ran.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +20,20 @@ pub enum ExecError {
     )]
     #[allow(missing_docs, reason = "fields are named in the message")]
     OutOfMemory { operator: &'static str, requested: usize, used: usize, limit: usize },
+    /// A temporary file failed.
+    #[error(
+        "cannot {action} {}, a temporary file for what exceeds warpmill.memory_limit: {reason} (see warpmill.temp_directory; warpmill.spill = off uses none)",
+        path.display()
+    )]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    Spill { action: &'static str, path: PathBuf, reason: String },
+    /// The query would need more room on disk than its limit.
+    #[error(
+        "temporary files are full: {} needs {requested} more bytes, {used} of {limit} in use (raise warpmill.temp_directory_limit or warpmill.memory_limit)",
+        path.display()
+    )]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    SpillLimit { path: PathBuf, requested: u64, used: u64, limit: u64 },
     /// The query was cancelled.
     #[error("query cancelled")]
     Cancelled,
@@ -58,6 +74,8 @@ pub struct Settings {
     pub compaction: Compaction,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
     pub equal_hashes: bool,
+    /// What happens at the memory limit.
+    pub spill: SpillSettings,
 }
 
 impl Default for Settings {
@@ -68,6 +86,7 @@ impl Default for Settings {
             chunk_rows: crate::CHUNK_ROWS,
             compaction: Compaction::Smart,
             equal_hashes: false,
+            spill: SpillSettings::default(),
         }
     }
 }
@@ -88,15 +107,74 @@ impl CancelToken {
     }
 }
 
-/// State shared by all operators of a running query.
+/// Bytes that a query holds.
 #[derive(Debug, Default)]
+struct Account {
+    used: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Account {
+    fn add(&self, bytes: usize) {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory that cannot be put aside. Where other memory can, each of these is compared with the limit by itself: the rest makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Rows of the result.
+    Result,
+    /// Strings that are kept until the query ends.
+    Strings,
+    /// Decompressed segments.
+    Segments,
+}
+
+/// Bytes that are accounted for until this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Takes over `bytes` that are accounted for already.
+    pub fn adopt(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Accounts for `bytes` instead of what it was.
+    pub fn resize(&mut self, bytes: usize) {
+        self.account.add(bytes.saturating_sub(self.bytes));
+        self.account.remove(self.bytes.saturating_sub(bytes));
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.account.remove(self.bytes);
+    }
+}
+
+/// State shared by all operators of a running query.
+#[derive(Debug)]
 pub struct QueryContext {
     /// How to run.
     pub settings: Settings,
     /// Whether to stop.
     pub cancel: CancelToken,
-    used: AtomicUsize,
-    peak: AtomicUsize,
+    /// Temporary files.
+    pub spill: SpillArea,
+    memory: Arc<Account>,
+    /// What cannot be put aside, by [`Share`].
+    shares: [AtomicUsize; 3],
     arenas: Mutex<Vec<StringArena>>,
     kept: Mutex<Kept>,
 }
@@ -111,59 +189,140 @@ impl std::fmt::Debug for Kept {
     }
 }
 
+impl Default for QueryContext {
+    fn default() -> Self {
+        Self::new(Settings::default(), CancelToken::default())
+    }
+}
+
 impl QueryContext {
     /// A context with the given settings.
     pub fn new(settings: Settings, cancel: CancelToken) -> Self {
-        Self {
-            settings,
-            cancel,
-            used: AtomicUsize::new(0),
-            peak: AtomicUsize::new(0),
-            arenas: Mutex::default(),
-            kept: Mutex::default(),
+        let spill = SpillArea::new(settings.spill.clone());
+        let (memory, shares) = (Arc::default(), Default::default());
+        Self { settings, cancel, spill, memory, shares, arenas: Mutex::default(), kept: Mutex::default() }
+    }
+
+    /// Whether operators put aside what does not fit.
+    pub fn spills(&self) -> bool {
+        self.settings.spill.enabled && self.settings.memory_limit != usize::MAX
+    }
+
+    /// Bytes that a worker's part of an operator may hold whatever the others do: with less, putting aside makes too little room
+    /// for its cost. What operators hold can exceed the limit by this for each of them.
+    pub fn working_memory(&self) -> usize {
+        let part = self.settings.memory_limit / (16 * self.settings.threads.max(1));
+        self.settings.spill.working_memory.unwrap_or(part.clamp(1 << 10, 4 << 20))
+    }
+
+    /// Bytes left.
+    pub fn room(&self) -> usize {
+        self.settings.memory_limit.saturating_sub(self.memory_used())
+    }
+
+    /// Accounts for `bytes` more if they, and `spare` after them, are within the limit; whether they are.
+    pub fn try_reserve(&self, bytes: usize, spare: usize) -> bool {
+        let used = self.memory.used.fetch_add(bytes, Ordering::Relaxed);
+        let fits = used.saturating_add(bytes).saturating_add(spare) <= self.settings.memory_limit;
+        if fits {
+            self.memory.peak.fetch_max(used + bytes, Ordering::Relaxed);
+        } else {
+            self.memory.remove(bytes);
         }
+        fits
+    }
+
+    /// Accounts for `bytes` until the result is dropped.
+    pub fn hold(&self, bytes: usize) -> Reservation {
+        self.memory.add(bytes);
+        Reservation { account: self.memory.clone(), bytes }
+    }
+
+    /// As [`QueryContext::reserve`], of memory that cannot be put aside.
+    pub fn reserve_share(&self, share: Share, operator: &'static str, bytes: usize) -> Result<()> {
+        if !self.spills() {
+            return self.reserve(operator, bytes);
+        }
+        let used = self.shares[share as usize].fetch_add(bytes, Ordering::Relaxed);
+        let limit = self.settings.memory_limit;
+        if used.saturating_add(bytes) > limit {
+            self.shares[share as usize].fetch_sub(bytes, Ordering::Relaxed);
+            return Err(ExecError::OutOfMemory { operator, requested: bytes, used, limit });
+        }
+        self.memory.add(bytes);
+        Ok(())
+    }
+
+    /// Gives back `bytes` of [`QueryContext::reserve_share`].
+    pub fn release_share(&self, share: Share, bytes: usize) {
+        if self.spills() {
+            self.shares[share as usize].fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.release(bytes);
+    }
+
+    /// As [`QueryContext::reserve`] where what does not fit is put aside at once or not at all: it may exceed the limit then.
+    pub fn reserve_or_exceed(&self, operator: &'static str, bytes: usize) -> Result<()> {
+        if !self.spills() {
+            return self.reserve(operator, bytes);
+        }
+        self.memory.add(bytes);
+        Ok(())
     }
 
     /// Accounts for `bytes` more memory held by `operator` until the query ends (or [`QueryContext::release`]).
     pub fn reserve(&self, operator: &'static str, bytes: usize) -> Result<()> {
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let used = self.memory.used.fetch_add(bytes, Ordering::Relaxed);
         let limit = self.settings.memory_limit;
         if used.saturating_add(bytes) > limit {
-            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            self.memory.remove(bytes);
             return Err(ExecError::OutOfMemory { operator, requested: bytes, used, limit });
         }
-        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
+        self.memory.peak.fetch_max(used + bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Accounts for `bytes` more memory where nothing can fail; [`QueryContext::check_memory`] follows.
-    pub fn account(&self, bytes: usize) {
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
-        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
+    /// Accounts for `bytes` of strings that are kept until the query ends; [`QueryContext::check_strings`] follows.
+    pub fn account_strings(&self, bytes: usize) {
+        self.shares[Share::Strings as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.memory.add(bytes);
     }
 
-    /// Whether what [`QueryContext::account`] counted for `operator` is within the limit.
-    pub fn check_memory(&self, operator: &'static str) -> Result<()> {
-        let (used, limit) = (self.memory_used(), self.settings.memory_limit);
+    /// Accounts for `bytes` more memory where nothing can fail.
+    pub fn account(&self, bytes: usize) {
+        self.memory.add(bytes);
+    }
+
+    /// Whether what [`QueryContext::account_strings`] counted for `operator` is within the limit.
+    pub fn check_strings(&self, operator: &'static str) -> Result<()> {
+        let strings = self.shares[Share::Strings as usize].load(Ordering::Relaxed);
+        let used = if self.spills() { strings } else { self.memory_used() };
+        let limit = self.settings.memory_limit;
         match used > limit {
             true => Err(ExecError::OutOfMemory { operator, requested: used - limit, used, limit }),
             false => Ok(()),
         }
     }
 
+    /// The error of `operator`, which cannot do with what is left.
+    pub fn out_of_memory(&self, operator: &'static str) -> ExecError {
+        let (used, limit) = (self.memory_used(), self.settings.memory_limit);
+        ExecError::OutOfMemory { operator, requested: limit, used, limit }
+    }
+
     /// Gives back `bytes` of an earlier reservation.
     pub fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.remove(bytes);
     }
 
     /// The most bytes accounted for at any time.
     pub fn memory_peak(&self) -> usize {
-        self.peak.load(Ordering::Relaxed)
+        self.memory.peak.load(Ordering::Relaxed)
     }
 
     /// Bytes accounted for at present.
     pub fn memory_used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.memory.used.load(Ordering::Relaxed)
     }
 
     /// Keeps a worker's strings alive until the query ends.

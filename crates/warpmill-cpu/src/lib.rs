@@ -9,6 +9,7 @@
 //! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
 //! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
+//! - [`spill`]: temporary files for what exceeds the memory limit;
 //! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did;
 //! - [`mod@arrow`]: rows to and from Arrow; [`mod@bench`]: the compaction benchmark of the paper.
 
@@ -27,6 +28,7 @@ pub mod profile;
 pub mod scan;
 pub mod sort;
 pub mod source;
+pub mod spill;
 pub mod stream;
 pub mod vector;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result};
 use crate::join::HashTable;
+use crate::source::ChunkSource;
 use crate::vector::Vector;
 
 /// Passes chunks on to the next operator.
@@ -21,6 +22,22 @@ pub trait Operator: Send + Sync {
     fn counters(&self) -> Vec<(String, u64)> {
         vec![]
     }
+    /// Rows that were put aside, to be gone through after all that reached this operator: called again until there are none.
+    fn resume(&self, _query: &Arc<QueryContext>, _pool: &rayon::ThreadPool) -> Result<Option<Resumed>> {
+        Ok(None)
+    }
+    /// What has to outlive the pipeline because rows may view strings in it.
+    fn into_kept(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+/// Rows that an operator has put aside.
+pub struct Resumed {
+    /// The rows, as they reached the operator.
+    pub source: Box<dyn ChunkSource>,
+    /// What stands in for the operator.
+    pub operator: Box<dyn Operator>,
+    /// To be called after the last row.
+    pub done: Box<dyn FnOnce() + Send>,
 }
 
 /// One worker's instance of a streaming operator.
@@ -47,6 +64,10 @@ pub trait Sink: Send + Sync {
         query: &Arc<QueryContext>,
         pool: &rayon::ThreadPool,
     ) -> Result<SinkOutput>;
+    /// What EXPLAIN ANALYZE shows beside rows and time, once finished: name and count.
+    fn counters(&self) -> Vec<(String, u64)> {
+        vec![]
+    }
 }
 
 /// One worker's instance of a sink.
@@ -62,8 +83,18 @@ pub trait LocalSink: Send {
 pub enum SinkOutput {
     /// Of `Aggregate`, `Sort` and `Collect`.
     Rows(Arc<RowSet>),
+    /// Of `Aggregate` and `Sort` that have put rows aside.
+    Spilled(Arc<dyn SpilledRows>),
     /// Of `HashBuild`.
     Hash(Arc<HashTable>),
+}
+
+/// Rows of a sink that are brought together from temporary files as they are read.
+pub trait SpilledRows: Send + Sync {
+    /// All rows, from the first.
+    fn source(self: Arc<Self>) -> Box<dyn ChunkSource>;
+    /// All rows in memory, in order.
+    fn collect(self: Arc<Self>, query: &Arc<QueryContext>) -> Result<RowSet>;
 }
 
 /// Materialized rows: dense batches of any length, in order.

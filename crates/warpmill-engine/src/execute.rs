@@ -10,6 +10,7 @@ use warpmill_cpu::compaction::Compaction;
 use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
 use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::source::InputStream;
+use warpmill_cpu::spill::SpillSettings;
 use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::parquet::ERROR_DATA;
 use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, Representation};
@@ -25,6 +26,8 @@ pub struct ExecutionContext {
     pub threads: usize,
     /// Bytes that the query may hold in pipeline breakers.
     pub memory_limit: usize,
+    /// What the CPU back end does with what exceeds that.
+    pub spill: SpillSettings,
     /// Rows of a full chunk: a power of two from 2 to 2048.
     pub chunk_rows: usize,
     /// When small chunks are copied together.
@@ -54,6 +57,7 @@ impl Default for ExecutionContext {
         Self {
             threads: 0,
             memory_limit: usize::MAX,
+            spill: SpillSettings { enabled: true, ..SpillSettings::default() },
             chunk_rows: warpmill_cpu::CHUNK_ROWS,
             compaction: Compaction::default(),
             device: DeviceChoice::Cpu,
@@ -144,6 +148,7 @@ pub fn execute(
         chunk_rows: context.chunk_rows,
         compaction: context.compaction,
         equal_hashes: context.equal_hashes,
+        spill: context.spill.clone(),
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
     query.keep_alive(parts.owners);
@@ -157,6 +162,7 @@ pub fn execute(
         bytes_read: pipelines.iter().map(|pipeline| pipeline.counter("bytes_read")).sum(),
         pipelines,
         peak_memory: query.memory_peak() as u64,
+        spilled_bytes: query.spill.written(),
         wall_nanos: started.elapsed().as_nanos() as u64,
         device: "cpu",
         not_on_device: parts.reason,

@@ -14,6 +14,7 @@ pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::context::{CancelToken, ExecError};
 pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};
 pub use warpmill_cpu::source::InputStream;
+pub use warpmill_cpu::spill::SpillSettings;
 /// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
 pub use warpmill_gpu::execute::{DataSource, Representation};

@@ -13,6 +13,8 @@ pub struct QueryProfile {
     pub bytes_read: u64,
     /// Largest memory account, in bytes.
     pub peak_memory: u64,
+    /// Bytes written to temporary files, because the memory limit was reached.
+    pub spilled_bytes: u64,
     /// From program to Arrow batches, in nanoseconds.
     pub wall_nanos: u64,
     /// Which back end ran it.
@@ -29,6 +31,9 @@ impl std::fmt::Display for QueryProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |nanos: u64| nanos as f64 / 1e6;
         writeln!(f, "{}: {:.3} ms, {} bytes read", self.device, ms(self.wall_nanos), self.bytes_read)?;
+        if self.spilled_bytes > 0 {
+            writeln!(f, "spilled {} bytes, {} bytes held at most", self.spilled_bytes, self.peak_memory)?;
+        }
         if let Some(reason) = &self.not_on_device {
             writeln!(f, "not on the device: {reason}")?;
         }

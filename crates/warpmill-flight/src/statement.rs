@@ -204,6 +204,9 @@ pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<
             false => Err(Status::permission_denied(format!("{name} is the server's: clients may not set it"))),
         };
     };
+    if ours.starts_with("temp_directory") {
+        return Err(Status::permission_denied(format!("{name} is the server's: clients may not set it")));
+    }
     let mut options = WarpmillOptions::default();
     options.set(ours, value).map_err(engine_error)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -221,6 +224,9 @@ pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<
 
 fn check_reset(name: &str) -> Result<(), Status> {
     match name {
+        name if name.starts_with("warpmill.temp_directory") => {
+            Err(Status::permission_denied(format!("{name} is the server's: clients may not reset it")))
+        }
         "warpmill.memory_limit" | "warpmill.threads" => {
             Err(Status::permission_denied(format!("{name} has no default on a server: SET it")))
         }
@@ -284,6 +290,8 @@ mod tests {
             ("SET datafusion.runtime.memory_limit = '1G'", Code::PermissionDenied),
             ("RESET datafusion.runtime.memory_limit", Code::PermissionDenied),
             ("RESET warpmill.memory_limit", Code::PermissionDenied),
+            ("SET warpmill.temp_directory = '/'", Code::PermissionDenied),
+            ("RESET warpmill.temp_directory_limit", Code::PermissionDenied),
             (chain.as_str(), Code::ResourceExhausted),
             (unions.as_str(), Code::ResourceExhausted),
             ("SET memory_limit = 'unlimited'", Code::InvalidArgument),

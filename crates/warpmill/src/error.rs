@@ -67,7 +67,9 @@ impl From<EngineError> for Error {
         match error {
             EngineError::Exec(ExecError::Cancelled) => Error::Cancelled,
             EngineError::Exec(ExecError::Format(error)) => error.into(),
-            EngineError::Exec(error @ ExecError::OutOfMemory { .. }) => Error::OutOfMemory(error.to_string()),
+            EngineError::Exec(error @ (ExecError::OutOfMemory { .. } | ExecError::SpillLimit { .. })) => {
+                Error::OutOfMemory(error.to_string())
+            }
             error => Error::Execution(error.to_string()),
         }
     }

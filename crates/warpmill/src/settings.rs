@@ -30,6 +30,12 @@ pub struct WarpmillOptions {
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
     pub memory_limit: usize,
+    /// Whether the CPU back end puts aside in temporary files what exceeds that.
+    pub spill: bool,
+    /// Where temporary files are made; empty: in the system's directory for them.
+    pub temp_directory: String,
+    /// Bytes that a query's temporary files may take together.
+    pub temp_directory_limit: usize,
     /// Whether joins are reordered by estimated cardinality.
     pub join_order: bool,
     /// What results tell of how they came about.
@@ -142,6 +148,9 @@ impl Default for WarpmillOptions {
             representation: Representation::default(),
             threads: 0,
             memory_limit: usize::MAX,
+            spill: true,
+            temp_directory: String::new(),
+            temp_directory_limit: usize::MAX,
             join_order: true,
             profile: ProfileMode::On,
             device_data: DataSource::default(),
@@ -179,6 +188,12 @@ impl WarpmillOptions {
         ExecutionContext {
             threads: self.threads,
             memory_limit: self.memory_limit,
+            spill: warpmill_engine::SpillSettings {
+                enabled: self.spill,
+                directory: (!self.temp_directory.is_empty()).then(|| self.temp_directory.clone().into()),
+                limit: self.temp_directory_limit as u64,
+                ..warpmill_engine::SpillSettings::default()
+            },
             chunk_rows: self.chunk_rows,
             compaction: self.compaction,
             device: self.device,
@@ -291,6 +306,12 @@ impl ExtensionOptions for WarpmillOptions {
             "memory_limit" => {
                 self.memory_limit = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB, or 'unlimited'"))?;
             }
+            "spill" => self.spill = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "temp_directory" => self.temp_directory = value.trim().to_string(),
+            "temp_directory_limit" => {
+                let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 100GB, or 'unlimited'"))?;
+                self.temp_directory_limit = bytes;
+            }
             "join_order" => self.join_order = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "profile" => {
                 let found = PROFILES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode);
@@ -367,10 +388,8 @@ impl ExtensionOptions for WarpmillOptions {
 
     fn entries(&self) -> Vec<ConfigEntry> {
         let switch = |on: bool| if on { "on" } else { "off" }.to_string();
-        let memory_limit = match self.memory_limit {
-            usize::MAX => "unlimited".to_string(),
-            bytes => bytes.to_string(),
-        };
+        let bytes = |bytes: usize| if bytes == usize::MAX { "unlimited".to_string() } else { bytes.to_string() };
+        let (memory_limit, temp_directory_limit) = (bytes(self.memory_limit), bytes(self.temp_directory_limit));
         let limit = |bytes: usize| if bytes == 0 { "unlimited".to_string() } else { bytes.to_string() };
         let gpu_memory_limit = limit(self.gpu_memory_limit);
         let io_bandwidth_limit = limit(self.io_bandwidth_limit);
@@ -454,10 +473,17 @@ impl ExtensionOptions for WarpmillOptions {
                 self.sideways.clone(),
                 "Attributes of other tables of which tables that are written get metadata",
             ),
+            ("warpmill.spill", switch(self.spill), "Put aside in temporary files what exceeds the memory limit"),
             (
                 "warpmill.storage_bandwidth",
                 self.codec.storage_bandwidth.to_string(),
                 "Bytes per second of the storage, for the cost model",
+            ),
+            ("warpmill.temp_directory", self.temp_directory.clone(), "Where temporary files are made"),
+            (
+                "warpmill.temp_directory_limit",
+                temp_directory_limit,
+                "Bytes that a query's temporary files may take together",
             ),
             ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
             ("warpmill.zone_rows", self.zone_rows.to_string(), "Rows that pruning metadata is about"),
@@ -523,6 +549,8 @@ mod tests {
             ("device_data", "tape"),
             ("io_bandwidth_limit", "slow"),
             ("threads", "-1"),
+            ("spill", "perhaps"),
+            ("temp_directory_limit", "much"),
             ("chunk_rows", "3"),
             ("segment_rows", "1000"),
             ("codec", "rar"),

@@ -141,6 +141,7 @@ fn errors_have_types() {
         other => panic!("{other:?}"),
     }
     session.set("memory_limit", "1").unwrap();
+    session.set("spill", "off").unwrap();
     assert!(matches!(error("SELECT a, count(*) FROM t GROUP BY a"), Error::OutOfMemory(_)));
 }
 

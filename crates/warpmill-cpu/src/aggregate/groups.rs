@@ -8,6 +8,7 @@ use warpmill_format::Bitmap;
 use super::accumulate::{Accumulator, Ids};
 use super::keys::KeyLayout;
 use super::plan::{Grouping, Layout};
+use super::spill::Spilled;
 use super::table::{KeyRows, PARTITIONS, Table};
 use crate::context::{QueryContext, Result};
 use crate::vector::Vector;
@@ -43,10 +44,10 @@ enum State {
 }
 
 /// Groups in the order of their hash partitions.
-struct Run {
-    keys: KeyRows,
-    hashes: Vec<u64>,
-    slots: Vec<Accumulator>,
+pub(super) struct Run {
+    pub keys: KeyRows,
+    pub hashes: Vec<u64>,
+    pub slots: Vec<Accumulator>,
     /// First group of each partition, and the end.
     offsets: Vec<u32>,
 }
@@ -80,6 +81,8 @@ pub(super) struct Groups {
     freeze_at: usize,
     reserved: usize,
     ids: Vec<u32>,
+    /// Runs that were put aside.
+    spilled: Option<Spilled>,
 }
 
 impl Groups {
@@ -107,6 +110,7 @@ impl Groups {
             freeze_at: FREEZE_GROUPS,
             reserved: 0,
             ids: vec![],
+            spilled: None,
         }
     }
 
@@ -169,13 +173,64 @@ impl Groups {
     }
 
     fn account(&mut self) -> Result<()> {
-        let table = if let State::Hash(table) = &self.state { table.bytes() } else { 0 };
-        let bytes = table + self.run_bytes + self.slots.iter().map(Accumulator::bytes).sum::<usize>();
-        if bytes > self.reserved {
-            self.query.reserve("Aggregate", bytes - self.reserved)?;
-            self.reserved = bytes;
+        let bytes = self.bytes();
+        if bytes <= self.reserved {
+            return Ok(());
         }
+        let more = bytes - self.reserved;
+        if !self.query.spills() {
+            self.query.reserve("Aggregate", more)?;
+        } else if !self.query.try_reserve(more, 0) {
+            if bytes > self.query.working_memory() && matches!(self.state, State::Hash(_)) {
+                return self.spill();
+            }
+            self.query.account(more);
+        }
+        self.reserved = bytes;
         Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let table = if let State::Hash(table) = &self.state { table.bytes() } else { 0 };
+        table + self.run_bytes + self.slots.iter().map(Accumulator::bytes).sum::<usize>()
+    }
+
+    /// Puts all groups aside.
+    pub fn spill(&mut self) -> Result<()> {
+        self.freeze();
+        let spilled = match &mut self.spilled {
+            Some(spilled) => spilled,
+            none => none.insert(Spilled::create(&self.query)?),
+        };
+        for run in self.runs.drain(..) {
+            spilled.write(&run)?;
+        }
+        self.run_bytes = 0;
+        if let (State::Hash(table), Grouping::Hash(keys)) = (&mut self.state, &self.layout.grouping) {
+            let (width, strings) = keys.shape();
+            *table = Table::new(width, strings, 0);
+        }
+        self.slots = self.layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
+        let bytes = self.bytes();
+        self.query.account(bytes);
+        self.query.release(self.reserved);
+        self.reserved = bytes;
+        Ok(())
+    }
+
+    /// Bytes that are accounted for.
+    pub fn held(&self) -> usize {
+        self.reserved
+    }
+
+    /// Whether groups were put aside.
+    pub fn has_spilled(&self) -> bool {
+        self.spilled.is_some()
+    }
+
+    /// What was put aside.
+    pub fn take_spilled(&mut self) -> Option<Spilled> {
+        self.spilled.take()
     }
 }
 
@@ -206,7 +261,7 @@ pub(super) fn merge(
         }
     };
     drop(workers);
-    query.reserve("Aggregate", parts.iter().map(Part::bytes).sum())?;
+    query.reserve_or_exceed("Aggregate", parts.iter().map(Part::bytes).sum())?;
     Ok(parts)
 }
 
@@ -267,25 +322,55 @@ fn merge_runs(
     Ok(parts.into_iter().filter(|part| part.rows > 0).collect())
 }
 
+/// Groups that are being merged.
+pub(super) struct Merging<'a> {
+    keys: &'a KeyLayout,
+    table: Table,
+    slots: Vec<Accumulator>,
+    into: Vec<u32>,
+}
+
+impl<'a> Merging<'a> {
+    /// No groups, with room for `groups`.
+    pub fn new(layout: &Layout, keys: &'a KeyLayout, groups: usize) -> Self {
+        let (width, strings) = keys.shape();
+        let slots = layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
+        Self { keys, table: Table::new(width, strings, groups), slots, into: vec![] }
+    }
+
+    /// Takes in groups `from` of `slots`, which have these keys and hashes.
+    pub fn merge(&mut self, keys: &KeyRows, hashes: &[u64], slots: &[Accumulator], from: &[u32]) -> Result<()> {
+        self.table.find_or_insert(keys, hashes, &mut self.into);
+        for (slot, other) in self.slots.iter_mut().zip(slots) {
+            slot.resize(self.table.len());
+            slot.merge(&self.into, other, from)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.slots.iter().map(Accumulator::bytes).sum::<usize>()
+    }
+
+    /// The merged groups.
+    pub fn finish(self) -> Part {
+        let rows = self.table.len();
+        Part { keys: self.keys.decode(self.table.keys, rows), slots: self.slots, rows }
+    }
+}
+
 /// Merges partitions `first .. end` of all runs.
 fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usize, end: usize) -> Result<Part> {
-    let (width, strings) = keys.shape();
     let range = |run: &Run| run.offsets[first] as usize..run.offsets[end] as usize;
     let most: usize = runs.iter().map(|run| range(run).len()).sum();
     // Runs overlap by an unknown amount: starting from a quarter saves most of the growing.
-    let mut table = Table::new(width, strings, most / 4);
-    let mut slots: Vec<Accumulator> =
-        layout.slots.iter().map(|slot| Accumulator::new(slot.kind, slot.phys, 0)).collect();
-    let mut into = vec![];
+    let mut merging = Merging::new(layout, keys, most / 4);
     for run in runs {
         let range = range(run);
-        table.find_or_insert(&run.keys.slice(range.start, range.len()), &run.hashes[range.clone()], &mut into);
         let from: Vec<u32> = (range.start as u32..range.end as u32).collect();
-        for (slot, other) in slots.iter_mut().zip(&run.slots) {
-            slot.resize(table.len());
-            slot.merge(&into, other, &from)?;
-        }
+        let keys = run.keys.slice(range.start, range.len());
+        merging.merge(&keys, &run.hashes[range], &run.slots, &from)?;
     }
-    let rows = table.len();
-    Ok(Part { keys: keys.decode(table.keys, rows), slots, rows })
+    Ok(merging.finish())
 }

@@ -13,6 +13,7 @@ mod moments;
 pub(crate) mod operand;
 mod output;
 mod plan;
+mod spill;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -28,9 +29,11 @@ use crate::chunk::Chunk;
 use crate::collect::downcast;
 use crate::context::{ExecError, QueryContext, Result, Worker};
 use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use crate::spill::SpillStats;
 use crate::vector::{Data, Vector};
-use groups::{Feed, Groups, Part, merge};
+use groups::{Feed, Groups, Part};
 use plan::{Input, Layout, Plan};
+use spill::{Merge, Merged};
 
 /// The sink of [`warpmill_plan::Sink::Aggregate`].
 pub struct AggregateSink {
@@ -44,6 +47,7 @@ struct Shared {
     distinct: Vec<Arc<Layout>>,
     /// Rows up to which no accumulator can overflow.
     safe_rows: u64,
+    stats: SpillStats,
 }
 
 impl Shared {
@@ -65,13 +69,21 @@ impl AggregateSink {
     fn of(plan: Plan, safe_rows: u64) -> Self {
         let layout = Arc::new(plan.layout());
         let distinct = plan.distinct.iter().map(|set| Arc::new(plan.distinct_layout(set))).collect();
-        Self { shared: Arc::new(Shared { plan, layout, distinct, safe_rows }) }
+        Self { shared: Arc::new(Shared { plan, layout, distinct, safe_rows, stats: SpillStats::default() }) }
     }
 
     /// The same with all rows found by hash, and all hashes equal.
     pub fn with_equal_hashes(self) -> Self {
         match Arc::try_unwrap(self.shared) {
             Ok(Shared { plan, safe_rows, .. }) => Self::of(Plan { equal_hashes: true, ..plan }, safe_rows),
+            Err(shared) => Self { shared },
+        }
+    }
+
+    /// The same with perfect hashing up to `bytes` only.
+    pub fn with_perfect_bytes(self, bytes: usize) -> Self {
+        match Arc::try_unwrap(self.shared) {
+            Ok(Shared { plan, safe_rows, .. }) => Self::of(Plan { perfect_bytes: bytes, ..plan }, safe_rows),
             Err(shared) => Self { shared },
         }
     }
@@ -94,7 +106,12 @@ impl Sink for AggregateSink {
             plan::Grouping::Hash(_) => "hash",
         };
         let wide = self.shared.layout.slots.iter().any(|slot| slot.kind == accumulate::Kind::SumI128);
-        format!("Aggregate ({how}{})", if wide { ", 128-bit sums" } else { "" })
+        let spilled = if self.shared.stats.any() { ", spilled" } else { "" };
+        format!("Aggregate ({how}{}{spilled})", if wide { ", 128-bit sums" } else { "" })
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.shared.stats.counters("spill_partitions", "spill_passes")
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
@@ -125,35 +142,57 @@ impl Sink for AggregateSink {
         }
         // Each worker's own sums are safe; the workers' sums together have to be too.
         shared.check_rows(rows)?;
+        let merge = |layout: &Arc<Layout>, groups| Merge { layout, query, pool, stats: &shared.stats }.run(groups);
         for (index, set) in sets.into_iter().enumerate() {
-            let parts = merge(&shared.distinct[index], set, query, pool)?;
-            workers.extend(pool.install(|| feed_distinct(shared, index, &parts, query))?);
-            query.release(parts.iter().map(Part::bytes).sum());
+            match merge(&shared.distinct[index], set)? {
+                Merged::Here(parts) => {
+                    let per_task = parts.len().div_ceil(query.settings.threads.max(1)).max(1);
+                    let feed = |parts: &[Part]| feed_distinct(shared, index, parts.iter().map(Ok), query);
+                    let groups = || parts.par_chunks(per_task).map(feed).collect::<Result<Vec<_>>>();
+                    workers.extend(pool.install(groups)?);
+                    query.release(parts.iter().map(Part::bytes).sum());
+                }
+                Merged::Spilled(spilled) => {
+                    let tasks = 0..query.settings.threads.max(1);
+                    let feed =
+                        |_| feed_distinct(shared, index, std::iter::from_fn(|| spilled.next(query).transpose()), query);
+                    workers.extend(pool.install(|| tasks.into_par_iter().map(feed).collect::<Result<Vec<_>>>())?);
+                }
+            }
         }
-        let parts = merge(&shared.layout, workers, query, pool)?;
-        let batches = pool.install(|| {
-            parts.into_par_iter().map(|part| output::finish(&shared.plan, part)).collect::<Result<Vec<_>>>()
-        })?;
-        Ok(SinkOutput::Rows(Arc::new(RowSet { batches })))
+        match merge(&shared.layout, workers)? {
+            Merged::Here(parts) => {
+                let batches = pool.install(|| {
+                    parts.into_par_iter().map(|part| output::finish(&shared.plan, part)).collect::<Result<Vec<_>>>()
+                })?;
+                Ok(SinkOutput::Rows(Arc::new(RowSet { batches })))
+            }
+            Merged::Spilled(groups) => {
+                Ok(SinkOutput::Spilled(Arc::new(spill::SpilledAggregate { shared: shared.clone(), groups })))
+            }
+        }
     }
 }
 
 /// Feeds the groups of a distinct set to the accumulators over it.
-fn feed_distinct(shared: &Shared, index: usize, parts: &[Part], query: &Arc<QueryContext>) -> Result<Vec<Groups>> {
+fn feed_distinct<P: std::borrow::Borrow<Part>>(
+    shared: &Shared,
+    index: usize,
+    parts: impl Iterator<Item = Result<P>>,
+    query: &Arc<QueryContext>,
+) -> Result<Groups> {
     let slots = shared.plan.slots.iter().enumerate().filter(|(_, slot)| slot.input.distinct == Some(index));
     let slots: Vec<usize> = slots.map(|(slot, _)| slot).collect();
-    let per_task = parts.len().div_ceil(rayon::current_num_threads()).max(1);
-    let tasks = parts.par_chunks(per_task).map(|parts| {
-        let mut groups = Groups::new(&shared.layout, query);
-        for part in parts {
-            let keys: Vec<&Vector> = part.keys.iter().collect();
-            let (values, keys) = keys.split_last().expect("a distinct set has its argument as key");
-            let feed = |&slot: &usize| Feed { slot, values: Some(values), mask: values.validity.as_ref() };
-            groups.update(keys, part.rows, &slots.iter().map(feed).collect::<Vec<_>>())?;
-        }
-        Ok(groups)
-    });
-    tasks.collect()
+    let mut groups = Groups::new(&shared.layout, query);
+    for part in parts {
+        let part = part?;
+        let part = part.borrow();
+        let keys: Vec<&Vector> = part.keys.iter().collect();
+        let (values, keys) = keys.split_last().expect("a distinct set has its argument as key");
+        let feed = |&slot: &usize| Feed { slot, values: Some(values), mask: values.validity.as_ref() };
+        groups.update(keys, part.rows, &slots.iter().map(feed).collect::<Vec<_>>())?;
+    }
+    Ok(groups)
 }
 
 impl LocalSink for LocalAggregate {

@@ -33,6 +33,16 @@ impl Moments {
         self.count = count;
     }
 
+    /// Count, mean and squares.
+    pub fn parts(&self) -> [f64; 3] {
+        [self.count, self.mean, self.squares]
+    }
+
+    /// The state that has these [`Moments::parts`].
+    pub fn of_parts([count, mean, squares]: [f64; 3]) -> Self {
+        Self { count, mean, squares }
+    }
+
     /// The variance; `None` where it is undefined (no values; one value of a sample).
     pub fn variance(&self, sample: bool) -> Option<f64> {
         let n = if sample { self.count - 1.0 } else { self.count };

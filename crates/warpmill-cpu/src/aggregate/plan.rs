@@ -20,14 +20,16 @@ pub(super) enum Grouping {
 }
 
 impl Grouping {
-    fn new(keys: &[ColType], max_rows: Option<u64>, equal_hashes: bool) -> Self {
+    fn new(keys: &[ColType], slots: usize, plan: &Plan) -> Self {
         if keys.is_empty() {
             return Self::One;
         }
-        if equal_hashes {
-            return Self::Hash(KeyLayout::new(keys));
+        let perfect = if plan.equal_hashes { None } else { PerfectLayout::new(keys, plan.max_rows) };
+        // About 16 bytes per accumulator, and a flag.
+        match perfect.filter(|perfect| perfect.cells.saturating_mul(1 + 16 * slots) <= plan.perfect_bytes) {
+            Some(perfect) => Self::Perfect(perfect),
+            None => Self::Hash(KeyLayout::new(keys)),
         }
-        PerfectLayout::new(keys, max_rows).map_or_else(|| Self::Hash(KeyLayout::new(keys)), Self::Perfect)
     }
 }
 
@@ -74,8 +76,7 @@ pub(super) struct Layout {
 
 impl Layout {
     fn new(keys: &[ColType], slots: Vec<Slot>, plan: &Plan) -> Self {
-        let equal_hashes = plan.equal_hashes;
-        Self { grouping: Grouping::new(keys, plan.max_rows, equal_hashes), slots, equal_hashes }
+        Self { grouping: Grouping::new(keys, slots.len(), plan), slots, equal_hashes: plan.equal_hashes }
     }
 }
 
@@ -102,6 +103,8 @@ pub(super) struct Plan {
     pub max_rows: Option<u64>,
     /// Whether rows find their group by hash in any case, and all hashes are equal.
     pub equal_hashes: bool,
+    /// Bytes that the arrays of perfect hashing may take. They cannot be put aside.
+    pub perfect_bytes: usize,
 }
 
 /// No query has more rows than this.
@@ -126,6 +129,7 @@ impl Plan {
             field_types: fields.iter().map(|field| field.ty.clone()).collect(),
             max_rows,
             equal_hashes: false,
+            perfect_bytes: usize::MAX,
         };
         let mut arguments: Vec<&Expr> = vec![];
         let mut filters: Vec<&Expr> = vec![];

@@ -62,7 +62,7 @@ impl KeyRows {
         }
     }
 
-    fn gather(&self, order: &[u32]) -> Self {
+    pub fn gather(&self, order: &[u32]) -> Self {
         let width = self.width;
         let mut words = Vec::with_capacity(order.len() * width);
         match width {

@@ -11,6 +11,8 @@ use super::AggregateSink;
 use crate::chunk::Chunk;
 use crate::context::{ExecError, QueryContext, Result, Settings};
 use crate::operator::{RowSet, Sink, SinkOutput};
+use crate::source::ChunkSource;
+use crate::spill::{Fault, SpillSettings};
 use crate::vector::{Data, Vector};
 
 /// A value of any type, for oracles.
@@ -107,7 +109,19 @@ pub(crate) fn row() -> impl Strategy<Value = Vec<V>> {
 
 /// Runs the sink over `rows` in chunks of `chunk_rows`, dealt to `workers` workers.
 fn run(sink: &AggregateSink, types: &[ColType], rows: &[Vec<V>], chunk_rows: usize, workers: usize) -> Result<RowSet> {
-    let query = Arc::new(QueryContext::new(Settings::default(), Default::default()));
+    run_under(Settings::default(), sink, types, rows, chunk_rows, workers)
+}
+
+/// As [`run`], under `settings`.
+fn run_under(
+    settings: Settings,
+    sink: &AggregateSink,
+    types: &[ColType],
+    rows: &[Vec<V>],
+    chunk_rows: usize,
+    workers: usize,
+) -> Result<RowSet> {
+    let query = Arc::new(QueryContext::new(settings, Default::default()));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let mut locals: Vec<_> = (0..workers).map(|_| sink.local(&query)).collect();
     for (i, rows) in rows.chunks(chunk_rows).enumerate() {
@@ -116,8 +130,20 @@ fn run(sink: &AggregateSink, types: &[ColType], rows: &[Vec<V>], chunk_rows: usi
     }
     match sink.finish(locals, &query, &pool)? {
         SinkOutput::Rows(rows) => Ok(Arc::into_inner(rows).unwrap()),
+        SinkOutput::Spilled(rows) => drain(rows.source().as_ref(), &query),
         SinkOutput::Hash(_) => unreachable!(),
     }
+}
+
+/// All rows of a source, as one worker gets them.
+pub(crate) fn drain(source: &dyn ChunkSource, query: &Arc<QueryContext>) -> Result<RowSet> {
+    let mut rows = RowSet::default();
+    let mut local = source.local(query);
+    while local.next_morsel(&mut |chunk| {
+        rows.batches.push((chunk.to_dense(), chunk.len()));
+        Ok(())
+    })? {}
+    Ok(rows)
 }
 
 pub(crate) fn table(rows: &RowSet) -> Vec<Vec<V>> {
@@ -233,11 +259,17 @@ fn close(a: &V, b: &V) -> bool {
 
 /// Compares the sink with the oracle.
 fn check(rows: &[Vec<V>], keys: &[usize], chunk_rows: usize, workers: usize) {
+    check_under(Settings::default(), rows, keys, chunk_rows, workers);
+}
+
+/// As [`check`], under `settings`.
+fn check_under(settings: Settings, rows: &[Vec<V>], keys: &[usize], chunk_rows: usize, workers: usize) {
     let types = types();
     let groups: Vec<Expr> = keys.iter().map(|&c| Expr::column(c, types[c].clone())).collect();
     let aggregates = all_aggregates(&types);
     let sink = AggregateSink::new(&groups, &aggregates, &fields(&groups, &aggregates), None).unwrap();
-    let actual = table(&run(&sink, &types, rows, chunk_rows, workers).unwrap());
+    let sink = if settings.spill.enabled { sink.with_perfect_bytes(0) } else { sink };
+    let actual = table(&run_under(settings, &sink, &types, rows, chunk_rows, workers).unwrap());
     let mut oracle: BTreeMap<Vec<String>, Vec<&Vec<V>>> = BTreeMap::new();
     for row in rows {
         oracle.entry(keys.iter().map(|&c| name(&row[c])).collect()).or_default().push(row);
@@ -275,6 +307,26 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn agrees_with_the_oracle_when_groups_are_put_aside(
+        rows in prop::collection::vec(row(), 0..60),
+        keys in prop::sample::subsequence((0..9).collect::<Vec<usize>>(), 0..4),
+        chunk_rows in 1usize..20,
+        workers in 1usize..4,
+        limit in prop_oneof![Just(0usize), 0usize..200_000],
+    ) {
+        check_under(spilling(limit), &rows, &keys, chunk_rows, workers);
+    }
+}
+
+/// A memory limit beyond which everything is put aside.
+pub(crate) fn spilling(memory_limit: usize) -> Settings {
+    let spill = SpillSettings { enabled: true, working_memory: Some(0), ..SpillSettings::default() };
+    Settings { memory_limit, threads: 2, spill, ..Settings::default() }
+}
+
 #[test]
 fn each_single_key_and_all_at_once() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -297,12 +349,33 @@ fn many_groups_are_frozen_and_merged() {
     // Every key twice, far apart, in an order that is not sorted.
     let rows: Vec<Vec<V>> = (0..2 * GROUPS).map(|i| vec![V::Int((i * 7919 % GROUPS).into())]).collect();
     for workers in [1, 3] {
-        let actual = table(&run(&sink, &types, &rows, 2048, workers).unwrap());
-        assert_eq!(actual.len(), GROUPS as usize);
-        for row in actual {
-            let V::Int(key) = row[0] else { panic!("a NULL key") };
-            assert_eq!(row[1..], [V::Int(2), V::Int(2 * key)]);
+        for settings in
+            [Settings::default(), Settings { spill: spilling(0).spill, memory_limit: 4 << 20, ..Settings::default() }]
+        {
+            let actual = table(&run_under(settings, &sink, &types, &rows, 2048, workers).unwrap());
+            assert_eq!(actual.len(), GROUPS as usize);
+            for row in actual {
+                let V::Int(key) = row[0] else { panic!("a NULL key") };
+                assert_eq!(row[1..], [V::Int(2), V::Int(2 * key)]);
+            }
         }
+    }
+}
+
+#[test]
+fn failing_files_fail_the_query() {
+    let types = types();
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let rows = prop::collection::vec(row(), 500).new_tree(&mut runner).unwrap().current();
+    let groups = [Expr::column(8, types[8].clone())];
+    let aggregates = all_aggregates(&types);
+    let sink = AggregateSink::new(&groups, &aggregates, &fields(&groups, &aggregates), None).unwrap();
+    let sink = sink.with_perfect_bytes(0);
+    for fault in [Fault::FullAt(5000), Fault::EndsAt(5000), Fault::FlippedAt(5000)] {
+        let mut settings = spilling(0);
+        settings.spill.fault = Some(fault);
+        let error = run_under(settings, &sink, &types, &rows, 64, 2).unwrap_err();
+        assert!(matches!(error, ExecError::Spill { .. }), "{fault:?}: {error}");
     }
 }
 

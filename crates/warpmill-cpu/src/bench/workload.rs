@@ -163,6 +163,6 @@ fn build(i: usize, keys: usize, factor: usize, bytes: usize) -> Result<Arc<HashT
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("one thread");
     match sink.finish(vec![local], &query, &pool)? {
         SinkOutput::Hash(table) => Ok(table),
-        SinkOutput::Rows(_) => unreachable!("a hash build gives a hash table"),
+        SinkOutput::Rows(_) | SinkOutput::Spilled(_) => unreachable!("a hash build gives a hash table"),
     }
 }

@@ -5,6 +5,7 @@
 //! enough for the copy to pay (chunk compaction paper, sections 3 and 4). [`Compaction::Logical`] makes joins emit full
 //! chunks in the first place and copies nothing (section 5; see [`crate::join::ProbeOperator`]).
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -132,6 +133,10 @@ impl CompactionOperator {
 }
 
 impl Operator for CompactionOperator {
+    fn into_kept(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
     fn name(&self) -> String {
         format!("Compaction {:?}", self.spec.policy)
     }

@@ -4,18 +4,22 @@ use std::any::Any;
 use std::sync::atomic::AtomicU8;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_plan::Phys;
 
 use super::direct::Direct;
 use super::keys::{PackedKeys, equal_keys, word_range};
 use super::slots::{Built, Slots};
+use super::spill::{Loaded, NULL_KEYS, SpilledBuild, partitions};
 use super::table::{HashTable, Index, hash_tags, null_keys};
 use super::{Columns, hash};
 use crate::chunk::Chunk;
-use crate::context::{ExecError, QueryContext, Result, Worker};
+use crate::context::{ExecError, QueryContext, Reservation, Result, Worker};
 use crate::expr::PreparedExpr;
 use crate::operator::{LocalSink, Sink, SinkOutput};
+use crate::spill::SpillStats;
+use crate::spill::partition::{PARTITIONS, Part, Partitioned};
 use crate::vector::{Data, NULL_ROW, Vector};
 
 const NAME: &str = "hash build";
@@ -25,20 +29,29 @@ pub struct HashBuildSink {
     spec: Arc<Spec>,
 }
 
-struct Spec {
+pub(super) struct Spec {
     keys: Vec<PreparedExpr>,
-    key_types: Vec<Phys>,
+    pub key_types: Vec<Phys>,
     payload: Vec<usize>,
     payload_types: Vec<Phys>,
     null_equals_null: bool,
-    track_matches: bool,
-    tuning: Tuning,
+    pub track_matches: bool,
+    pub tuning: Tuning,
+    /// Rows that were put aside.
+    file: Mutex<Option<Arc<Partitioned>>>,
+    pub stats: SpillStats,
+}
+
+impl std::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HashBuild of {:?} by {:?}", self.payload_types, self.key_types)
+    }
 }
 
 /// What tests change (see [`crate::context::Settings::equal_hashes`]).
 #[derive(Debug, Clone, Copy)]
-struct Tuning {
-    hash_mask: u64,
+pub(super) struct Tuning {
+    pub hash_mask: u64,
     direct: bool,
 }
 
@@ -70,7 +83,9 @@ impl HashBuildSink {
         track_matches: bool,
     ) -> Self {
         let tuning = Tuning { hash_mask: u64::MAX, direct: true };
-        let spec = Spec { keys, key_types, payload, payload_types, null_equals_null, track_matches, tuning };
+        let (file, stats) = (Mutex::default(), SpillStats::default());
+        let spec =
+            Spec { keys, key_types, payload, payload_types, null_equals_null, track_matches, tuning, file, stats };
         Self { spec: Arc::new(spec) }
     }
 
@@ -92,7 +107,14 @@ impl HashBuildSink {
 
 impl Sink for HashBuildSink {
     fn name(&self) -> String {
-        "HashBuild".into()
+        match self.spec.stats.any() {
+            true => format!("HashBuild (hybrid, {PARTITIONS} partitions)"),
+            false => "HashBuild".into(),
+        }
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.spec.stats.counters("spill_partitions", "spill_divisions")
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
@@ -111,28 +133,77 @@ impl Sink for HashBuildSink {
         query: &Arc<QueryContext>,
         pool: &rayon::ThreadPool,
     ) -> Result<SinkOutput> {
-        let (mut keyed, mut unkeyed, mut reserved) = (vec![], vec![], 0);
+        let own = |local: Box<dyn LocalSink>| local.into_any().downcast().expect("a local state of this sink");
+        let mut locals: Vec<Box<LocalBuild>> = locals.into_iter().map(own).collect();
+        let keyed_rows = locals.iter().map(|local| local.keyed.len).sum::<usize>();
+        let rows = keyed_rows + locals.iter().map(|local| local.unkeyed.len).sum::<usize>();
+        let reserved: usize = locals.iter().map(|local| local.reserved).sum();
+        if self.spec.file.lock().is_some() || too_large(reserved, keyed_rows, query) {
+            locals.iter_mut().try_for_each(|local| local.put_aside())?;
+            drop(locals);
+            let parts = self.spec.file.lock().take().map_or_else(Vec::new, |file| file.parts());
+            let (spilled, mut table) = pool.install(|| SpilledBuild::new(self.spec.clone(), parts, query))?;
+            table.spilled = Some(Arc::new(spilled));
+            return Ok(SinkOutput::Hash(Arc::new(table)));
+        }
+        if rows >= NULL_ROW as usize {
+            return Err(ExecError::Unsupported(format!("a hash build of {rows} rows")));
+        }
+        let (mut keyed, mut unkeyed) = (vec![], vec![]);
         for local in locals {
-            let local = local.into_any().downcast::<LocalBuild>().expect("a local state of this sink");
-            reserved += local.reserved;
             let LocalBuild { keyed: with_key, unkeyed: without_key, .. } = *local;
             keyed.push(with_key);
             unkeyed.push(without_key);
         }
-        let keyed_rows = keyed.iter().map(|rows| rows.len).sum::<usize>();
-        let rows = keyed_rows + unkeyed.iter().map(|rows| rows.len).sum::<usize>();
-        if rows >= NULL_ROW as usize {
-            return Err(ExecError::Unsupported(format!("a hash build of {rows} rows")));
-        }
         let table = pool.install(|| {
             // Columns are copied together while the workers' are still there.
-            query.reserve(NAME, reserved)?;
+            query.reserve_or_exceed(NAME, reserved)?;
             let (keys, payload) = concat(&self.spec, keyed, unkeyed);
             query.release(reserved);
-            build(&self.spec, keys, payload, rows, keyed_rows, query)
+            let mut held = query.hold(0);
+            held.adopt(reserved);
+            build(&self.spec, (keys, payload), rows, keyed_rows, held, query)
         })?;
         Ok(SinkOutput::Hash(Arc::new(table)))
     }
+}
+
+/// Whether a table of so many rows, which take `bytes`, does not fit.
+fn too_large(bytes: usize, rows: usize, query: &QueryContext) -> bool {
+    let more = bytes + Slots::bytes(rows) + query.settings.memory_limit / 8;
+    query.spills() && more > query.room() && bytes + Slots::bytes(rows) > query.working_memory()
+}
+
+/// The table of the rows of `parts`, the first `keyed` of which have keys that match something. Where matches are tracked, their
+/// places are the rows' last column if `placed`, else counted from 0.
+pub(super) fn load(spec: &Spec, parts: &[Part], keyed: usize, placed: bool, query: &QueryContext) -> Result<Loaded> {
+    let rows = parts.iter().map(Part::rows).sum::<usize>();
+    let mut types: Vec<Phys> = spec.key_types.iter().chain(&spec.payload_types).copied().collect();
+    if placed {
+        types.push(Phys::Code);
+    }
+    let mut held = query.hold(parts.iter().map(Part::bytes).sum::<u64>() as usize);
+    let mut columns: Vec<Vector> = types.iter().map(|&phys| Vector::new(Data::with_capacity(phys, rows))).collect();
+    for part in parts {
+        for block in 0..part.blocks.len() {
+            query.cancel.check()?;
+            columns.iter_mut().zip(part.read(block)?).for_each(|(own, new)| own.extend(&new));
+        }
+    }
+    held.resize(columns.iter().map(Vector::bytes).sum());
+    let places = spec.track_matches && !placed;
+    if places {
+        columns.push(Vector::new(Data::Code((0..rows as u32).collect())));
+    }
+    let mut keys: Columns = columns.into_iter().map(Arc::new).collect();
+    let payload = keys.split_off(spec.key_types.len());
+    let mut table = build(spec, (keys, payload), rows, keyed, held, query)?;
+    let places = if places || placed { table.payload.pop() } else { None };
+    let places = match places.map(|column| column.data.clone()) {
+        Some(Data::Code(places)) => places,
+        _ => vec![],
+    };
+    Ok(Loaded { table, places })
 }
 
 impl LocalSink for LocalBuild {
@@ -140,25 +211,65 @@ impl LocalSink for LocalBuild {
         let keys = self.spec.keys.iter().map(|key| key.eval(&chunk, &mut self.worker)).collect::<Result<Columns>>()?;
         let payload: Columns = self.spec.payload.iter().map(|&column| chunk.dense(column).clone()).collect();
         let bytes = keys.iter().chain(&payload).map(|v| v.bytes()).sum::<usize>();
-        self.worker.query.reserve(NAME, bytes)?;
-        self.reserved += bytes;
+        let full = self.reserve(bytes)?;
         let nulls = if self.spec.null_equals_null { None } else { null_keys(&keys) };
-        let Some(nulls) = nulls else {
-            self.keyed.extend(&keys, &payload, chunk.len());
-            return Ok(());
-        };
-        let (without_key, with_key): (Vec<u32>, Vec<u32>) =
-            (0..chunk.len() as u32).partition(|&row| nulls.get(row as usize));
-        let gather = |columns: &Columns, rows: &[u32]| columns.iter().map(|v| Arc::new(v.gather(rows))).collect();
-        for (to, rows) in [(&mut self.keyed, with_key), (&mut self.unkeyed, without_key)] {
-            let (keys, payload): (Columns, Columns) = (gather(&keys, &rows), gather(&payload, &rows));
-            to.extend(&keys, &payload, rows.len());
+        match nulls {
+            None => self.keyed.extend(&keys, &payload, chunk.len()),
+            Some(nulls) => {
+                let (without_key, with_key): (Vec<u32>, Vec<u32>) =
+                    (0..chunk.len() as u32).partition(|&row| nulls.get(row as usize));
+                let gather =
+                    |columns: &Columns, rows: &[u32]| columns.iter().map(|v| Arc::new(v.gather(rows))).collect();
+                for (to, rows) in [(&mut self.keyed, with_key), (&mut self.unkeyed, without_key)] {
+                    let (keys, payload): (Columns, Columns) = (gather(&keys, &rows), gather(&payload, &rows));
+                    to.extend(&keys, &payload, rows.len());
+                }
+            }
         }
-        Ok(())
+        if full { self.put_aside() } else { Ok(()) }
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
         self
+    }
+}
+
+impl LocalBuild {
+    /// Accounts for `bytes` more; whether rows have to be put aside.
+    fn reserve(&mut self, bytes: usize) -> Result<bool> {
+        let query = &self.worker.query;
+        let mut full = false;
+        if !query.spills() {
+            query.reserve(NAME, bytes)?;
+        } else if !query.try_reserve(bytes, query.settings.memory_limit / 5) {
+            // Some is left for those that come later in the query.
+            query.account(bytes);
+            full = self.reserved + bytes > query.working_memory();
+        }
+        self.reserved += bytes;
+        Ok(full)
+    }
+
+    /// Writes all rows, divided by key hash.
+    fn put_aside(&mut self) -> Result<()> {
+        let (spec, query) = (&self.spec, &self.worker.query);
+        let file = {
+            let mut file = spec.file.lock();
+            match &*file {
+                Some(file) => file.clone(),
+                None => file.insert(Arc::new(Partitioned::create(query, PARTITIONS + 1)?)).clone(),
+            }
+        };
+        let keyed = std::mem::replace(&mut self.keyed, Rows::new(spec));
+        let keys: Columns = keyed.keys.into_iter().map(Arc::new).collect();
+        let ids = partitions(&keys, keyed.len, spec.tuning.hash_mask, 0);
+        let columns: Vec<&Vector> = keys.iter().map(|key| &**key).chain(&keyed.payload).collect();
+        spec.stats.wrote(file.write(&columns, &ids)?);
+        let unkeyed = std::mem::replace(&mut self.unkeyed, Rows::new(spec));
+        let columns: Vec<&Vector> = unkeyed.keys.iter().chain(&unkeyed.payload).collect();
+        spec.stats.wrote(file.write(&columns, &vec![NULL_KEYS as u8; unkeyed.len])?);
+        query.release(std::mem::take(&mut self.reserved));
+        Ok(())
     }
 }
 
@@ -203,25 +314,26 @@ fn concat(spec: &Spec, keyed: Vec<Rows>, unkeyed: Vec<Rows>) -> (Columns, Column
     (keys, payload)
 }
 
+/// The table of rows with these keys and payload, which `held` accounts for.
 fn build(
     spec: &Spec,
-    mut keys: Columns,
-    mut payload: Columns,
+    (mut keys, mut payload): (Columns, Columns),
     rows: usize,
     keyed: usize,
+    mut held: Reservation,
     query: &QueryContext,
 ) -> Result<HashTable> {
     let ranges: Vec<_> = keys.iter().map(|key| word_range(key, keyed)).collect();
-    let (index, unique, order) = index(spec, &keys, &ranges, keyed, query)?;
+    let (index, unique, order) = index(spec, &keys, &ranges, keyed, &mut held, query)?;
     if let Some(order) = order {
         let bytes = keys.iter().chain(&payload).map(|v| v.bytes()).sum();
-        query.reserve(NAME, bytes)?;
+        query.reserve_or_exceed(NAME, bytes)?;
         let order: Vec<u32> = order.into_iter().chain(keyed as u32..rows as u32).collect();
         keys.par_iter_mut().chain(&mut payload).for_each(|column| *column = Arc::new(gather(column, &order)));
         query.release(bytes);
     }
     let flags = if spec.track_matches { rows } else { 0 };
-    query.reserve(NAME, flags)?;
+    take(flags, &mut held, query)?;
     Ok(HashTable {
         index,
         unique,
@@ -234,7 +346,16 @@ fn build(
         ranges,
         matched: (0..flags).map(|_| AtomicU8::new(0)).collect(),
         hash_mask: spec.tuning.hash_mask,
+        spilled: None,
+        _held: held,
     })
+}
+
+/// Accounts for `bytes` more of a table.
+fn take(bytes: usize, held: &mut Reservation, query: &QueryContext) -> Result<()> {
+    query.reserve_or_exceed(NAME, bytes)?;
+    held.adopt(bytes);
+    Ok(())
 }
 
 /// [`Vector::gather`], in parallel where it pays.
@@ -255,6 +376,7 @@ fn index(
     keys: &[Arc<Vector>],
     ranges: &[Option<(i128, i128)>],
     keyed: usize,
+    held: &mut Reservation,
     query: &QueryContext,
 ) -> Result<(Index, bool, Option<Vec<u32>>)> {
     const BLOCK: usize = 1 << 16;
@@ -264,7 +386,7 @@ fn index(
     let mut tags = vec![0u64; keyed];
     let mask = spec.tuning.hash_mask;
     let Some(packed) = PackedKeys::new(ranges, spec.null_equals_null) else {
-        query.reserve(NAME, Slots::bytes(keyed))?;
+        take(Slots::bytes(keyed), held, query)?;
         tags.par_chunks_mut(BLOCK).enumerate().for_each(|(block, tags)| {
             hash_tags(keys, block * BLOCK, tags, spec.null_equals_null, mask);
         });
@@ -273,12 +395,13 @@ fn index(
         return Ok((Index::Hashed(slots), unique, order));
     };
     tags.par_chunks_mut(BLOCK).enumerate().for_each(|(block, tags)| packed.encode(keys, block * BLOCK, tags));
-    if spec.tuning.direct && Direct::pays(packed.range, keyed) {
-        query.reserve(NAME, Direct::bytes(packed.range))?;
+    let fits = !query.spills() || Direct::bytes(packed.range) <= query.room();
+    if spec.tuning.direct && fits && Direct::pays(packed.range, keyed) {
+        take(Direct::bytes(packed.range), held, query)?;
         let (direct, order) = Direct::build(&tags, packed.range);
         return Ok((Index::Direct(packed, direct), order.is_none(), order));
     }
-    query.reserve(NAME, Slots::bytes(keyed))?;
+    take(Slots::bytes(keyed), held, query)?;
     let Built { slots, unique, order } = Slots::build(&tags, |tag| hash::mix(tag) & mask, |_, _| true);
     Ok((Index::Packed(packed, slots), unique, order))
 }

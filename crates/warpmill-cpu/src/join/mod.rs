@@ -11,6 +11,8 @@
 //! build rows whatever the table. Rows whose key is NULL, and so matches nothing, come last and are in no table; outer
 //! joins and `NOT IN` find them there.
 //!
+//! What does not fit the memory limit is put aside by key hash, on both sides (`spill`, `resume`).
+//!
 //! A probe ([`ProbeOperator`]) looks up a whole chunk, then emits pairs in chunks that copy no values: the input's column
 //! groups under composed selections, and one more group for the payload (chunk compaction paper, section 5.2).
 
@@ -26,7 +28,9 @@ mod keys;
 mod output;
 mod pairs;
 mod probe;
+mod resume;
 mod slots;
+mod spill;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -34,7 +38,7 @@ mod tests;
 pub use build::HashBuildSink;
 pub use filter::KeyFilter;
 pub use probe::ProbeOperator;
-pub use table::HashTable;
+pub use table::{HashTable, SpilledBlock};
 
 /// Columns of equal length.
 type Columns = Vec<Arc<Vector>>;

@@ -1,5 +1,6 @@
 //! The operator that probes hash tables.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
@@ -7,13 +8,14 @@ use warpmill_plan::{Expr, JoinKind, Probe};
 
 use super::output::{Joined, Output};
 use super::pairs::{Enumerate, Pairs};
+use super::resume::{Aside, Outgoing, RowFlags, Settle};
 use super::table::{HashTable, Scratch, has_null_row, null_keys};
 use super::{Columns, Matches};
 use crate::chunk::{Chunk, Selection};
 use crate::compaction::Compaction;
 use crate::context::{ExecError, QueryContext, Result, Worker};
 use crate::expr::PreparedExpr;
-use crate::operator::{Emit, LocalOperator, Operator};
+use crate::operator::{Emit, LocalOperator, Operator, Resumed};
 use crate::vector::{Data, NULL_ROW, Vector};
 
 /// Probes a hash table with every chunk that passes.
@@ -30,10 +32,19 @@ pub struct ProbeOperator {
 struct Spec {
     table: Arc<HashTable>,
     kind: JoinKind,
-    keys: Vec<PreparedExpr>,
-    residual: Option<Residual>,
+    exprs: Arc<Exprs>,
     null_aware: bool,
-    output: Output,
+    output: Arc<Output>,
+    /// Rows of partitions that are not in memory.
+    aside: Option<Arc<Aside>>,
+    /// Where the table is a block of several that all rows meet.
+    settle: Option<Settle>,
+}
+
+/// What is evaluated.
+pub(super) struct Exprs {
+    pub keys: Vec<PreparedExpr>,
+    residual: Option<Residual>,
 }
 
 /// A condition on pairs, over the columns that it reads.
@@ -60,21 +71,60 @@ impl ProbeOperator {
         if probe.null_aware && table.null_equals_null {
             return Err(ExecError::Unsupported("NOT IN where NULL equals NULL".into()));
         }
-        let spec = Spec {
-            table,
-            kind: probe.kind,
+        let exprs = Arc::new(Exprs {
             keys: probe.keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?,
             residual: probe.residual.as_ref().map(Residual::new).transpose()?,
-            null_aware: probe.null_aware,
-            output: Output { columns: probe.output.clone() },
-        };
-        Ok(Self { spec: Arc::new(spec) })
+        });
+        let aside = table.spilled.as_ref().map(|build| {
+            let mut used = probe.output.clone();
+            let expressions = probe.keys.iter().chain(&probe.residual);
+            expressions.for_each(|expr| expr.visit_columns(&mut |column| used.push(column)));
+            let blocks = probe.keys.is_empty() || probe.null_aware;
+            Arc::new(Aside::new(build.clone(), exprs.clone(), probe.kind, blocks, used))
+        });
+        let output = Arc::new(Output { columns: probe.output.clone() });
+        let (kind, null_aware) = (probe.kind, probe.null_aware);
+        Ok(Self { spec: Arc::new(Spec { table, kind, exprs, null_aware, output, aside, settle: None }) })
+    }
+
+    /// The same with another table, of rows that were put aside.
+    pub(super) fn standing_in(&self, table: Arc<HashTable>, settle: Option<Settle>) -> Self {
+        let Spec { kind, exprs, null_aware, output, .. } = &*self.spec;
+        let (exprs, output) = (exprs.clone(), output.clone());
+        let spec = Spec { table, kind: *kind, exprs, null_aware: *null_aware, output, aside: None, settle };
+        Self { spec: Arc::new(spec) }
+    }
+
+    /// The table that is probed.
+    pub(super) fn table(&self) -> &Arc<HashTable> {
+        &self.spec.table
     }
 }
 
 impl Operator for ProbeOperator {
     fn name(&self) -> String {
-        format!("Probe {:?} ({})", self.spec.kind, self.spec.table.kind())
+        let (kind, table) = (self.spec.kind, self.spec.table.kind());
+        match &self.spec.aside {
+            Some(aside) => format!("Probe {kind:?} ({}; {table})", aside.strategy()),
+            None => format!("Probe {kind:?} ({table})"),
+        }
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        let stats = self.spec.aside.as_ref().map(|aside| aside.stats.counters("spill_tables", "spill_blocks"));
+        stats.unwrap_or_default()
+    }
+
+    fn resume(&self, query: &Arc<QueryContext>, pool: &rayon::ThreadPool) -> Result<Option<Resumed>> {
+        match &self.spec.aside {
+            Some(aside) => aside.resume(self, query, pool),
+            None => Ok(None),
+        }
+    }
+
+    fn into_kept(self: Box<Self>) -> Box<dyn Any + Send> {
+        // Not the table.
+        Box::new(self.spec.exprs.clone())
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
@@ -86,6 +136,7 @@ impl Operator for ProbeOperator {
             scratch: Scratch::default(),
             matches: Matches::default(),
             pairs: Pairs::default(),
+            outgoing: Outgoing::new(query),
         })
     }
 }
@@ -99,19 +150,37 @@ struct LocalProbe {
     scratch: Scratch,
     matches: Matches,
     pairs: Pairs,
+    outgoing: Outgoing,
 }
 
 impl LocalOperator for LocalProbe {
-    fn process(&mut self, chunk: Chunk, emit: Emit<'_>) -> Result<()> {
+    fn process(&mut self, mut chunk: Chunk, emit: Emit<'_>) -> Result<()> {
         let spec = self.spec.clone();
+        if let Some(Settle::Final(flags)) = &spec.settle {
+            return self.settle(&chunk, flags, emit);
+        }
         let needs_rows =
             matches!(spec.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);
-        if needs_rows && spec.table.rows() == 0 {
+        let pointless = needs_rows && spec.table.rows() == 0;
+        if pointless && spec.aside.is_none() {
             return Ok(());
         }
-        let keys = spec.keys.iter().map(|key| key.eval(&chunk, &mut self.worker)).collect::<Result<Columns>>()?;
+        let eval = |chunk: &Chunk, worker: &mut Worker| {
+            spec.exprs.keys.iter().map(|key| key.eval(chunk, worker)).collect::<Result<Columns>>()
+        };
+        let mut keys = eval(&chunk, &mut self.worker)?;
+        if let Some(aside) = &spec.aside {
+            let nulls = spec.table.null_equals_null;
+            if let Some(rows) = self.outgoing.take(aside, &chunk, &keys, nulls, &self.worker.query)? {
+                keys = keys.iter().map(|key| Arc::new(key.gather(&rows))).collect();
+                chunk.select(&rows);
+            }
+            if chunk.is_empty() || pointless {
+                return Ok(());
+            }
+        }
         spec.table.lookup(&keys, chunk.len(), &mut self.scratch, &mut self.matches);
-        match (spec.kind, &spec.residual) {
+        match (spec.kind, &spec.exprs.residual) {
             (JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::Full, None) => {
                 self.join(&chunk, emit)
             }
@@ -126,11 +195,39 @@ impl LocalOperator for LocalProbe {
             (JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark, _) => self.exists(&chunk, &keys, emit),
         }
     }
+
+    fn finish(&mut self, _emit: Emit<'_>) -> Result<()> {
+        match &self.spec.aside {
+            Some(aside) => self.outgoing.flush(aside, &self.worker.query),
+            None => Ok(()),
+        }
+    }
 }
 
 impl LocalProbe {
+    /// Whether rows without a match are emitted with NULLs.
     fn outer(&self) -> bool {
-        matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full)
+        matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full) && self.spec.settle.is_none()
+    }
+
+    /// Where matches of rows are noted; they are emitted once all blocks of the build are through.
+    fn flags(&self) -> Option<Arc<RowFlags>> {
+        match &self.spec.settle {
+            Some(Settle::Collect(flags)) => Some(flags.clone()),
+            _ => None,
+        }
+    }
+
+    /// Emits what depends on all blocks of the build.
+    fn settle(&mut self, chunk: &Chunk, flags: &RowFlags, emit: Emit<'_>) -> Result<()> {
+        let (matched, unknown) = flags.of(chunk.sequence, chunk.len());
+        if matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full) {
+            let missing: Vec<u32> = (0..chunk.len() as u32).filter(|&row| !matched[row as usize]).collect();
+            let build = vec![NULL_ROW; missing.len()];
+            return self.emit_pairs(chunk, Pairs { probe: missing, build }, emit);
+        }
+        let unknown = if self.spec.null_aware { unknown } else { vec![] };
+        self.emit_existing(chunk, matched, &unknown, emit)
     }
 
     fn tracks(&self) -> bool {
@@ -146,8 +243,13 @@ impl LocalProbe {
         if self.tracks() {
             self.mark_build();
         }
-        if self.spec.table.unique {
+        if self.spec.table.unique && self.spec.settle.is_none() {
             return self.join_unique(chunk, emit);
+        }
+        if let Some(flags) = self.flags() {
+            self.matches.with_lens();
+            let matched: Vec<bool> = self.matches.lens.iter().map(|&len| len > 0).collect();
+            flags.add(chunk.sequence, &matched, &[]);
         }
         let outer = self.outer();
         let mut pairs = std::mem::take(&mut self.pairs);
@@ -186,13 +288,14 @@ impl LocalProbe {
     fn join_residual(&mut self, chunk: &Chunk, residual: &Residual, emit: Emit<'_>) -> Result<()> {
         self.matches.with_lens();
         let outer = self.outer();
-        let mut has_match = vec![false; if outer { chunk.len() } else { 0 }];
+        let flags = self.flags();
+        let mut has_match = vec![false; if outer || flags.is_some() { chunk.len() } else { 0 }];
         let (mut pairs, mut passed) = (std::mem::take(&mut self.pairs), Pairs::default());
         let mut batches = self.enumerate(false);
         while batches.next(&self.matches, false, &[], self.cap, &mut pairs) {
             self.worker.query.cancel.check()?;
             self.retain(chunk, residual, &mut pairs)?;
-            if outer {
+            if !has_match.is_empty() {
                 pairs.probe.iter().for_each(|&row| has_match[row as usize] = true);
             }
             if self.tracks() {
@@ -205,6 +308,11 @@ impl LocalProbe {
             passed.build.append(&mut pairs.build);
         }
         self.emit_pairs(chunk, passed, emit)?;
+        if let Some(flags) = flags {
+            flags.add(chunk.sequence, &has_match, &[]);
+            self.pairs = pairs;
+            return Ok(());
+        }
         let missing: Vec<u32> = (0..has_match.len() as u32).filter(|&row| !has_match[row as usize]).collect();
         let build = vec![NULL_ROW; missing.len()];
         self.emit_pairs(chunk, Pairs { probe: missing, build }, emit)?;
@@ -242,7 +350,7 @@ impl LocalProbe {
     fn exists(&mut self, chunk: &Chunk, keys: &[Arc<Vector>], emit: Emit<'_>) -> Result<()> {
         let spec = self.spec.clone();
         self.matches.with_lens();
-        let matched = match &spec.residual {
+        let matched = match &spec.exprs.residual {
             None => self.matches.lens.iter().map(|&len| len > 0).collect(),
             Some(_) => {
                 let matches = std::mem::take(&mut self.matches);
@@ -252,6 +360,16 @@ impl LocalProbe {
             }
         };
         let unknown = if spec.null_aware { self.unknown(chunk, keys, &matched)? } else { vec![] };
+        if let Some(flags) = self.flags() {
+            flags.add(chunk.sequence, &matched, &unknown);
+            return Ok(());
+        }
+        self.emit_existing(chunk, matched, &unknown, emit)
+    }
+
+    /// Emits input rows by whether they matched, and whether that is unknown (empty: of none).
+    fn emit_existing(&self, chunk: &Chunk, matched: Vec<bool>, unknown: &[bool], emit: Emit<'_>) -> Result<()> {
+        let spec = &self.spec;
         let keep = |wanted: bool| -> Vec<u32> {
             let wanted = |row: usize| matched[row] == wanted && !unknown.get(row).is_some_and(|&unknown| unknown);
             (0..chunk.len()).filter(|&row| wanted(row)).map(|row| row as u32).collect()
@@ -283,7 +401,7 @@ impl LocalProbe {
             return Ok(vec![false; chunk.len()]);
         }
         let build_nulls = table.rows - table.keyed;
-        if spec.residual.is_none() && keys.len() == 1 {
+        if spec.exprs.residual.is_none() && keys.len() == 1 {
             return Ok((0..chunk.len()).map(|row| !matched[row] && (build_nulls > 0 || is_null(row))).collect());
         }
         let mut candidates = Matches::default();
@@ -310,7 +428,7 @@ impl LocalProbe {
             let passes: Vec<u32> =
                 (0..pairs.len() as u32).filter(|&i| test(pairs.probe[i as usize], pairs.build[i as usize])).collect();
             pairs.keep(&passes);
-            if let Some(residual) = &spec.residual {
+            if let Some(residual) = &spec.exprs.residual {
                 self.retain(chunk, residual, &mut pairs)?;
             }
             pairs.probe.iter().for_each(|&row| found[row as usize] = true);

@@ -12,8 +12,10 @@ use super::direct::Direct;
 use super::filter::KeyFilter;
 use super::keys::{PackedKeys, equal_keys, maybe_equal_keys, ordered};
 use super::slots::Slots;
+use super::spill::SpilledBuild;
 use super::{Columns, Matches, hash};
 use crate::chunk::{Chunk, Column, Selection, Values};
+use crate::context::{Reservation, Result};
 use crate::vector::{Data, NULL_ROW, Vector};
 
 /// How rows are found.
@@ -48,6 +50,18 @@ pub struct HashTable {
     pub(super) matched: Vec<AtomicU8>,
     /// All ones; zero in tests that make all hashes equal.
     pub(super) hash_mask: u64,
+    /// Rows that are in files; all else is about the rows that are not.
+    pub(super) spilled: Option<Arc<SpilledBuild>>,
+    /// Accounts for all of it.
+    pub(super) _held: Reservation,
+}
+
+/// Build rows in a file.
+#[derive(Debug, Clone, Copy)]
+pub struct SpilledBlock {
+    partition: usize,
+    block: usize,
+    first: usize,
 }
 
 /// A worker's buffers for lookups.
@@ -58,9 +72,35 @@ pub(super) struct Scratch {
 }
 
 impl HashTable {
-    /// Number of rows.
+    /// Number of rows in memory.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Whether there are rows in files besides.
+    pub fn has_spilled(&self) -> bool {
+        self.spilled.is_some()
+    }
+
+    /// Blocks of rows in files.
+    pub fn spilled_blocks(&self) -> Vec<SpilledBlock> {
+        let blocks = self.spilled.iter().flat_map(|spilled| spilled.blocks());
+        blocks.map(|(partition, block, first)| SpilledBlock { partition, block, first }).collect()
+    }
+
+    /// As [`HashTable::build_rows`], of a block of [`HashTable::spilled_blocks`].
+    pub fn spilled_rows(
+        &self,
+        which: BuildRows,
+        nulls: &[Phys],
+        block: SpilledBlock,
+        chunk_rows: usize,
+    ) -> Result<Vec<Chunk>> {
+        let SpilledBlock { partition, block, first } = block;
+        match &self.spilled {
+            Some(spilled) => spilled.rows(which, nulls, (partition, block, first), chunk_rows),
+            None => Ok(vec![]),
+        }
     }
 
     /// The payload columns.
@@ -84,6 +124,9 @@ impl HashTable {
     /// Bounds (inclusive) of every value of key `key` that can match; `None` where there are none to give (strings,
     /// floats, NULLs that match); `(i128::MAX, i128::MIN)` if nothing can match at all.
     pub fn key_range(&self, key: usize) -> Option<(i128, i128)> {
+        if self.has_spilled() {
+            return None;
+        }
         if self.keyed == 0 {
             return Some((i128::MAX, i128::MIN));
         }
@@ -99,7 +142,7 @@ impl HashTable {
     pub fn filter(&self, key: usize) -> Option<Arc<KeyFilter>> {
         self.filters[key]
             .get_or_init(|| {
-                if self.nulls_match(key) {
+                if self.nulls_match(key) || self.has_spilled() {
                     return None;
                 }
                 KeyFilter::build(&self.keys[key].data, self.keyed, self.ranges[key]?).map(Arc::new)

@@ -32,6 +32,10 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
         }
         PlanSink::Aggregate { groups, aggregates, fields } => {
             let aggregate = AggregateSink::new(groups, aggregates, fields, None)?;
+            let bounded = settings.spill.enabled && settings.memory_limit != usize::MAX;
+            // Each worker has such arrays.
+            let most = settings.memory_limit / (8 * settings.threads.max(1));
+            let aggregate = if bounded { aggregate.with_perfect_bytes(most) } else { aggregate };
             Box::new(if settings.equal_hashes { aggregate.with_equal_hashes() } else { aggregate })
         }
         PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
@@ -43,7 +47,7 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
 pub fn source(run: &mut Run<'_>, source: &Source) -> Result<Box<dyn ChunkSource>> {
     Ok(match source {
         Source::Scan(scan) => Box::new(TableSource::new(scan, prunes(run, scan)?)?),
-        Source::Rows { sink, .. } => Box::new(RowsSource::new(format!("Rows of sink {sink}"), run.rows(*sink)?)),
+        Source::Rows { sink, .. } => run.rows(*sink)?,
         Source::Build { sink, rows, fields } => Box::new(BuildSource::new(run.hash(*sink)?, *rows, fields)),
         Source::Input { input, fields } => {
             let stream = run.inputs.get_mut(*input).and_then(Option::take);
@@ -89,7 +93,12 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
                 fields = list.iter().map(|(field, _)| field.clone()).collect();
             }
             PlanOperator::Probe(probe) => {
-                operators.push(Box::new(ProbeOperator::new(probe, run.hash(probe.build)?)?));
+                let table = run.hash(probe.build)?;
+                if ordered && table.has_spilled() {
+                    // Rows that are put aside lose their place.
+                    return Err(run.query.out_of_memory("hash build of a join that keeps its input's order"));
+                }
+                operators.push(Box::new(ProbeOperator::new(probe, table)?));
                 fields = probe.fields.clone();
                 reduces = true;
             }

@@ -66,6 +66,7 @@ pub fn execute_placed(
     query.keep_alive(run.sinks);
     match output {
         Some(SinkOutput::Rows(rows)) => Ok((rows, profiles)),
+        Some(SinkOutput::Spilled(rows)) => Ok((Arc::new(rows.collect(query)?), profiles)),
         _ => Err(ExecError::Unsupported("a program whose last sink gives no rows".into())),
     }
 }
@@ -116,13 +117,20 @@ impl<'a> Run<'a> {
         let (locals, mut profile) = worker::run(source, &chain, sink, &self.query, pool)?;
         self.locals[pipeline.sink].extend(locals);
         // Strings that expressions own are seen by rows in sinks.
-        self.query.keep_alive(chain.operators);
+        for operator in chain.operators {
+            self.query.keep_alive(operator.into_kept());
+        }
         profile.wall_nanos = started.elapsed().as_nanos() as u64;
         if !self.program.pipelines[index + 1..].iter().any(|later| later.sink == pipeline.sink) {
             let started = Instant::now();
             let locals = std::mem::take(&mut self.locals[pipeline.sink]);
             self.outputs[pipeline.sink] = Some(sink.finish(locals, &self.query, pool)?);
             profile.finish_nanos = started.elapsed().as_nanos() as u64;
+            if let Some(last) = profile.operators.last_mut() {
+                // Now it knows what it has become.
+                last.name = sink.name();
+                last.counters = sink.counters();
+            }
             self.release_inputs(index);
         }
         Ok(profile)
@@ -138,9 +146,10 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn rows(&self, sink: usize) -> Result<Arc<RowSet>> {
+    fn rows(&self, sink: usize) -> Result<Box<dyn ChunkSource>> {
         match &self.outputs[sink] {
-            Some(SinkOutput::Rows(rows)) => Ok(rows.clone()),
+            Some(SinkOutput::Rows(rows)) => Ok(Box::new(RowsSource::new(format!("Rows of sink {sink}"), rows.clone()))),
+            Some(SinkOutput::Spilled(rows)) => Ok(rows.clone().source()),
             _ => Err(ExecError::Unsupported(format!("reading sink {sink} before it has rows"))),
         }
     }

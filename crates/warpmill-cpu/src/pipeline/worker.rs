@@ -36,7 +36,7 @@ type Done = (Box<dyn LocalSink>, Vec<Stage>);
 
 type Outcome = Result<Done>;
 
-/// Runs all morsels of `source` through `chain` into `sink`; gives the workers' sink states.
+/// Runs all morsels of `source` through `chain` into `sink`, then what operators have put aside; gives the workers' sink states.
 pub fn run(
     source: &dyn ChunkSource,
     chain: &Chain,
@@ -44,31 +44,87 @@ pub fn run(
     query: &Arc<QueryContext>,
     pool: &rayon::ThreadPool,
 ) -> Result<(Vec<Box<dyn LocalSink>>, PipelineProfile)> {
-    let workers = if chain.serial { 1 } else { source.parallelism().clamp(1, query.settings.threads) };
-    let stop = AtomicBool::new(false);
-    let work = || {
-        let outcome = Worker::new(chain, sink, query).run(source, chain, query, &stop);
-        if outcome.is_err() {
-            stop.store(true, Ordering::Relaxed);
-        }
-        outcome
-    };
-    let outcomes = match workers {
-        1 => vec![work()],
-        _ if source.waits() => on_threads(workers, &work),
-        _ => on_pool(workers, pool, &work),
-    };
-    let mut locals = Vec::with_capacity(workers);
-    let mut stages = vec![Stage::default(); chain.operators.len() + 2];
-    for outcome in all_or_error(outcomes)? {
-        locals.push(outcome.0);
-        for (sum, stage) in stages.iter_mut().zip(outcome.1) {
-            sum.rows += stage.rows;
-            sum.chunks += stage.chunks;
-            sum.nanos += stage.nanos;
-        }
+    let operators: Vec<&dyn Operator> = chain.operators.iter().map(|operator| &**operator).collect();
+    let mut stages = vec![Stage::default(); operators.len() + 2];
+    let pass = Pass { chain, sink, query, pool };
+    let (mut locals, workers) = pass.run(source, &operators, vec![], &mut stages)?;
+    if query.spills() {
+        // Within the pool: passes may be many and short.
+        locals = pool.install(|| pass.resume(&operators, locals, &mut stages))?;
     }
     Ok((locals, profile(source, chain, sink, &stages, workers)))
+}
+
+/// What all passes of rows through a pipeline share.
+struct Pass<'a> {
+    chain: &'a Chain,
+    sink: &'a dyn Sink,
+    query: &'a Arc<QueryContext>,
+    pool: &'a rayon::ThreadPool,
+}
+
+impl Pass<'_> {
+    /// Runs the rows that operators have put aside.
+    fn resume(
+        &self,
+        operators: &[&dyn Operator],
+        mut locals: Vec<Box<dyn LocalSink>>,
+        stages: &mut [Stage],
+    ) -> Result<Vec<Box<dyn LocalSink>>> {
+        for (index, operator) in operators.iter().enumerate() {
+            // All that is before it is done: no more rows come to be put aside there.
+            while !self.chain.done.load(Ordering::Relaxed)
+                && let Some(resumed) = operator.resume(self.query, self.pool)?
+            {
+                let mut rest = operators[index..].to_vec();
+                rest[0] = &*resumed.operator;
+                let Stage { rows, chunks, .. } = stages[index];
+                (locals, _) = self.run(&*resumed.source, &rest, locals, &mut stages[index..])?;
+                // They left the stage before when they were put aside.
+                (stages[index].rows, stages[index].chunks) = (rows, chunks);
+                (resumed.done)();
+            }
+        }
+        Ok(locals)
+    }
+
+    /// Runs all morsels of `source` through `operators` into `locals`, the sink states that there are, or further ones; gives all
+    /// of these and the number of workers.
+    fn run(
+        &self,
+        source: &dyn ChunkSource,
+        operators: &[&dyn Operator],
+        locals: Vec<Box<dyn LocalSink>>,
+        stages: &mut [Stage],
+    ) -> Result<(Vec<Box<dyn LocalSink>>, usize)> {
+        let Self { chain, sink, query, pool } = *self;
+        let workers = if chain.serial { 1 } else { source.parallelism().clamp(1, query.settings.threads) };
+        let stop = AtomicBool::new(false);
+        let locals = Mutex::new(locals);
+        let work = || {
+            let local = locals.lock().pop().unwrap_or_else(|| sink.local(query));
+            let outcome = Worker::new(operators, local, query).run(source, chain, query, &stop);
+            if outcome.is_err() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            outcome
+        };
+        let outcomes = match workers {
+            1 => vec![work()],
+            _ if source.waits() => on_threads(workers, &work),
+            _ => on_pool(workers, pool, &work),
+        };
+        let mut locals = locals.into_inner();
+        for outcome in all_or_error(outcomes)? {
+            locals.push(outcome.0);
+            for (sum, stage) in stages.iter_mut().zip(outcome.1) {
+                sum.rows += stage.rows;
+                sum.chunks += stage.chunks;
+                sum.nanos += stage.nanos;
+            }
+        }
+        Ok((locals, workers))
+    }
 }
 
 /// Runs `work` as often as there are workers, on `pool`.
@@ -144,11 +200,11 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(chain: &Chain, sink: &dyn Sink, query: &Arc<QueryContext>) -> Self {
+    fn new(operators: &[&dyn Operator], sink: Box<dyn LocalSink>, query: &Arc<QueryContext>) -> Self {
         Self {
-            operators: chain.operators.iter().map(|operator| operator.local(query)).collect(),
-            sink: sink.local(query),
-            stages: vec![Stage::default(); chain.operators.len() + 2],
+            operators: operators.iter().map(|operator| operator.local(query)).collect(),
+            sink,
+            stages: vec![Stage::default(); operators.len() + 2],
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use warpmill_format::{Codec, Segment, TableSnapshot};
 
-use crate::context::{QueryContext, Result};
+use crate::context::{QueryContext, Result, Share};
 
 /// A row segment that is scanned.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.query.release(self.bytes);
+        self.query.release_share(Share::Segments, self.bytes);
     }
 }
 
@@ -72,7 +72,7 @@ impl RowSegment {
                 return Ok(segment.clone());
             }
             if held.room.is_none() {
-                query.reserve("Scan (decompressed segments)", bytes as usize)?;
+                query.reserve_share(Share::Segments, "Scan (decompressed segments)", bytes as usize)?;
                 held.room = Some(Arc::new(Room { query: query.clone(), bytes: bytes as usize }));
             }
         }

@@ -142,7 +142,7 @@ impl LocalSource for LocalScan<'_> {
             if let Some(mut chunk) = self.chunk(&mut columns, start + offset, rows)? {
                 chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
                 emit_in_pieces(chunk, chunk_rows, emit)?;
-                self.worker.query.check_memory("Scan (strings of decompressed segments)")?;
+                self.worker.query.check_strings("Scan (strings of decompressed segments)")?;
             }
         }
         drop(columns);

@@ -7,6 +7,7 @@
 
 mod normalize;
 mod run;
+mod spill;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +22,10 @@ use crate::chunk::Chunk;
 use crate::collect::downcast;
 use crate::context::{QueryContext, Result, Worker};
 use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use crate::spill::{SpillFile, SpillStats};
 use normalize::{Direction, Normalizer, Prefix};
 use run::{Origins, SortBatch};
+use spill::{SortedRun, SpilledSort};
 
 /// Rows of an output batch.
 const OUTPUT_ROWS: usize = 1 << 16;
@@ -47,6 +50,7 @@ struct Shared {
     /// `skip + fetch`; `usize::MAX`: all rows.
     limit: usize,
     columns: usize,
+    stats: SpillStats,
 }
 
 impl SortSink {
@@ -62,6 +66,7 @@ impl SortSink {
             skip: usize::try_from(skip).unwrap_or(usize::MAX),
             limit,
             columns: fields.len(),
+            stats: SpillStats::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -73,6 +78,15 @@ impl SortSink {
         pool: &rayon::ThreadPool,
     ) -> Result<SinkOutput> {
         let mut locals: Vec<LocalSort<P>> = locals.into_iter().map(downcast::<LocalSort<P>>).collect();
+        if locals.iter().any(|local| !local.runs.is_empty()) || too_large(&locals, query) {
+            let mut runs = vec![];
+            for (worker, local) in locals.iter_mut().enumerate() {
+                local.put_aside()?;
+                runs.extend(local.runs.drain(..).map(|run| run.of_worker(worker)));
+            }
+            let sort = SpilledSort::<P>::new(&self.shared, runs, query)?;
+            return Ok(SinkOutput::Spilled(Arc::new(sort)));
+        }
         let mut batches: Vec<SortBatch<P>> = vec![];
         for (worker, local) in locals.iter_mut().enumerate() {
             batches.extend(std::mem::take(&mut local.batches).into_iter().map(|batch| SortBatch { worker, ..batch }));
@@ -81,7 +95,7 @@ impl SortSink {
         let rows: usize = batches.iter().map(SortBatch::rows).sum();
         let shared = &self.shared;
         let entry = size_of::<run::Entry<P>>();
-        query.reserve("Sort", rows * entry)?;
+        query.reserve_or_exceed("Sort", rows * entry)?;
         let sort = || run::sorted(&batches, &shared.open, shared.limit);
         let sorted = if rows <= run::FEW_ROWS { sort() } else { pool.install(sort) };
         let wanted = &sorted[shared.skip.min(sorted.len())..];
@@ -90,7 +104,7 @@ impl SortSink {
             return Ok(SinkOutput::Rows(Arc::default()));
         }
         let source: usize = batches.iter().flat_map(|b| &b.columns).map(|column| column.bytes()).sum();
-        query.reserve("Sort", (source as u128 * wanted.len() as u128 / rows as u128) as usize)?;
+        query.reserve_or_exceed("Sort", (source as u128 * wanted.len() as u128 / rows as u128) as usize)?;
         let columns = run::by_column(batches.iter().map(|b| b.columns.as_slice()), shared.columns);
         let gather = |entries: &[run::Entry<P>]| (run::gather(&columns, entries), entries.len());
         let output = match wanted.len() <= run::FEW_ROWS {
@@ -104,7 +118,16 @@ impl SortSink {
 
 impl Sink for SortSink {
     fn name(&self) -> String {
-        if self.shared.limit <= MOST_TOP { format!("Sort (top {})", self.shared.limit) } else { "Sort".into() }
+        let spilled = if self.shared.stats.any() { "; external" } else { "" };
+        match self.shared.limit {
+            limit if limit <= MOST_TOP => format!("Sort (top {limit}{spilled})"),
+            _ if self.shared.stats.any() => "Sort (external)".into(),
+            _ => "Sort".into(),
+        }
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.shared.stats.counters("spill_runs", "spill_merges")
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
@@ -140,12 +163,24 @@ struct LocalSort<P> {
     /// Rows with a greater prefix are not in the result.
     threshold: Option<P>,
     reserved: usize,
+    /// Sorted rows that were put aside.
+    runs: Vec<SortedRun>,
+    file: Option<Arc<SpillFile>>,
+}
+
+/// Whether what workers hold leaves no room for sorting and copying it.
+fn too_large<P: Prefix>(locals: &[LocalSort<P>], query: &QueryContext) -> bool {
+    let bytes: usize = locals.iter().map(|local| local.reserved).sum();
+    let rows: usize = locals.iter().map(|local| local.rows).sum();
+    let more = bytes + rows * size_of::<run::Entry<P>>();
+    query.spills() && more > query.room() && more > query.working_memory()
 }
 
 impl<P: Prefix> LocalSort<P> {
     fn new(shared: &Arc<Shared>, query: &Arc<QueryContext>) -> Self {
         let worker = Worker::new(query);
-        Self { shared: shared.clone(), worker, batches: vec![], rows: 0, chunks: 0, threshold: None, reserved: 0 }
+        let (shared, batches, runs) = (shared.clone(), vec![], vec![]);
+        Self { shared, worker, batches, rows: 0, chunks: 0, threshold: None, reserved: 0, runs, file: None }
     }
 
     /// Drops the rows that cannot be in the result.
@@ -155,15 +190,44 @@ impl<P: Prefix> LocalSort<P> {
         let entries = run::sorted(&batches, &self.shared.open, limit);
         self.threshold = entries.last().map(|entry| entry.0);
         self.rows = entries.len();
-        let kept = run::compact(batches, &entries);
+        let kept = run::compact(&batches, &entries);
         self.worker.query.release(self.reserved);
         self.reserved = 0;
         self.batches.push(kept);
     }
 
-    fn reserve(&mut self, bytes: usize) -> Result<()> {
-        self.worker.query.reserve("Sort", bytes)?;
+    /// Accounts for `bytes` more; whether rows have to be put aside.
+    fn reserve(&mut self, bytes: usize) -> Result<bool> {
+        let query = &self.worker.query;
+        let mut full = false;
+        if !query.spills() {
+            query.reserve("Sort", bytes)?;
+        } else if !query.try_reserve(bytes, 0) {
+            query.account(bytes);
+            full = self.reserved + bytes > query.working_memory();
+        }
         self.reserved += bytes;
+        Ok(full)
+    }
+
+    /// Writes all rows, sorted.
+    fn put_aside(&mut self) -> Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(Arc::new(self.worker.query.spill.create()?)),
+        };
+        let (run, last) = spill::write(&self.batches, &self.shared, file)?;
+        self.runs.push(run);
+        self.threshold = match (self.threshold, last) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.batches.clear();
+        self.rows = 0;
+        self.worker.query.release(std::mem::take(&mut self.reserved));
         Ok(())
     }
 }
@@ -203,11 +267,15 @@ impl<P: Prefix> LocalSink for LocalSort<P> {
         };
         self.chunks += 1;
         self.rows += batch.rows();
-        self.reserve(batch.bytes())?;
+        let full = self.reserve(batch.bytes())?;
         self.batches.push(batch);
+        if full {
+            return self.put_aside();
+        }
         if shared.limit <= MOST_TOP && self.rows >= (shared.limit * TOP_SLACK).max(TOP_ROWS) {
             self.cut();
             let bytes = self.batches.iter().map(SortBatch::bytes).sum();
+            // Far less than before the cut.
             self.reserve(bytes)?;
         }
         Ok(())

@@ -17,10 +17,14 @@ pub(super) trait Prefix: Copy + Ord + Send + Sync + Default + 'static {
     fn append(self, code: u128, bits: u32) -> Self;
     /// As `append`, of up to 64 bits.
     fn append_word(self, code: u64, bits: u32) -> Self;
+    /// Prefixes as a column, to be put aside.
+    fn column(prefixes: Vec<Self>) -> Data;
+    /// The prefixes of such a column.
+    fn of_column(column: Data) -> Vec<Self>;
 }
 
 macro_rules! prefix {
-    ($($t:ty),*) => {$(
+    ($($t:ty as $signed:ty: $variant:ident),*) => {$(
         impl Prefix for $t {
             #[inline(always)]
             fn append(self, code: u128, bits: u32) -> Self {
@@ -30,10 +34,19 @@ macro_rules! prefix {
             fn append_word(self, code: u64, bits: u32) -> Self {
                 self.checked_shl(bits).unwrap_or(0) | <$t>::from(code)
             }
+            fn column(prefixes: Vec<Self>) -> Data {
+                Data::$variant(prefixes.into_iter().map(|prefix| prefix as $signed).collect())
+            }
+            fn of_column(column: Data) -> Vec<Self> {
+                match column {
+                    Data::$variant(prefixes) => prefixes.into_iter().map(|prefix| prefix as $t).collect(),
+                    data => unreachable!("prefixes held as {:?}", data.phys()),
+                }
+            }
         }
     )*};
 }
-prefix!(u64, u128);
+prefix!(u64 as i64: I64, u128 as i128: I128);
 
 #[derive(Debug, Clone, Copy)]
 struct Part {

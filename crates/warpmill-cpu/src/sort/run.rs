@@ -199,7 +199,7 @@ pub(super) fn by_column<'a>(batches: impl Iterator<Item = &'a [Arc<Vector>]>, co
 }
 
 /// Only the rows of `entries`, as one batch.
-pub(super) fn compact<P: Prefix>(batches: Vec<SortBatch<P>>, entries: &[Entry<P>]) -> SortBatch<P> {
+pub(super) fn compact<P: Prefix>(batches: &[SortBatch<P>], entries: &[Entry<P>]) -> SortBatch<P> {
     let first = &batches[0];
     let columns = by_column(batches.iter().map(|b| b.columns.as_slice()), first.columns.len());
     let open_keys = by_column(batches.iter().map(|b| b.open_keys.as_slice()), first.open_keys.len());

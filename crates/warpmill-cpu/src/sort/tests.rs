@@ -6,7 +6,7 @@ use warpmill_format::StrView;
 use warpmill_plan::{Expr, Field, SortKey};
 
 use super::SortSink;
-use crate::aggregate::tests::{V, order, row, table, types, vector};
+use crate::aggregate::tests::{V, drain, order, row, spilling, table, types, vector};
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Settings};
 use crate::operator::{Sink, SinkOutput};
@@ -18,11 +18,23 @@ fn key(column: usize, descending: bool, nulls_first: bool) -> SortKey {
 
 /// What the sink gives for `rows` in chunks dealt to `workers`, with the row's number as last column.
 fn run(rows: &[Vec<V>], keys: &[SortKey], skip: u64, fetch: Option<u64>, chunk_rows: usize, workers: usize) -> Vec<V> {
+    run_under(Settings::default(), rows, keys, (skip, fetch), chunk_rows, workers)
+}
+
+/// As [`run`], under `settings`.
+fn run_under(
+    settings: Settings,
+    rows: &[Vec<V>],
+    keys: &[SortKey],
+    (skip, fetch): (u64, Option<u64>),
+    chunk_rows: usize,
+    workers: usize,
+) -> Vec<V> {
     let mut types = types();
     types.push(types[2].clone());
     let fields: Vec<Field> = types.iter().map(|ty| Field { name: String::new(), ty: ty.clone() }).collect();
     let sink = SortSink::new(keys, skip, fetch, &fields).unwrap();
-    let query = Arc::new(QueryContext::new(Settings::default(), Default::default()));
+    let query = Arc::new(QueryContext::new(settings, Default::default()));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     let mut locals: Vec<_> = (0..workers).map(|_| sink.local(&query)).collect();
     for (i, rows) in rows.chunks(chunk_rows).enumerate() {
@@ -34,8 +46,11 @@ fn run(rows: &[Vec<V>], keys: &[SortKey], skip: u64, fetch: Option<u64>, chunk_r
         chunk.sequence = i as u64;
         locals[(i * 7 / 3) % workers].consume(chunk).unwrap();
     }
-    let SinkOutput::Rows(sorted) = sink.finish(locals, &query, &pool).unwrap() else { unreachable!() };
-    let sorted = table(&sorted);
+    let sorted = match sink.finish(locals, &query, &pool).unwrap() {
+        SinkOutput::Rows(rows) => table(&rows),
+        SinkOutput::Spilled(rows) => table(&drain(rows.source().as_ref(), &query).unwrap()),
+        SinkOutput::Hash(_) => unreachable!(),
+    };
     for row in &sorted {
         let V::Int(number) = row[9] else { unreachable!() };
         assert_eq!(format!("{:?}", &row[..9]), format!("{:?}", held(&rows[number as usize])));
@@ -86,6 +101,23 @@ proptest! {
             run(&rows, &keys, skip, fetch, chunk_rows, workers),
             expected(&rows, &keys, skip, fetch)
         );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn agrees_with_a_stable_sort_when_runs_are_put_aside(
+        rows in prop::collection::vec(row(), 0..80),
+        keys in prop::collection::vec((0usize..9, any::<bool>(), any::<bool>()), 0..5),
+        skip in 0u64..10,
+        fetch in prop::option::of(0u64..20),
+        (chunk_rows, workers) in (1usize..20, 1usize..4),
+        limit in prop_oneof![Just(0usize), 0usize..20_000],
+    ) {
+        let keys: Vec<SortKey> = keys.into_iter().map(|(c, descending, first)| key(c, descending, first)).collect();
+        let expected = expected(&rows, &keys, skip, fetch);
+        prop_assert_eq!(run_under(spilling(limit), &rows, &keys, (skip, fetch), chunk_rows, workers), expected);
     }
 }
 

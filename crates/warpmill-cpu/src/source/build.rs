@@ -7,7 +7,7 @@ use warpmill_plan::{BuildRows, Field, Phys};
 
 use super::{ChunkSource, LocalSource};
 use crate::context::{QueryContext, Result};
-use crate::join::HashTable;
+use crate::join::{HashTable, SpilledBlock};
 use crate::operator::Emit;
 
 /// Build rows of a morsel.
@@ -18,7 +18,10 @@ pub struct BuildSource {
     table: Arc<HashTable>,
     which: BuildRows,
     nulls: Vec<Phys>,
+    /// Rows that are in files.
+    spilled: Vec<SpilledBlock>,
     next: AtomicUsize,
+    next_spilled: AtomicUsize,
 }
 
 impl BuildSource {
@@ -26,7 +29,8 @@ impl BuildSource {
     pub fn new(table: Arc<HashTable>, which: BuildRows, fields: &[Field]) -> Self {
         let mark = usize::from(which == BuildRows::Marked);
         let nulls = fields[table.payload().len()..fields.len() - mark].iter().map(|field| field.ty.phys).collect();
-        Self { table, which, nulls, next: AtomicUsize::new(0) }
+        let spilled = table.spilled_blocks();
+        Self { table, which, nulls, spilled, next: AtomicUsize::new(0), next_spilled: AtomicUsize::new(0) }
     }
 }
 
@@ -36,7 +40,7 @@ impl ChunkSource for BuildSource {
     }
 
     fn parallelism(&self) -> usize {
-        self.table.rows().div_ceil(MORSEL_ROWS)
+        self.table.rows().div_ceil(MORSEL_ROWS) + self.spilled.len()
     }
 
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
@@ -51,10 +55,13 @@ struct LocalBuild<'a> {
 
 impl LocalSource for LocalBuild<'_> {
     fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool> {
-        let BuildSource { table, which, nulls, next } = self.source;
+        let BuildSource { table, which, nulls, spilled, next, next_spilled } = self.source;
         let start = next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
         if start >= table.rows() {
-            return Ok(false);
+            let block = next_spilled.fetch_add(1, Ordering::Relaxed);
+            let Some(&block) = spilled.get(block) else { return Ok(false) };
+            table.spilled_rows(*which, nulls, block, self.chunk_rows)?.into_iter().try_for_each(emit)?;
+            return Ok(true);
         }
         table.build_rows(*which, nulls, start..start + MORSEL_ROWS, self.chunk_rows).into_iter().try_for_each(emit)?;
         Ok(true)

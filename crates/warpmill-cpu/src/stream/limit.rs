@@ -1,5 +1,6 @@
 //! LIMIT and OFFSET inside a pipeline.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +32,10 @@ impl LimitOperator {
 }
 
 impl Operator for LimitOperator {
+    fn into_kept(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
     fn name(&self) -> String {
         "Limit".into()
     }

@@ -2,6 +2,7 @@
 
 mod limit;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use warpmill_plan::{Expr, Field};
@@ -27,6 +28,10 @@ impl FilterOperator {
 }
 
 impl Operator for FilterOperator {
+    fn into_kept(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
     fn name(&self) -> String {
         format!("Filter {}", self.text)
     }
@@ -77,6 +82,10 @@ impl ProjectOperator {
 }
 
 impl Operator for ProjectOperator {
+    fn into_kept(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+
     fn name(&self) -> String {
         format!("Project {}", self.text)
     }

@@ -47,6 +47,8 @@ fn memory() {
             .unwrap();
         let groups = "SELECT count(*) FROM (SELECT a, sum(b) AS s FROM t GROUP BY a) AS g";
         update(&mut client, "SET warpmill.memory_limit = '1MB'").await.unwrap();
+        assert_eq!(number(&mut client, groups).await, 400_000);
+        update(&mut client, "SET warpmill.spill = off").await.unwrap();
         assert_eq!(code(&mut client, groups).await, Code::ResourceExhausted);
         update(&mut client, "SET warpmill.memory_limit = '64MB'").await.unwrap();
         assert_eq!(number(&mut client, groups).await, 400_000);

@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 use warpmill_format::{Bitmap, StrView};
 use warpmill_plan::{BuildRows, ColType, CompareOp, Expr, ExprKind, Field, JoinKind, Phys, Probe};
 
+use crate::aggregate::tests::spilling;
 use crate::chunk::Chunk;
 use crate::compaction::{Compaction, CompactionOperator};
 use crate::context::{CancelToken, QueryContext, Settings};
@@ -35,6 +36,8 @@ pub struct Case {
     pub null_equals_null: bool,
     pub chunk_rows: usize,
     pub workers: usize,
+    /// Bytes beyond which rows are put aside.
+    pub limit: Option<usize>,
 }
 
 /// Output rows: row numbers of both sides, and the mark.
@@ -81,11 +84,18 @@ fn key_column(phys: Phys, keys: &[Option<u8>]) -> Vector {
     Vector::with_validity(data, Some(Bitmap::from_fn(keys.len(), |row| keys[row].is_some())))
 }
 
+fn pool() -> &'static rayon::ThreadPool {
+    static POOL: LazyLock<rayon::ThreadPool> =
+        LazyLock::new(|| rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+    &POOL
+}
+
 impl Case {
     /// Runs the join under every compaction strategy.
     pub fn check(&self, kind: JoinKind, null_aware: bool) {
         let expected = self.expected(kind, null_aware);
-        for strategy in Compaction::ALL {
+        let strategies = if self.limit.is_some() { &[Compaction::Smart][..] } else { &Compaction::ALL };
+        for &strategy in strategies {
             let got = self.run(kind, null_aware, strategy);
             assert_eq!(got, expected, "{kind:?}, null aware: {null_aware}, {strategy:?}, {self:?}");
         }
@@ -127,11 +137,9 @@ impl Case {
         for (i, chunk) in self.chunks(&self.build).into_iter().enumerate() {
             locals[i % self.workers].consume(chunk).unwrap();
         }
-        static POOL: LazyLock<rayon::ThreadPool> =
-            LazyLock::new(|| rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
-        match sink.finish(locals, query, &POOL).unwrap() {
+        match sink.finish(locals, query, pool()).unwrap() {
             SinkOutput::Hash(table) => table,
-            SinkOutput::Rows(_) => panic!("a hash build gives a hash table"),
+            SinkOutput::Rows(_) | SinkOutput::Spilled(_) => panic!("a hash build gives a hash table"),
         }
     }
 
@@ -159,7 +167,8 @@ impl Case {
     }
 
     fn run(&self, kind: JoinKind, null_aware: bool, compaction: Compaction) -> Output {
-        let settings = Settings { chunk_rows: self.chunk_rows, compaction, ..Settings::default() };
+        let settings = self.limit.map_or_else(Settings::default, spilling);
+        let settings = Settings { chunk_rows: self.chunk_rows, compaction, ..settings };
         let query = Arc::new(QueryContext::new(settings, CancelToken::default()));
         let table = self.build(&query);
         let (operator, fields) = self.probe_operator(kind, null_aware, &table);
@@ -174,6 +183,20 @@ impl Case {
                     Ok(())
                 })
                 .unwrap();
+            joined.into_iter().for_each(|chunk| self.pass(&mut compact, chunk, kind, &mut rows));
+        }
+        probe.finish(&mut |_| panic!("a probe holds nothing back")).unwrap();
+        while let Some(resumed) = operator.resume(&query, pool()).unwrap() {
+            let mut source = resumed.source.local(&query);
+            let mut probe = resumed.operator.local(&query);
+            let mut joined = vec![];
+            let mut keep = |chunk| {
+                joined.push(chunk);
+                Ok(())
+            };
+            while source.next_morsel(&mut |chunk| probe.process(chunk, &mut keep)).unwrap() {}
+            probe.finish(&mut keep).unwrap();
+            (resumed.done)();
             joined.into_iter().for_each(|chunk| self.pass(&mut compact, chunk, kind, &mut rows));
         }
         if let Some(compact) = &mut compact {
@@ -230,6 +253,10 @@ impl Case {
             let chunks = (0..table.rows())
                 .step_by(7)
                 .flat_map(|start| table.build_rows(which, &[Phys::Str], start..start + 7, self.chunk_rows));
+            let spilled = table.spilled_blocks().into_iter();
+            let chunks = chunks.chain(
+                spilled.flat_map(|block| table.spilled_rows(which, &[Phys::Str], block, self.chunk_rows).unwrap()),
+            );
             let row = |chunk: &Chunk, row: usize| {
                 let Data::I64(ids) = &chunk.dense(0).data else { panic!() };
                 assert!(!chunk.dense(2).is_valid(row));

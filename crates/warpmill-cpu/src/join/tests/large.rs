@@ -30,7 +30,7 @@ fn build(keys: &Data, query: &Arc<QueryContext>) -> Result<Arc<HashTable>, ExecE
     let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
     match sink.finish(locals, query, &pool)? {
         SinkOutput::Hash(table) => Ok(table),
-        SinkOutput::Rows(_) => panic!(),
+        SinkOutput::Rows(_) | SinkOutput::Spilled(_) => panic!(),
     }
 }
 

@@ -42,6 +42,7 @@ fn case() -> impl Strategy<Value = Case> {
                 null_equals_null,
                 chunk_rows: 1 << log,
                 workers,
+                limit: None,
             },
         )
     })
@@ -62,6 +63,25 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn every_kind_agrees_with_a_nested_loop_when_rows_are_put_aside(
+        case in case(),
+        limit in prop_oneof![Just(0usize), 0usize..20_000],
+    ) {
+        let case = Case { limit: Some(limit), ..case };
+        for kind in KINDS {
+            case.check(kind, false);
+        }
+        if !case.null_equals_null && !case.types.is_empty() {
+            case.check(JoinKind::ProbeAnti, true);
+            case.check(JoinKind::ProbeMark, true);
+        }
+    }
+}
+
 fn fixed(types: &[Phys], probe: Side, build: Side) -> Case {
     Case {
         types: types.to_vec(),
@@ -72,6 +92,7 @@ fn fixed(types: &[Phys], probe: Side, build: Side) -> Case {
         null_equals_null: false,
         chunk_rows: 4,
         workers: 2,
+        limit: None,
     }
 }
 
