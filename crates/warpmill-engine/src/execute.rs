@@ -34,6 +34,8 @@ pub struct ExecutionContext {
     pub gpu_memory_limit: u64,
     /// Bytes per second that a device's data is read with from files, at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
+    /// Parts in which a device makes every hash build and every table of groups (for tests); 0: as memory asks for.
+    pub device_partitions: u32,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -56,6 +58,7 @@ impl Default for ExecutionContext {
             device: DeviceChoice::Cpu,
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
+            device_partitions: 0,
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
@@ -195,6 +198,7 @@ fn on_device(
         profile: context.time_kernels,
         data: context.device_data,
         io_bandwidth_limit: context.io_bandwidth_limit,
+        partitions: context.device_partitions,
     };
     match executor.execute(program, &batches, &options) {
         Ok(output) => {

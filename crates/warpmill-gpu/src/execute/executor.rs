@@ -42,6 +42,8 @@ pub struct Options {
     pub data: DataSource,
     /// Bytes per second that files are read with at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
+    /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.
+    pub partitions: u32,
 }
 
 /// What a program gave.
@@ -74,8 +76,17 @@ pub struct Executor {
     openers: Mutex<Option<Openers>>,
 }
 
-/// By the program's address, and whether its segments were asked to pass through.
-type PreparedPrograms = HashMap<(usize, bool), (Weak<Program>, Arc<Prepared>)>;
+/// By the program's address, and what was asked for.
+type PreparedPrograms = HashMap<(usize, Asked), (Weak<Program>, Arc<Prepared>)>;
+
+/// What somebody asked for, whatever memory there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Asked {
+    /// Segments must not stay in device memory.
+    streamed: bool,
+    /// Every sink that can be is made in so many parts.
+    partitions: u32,
+}
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,7 +129,7 @@ impl Executor {
     /// # Errors
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
-        let prepared = self.prepared(program, inputs, false)?;
+        let prepared = self.prepared(program, inputs, Asked { streamed: false, partitions: 0 })?;
         let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
@@ -164,8 +175,8 @@ impl Executor {
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        let streamed = options.data != DataSource::Cache;
-        let mut prepared = self.prepared(program, &rows, streamed)?;
+        let asked = Asked { streamed: options.data != DataSource::Cache, partitions: options.partitions };
+        let mut prepared = self.prepared(program, &rows, asked)?;
         let inputs = Inputs::encode(&prepared.program, inputs)?;
         let (mut runs, mut alone) = (1, false);
         loop {
@@ -173,7 +184,7 @@ impl Executor {
                 Ok(Outcome::Done(output)) => return Ok(*output),
                 Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
                     runs += 1;
-                    prepared = self.prepare((program, streamed), &rows, hints)?;
+                    prepared = self.prepare((program, asked), &rows, hints)?;
                 }
                 Ok(Outcome::Again(_)) => {
                     return Err(
@@ -186,8 +197,9 @@ impl Executor {
                         alone = true;
                         continue;
                     }
-                    let Some(hints) = prepared.with_less_memory() else { return Err(failure) };
-                    prepared = self.prepare((program, streamed), &rows, hints)?;
+                    let less = prepared.with_less_memory(self.memory, inputs.allocated());
+                    let Some(hints) = less else { return Err(failure) };
+                    prepared = self.prepare((program, asked), &rows, hints)?;
                     alone = false;
                 }
                 Err(failure) => return Err(failure),
@@ -227,24 +239,21 @@ impl Executor {
         admission::check_size(self, wanted(prepared, inputs)).is_ok()
     }
 
-    /// `streamed`: segments must not stay in device memory; otherwise they may.
-    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], streamed: bool) -> Result<Arc<Prepared>> {
-        let key = (Arc::as_ptr(program) as usize, streamed);
+    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], asked: Asked) -> Result<Arc<Prepared>> {
+        let key = (Arc::as_ptr(program) as usize, asked);
         if let Some((held, prepared)) = self.prepared.lock().get(&key)
             && held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program))
             && prepared.inputs == inputs
         {
             return Ok(prepared.clone());
         }
-        self.prepare((program, streamed), inputs, Hints { streamed, ..Hints::default() })
+        let parts = asked.partitions > 1;
+        let forced_partitions = if parts { asked.partitions } else { 0 };
+        let hints = Hints { streamed: asked.streamed || parts, forced_partitions, ..Hints::default() };
+        self.prepare((program, asked), inputs, hints)
     }
 
-    fn prepare(
-        &self,
-        (program, streamed): (&Arc<Program>, bool),
-        inputs: &[u64],
-        hints: Hints,
-    ) -> Result<Arc<Prepared>> {
+    fn prepare(&self, (program, asked): (&Arc<Program>, Asked), inputs: &[u64], hints: Hints) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, &self.recoded)?;
         let prepared = Arc::new(prepared);
         let mut all = self.prepared.lock();
@@ -254,7 +263,7 @@ impl Executor {
         if all.len() >= MOST_PREPARED {
             all.clear();
         }
-        all.insert((Arc::as_ptr(program) as usize, streamed), (Arc::downgrade(program), prepared.clone()));
+        all.insert((Arc::as_ptr(program) as usize, asked), (Arc::downgrade(program), prepared.clone()));
         Ok(prepared)
     }
 }

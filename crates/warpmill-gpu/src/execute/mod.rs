@@ -3,6 +3,7 @@
 //! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
 //! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
+//! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
@@ -26,6 +27,7 @@ mod prune;
 pub mod rows;
 mod run;
 pub mod segments;
+mod shares;
 pub mod source;
 pub mod stream;
 
@@ -35,7 +37,7 @@ use warpmill_plan::Unsupported;
 use crate::device::DeviceError;
 
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
-pub use profile::{DeviceProfile, KernelProfile, TransferProfile};
+pub use profile::{DeviceProfile, KernelProfile, PartProfile, TransferProfile};
 pub use source::DataSource;
 
 /// Why a program was not run to its end on the device.

@@ -131,10 +131,14 @@ impl MemoryPlan {
         }
         plan.order_buffers();
         plan.place_results();
-        let buffers = plan.buffers.iter().map(|buffer| aligned(buffer.bytes)).sum::<u64>();
         let arena = if plan.arena > 0 { aligned(plan.arena) } else { 0 };
-        plan.bytes = aligned(plan.block_bytes) + buffers + arena;
+        plan.bytes = aligned(plan.block_bytes) + plan.sinks() + arena;
         plan
+    }
+
+    /// What the buffers of sinks take of that.
+    pub fn sinks(&self) -> u64 {
+        self.buffers.iter().map(|buffer| aligned(buffer.bytes)).sum()
     }
 
     /// The arrays of results first, then those that are filled, byte by byte.

@@ -13,18 +13,21 @@ use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
 use crate::codegen::planner;
 use crate::codegen::program::{self, Kernel, Lowered, Work};
-use crate::codegen::{Library, Params};
+use crate::codegen::{Library, Params, order};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
 use super::Result;
+use super::buffers;
 use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::launch::Replays;
 use super::load::data_bytes;
-use super::memory::{Cache, Key};
+use super::memory::{Cache, Key, aligned};
 use super::plan::MemoryPlan;
 use super::profile::ScanProfile;
+use super::run::Range;
 use super::segments::{self, OpenScan, Recoded};
+use super::shares;
 use super::stream::StreamPlan;
 
 /// A program made ready.
@@ -59,6 +62,8 @@ pub struct Prepared {
     pub resident: Mutex<Option<Arc<Resident>>>,
     /// Launches of earlier runs.
     pub(super) replays: Replays,
+    /// The parts of sinks, as the last run left them.
+    pub(super) ranges: Mutex<HashMap<usize, Vec<Range>>>,
 }
 
 /// A row segment's number and its columns.
@@ -82,7 +87,11 @@ impl Prepared {
     ) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let layouts = planner::sinks(&program, inputs, &hints, limits)?;
+        let mut layouts = planner::sinks(&program, inputs, &hints, limits)?;
+        if hints.makes_parts() {
+            let places = program::places(&program, &layouts)?;
+            shares::share_out(&program, &mut layouts, &places, &hints);
+        }
         let mut scans = HashMap::new();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             if let Source::Scan(scan) = &pipeline.source {
@@ -100,7 +109,7 @@ impl Prepared {
         }
         let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
-        let (resident, replays) = Default::default();
+        let (resident, replays, ranges) = Default::default();
         let mut prepared = Self {
             program,
             layouts,
@@ -117,6 +126,7 @@ impl Prepared {
             memory,
             resident,
             replays,
+            ranges,
         };
         let descriptors: Vec<u64> = if prepared.hints.streamed {
             let kernels = 0..prepared.lowered.kernels.len();
@@ -204,7 +214,42 @@ impl Prepared {
 
     /// What it is laid out with next where memory does not suffice: segments pass through, sizes are found out instead
     /// of guessed, the host sorts the result.
-    pub fn with_less_memory(&self) -> Option<Hints> {
+    ///
+    /// `limit` are the bytes that the device has for it, `inputs` those of them that rows from outside take.
+    pub fn with_less_memory(&self, limit: u64, inputs: u64) -> Option<Hints> {
+        let room = self.room_for_sinks(limit, inputs);
+        let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
+        let hints = if hopeless || self.hints.makes_parts() { None } else { self.with_whole_sinks() };
+        hints.or_else(|| self.with_parts(room?))
+    }
+
+    /// Bytes that all sinks may take beside what else there is.
+    fn room_for_sinks(&self, limit: u64, inputs: u64) -> Option<u64> {
+        let own = self.stream.as_ref().map_or(0, |stream| aligned(stream.bytes())) + self.data_bytes;
+        limit.checked_sub(self.memory.bytes - self.memory.sinks() + inputs + own)
+    }
+
+    /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
+    fn with_parts(&self, room: u64) -> Option<Hints> {
+        let mut hints = self.hints.clone();
+        hints.streamed = true;
+        for (id, layout) in self.layouts.iter().enumerate() {
+            let SinkLayout::Rows(rows) = layout else { continue };
+            let large = buffers::bytes_of_sink(id, layout) > room / 8;
+            if large && order::host_reads(&self.program, id) {
+                if rows.top.is_some() {
+                    hints.all_rows.push(id);
+                }
+                if rows.sorted.is_some() {
+                    hints.host_sorts.push(id);
+                }
+            }
+        }
+        hints.partitioned = Some(room);
+        (hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints)
+    }
+
+    fn with_whole_sinks(&self) -> Option<Hints> {
         let mut hints = self.hints.clone();
         let last = self.layouts.len() - 1;
         let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());

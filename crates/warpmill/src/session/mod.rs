@@ -179,7 +179,9 @@ impl Session {
 
     /// Plans made before a setting changed are not used again, unless no plan depends on it.
     fn settings_changed(&self, key: &str) -> Result<()> {
-        if matches!(key, "warpmill.profile" | "warpmill.device_data" | "warpmill.io_bandwidth_limit") {
+        let for_runs =
+            ["warpmill.profile", "warpmill.device_data", "warpmill.io_bandwidth_limit", "warpmill.device_partitions"];
+        if for_runs.contains(&key) {
             return Ok(());
         }
         self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);
