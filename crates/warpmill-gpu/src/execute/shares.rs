@@ -230,8 +230,11 @@ impl Structure<'_> {
             return true;
         }
         let using: Vec<usize> = self.using(id).collect();
-        let sink = |index: usize| self.program.pipelines[index].sink;
-        let possible = using.iter().all(|&index| sink(index) == sink(using[0]) && !taken.contains(&index));
+        // Some pipelines only set flags: nobody reads their sinks.
+        let sinks = using.iter().map(|&index| self.program.pipelines[index].sink);
+        let mut read = sinks.filter(|&sink| sink + 1 == self.layouts.len() || self.using(sink).next().is_some());
+        let first = read.next();
+        let possible = read.all(|sink| Some(sink) == first) && !using.iter().any(|index| taken.contains(index));
         if possible {
             taken.extend(using);
         }
