@@ -34,6 +34,8 @@ pub struct Hints {
     pub forced_partitions: u32,
     /// Rows or groups that a part of a sink must have room for: they have one key.
     pub least_part: HashMap<SinkId, u64>,
+    /// Bytes of strings of a row of a sink that is made in parts, where they were counted.
+    pub row_text: HashMap<SinkId, u64>,
 }
 
 impl Hints {

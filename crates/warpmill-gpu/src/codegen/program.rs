@@ -202,12 +202,23 @@ impl Lowering<'_> {
         let filters = ScanFilters::of(scan)?;
         let choice = Choice::new(scan, &filters, &shapes, &prunes);
         (g.threads, g.min_blocks) = self.block(&choice);
-        g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str);
+        g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str) || self.uses_parts();
         self.prologue(&mut g);
         scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
         self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
+    }
+
+    /// Whether it reads or probes a sink that is made in parts: strings are gone when the next part is made.
+    fn uses_parts(&self) -> bool {
+        let in_parts = |id: SinkId| self.sinks[id].partition().is_some();
+        let probes = |operator: &Operator| matches!(operator, Operator::Probe(probe) if in_parts(probe.build));
+        let reads = match &self.pipeline.source {
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => in_parts(*sink),
+            _ => false,
+        };
+        reads || self.pipeline.operators.iter().any(probes)
     }
 
     /// Threads of a block, and blocks that a multiprocessor must have room for. Large tables in shared memory are shared by
@@ -263,6 +274,7 @@ impl Lowering<'_> {
     /// The kernel of a pipeline over rows in device memory.
     fn flat(&self, inputs: &[u64]) -> Result<Kernel> {
         let mut g = Generator::new();
+        g.passing = self.uses_parts();
         self.prologue(&mut g);
         let (most, from) = match &self.pipeline.source {
             Source::Rows { sink, .. } => {

@@ -63,7 +63,7 @@ pub struct Executor {
     pub(super) device: Arc<dyn Device>,
     /// Bytes of device memory, of both regions together.
     pub(super) memory: u64,
-    limits: Limits,
+    pub(super) limits: Limits,
     admission: Admission,
     pub(super) cache: Mutex<Cache>,
     /// Held while data is copied into the caching region.

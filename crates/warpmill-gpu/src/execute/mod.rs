@@ -4,6 +4,7 @@
 //! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
 //! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts;
+//! - [`strategy`]: how all of that is expected to turn out;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
@@ -29,6 +30,7 @@ mod run;
 pub mod segments;
 mod shares;
 pub mod source;
+pub mod strategy;
 pub mod stream;
 
 use warpmill_cpu::ExecError;
@@ -39,6 +41,7 @@ use crate::device::DeviceError;
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
 pub use profile::{DeviceProfile, KernelProfile, PartProfile, TransferProfile};
 pub use source::DataSource;
+pub use strategy::Strategy;
 
 /// Why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]

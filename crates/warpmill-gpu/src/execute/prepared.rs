@@ -13,17 +13,16 @@ use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
 use crate::codegen::planner;
 use crate::codegen::program::{self, Kernel, Lowered, Work};
-use crate::codegen::{Library, Params, order};
+use crate::codegen::{Library, Params};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
 use super::Result;
-use super::buffers;
 use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key, aligned};
-use super::plan::MemoryPlan;
+use super::plan::{MemoryPlan, first_arena};
 use super::profile::ScanProfile;
 use super::run::Range;
 use super::segments::{self, OpenScan, Recoded};
@@ -60,6 +59,8 @@ pub struct Prepared {
     pub memory: MemoryPlan,
     /// Where its data is in the caching region, once it was there.
     pub resident: Mutex<Option<Arc<Resident>>>,
+    /// Limits that it was laid out for.
+    pub limits: Limits,
     /// Launches of earlier runs.
     pub(super) replays: Replays,
     /// The parts of sinks, as the last run left them.
@@ -125,6 +126,7 @@ impl Prepared {
             data_bytes: 0,
             memory,
             resident,
+            limits,
             replays,
             ranges,
         };
@@ -226,25 +228,21 @@ impl Prepared {
     /// Bytes that all sinks may take beside what else there is.
     fn room_for_sinks(&self, limit: u64, inputs: u64) -> Option<u64> {
         let own = self.stream.as_ref().map_or(0, |stream| aligned(stream.bytes())) + self.data_bytes;
-        limit.checked_sub(self.memory.bytes - self.memory.sinks() + inputs + own)
+        let texts: u64 = self.memory.texts.iter().map(|(_, bytes)| bytes).sum();
+        let rest = self.memory.bytes - self.memory.sinks() - texts - aligned(self.memory.arena);
+        // Most strings will be those of parts.
+        let arena = if self.hints.makes_parts() { self.memory.arena } else { first_arena(self.limits) };
+        limit.checked_sub(rest + aligned(arena) + inputs + own)
     }
 
     /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
     fn with_parts(&self, room: u64) -> Option<Hints> {
         let mut hints = self.hints.clone();
-        hints.streamed = true;
-        for (id, layout) in self.layouts.iter().enumerate() {
-            let SinkLayout::Rows(rows) = layout else { continue };
-            let large = buffers::bytes_of_sink(id, layout) > room / 8;
-            if large && order::host_reads(&self.program, id) {
-                if rows.top.is_some() {
-                    hints.all_rows.push(id);
-                }
-                if rows.sorted.is_some() {
-                    hints.host_sorts.push(id);
-                }
-            }
+        if !hints.makes_parts() {
+            hints.capacity.remove(&usize::MAX);
         }
+        hints.streamed = true;
+        hints.give_up_sorts(&self.program, &self.layouts, room);
         hints.partitioned = Some(room);
         (hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints)
     }

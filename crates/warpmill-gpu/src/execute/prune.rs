@@ -13,7 +13,7 @@ use crate::device::{Device, Stream};
 
 use super::Result;
 use super::prepared::{Prepared, RowSegment};
-use super::shares::probes;
+use super::shares::{probes, sets_flags};
 
 /// Bitmaps of more keys are left on the device: fetching them would take longer than a batch.
 const MOST_KEYS: u64 = 1 << 25;
@@ -105,6 +105,11 @@ impl<'p> RangeTest<'p> {
         let (position, probe) = probes(pipeline).find(|(_, probe)| probe.build == id)?;
         let needs_partner =
             matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);
+        // What rows without a partner have told other builds before must not be lost.
+        let tells = probes(pipeline).take_while(|(other, _)| *other < position).any(|(_, probe)| sets_flags(probe));
+        if tells {
+            return None;
+        }
         // Rows that cannot have a partner belong to the part with value 0.
         if from == 0 && !needs_partner {
             return None;

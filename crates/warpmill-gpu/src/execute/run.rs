@@ -48,8 +48,8 @@ pub(super) struct Run<'a> {
     /// What strings may point into, beside what `resident` has.
     mirrors: Mirrors,
     profile: DeviceProfile,
-    /// The kernel that was launched last.
-    last_kernel: Option<usize>,
+    /// Where in the profile each kernel is that was launched.
+    profiled: HashMap<usize, usize>,
     /// Rows that went to the host while others were still made.
     flushed: Vec<Flushed>,
     started: Instant,
@@ -63,6 +63,8 @@ struct Flushed {
     bytes: Vec<u8>,
     /// Where in `bytes` each array is.
     offsets: Vec<u64>,
+    /// Their strings, which were made again after that.
+    text: Mirrors,
 }
 
 /// Launches that are timed: where in the profile, and when they began and ended.
@@ -78,8 +80,8 @@ impl<'a> Run<'a> {
         profile: DeviceProfile,
     ) -> Self {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
-        let (last_kernel, flushed) = Default::default();
-        Self { executor, lane, program, prepared, resident, options, mirrors, profile, last_kernel, flushed, started }
+        let (profiled, flushed) = Default::default();
+        Self { executor, lane, program, prepared, resident, options, mirrors, profile, profiled, flushed, started }
     }
 
     fn device(&self) -> &'a dyn Device {
@@ -114,6 +116,7 @@ impl<'a> Run<'a> {
         self.profile.cached_bytes = self.executor.cache.lock().used();
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
+        owners.extend(self.flushed.into_iter().flat_map(|flushed| flushed.text.owners));
         owners.push(self.resident);
         Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, profile: self.profile })))
     }
@@ -249,7 +252,8 @@ impl<'a> Run<'a> {
             DataSource::Cache => DataSource::Host,
             other => other,
         };
-        Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)
+        let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
+        Feed::new(self.executor, plan, self.lane, (source, self.options), places.states, texts)
     }
 
     /// Bytes of the buffers of sink `id`.
@@ -280,24 +284,22 @@ impl<'a> Run<'a> {
         // the layouts, from which the kernel was generated, say.
         unsafe { device.launch(function, launch.shape, &launch.params, self.lane.stream)? };
         let ended = timed.is_some().then(|| device.record(self.lane.stream)).transpose()?;
-        match self.profile.kernels.last_mut().filter(|_| self.last_kernel == Some(launch.kernel)) {
-            Some(profile) => {
-                profile.bytes += launch.bytes;
-                profile.launches += 1;
-            }
-            None => self.profile.kernels.push(KernelProfile {
+        let fresh = self.profile.kernels.len();
+        let position = *self.profiled.entry(launch.kernel).or_insert(fresh);
+        if position == fresh {
+            self.profile.kernels.push(KernelProfile {
                 label: kernel.label.clone(),
                 pipeline: kernel.pipeline,
-                launches: 1,
-                bytes: launch.bytes,
                 shape: (launch.shape.blocks, launch.shape.threads),
                 registers: function.registers,
                 local: function.local,
                 ..KernelProfile::default()
-            }),
+            });
         }
-        self.last_kernel = Some(launch.kernel);
-        Ok(timed.zip(ended).map(|(start, end)| (self.profile.kernels.len() - 1, start, end)))
+        let profile = &mut self.profile.kernels[position];
+        profile.bytes += launch.bytes;
+        profile.launches += 1;
+        Ok(timed.zip(ended).map(|(start, end)| (position, start, end)))
     }
 
     /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array
@@ -470,13 +472,24 @@ impl<'a> Run<'a> {
 
     /// The rows of a result whose arrays are in `memory` at `offsets`.
     fn decode(&self, result: &ResultRows, rows: u64, memory: &[u8], offsets: &[u64]) -> Result<RowSet> {
+        self.decode_with(result, rows, memory, offsets, &[&self.mirrors, &self.resident.mirrors])
+    }
+
+    fn decode_with(
+        &self,
+        result: &ResultRows,
+        rows: u64,
+        memory: &[u8],
+        offsets: &[u64],
+        mirrors: &[&Mirrors],
+    ) -> Result<RowSet> {
         let mut parts =
             result.parts().zip(offsets).map(|((_, size), &at)| &memory[at as usize..(at + size * rows) as usize]);
         let mut part = || parts.next().unwrap_or_default();
         let arrays: Vec<(&[u8], &[u8])> =
             result.columns.iter().map(|column| (part(), if column.nullable { part() } else { &[][..] })).collect();
         let fields = self.program.sinks[result.sink].fields();
-        rows::decode(&result.columns, fields, rows as usize, &arrays, [&self.mirrors, &self.resident.mirrors])
+        rows::decode(&result.columns, fields, rows as usize, &arrays, mirrors)
     }
 
     /// The rows that went to the host before, by the pipeline of their result.
@@ -484,7 +497,8 @@ impl<'a> Run<'a> {
         let mut sets: HashMap<usize, RowSet> = HashMap::new();
         for flushed in &self.flushed {
             let result = &self.prepared.memory.results[flushed.result];
-            let decoded = self.decode(result, flushed.rows, &flushed.bytes, &flushed.offsets)?;
+            let mirrors = [&flushed.text, &self.mirrors, &self.resident.mirrors];
+            let decoded = self.decode_with(result, flushed.rows, &flushed.bytes, &flushed.offsets, &mirrors)?;
             sets.entry(result.pipeline).or_default().batches.extend(decoded.batches);
         }
         Ok(sets)

@@ -6,22 +6,82 @@ use std::collections::HashSet;
 
 use warpmill_plan::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
-use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, Hints, RowsLayout, SinkLayout, Table};
+use crate::codegen::layout::{
+    Accumulator, BuildLayout, GroupLayout, GroupTable, Hints, RowsLayout, SinkLayout, Slot, Table,
+};
 use crate::codegen::partition::{HASHES, Partition};
 use crate::codegen::probe::compares_unknown;
 use crate::codegen::program::Place;
+use crate::codegen::storage::FlatColumn;
+use crate::codegen::{CType, order};
 
-use super::buffers::bytes_of_sink;
+use super::buffers;
+use super::memory::aligned;
 
 /// Slots that a table of a part has at least.
 const LEAST_SLOTS: u64 = 64;
+
+/// Bytes of a string that is not known.
+const STRING: u64 = 24;
+
+/// Bytes for strings that sinks in parts have at least: conditions may make some.
+const LEAST_TEXT: u64 = 4 << 10;
+
+/// Strings of a row.
+fn strings_of(layout: &SinkLayout) -> u64 {
+    let strings = |columns: &[FlatColumn]| columns.iter().filter(|column| column.ty == CType::Str).count() as u64;
+    match layout {
+        SinkLayout::Build(build) => strings(&build.payload) + strings(&build.key_columns),
+        SinkLayout::Groups(groups) => {
+            let best = |slot: &&Slot| matches!(slot.accumulator, Accumulator::MinText | Accumulator::MaxText);
+            let extremes = groups.slots.iter().filter(best).count() as u64;
+            let members: u64 = groups.distinct.iter().map(|set| strings(&set.columns)).sum();
+            strings(&groups.key_columns) + 2 * extremes + 2 * members
+        }
+        SinkLayout::Rows(rows) => strings(&rows.columns),
+    }
+}
+
+/// Bytes for the strings of sink `id`, which it has for itself where it is made in parts, or flushed.
+pub fn text_of_sink(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
+    let row = hints.row_text.get(&id).copied().unwrap_or(STRING * strings_of(layout));
+    aligned(rows_of(layout).saturating_mul(row).max(LEAST_TEXT))
+}
+
+impl Hints {
+    /// Leaves sorts to the host of which rows take much of `room` bytes, where it can go on with them.
+    pub(super) fn give_up_sorts(&mut self, program: &Program, layouts: &[SinkLayout], room: u64) {
+        for (id, layout) in layouts.iter().enumerate() {
+            let SinkLayout::Rows(rows) = layout else { continue };
+            if buffers::bytes_of_sink(id, layout) > room / 8 && order::host_reads(program, id) {
+                if rows.top.is_some() {
+                    self.all_rows.push(id);
+                }
+                if rows.sorted.is_some() {
+                    self.host_sorts.push(id);
+                }
+            }
+        }
+    }
+}
 
 /// Lets the buffers of all sinks take no more than `hints` say, as far as that can be. `places` says where pipelines run.
 pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place], hints: &Hints) {
     if !hints.makes_parts() {
         return;
     }
-    let wants: Vec<u64> = layouts.iter().enumerate().map(|(id, layout)| bytes_of_sink(id, layout)).collect();
+    // What only the host fills takes nothing here.
+    let pipelines = program.pipelines.iter().zip(places);
+    for (id, layout) in layouts.iter_mut().enumerate() {
+        let mut feeding = pipelines.clone().filter(|(pipeline, _)| pipeline.sink == id);
+        if let SinkLayout::Rows(rows) = layout
+            && feeding.all(|(_, place)| *place == Place::Host)
+        {
+            rows.capacity = 1;
+            (rows.top, rows.sorted) = (None, None);
+        }
+    }
+    let wants: Vec<u64> = layouts.iter().enumerate().map(|(id, layout)| bytes(id, layout, hints)).collect();
     let structure = Structure { program, layouts, places };
     let mut shrinking = structure.shrinking();
     let fixed: u64 = (0..layouts.len()).filter(|id| !shrinking.contains(id)).map(|id| wants[id]).sum();
@@ -30,23 +90,30 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
     let mut left = hints.partitioned.unwrap_or(u64::MAX).saturating_sub(fixed);
     for (position, &id) in shrinking.iter().enumerate() {
         let share = left / (shrinking.len() - position) as u64;
-        if wants[id] > share || hints.forced_partitions > 1 {
+        // Strings are known to fit when they are there: what has some can be cut.
+        if wants[id] > share || hints.forced_partitions > 1 || strings_of(&layouts[id]) > 0 {
             let least = hints.least_part.get(&id).copied().unwrap_or(0);
-            layouts[id] = shrunk(id, &layouts[id], share, least, u64::from(hints.forced_partitions));
+            layouts[id] = shrunk(id, &layouts[id], share, least, hints);
         }
-        left = left.saturating_sub(bytes_of_sink(id, &layouts[id]));
+        left = left.saturating_sub(bytes(id, &layouts[id], hints));
     }
 }
 
-/// The layout for `share` bytes, with room for `least` rows, and for as many as `forced` parts have, if that is not 0.
-fn shrunk(id: SinkId, layout: &SinkLayout, share: u64, least: u64, forced: u64) -> SinkLayout {
+/// What a sink takes, its strings included.
+pub fn bytes(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
+    buffers::bytes_of_sink(id, layout) + text_of_sink(id, layout, hints)
+}
+
+/// The layout for `share` bytes, with room for `least` rows.
+fn shrunk(id: SinkId, layout: &SinkLayout, share: u64, least: u64, hints: &Hints) -> SinkLayout {
+    let forced = u64::from(hints.forced_partitions);
     let (mut low, mut high) = (0.0, if forced > 1 { 1.0 / forced as f64 } else { 1.0 });
     let mut found = scaled(layout, high, forced);
-    if bytes_of_sink(id, &found) > share {
+    if bytes(id, &found, hints) > share {
         for _ in 0..40 {
             let middle = (low + high) / 2.0;
             found = scaled(layout, middle, forced);
-            match bytes_of_sink(id, &found) > share {
+            match bytes(id, &found, hints) > share {
                 true => high = middle,
                 false => low = middle,
             }
@@ -61,7 +128,7 @@ fn shrunk(id: SinkId, layout: &SinkLayout, share: u64, least: u64, forced: u64) 
 }
 
 /// Rows or groups that there is room for.
-fn rows_of(layout: &SinkLayout) -> u64 {
+pub fn rows_of(layout: &SinkLayout) -> u64 {
     match layout {
         SinkLayout::Build(build) => build.capacity,
         SinkLayout::Groups(groups) => groups.rows.capacity,
@@ -178,8 +245,7 @@ impl Structure<'_> {
 
     /// Whether a pipeline lets rows of hash builds remember that they found a partner.
     pub fn sets_flags(&self, pipeline: usize) -> bool {
-        let flags = |probe: &Probe| matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
-        probes(&self.program.pipelines[pipeline]).any(|(_, probe)| flags(probe))
+        probes(&self.program.pipelines[pipeline]).any(|(_, probe)| sets_flags(probe))
     }
 
     /// Whether some probe of build `id` asks whether there is any row, and any NULL, in all of it.
@@ -217,7 +283,13 @@ impl Structure<'_> {
         let used = self.using(id).next().is_some();
         // Another run would take other rows.
         let limits = |index: usize| has_limit(&self.program.pipelines[index]);
-        used && self.using(id).all(|index| self.on_device(index))
+        let limited = |index: usize| {
+            let pipeline = &self.program.pipelines[index];
+            let limit = pipeline.operators.iter().position(|operator| matches!(operator, Operator::Limit { .. }));
+            limit.is_some_and(|limit| probes(pipeline).any(|(at, probe)| probe.build == id && at > limit))
+        };
+        used && !self.using(id).any(limited)
+            && self.using(id).all(|index| self.on_device(index))
             && self.feeding(id).all(|index| self.on_device(index) && !limits(index))
     }
 
@@ -267,6 +339,11 @@ pub fn probes(pipeline: &Pipeline) -> impl Iterator<Item = (usize, &Probe)> {
         Operator::Probe(probe) => Some((position, probe)),
         _ => None,
     })
+}
+
+/// Whether build rows remember that they found a partner in a probe.
+pub fn sets_flags(probe: &Probe) -> bool {
+    matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly)
 }
 
 fn has_limit(pipeline: &Pipeline) -> bool {

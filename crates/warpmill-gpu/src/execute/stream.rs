@@ -201,6 +201,7 @@ pub struct Feed<'a> {
     throttle: Throttle,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
+    base: DevicePtr,
     slots: Vec<Slot>,
     next: usize,
     /// When copies began and ended.
@@ -224,7 +225,7 @@ struct Part {
 }
 
 impl<'a> Feed<'a> {
-    /// The slots of a run.
+    /// The slots of a run, and `behind` bytes for others right behind them.
     ///
     /// # Errors
     /// The device's, where it has no room for them.
@@ -234,13 +235,15 @@ impl<'a> Feed<'a> {
         lane: &mut Lane,
         (source, options): (DataSource, &Options),
         state: DevicePtr,
+        behind: u64,
     ) -> Result<Self> {
         let mut slots = vec![];
+        let bytes = plan.bytes() + behind;
+        let base = if bytes > 0 { lane.region.allocate(bytes)? } else { 0 };
         if plan.slots > 0 {
             // One range: kernels tell by it which strings have to be copied.
-            let at = lane.region.allocate(plan.bytes())?;
             slots.extend((0..plan.slots).map(|slot| Slot {
-                at: at + slot * plan.slot_bytes,
+                at: base + slot * plan.slot_bytes,
                 copied: None,
                 read: None,
             }));
@@ -254,12 +257,12 @@ impl<'a> Feed<'a> {
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
         let throttle = Throttle { limit: options.io_bandwidth_limit, started: Instant::now(), bytes: 0 };
-        Ok(Self { executor, source, throttle, state, slots, next: 0, copies: vec![], transfer, filling })
+        Ok(Self { executor, source, throttle, state, base, slots, next: 0, copies: vec![], transfer, filling })
     }
 
     /// Where the slots begin.
     pub fn base(&self) -> DevicePtr {
-        self.slots.first().map_or(0, |slot| slot.at)
+        self.base
     }
 
     /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are.
@@ -360,13 +363,22 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// The device's.
     pub fn profile(mut self) -> Result<Vec<TransferProfile>> {
+        self.settle()?;
+        let staged = self.source != DataSource::Pinned;
+        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
+        Ok(profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect())
+    }
+
+    /// Adds up how long copies took, all of which are done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn settle(&mut self) -> Result<()> {
         for (before, after) in std::mem::take(&mut self.copies) {
             self.transfer.nanos += (f64::from(self.executor.device.elapsed_ms(before, after)?) * 1e6) as u64;
             [before, after].into_iter().for_each(|event| self.executor.device.destroy_event(event));
         }
-        let staged = self.source != DataSource::Pinned;
-        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
-        Ok(profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect())
+        Ok(())
     }
 }
 

@@ -33,16 +33,16 @@ fn difference(session: &Session, sql: &str, count: &str) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("{}: {sql}", reasons.join("; ")))
 }
 
+/// The answers to `queries` are right in `count` parts, and most of them have parts: tables of few groups do not.
 fn check(session: &Session, queries: &[String], count: &str) {
-    let mut failures = vec![];
+    let (mut failures, mut divided) = (vec![], 0);
     for sql in queries {
         failures.extend(difference(session, sql, count));
         let profile = session.execute(sql, &[]).ok().and_then(|result| result.profile);
-        if profile.is_some_and(|profile| parts(&profile) < 2) {
-            failures.push(format!("in one part: {sql}"));
-        }
+        divided += usize::from(profile.is_some_and(|profile| parts(&profile) >= 2));
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert!(divided + 3 >= queries.len(), "{divided} of {} in parts", queries.len());
 }
 
 fn session() -> Session {
@@ -74,12 +74,7 @@ fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]: [usize; 2]
 
 fn joins() -> Vec<String> {
     let mut queries = vec![];
-    for condition in [
-        "big.k = small.k",
-        "big.s = small.s",
-        "big.id = small.unique_k",
-        "big.k = small.k AND big.id % 3 < small.v % 5",
-    ] {
+    for condition in ["big.k = small.k", "big.s = small.s AND big.id % 3 < small.v % 5", "big.id = small.unique_k"] {
         for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
             queries.push(format!("SELECT id, v, note FROM big {join} small ON {condition}"));
         }
@@ -137,7 +132,7 @@ fn groups_of_every_kind() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5, ..ProptestConfig::default() })]
 
     #[test]
     fn sizes_do_not_matter(
@@ -159,40 +154,47 @@ proptest! {
 }
 
 #[test]
-fn a_join_and_groups_larger_than_the_device() {
+fn a_join_groups_and_rows_larger_than_the_device() {
     let session = session();
     let sql = |text: &str| drop(session.execute(text, &[]).unwrap());
-    session.set("warpmill.segment_rows", "4096").unwrap();
     sql(
-        "CREATE TABLE facts AS SELECT value AS id, value * 7919 % 200003 AS k, value * 31 % 1000 AS x FROM range(200000)",
+        "CREATE TABLE facts AS SELECT value AS id, value * 7919 % 12007 AS k, value * 31 % 1000 AS x FROM range(12000)",
     );
     sql(
-        "CREATE TABLE others AS SELECT value * 104729 % 200003 AS k, value AS a, value * 3 AS b, value * 1000000007 AS c FROM range(200000)",
+        "CREATE TABLE others AS SELECT value * 104729 % 12007 AS k, value AS a, value * 3 AS b, 'text ' || value AS c FROM range(12000)",
     );
-    // The build side holds 24 bytes of payload for each of 200,000 rows, and a table to find them: 5 MB and more.
-    for (query, limit) in [
+    sql("CREATE TABLE sorted AS SELECT value / 3 AS k, value % 100 AS x FROM range(30000)");
+    for (query, expectation) in [
+        // The build side holds numbers and a string for each of 12,000 rows, and a table to find them: more than 400 kB.
         (
-            "SELECT count(*), sum(facts.x), sum(others.a), sum(others.b), min(others.c) FROM facts JOIN others ON facts.k = others.k",
-            "1MB",
+            "SELECT count(*), sum(x), sum(a), sum(b), min(c) FROM facts JOIN others ON facts.k = others.k",
+            "hash build #",
         ),
-        ("SELECT facts.id, others.c FROM facts LEFT JOIN others ON facts.k = others.k", "1MB"),
-        ("SELECT k, count(*), sum(id), min(x), max(x), sum(id * 3) FROM facts GROUP BY k", "1MB"),
-        ("SELECT id, k, x FROM facts ORDER BY x DESC, id", "1MB"),
+        ("SELECT id, c FROM facts LEFT JOIN others ON facts.k = others.k", "hash build #"),
+        ("SELECT k, count(*), sum(id), min(x), max(x), sum(id * 3) FROM facts GROUP BY k", "groups #"),
+        ("SELECT k, count(*), sum(x), min(x) FROM sorted GROUP BY k", "groups #"),
+        ("SELECT id, k, x FROM facts ORDER BY x DESC, id", "rows of the result to the host"),
     ] {
         session.set("warpmill.device", "cpu").unwrap();
         let expected = rows(&session.execute(query, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
-        session.set("warpmill.gpu_memory_limit", limit).unwrap();
-        for _ in 0..2 {
-            let result = session.execute(query, &[]).unwrap();
+        session.set("warpmill.gpu_memory_limit", "100kB").unwrap();
+        let explained = session.explain(query, false).unwrap();
+        let strategy = explained.lines().find(|line| line.starts_with("program 0: sim")).unwrap_or_default();
+        assert!(strategy.contains(expectation) && strategy.contains("pass through"), "{query}: {explained}");
+        // What a run learnt of the sizes of parts is kept for the next.
+        for _ in 0..if query.contains("sum(b)") { 2 } else { 1 } {
+            let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(rows(&result) == expected, "{query}");
             let profile = result.profile.unwrap();
             let on_device = profile.programs[0].on_device.as_ref().unwrap();
-            eprintln!(
-                "{query}: {:?} again {} flushed {} runs {}",
-                on_device.parts, on_device.bytes_again, on_device.flushed_rows, on_device.runs
-            );
-            assert!(parts(&profile) >= 4 || on_device.flushed_rows > 0, "{query}");
+            assert!(parts(&profile) >= 4 || on_device.flushed_rows > 0, "{query}: {:?}", on_device.parts);
+            if query.contains("sorted") {
+                // In the order of the keys: most row segments have rows of few parts only.
+                let read = on_device.kernels[0].bytes;
+                let first = read - on_device.bytes_again;
+                assert!(read * 2 < first * parts(&profile), "{read} bytes of {first}: {:?}", on_device.parts);
+            }
         }
     }
 }
@@ -215,10 +217,11 @@ fn filled(suite: Suite, sf: f64) -> Session {
     session
 }
 
+/// `WARPMILL_TEST_QUERIES=all` takes all queries, `WARPMILL_TEST_LIMIT` other memory, `WARPMILL_TEST_SF` another scale factor.
 #[test]
 fn tpch_and_ssb_in_little_memory() {
     let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_string());
-    let chosen = setting("WARPMILL_TEST_QUERIES", "");
+    let chosen = setting("WARPMILL_TEST_QUERIES", "9,10,18,20,2.3");
     let limit = setting("WARPMILL_TEST_LIMIT", "600kB");
     let sf = setting("WARPMILL_TEST_SF", "0.01").parse().unwrap();
     let (mut divided, mut failures) = (vec![], vec![]);
@@ -226,7 +229,7 @@ fn tpch_and_ssb_in_little_memory() {
         let session = filled(suite, sf);
         session.set("warpmill.gpu_memory_limit", &limit).unwrap();
         for query in warpmill_datagen::queries(suite) {
-            if !chosen.is_empty() && !chosen.split(',').any(|name| name == query.name) {
+            if chosen != "all" && !chosen.split(',').any(|name| name == query.name) {
                 continue;
             }
             let started = std::time::Instant::now();
@@ -235,20 +238,14 @@ fn tpch_and_ssb_in_little_memory() {
             let result = session.execute(query.sql, &[]);
             let Some(profile) = result.ok().and_then(|result| result.profile) else { continue };
             let Some(on_device) = profile.programs[0].on_device.as_ref() else { continue };
-            eprintln!(
-                "{} {:?}: {} parts, {} runs, {} again, {:?}",
-                query.name,
-                started.elapsed(),
-                parts(&profile),
-                on_device.runs,
-                on_device.bytes_again,
-                on_device.parts
-            );
+            if chosen == "all" {
+                eprintln!("{} {:?}: {} runs, {:?}", query.name, started.elapsed(), on_device.runs, on_device.parts);
+            }
             if parts(&profile) > 1 {
                 divided.push(query.name);
             }
         }
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
-    assert!(divided.len() >= 12 || !chosen.is_empty(), "in parts: {divided:?}");
+    assert!(divided.len() >= 3 || chosen.len() < 5, "in parts: {divided:?}");
 }

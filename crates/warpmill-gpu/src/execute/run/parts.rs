@@ -8,6 +8,7 @@
 //! A part that turns out too large before anybody has seen it is cut into smaller ones. What the cuts were is kept for the next run.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use warpmill_cpu::context::ExecError;
 use warpmill_plan::{AggregateExpr, Sink, SinkId};
@@ -25,6 +26,7 @@ use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::prepared::{Prepared, RowSegment};
 use crate::execute::profile::PartProfile;
 use crate::execute::prune::{KeyBitmaps, RangeTest};
+use crate::execute::rows::Mirrors;
 use crate::execute::segments::DESCRIPTOR;
 use crate::execute::shares::Structure;
 use crate::execute::stream::{Feed, StreamPlan};
@@ -54,6 +56,12 @@ fn expected(partition: &Partition) -> Vec<Range> {
     let size = partition.total.div_ceil(partition.parts).clamp(1, partition.most);
     let starts = (0..partition.total.div_ceil(size)).map(|number| number * size);
     starts.map(|from| Range { from, size: size.min(partition.total - from), cuts: 0 }).collect()
+}
+
+/// Bytes of strings to make room for in each row, where those of `rows` rows take `bytes`.
+fn row_text(bytes: u64, rows: u64) -> u64 {
+    let each = bytes / rows.max(1);
+    each + each / 8 + 1
 }
 
 /// Why a run ends before its end.
@@ -134,7 +142,9 @@ impl<'a> Run<'a> {
         let feed = self.feed(plan, places)?;
         let mut named = launch::names(prepared, places, inputs);
         named.insert(SLOTS.into(), feed.base());
-        named.insert(SLOT_BYTES.into(), plan.bytes());
+        // Strings of parts are gone as soon as those that passed through.
+        named.insert(SLOT_BYTES.into(), plan.bytes() + prepared.memory.read_texts);
+        self.place_texts(places, feed.base() + plan.bytes())?;
         let divided = prepared.layouts.iter().enumerate().filter_map(|(id, layout)| {
             let partition = *layout.partition()?;
             let known = prepared.ranges.lock().get(&id).cloned();
@@ -171,7 +181,9 @@ impl<'a> Run<'a> {
         for (id, divided) in divided {
             known.insert(id, divided.ranges.clone());
             let parts = divided.ranges.len() as u64;
-            self.profile.parts.push(PartProfile { parts, ..divided.profile });
+            if parts > 1 {
+                self.profile.parts.push(PartProfile { parts, ..divided.profile });
+            }
         }
         self.profile.parts.sort_by_key(|part| part.sink);
         match ended {
@@ -179,6 +191,22 @@ impl<'a> Run<'a> {
             Err(Stop::Again(hints)) => Ok(Err(hints)),
             Err(Stop::Failed(failure)) => Err(failure),
         }
+    }
+}
+
+impl Run<'_> {
+    /// Lets the strings of sinks that have some of their own be at `base`.
+    fn place_texts(&self, places: &Places, base: u64) -> Result<()> {
+        let mut at = base;
+        for &(id, bytes) in &self.prepared.memory.texts {
+            let Some(state) = self.prepared.memory.text_state(id) else { continue };
+            let image: Vec<u8> = [0, 0, bytes, at].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+            // SAFETY: a `QueryState`; the copy is done before the image is gone.
+            unsafe { self.device().copy_to_device(places.states + state, &image, self.lane.stream)? };
+            self.device().synchronize(self.lane.stream)?;
+            at += bytes;
+        }
+        Ok(())
     }
 }
 
@@ -224,6 +252,12 @@ impl<'a> Parts<'_, 'a> {
                 if let Some(Outcome::Again(hints)) = self.run.check(&words)? {
                     return Err(Stop::Again(Box::new(hints)));
                 }
+            }
+        }
+        // What is left of rows that are flushed goes the same way.
+        for (sink, rows) in std::mem::take(&mut self.filled) {
+            if rows > 0 {
+                self.flush(sink, rows)?;
             }
         }
         Ok(())
@@ -334,7 +368,10 @@ impl<'a> Parts<'_, 'a> {
         loop {
             self.make(id, number)?;
             let words = self.states()?;
-            match self.too_many(id, &words)? {
+            self.run.lane.synchronize()?;
+            self.feed.settle()?;
+            let size = self.divided[&id].ranges[number].size;
+            match self.too_many((id, size), &words)? {
                 None => break,
                 Some(rows) => self.cut(id, number, rows)?,
             }
@@ -384,7 +421,30 @@ impl<'a> Parts<'_, 'a> {
             // SAFETY: a `SinkState`.
             unsafe { device.fill(self.names[&name], 0, SINK_STATE, stream)? };
         }
+        self.clear_text(id)
+    }
+
+    /// Drops the strings of sink `id`.
+    fn clear_text(&mut self, id: SinkId) -> Step {
+        if let Some(at) = self.prepared().memory.text_state(id) {
+            // SAFETY: the first words of a `QueryState`: errors, which have been looked at, and the bytes used.
+            unsafe { self.run.device().fill(self.places.states + at, 0, 16, self.run.lane.stream)? };
+        }
         Ok(())
+    }
+
+    /// The bytes of strings of sink `id` that there were, if those were too many.
+    fn full_text(&self, id: SinkId, words: &[u64]) -> Option<u64> {
+        let at = self.prepared().memory.text_state(id)? as usize / 8;
+        (words[at] >> 32 != 0).then(|| words[at + 1])
+    }
+
+    /// Fails where a value raised an error.
+    fn check_values(&self, words: &[u64]) -> Result<()> {
+        self.run.check_values(words)?;
+        let memory = &self.prepared().memory;
+        let mut states = memory.texts.iter().filter_map(|(id, _)| memory.text_state(*id));
+        states.try_for_each(|at| self.run.check_values(&words[at as usize / 8..]))
     }
 
     /// Runs what is left to do when everything that feeds sink `id` has been run.
@@ -396,10 +456,18 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// How many rows or groups sink `id` would have had to have room for, if those were too many.
-    fn too_many(&self, id: SinkId, words: &[u64]) -> Step<Option<u64>> {
-        self.run.check_values(words)?;
+    /// How many rows or groups the part of sink `id`, of `size` values of keys, would have had to have room for, if those were too many.
+    fn too_many(&self, (id, size): (SinkId, u64), words: &[u64]) -> Step<Option<u64>> {
+        self.check_values(words)?;
         let state = self.run.state(words, id, Stage::Own);
+        if let Some(bytes) = self.full_text(id, words) {
+            let rows = match &self.prepared().layouts[id] {
+                SinkLayout::Build(build) if build.table == Table::Bitmap => size,
+                SinkLayout::Build(_) => state.count,
+                _ => 0,
+            };
+            return self.too_long(id, bytes, rows).map(Some);
+        }
         match &self.prepared().layouts[id] {
             SinkLayout::Build(build) if build.table == Table::Bitmap => {
                 if state.duplicate && (!build.payload.is_empty() || build.track_matches) {
@@ -422,6 +490,20 @@ impl<'a> Parts<'_, 'a> {
             }
             SinkLayout::Rows(_) => Ok(None),
         }
+    }
+
+    /// How many rows the part of sink `id` should count as, of whose `rows` rows (0: nobody knows) the strings take `bytes` bytes: too
+    /// many.
+    fn too_long(&self, id: SinkId, bytes: u64, rows: u64) -> Step<u64> {
+        let prepared = self.prepared();
+        let room = prepared.layouts[id].partition().map_or(1, |partition| partition.room);
+        if rows > 0 && !prepared.hints.row_text.contains_key(&id) {
+            let mut hints = prepared.hints.clone();
+            hints.row_text.insert(id, row_text(bytes, rows));
+            return Err(Stop::Again(Box::new(hints)));
+        }
+        let had = prepared.memory.texts.iter().find(|(other, _)| *other == id).map_or(1, |(_, bytes)| *bytes);
+        Ok(room.saturating_mul(bytes.div_ceil(had).clamp(2, 4)))
     }
 
     fn check_sums(&self, id: SinkId, state: &SinkWords) -> Result<()> {
@@ -509,42 +591,67 @@ impl<'a> Parts<'_, 'a> {
         loop {
             self.queue_piece(kernel, piece)?;
             let words = self.states()?;
-            self.run.check_values(&words)?;
+            self.check_values(&words)?;
             let count = self.run.state(&words, sink, Stage::Own).count;
-            if count <= capacity {
+            let text = self.full_text(sink, &words);
+            if count <= capacity && text.is_none() {
                 self.filled.insert(sink, count);
                 return Ok(());
             }
             let before = self.filled.insert(sink, 0).unwrap_or(0);
             if before > 0 {
                 self.flush(sink, before)?;
-            }
-            // SAFETY: a `SinkState`.
-            unsafe {
-                self.run.device().fill(self.names[&format!("sink{sink}.state")], 0, SINK_STATE, self.run.lane.stream)?
-            };
-            if before > 0 {
                 continue;
             }
+            self.empty(sink)?;
             let Some(halves) = piece.halves() else {
                 let mut hints = self.prepared().hints.clone();
                 hints.least_part.insert(sink, count);
+                if let Some(bytes) = text {
+                    hints.row_text.insert(sink, row_text(bytes, count));
+                }
                 return Err(Stop::Again(Box::new(hints)));
             };
             return halves.into_iter().try_for_each(|half| self.launch(kernel, half));
         }
     }
 
-    /// Copies the first `rows` rows of a sink to the host.
+    /// Lets a sink whose rows are flushed have none.
+    fn empty(&mut self, sink: SinkId) -> Step {
+        let (device, stream) = (self.run.device(), self.run.lane.stream);
+        // SAFETY: a `SinkState`.
+        unsafe { device.fill(self.names[&format!("sink{sink}.state")], 0, SINK_STATE, stream)? };
+        self.clear_text(sink)
+    }
+
+    /// Moves the first `rows` rows of a sink to the host.
     fn flush(&mut self, sink: SinkId, rows: u64) -> Step {
         let results = &self.prepared().memory.results;
         let Some(number) = results.iter().position(|result| result.sink == sink) else {
             return Err(Failure::from(warpmill_plan::Unsupported::new("rows", "flushed for nobody")).into());
         };
         let (bytes, offsets) = self.run.copy_rows(&results[number], rows, self.places)?;
-        self.run.flushed.push(Flushed { result: number, rows, bytes, offsets });
+        let text = self.copy_text(sink)?;
+        self.run.flushed.push(Flushed { result: number, rows, bytes, offsets, text });
         self.run.profile.flushed_rows += rows;
-        Ok(())
+        self.empty(sink)
+    }
+
+    /// Copies the strings of a sink to the host.
+    fn copy_text(&mut self, sink: SinkId) -> Step<Mirrors> {
+        let mut mirrors = Mirrors::default();
+        if let Some(at) = self.prepared().memory.text_state(sink) {
+            let words = self.states()?;
+            let [_, used, size, base] = words[at as usize / 8..][..4] else { return Ok(mirrors) };
+            let mut bytes = vec![0u8; used.min(size) as usize];
+            let stream = self.run.lane.stream;
+            // SAFETY: the sink's strings have room for as many bytes as its state says; the copy is waited for.
+            unsafe { self.run.device().copy_to_host(&mut bytes, base, stream)? };
+            self.run.device().synchronize(stream)?;
+            let bytes = Arc::new(bytes);
+            mirrors.add(base, &bytes, bytes.clone());
+        }
+        Ok(mirrors)
     }
 
     fn queue_piece(&mut self, kernel: usize, piece: Piece) -> Step {
@@ -560,7 +667,9 @@ impl<'a> Parts<'_, 'a> {
 
     fn queue(&mut self, kernel: usize, descriptors: Descriptors) -> Step {
         let resident = self.run.resident.clone();
-        let at = (self.places.block, self.places.states, &*resident);
+        let sink = self.structure.program.pipelines[self.prepared().lowered.kernels[kernel].pipeline].sink;
+        let state = self.places.states + self.prepared().memory.text_state(sink).unwrap_or(0);
+        let at = (self.places.block, state, &*resident);
         let made = launch::launch(self.run.device(), self.prepared(), (kernel, descriptors), at, &self.names)?;
         if let Some(launch) = made {
             self.timings.extend(self.run.launch(&launch)?);
