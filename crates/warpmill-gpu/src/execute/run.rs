@@ -1,6 +1,7 @@
 //! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
 mod parts;
+mod piece;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use super::source::DataSource;
 use super::stream::{Feed, StreamPlan};
 use super::{Failure, Result};
 
-pub(super) use parts::Range;
+pub(super) use piece::Range;
 
 /// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
 const MOST_HOST: u64 = 64 << 20;

@@ -27,11 +27,11 @@ use crate::execute::prepared::{Prepared, RowSegment};
 use crate::execute::profile::PartProfile;
 use crate::execute::prune::{KeyBitmaps, RangeTest};
 use crate::execute::rows::Mirrors;
-use crate::execute::segments::DESCRIPTOR;
 use crate::execute::shares::Structure;
 use crate::execute::stream::{Feed, StreamPlan};
 use crate::execute::{Failure, Result};
 
+use super::piece::{Piece, Range, expected};
 use super::{Flushed, Outcome, Run, SinkWords, Timings};
 
 /// Parts that are made in a run at most: beyond, the CPU is faster.
@@ -42,21 +42,6 @@ const MOST_CUTS: u32 = 12;
 
 /// Parts that a part is cut into at most.
 const MOST_PIECES: u64 = 64;
-
-/// Values of keys: a part of a sink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::execute) struct Range {
-    from: u64,
-    size: u64,
-    cuts: u32,
-}
-
-/// The parts of a sink that are expected to be small enough.
-fn expected(partition: &Partition) -> Vec<Range> {
-    let size = partition.total.div_ceil(partition.parts).clamp(1, partition.most);
-    let starts = (0..partition.total.div_ceil(size)).map(|number| number * size);
-    starts.map(|from| Range { from, size: size.min(partition.total - from), cuts: 0 }).collect()
-}
 
 /// Bytes of strings to make room for in each row, where those of `rows` rows take `bytes`.
 fn row_text(bytes: u64, rows: u64) -> u64 {
@@ -94,40 +79,6 @@ struct Divided {
     /// The part that there is.
     held: Option<Range>,
     profile: PartProfile,
-}
-
-/// What a launch goes through.
-#[derive(Clone, Copy)]
-enum Piece {
-    /// Row segments of so many columns.
-    Segments(Descriptors, u64),
-    /// Rows in device memory: the first, and the first one behind them.
-    Rows(u64, u64),
-}
-
-impl Piece {
-    /// Both halves, where there is more than one row or row segment.
-    fn halves(self) -> Option<[Piece; 2]> {
-        match self {
-            Piece::Segments(all, columns) if all.count > 1 => {
-                let count = all.count / 2;
-                let first = Descriptors { count, vectors: all.vectors / 2, bytes: all.bytes / 2, ..all };
-                let second = Descriptors {
-                    columns: all.columns + count * columns * DESCRIPTOR as u64,
-                    rows: all.rows + 4 * count,
-                    count: all.count - count,
-                    vectors: all.vectors - first.vectors,
-                    bytes: all.bytes - first.bytes,
-                };
-                Some([Piece::Segments(first, columns), Piece::Segments(second, columns)])
-            }
-            Piece::Rows(from, to) if to - from > 32 => {
-                let middle = (from + (to - from) / 2).next_multiple_of(32);
-                Some([Piece::Rows(from, middle), Piece::Rows(middle, to)])
-            }
-            _ => None,
-        }
-    }
 }
 
 impl<'a> Run<'a> {
