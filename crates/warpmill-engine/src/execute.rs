@@ -40,6 +40,8 @@ pub struct ExecutionContext {
     pub io_bandwidth_limit: u64,
     /// In which form columns pass through device memory.
     pub representation: Representation,
+    /// Parts in which a device makes every hash build and every table of groups (for tests); 0: as memory asks for.
+    pub device_partitions: u32,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -64,6 +66,7 @@ impl Default for ExecutionContext {
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
             representation: Representation::default(),
+            device_partitions: 0,
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
@@ -81,6 +84,7 @@ impl ExecutionContext {
             profile: self.time_kernels,
             data: self.device_data,
             io_bandwidth_limit: self.io_bandwidth_limit,
+            partitions: self.device_partitions,
             representation: self.representation,
         }
     }

@@ -10,6 +10,7 @@ use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
 use warpmill_gpu::codegen::scan::ColumnShape;
 use warpmill_gpu::device::DeviceKind;
+use warpmill_gpu::execute::Strategy;
 use warpmill_gpu::execute::defer::defer_sorts;
 use warpmill_plan::pruning::PruningReport;
 use warpmill_plan::{Program, Scan, Source, Unsupported};
@@ -25,6 +26,8 @@ pub struct Placement {
     pub device: &'static str,
     /// Why the device that was asked for will not run it.
     pub not_on_device: Option<String>,
+    /// How it is expected to fit the device, where it does not fit as a whole.
+    pub strategy: Option<Strategy>,
     /// Pipelines that the CPU runs although the program runs on a device: they read sorted rows, which the CPU sorts.
     pub on_host: Vec<usize>,
     /// How its data will pass through device memory, and what is predicted of that.
@@ -36,6 +39,9 @@ impl std::fmt::Display for Placement {
         f.write_str(self.device)?;
         if let Some(reason) = &self.not_on_device {
             write!(f, ", not on the device: {reason}")?;
+        }
+        if let Some(strategy) = &self.strategy {
+            write!(f, ", {strategy}")?;
         }
         if !self.on_host.is_empty() {
             let pipelines: Vec<_> = self.on_host.iter().map(ToString::to_string).collect();
@@ -50,7 +56,8 @@ impl std::fmt::Display for Placement {
 
 /// Where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
-    let on_cpu = |not_on_device| Placement { device: "cpu", not_on_device, on_host: vec![], path: None };
+    let on_cpu =
+        |not_on_device| Placement { device: "cpu", not_on_device, strategy: None, on_host: vec![], path: None };
     if context.device == DeviceChoice::Cpu {
         return on_cpu(None);
     }
@@ -70,7 +77,10 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
             // What is at fault here, running the program tells.
             let path = executor.preview(program, &context.device_options()).ok().flatten();
             let path = path.map(|path| path.to_string());
-            Placement { device: device_name(context.device), not_on_device: None, on_host, path }
+            // Parts that somebody asked for are no matter of memory.
+            let strategy = executor.strategy(program, inputs).ok();
+            let strategy = strategy.filter(|strategy| strategy.streamed || strategy.sinks_do_not_fit());
+            Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
         }
         Err(reason) => on_cpu(Some(reason.to_string())),
     }

@@ -92,6 +92,22 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     if let Some(path) = &profile.path {
         writeln!(f, "  data {path}")?;
     }
+    for part in &profile.parts {
+        write!(
+            f,
+            "  {:<60} {} parts of at most {} bytes",
+            format!("{} #{}", part.what, part.sink),
+            part.parts,
+            part.bytes
+        )?;
+        writeln!(f, ", made {} times, cut {} times", part.made, part.cut)?;
+    }
+    if !profile.parts.is_empty() {
+        writeln!(f, "  {:<60} bytes {:>12}", "segments read again for parts", profile.bytes_again)?;
+    }
+    if profile.flushed_rows > 0 {
+        writeln!(f, "  {:<60} rows {:>12}", "to the host before all were there", profile.flushed_rows)?;
+    }
     for transfer in &profile.transfers {
         write!(f, "  {:<60} bytes {:>12} in {} copies", transfer.what, transfer.bytes, transfer.count)?;
         if transfer.nanos > 0 {

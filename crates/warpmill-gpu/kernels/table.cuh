@@ -6,7 +6,7 @@ struct SinkState {
     u32 has_null;     // a key was NULL
     u32 duplicate;    // two rows had the same key
     u32 overflow;     // a table was too small
-    u32 unused;
+    u32 seen;         // a row came, if only for another part (of sinks made in parts)
     u64 input;        // rows that an aggregation took in
 };
 

@@ -26,6 +26,8 @@ pub struct WarpmillOptions {
     pub io_bandwidth_limit: usize,
     /// In which form columns pass through a device's memory.
     pub representation: Representation,
+    /// Parts in which a device makes every hash build and every table of groups; 0: as memory asks for.
+    pub device_partitions: u32,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -146,6 +148,7 @@ impl Default for WarpmillOptions {
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
             representation: Representation::default(),
+            device_partitions: 0,
             threads: 0,
             memory_limit: usize::MAX,
             spill: true,
@@ -200,6 +203,7 @@ impl WarpmillOptions {
             gpu_memory_limit: self.gpu_memory_limit as u64,
             io_bandwidth_limit: self.io_bandwidth_limit as u64,
             representation: self.representation,
+            device_partitions: self.device_partitions,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -323,6 +327,10 @@ impl ExtensionOptions for WarpmillOptions {
                 let found = DATA_SOURCES.iter().find(|(name, _)| *name == text);
                 self.device_data = found.ok_or_else(|| expects("cache, pinned, host or disk"))?.1;
             }
+            "device_partitions" => {
+                let parts = text.parse().ok().filter(|parts| *parts <= 1024);
+                self.device_partitions = parts.ok_or_else(|| expects("a number of parts up to 1024"))?;
+            }
             "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "chunk_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));
@@ -430,6 +438,11 @@ impl ExtensionOptions for WarpmillOptions {
                 "warpmill.device_data",
                 name_of(&DATA_SOURCES, &self.device_data).to_string(),
                 "cache, pinned, host or disk: where the data of a device's programs is",
+            ),
+            (
+                "warpmill.device_partitions",
+                self.device_partitions.to_string(),
+                "Parts in which a device makes hash tables, whatever their size (for tests); 0: as memory asks for",
             ),
             (
                 "warpmill.device_fallback",
@@ -548,6 +561,7 @@ mod tests {
             ("profile", "2"),
             ("device_data", "tape"),
             ("io_bandwidth_limit", "slow"),
+            ("device_partitions", "many"),
             ("threads", "-1"),
             ("spill", "perhaps"),
             ("temp_directory_limit", "much"),

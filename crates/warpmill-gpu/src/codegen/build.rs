@@ -6,6 +6,7 @@ use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
 use super::layout::{BuildLayout, RowsLayout, Table};
 use super::params::Binding;
+use super::partition;
 use super::probe::{same_keys, slot_mask, wide_hash};
 
 /// Appends the rows that arrive to `rows` of sink `id`.
@@ -82,6 +83,19 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.line(format!("if ({active} && !{keyed}) {state}->has_null = 1;"));
         }
     }
+    let (active, keyed) = match &layout.partition {
+        Some(partition) => {
+            // Whether there is any row, and any NULL, is known of all parts.
+            g.code.line(format!("if ({active} && !{state}->seen) {state}->seen = 1;"));
+            let had = keyed != active;
+            partition.keep_own(g, id, &layout.keys, &key_values, &keyed);
+            let active = g.active.clone();
+            let keyed =
+                if had { g.code.define(CType::Bool, "keyed", format!("{active} && {keyed}")) } else { active.clone() };
+            (active, keyed)
+        }
+        None => (active, keyed),
+    };
     for (key, part) in &layout.bitmaps {
         let bits = g.params.output("u32", "bits", named(&format!("bits{key}")));
         let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());
@@ -100,6 +114,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
     match layout.table {
         Table::Bitmap => {
             let (key, _) = g.packed_key(&layout.keys, &key_values, false);
+            let key = partition::within(g, layout.partition.as_ref(), id, key);
             let bits = g.params.output("u32", "bits", named("bits"));
             let depth = g.code.depth();
             g.code.open(format!("if ({keyed})"));
@@ -149,7 +164,7 @@ fn link(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], key
             g.code.open(format!("if ({slot} <= {mask})"));
             slot
         }
-        _ => key,
+        _ => partition::within(g, layout.partition.as_ref(), id, key),
     };
     g.code.line(format!("const u32 before = atomicExch({heads} + {slot}, (u32){at} + 1);"));
     g.code.line(format!("{next}[{at}] = before;"));

@@ -10,6 +10,7 @@ use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
 use super::library::Library;
 use super::params::Binding;
+use super::partition;
 use super::updates;
 use super::wide::{self, WideSet};
 
@@ -52,7 +53,12 @@ pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
 
 /// Takes in the rows that arrive.
 pub fn accumulate(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Expr]) -> Result<()> {
-    let active = g.active.clone();
+    let mut active = g.active.clone();
+    if let Some(partition) = &layout.partition {
+        let keys = g.eval_all(groups)?;
+        partition.keep_own(g, id, &layout.keys, &keys, &active);
+        active = g.active.clone();
+    }
     g.code.line(format!("input += {active};"));
     let keys = g.eval_all(groups)?;
     let arguments = g.eval_all(&layout.arguments)?;
@@ -95,7 +101,7 @@ fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value
         GroupTable::One => "0".into(),
         GroupTable::Private | GroupTable::Shared | GroupTable::Dense => {
             let (key, _) = g.packed_key(&layout.keys, keys, false);
-            key
+            partition::within(g, layout.partition.as_ref(), id, key)
         }
         GroupTable::Hash => {
             let (key, _) = g.packed_key(&layout.keys, keys, false);
@@ -261,7 +267,7 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
         let capacity = g.params.value(CType::U64, "capacity", layout.rows.capacity.to_le_bytes().to_vec());
         g.code.line(format!("if ({active} && {at} < {capacity}) {live}[{at}] = 1;"));
     }
-    let mut values = key_values(g, layout, groups, fields);
+    let mut values = key_values(g, id, layout, groups, fields);
     g.code.line(format!("const u64* const record = {records} + (present ? row : 0) * {words};"));
     for (output, field) in layout.outputs.iter().zip(&fields[groups.len()..]) {
         let argument = output.argument.map(|argument| layout.arguments[argument].ty.clone());
@@ -278,7 +284,7 @@ pub fn finish(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Exp
 }
 
 /// The group keys of record `row`.
-fn key_values(g: &mut Generator, layout: &GroupLayout, groups: &[Expr], fields: &[Field]) -> Vec<Value> {
+fn key_values(g: &mut Generator, id: SinkId, layout: &GroupLayout, groups: &[Expr], fields: &[Field]) -> Vec<Value> {
     let KeyShape::Packed { parts, .. } = &layout.keys else {
         if layout.table != GroupTable::Wide {
             return vec![];
@@ -288,7 +294,11 @@ fn key_values(g: &mut Generator, layout: &GroupLayout, groups: &[Expr], fields: 
         let scope = g.scope();
         return (0..groups.len()).map(|i| g.column(scope, i).expect("stored columns load")).collect();
     };
-    let packed = if layout.table == GroupTable::Hash { "packed" } else { "row" };
+    let packed = match (layout.table, &layout.partition) {
+        (GroupTable::Hash, _) => "packed".into(),
+        (_, Some(partition)) => format!("({} + row)", partition.bounds(g, id).0),
+        (_, None) => "row".to_string(),
+    };
     let mut values = vec![];
     for ((part, group), field) in parts.iter().zip(groups).zip(fields) {
         let min = g.params.value(CType::U64, "min", (part.min as u64).to_le_bytes().to_vec());

@@ -6,6 +6,7 @@ use warpmill_plan::{AggregateFunction, Expr, SinkId};
 
 use super::keys::{KeyPart, KeyShape};
 use super::library::Library;
+use super::partition::Partition;
 use super::sort::Sorted;
 use super::storage::FlatColumn;
 use super::top::Top;
@@ -27,6 +28,21 @@ pub struct Hints {
     pub frugal: bool,
     /// The segments of scans pass through device memory, because they do not fit or are not to stay there.
     pub streamed: bool,
+    /// Bytes that the buffers of all sinks may take: those that would take more are made in parts, one after the other.
+    pub partitioned: Option<u64>,
+    /// Parts that every sink is made in which can be, whatever its size; 0: as few as fit (for tests).
+    pub forced_partitions: u32,
+    /// Rows or groups that a part of a sink must have room for: they have one key.
+    pub least_part: HashMap<SinkId, u64>,
+    /// Bytes of strings of a row of a sink that is made in parts, where they were counted.
+    pub row_text: HashMap<SinkId, u64>,
+}
+
+impl Hints {
+    /// Whether sinks may be made in parts.
+    pub fn makes_parts(&self) -> bool {
+        self.partitioned.is_some() || self.forced_partitions > 1
+    }
 }
 
 /// Limits that follow from the device.
@@ -74,6 +90,8 @@ pub struct RowsLayout {
     pub top: Option<Box<Top>>,
     /// Where the device sorts them (or those first ones): how.
     pub sorted: Option<Box<Sorted>>,
+    /// Whether rows go to the host when the columns are full.
+    pub flushes: bool,
 }
 
 /// How probes find a build's rows.
@@ -119,6 +137,8 @@ pub struct BuildLayout {
     pub bounds: Vec<(usize, KeyPart, f64)>,
     /// Whether warps reserve positions for several rows at once, so that some stay unused.
     pub reserves: bool,
+    /// How it is made in parts, where all of it does not fit.
+    pub partition: Option<Partition>,
 }
 
 impl BuildLayout {
@@ -133,6 +153,8 @@ impl BuildLayout {
         match &self.keys {
             // NULL keys find each other, and have no bit.
             _ if self.null_equals_null => None,
+            // Its bits stand for other values in every part.
+            _ if self.partition.is_some() => None,
             KeyShape::Packed { parts, .. } if self.table == Table::Bitmap && parts.len() == 1 => {
                 Some((format!("sink{id}.bits"), parts[0]))
             }
@@ -288,4 +310,17 @@ pub struct GroupLayout {
     pub cells: u64,
     /// The result's columns.
     pub rows: RowsLayout,
+    /// How it is made in parts, where all of it does not fit.
+    pub partition: Option<Partition>,
+}
+
+impl SinkLayout {
+    /// How the sink is made in parts; `None`: as a whole.
+    pub fn partition(&self) -> Option<&Partition> {
+        match self {
+            SinkLayout::Build(build) => build.partition.as_ref(),
+            SinkLayout::Groups(groups) => groups.partition.as_ref(),
+            SinkLayout::Rows(_) => None,
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //!   text depends on the shape of a query only;
 //! - [`library`]: the hand-written device functions that generated code composes;
 //! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
-//!   [`order`] decide;
+//!   [`order`], [`partition`] decide;
 //! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
 //!   [`group`], [`wide`], [`top`], [`sort`].
 //!
@@ -24,6 +24,7 @@ pub mod layout;
 pub mod library;
 pub mod order;
 pub mod params;
+pub mod partition;
 pub mod planner;
 pub mod probe;
 pub mod program;

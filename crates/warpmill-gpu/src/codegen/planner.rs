@@ -109,7 +109,10 @@ impl Planner<'_> {
                 let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
                 let sorted = self.sorted(top.as_ref().map_or(capacity, |top| top.rows.capacity)).map(Box::new);
                 let bound = sorted.as_ref().map_or(capacity, |sorted| sorted.rows.capacity);
-                (SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top, sorted }), bound)
+                (
+                    SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top, sorted, flushes: false }),
+                    bound,
+                )
             }
         })
     }
@@ -229,6 +232,7 @@ impl Planner<'_> {
             slots,
             track_matches: *track_matches,
             null_equals_null: *null_equals_null,
+            partition: None,
         };
         Ok((SinkLayout::Build(layout), rows))
     }
@@ -415,6 +419,7 @@ impl Planner<'_> {
             words: plan.words,
             cells,
             rows,
+            partition: None,
         })
     }
 }

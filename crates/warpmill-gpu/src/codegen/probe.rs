@@ -10,6 +10,7 @@ use super::cpp::{CType, Value};
 use super::generator::{Generator, Load, Result};
 use super::layout::{BuildLayout, Table};
 use super::params::Binding;
+use super::partition;
 
 /// No row.
 const NONE: &str = "0xFFFFFFFFu";
@@ -29,6 +30,9 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()
     let matches = matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly);
     let names = Names::new(g, probe, build, matches);
     let values = g.eval_all(&probe.keys)?;
+    if let Some(partition) = &build.partition {
+        partition.keep_probed(g, probe.build, build, &values);
+    }
     let head = find(g, probe, build, &names, &values);
     match probe.kind {
         JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => {
@@ -37,7 +41,7 @@ pub fn probe(g: &mut Generator, probe: &Probe, build: &BuildLayout) -> Result<()
                 true => Some(unknown(g, probe, build, &names, (&values, &matched))?),
                 false => None,
             };
-            one_row(g, probe, &names, &values, (&matched, unknown));
+            one_row(g, (probe, build), &names, &values, (&matched, unknown));
         }
         JoinKind::Inner if build.table == Table::Bitmap => {
             let pair = g.code.define(CType::Bool, "pair", format!("{head} != {NONE}"));
@@ -84,6 +88,7 @@ fn find(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, va
         Table::Bitmap | Table::Direct => {
             let (key, inside) = g.packed_key(&build.keys, values, true);
             let ok = g.code.define(CType::Bool, "in", format!("{active} && {inside}"));
+            let key = partition::within(g, build.partition.as_ref(), probe.build, key);
             let table = &names.table;
             let found = match build.table {
                 Table::Bitmap => match tested(g, probe) {
@@ -320,13 +325,17 @@ fn unknown(
 /// Semi, anti and mark joins: the input row, or not. `unknown` where that was looked for.
 fn one_row(
     g: &mut Generator,
-    probe: &Probe,
+    (probe, build): (&Probe, &BuildLayout),
     names: &Names,
     values: &[Value],
     (matched, unknown): (&str, Option<String>),
 ) {
     let key_valid = values.first().map_or("true".to_string(), |value| value.valid_text().to_string());
     let state = &names.state;
+    let empty = match build.partition {
+        Some(_) => format!("!{state}->seen"),
+        None => format!("({state}->count == 0 && !{state}->has_null)"),
+    };
     match probe.kind {
         JoinKind::ProbeSemi => g.filter(matched),
         JoinKind::ProbeAnti if probe.null_aware && !probe.keys.is_empty() => {
@@ -336,13 +345,11 @@ fn one_row(
                 return;
             }
             // NOT IN: of an empty list everything, with a NULL on either side nothing that is not known.
-            let empty = format!("({state}->count == 0 && !{state}->has_null)");
             g.filter(&format!("({empty} || ({key_valid} && !{matched} && !{state}->has_null))"));
         }
         JoinKind::ProbeAnti => g.filter(&format!("!{matched}")),
         _ => {
             let valid = probe.null_aware.then(|| {
-                let empty = format!("({state}->count == 0 && !{state}->has_null)");
                 let known = match &unknown {
                     Some(unknown) => format!("!{unknown}"),
                     None => format!("{matched} || {empty} || ({key_valid} && !{state}->has_null)"),

@@ -34,6 +34,8 @@ pub struct Kernel {
     pub pipeline: usize,
     /// As profiles show it.
     pub label: String,
+    /// Whether it finishes the sink, after all pipelines that feed it.
+    pub finishes: bool,
 }
 
 /// What a kernel's loop goes through.
@@ -102,14 +104,15 @@ pub fn lower(
         }
         let here = |later: usize| places[later] == Place::Device && program.pipelines[later].sink == pipeline.sink;
         if !(index + 1..program.pipelines.len()).any(here) {
-            kernels.extend(lowering.end()?);
+            let finishing = lowering.end()?.into_iter().map(|kernel| Kernel { finishes: true, ..kernel });
+            kernels.extend(finishing);
         }
     }
     Ok(Lowered { kernels, places })
 }
 
 /// The host takes over where rows are read that it sorts.
-fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
+pub fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
     let by_host = |(sink, layout): (&Sink, &SinkLayout)| {
         matches!(sink, Sink::Sort { .. }) && !matches!(layout, SinkLayout::Rows(rows) if rows.sorted.is_some())
     };
@@ -199,12 +202,23 @@ impl Lowering<'_> {
         let filters = ScanFilters::of(scan)?;
         let choice = Choice::new(scan, &filters, &shapes, &prunes);
         (g.threads, g.min_blocks) = self.block(&choice);
-        g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str);
+        g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str) || self.uses_parts();
         self.prologue(&mut g);
         scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
         self.operators(&mut g)?;
         let name = format!("pipeline_{}_{number}", self.index);
         self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
+    }
+
+    /// Whether it reads or probes a sink that is made in parts: strings are gone when the next part is made.
+    fn uses_parts(&self) -> bool {
+        let in_parts = |id: SinkId| self.sinks[id].partition().is_some();
+        let probes = |operator: &Operator| matches!(operator, Operator::Probe(probe) if in_parts(probe.build));
+        let reads = match &self.pipeline.source {
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => in_parts(*sink),
+            _ => false,
+        };
+        reads || self.pipeline.operators.iter().any(probes)
     }
 
     /// Threads of a block, and blocks that a multiprocessor must have room for. Large tables in shared memory are shared by
@@ -231,7 +245,11 @@ impl Lowering<'_> {
             let SinkLayout::Build(layout) = &self.sinks[prune.build] else { continue };
             let Some((buffer, part)) = layout.key_bits(prune.build, prune.key) else { continue };
             let Ok(keys) = u32::try_from(part.size) else { continue };
-            if layout.fraction >= 0.6 || tests.iter().any(|(_, test)| test.column == prune.column) {
+            // Of a build in parts nobody knows here which part there will be.
+            if layout.partition.is_some()
+                || layout.fraction >= 0.6
+                || tests.iter().any(|(_, test)| test.column == prune.column)
+            {
                 continue;
             }
             let shared = (keys / 32 + 1) * 4 <= SHARED_BITMAP;
@@ -256,6 +274,7 @@ impl Lowering<'_> {
     /// The kernel of a pipeline over rows in device memory.
     fn flat(&self, inputs: &[u64]) -> Result<Kernel> {
         let mut g = Generator::new();
+        g.passing = self.uses_parts();
         self.prologue(&mut g);
         let (most, from) = match &self.pipeline.source {
             Source::Rows { sink, .. } => {
@@ -269,7 +288,7 @@ impl Lowering<'_> {
                     None => (rows, format!("sink{sink}.state")),
                 };
                 let count = state_count(&mut g, &state, rows.capacity);
-                source::flat(&mut g, &count);
+                self.rows_loop(&mut g, &count);
                 if rows.reserves {
                     let live = g.params.pointer("u8", "live", Binding::Named(format!("sink{sink}.live")));
                     g.filter(&format!("{live}[row]"));
@@ -282,7 +301,7 @@ impl Lowering<'_> {
                 let SinkLayout::Build(layout) = &self.sinks[*sink] else {
                     return Err(Unsupported::new("build rows", "of a sink that is no hash build"));
                 };
-                source::build_rows(&mut g, *sink, layout, *rows, fields);
+                source::build_rows(&mut g, (*sink, layout), *rows, fields, |g, count| self.rows_loop(g, count));
                 (layout.capacity, format!("rows of build #{sink}"))
             }
             Source::Input { input, fields } => {
@@ -300,9 +319,17 @@ impl Lowering<'_> {
         self.finish(g, name, Work::Rows(most), format!("pipeline {}: {from}", self.index))
     }
 
+    /// Opens the loop over `count` rows in device memory: in windows, where those that the sink gets may be too many.
+    fn rows_loop(&self, g: &mut Generator, count: &str) {
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Rows(rows) if rows.flushes => source::window(g, count),
+            _ => source::flat(g, count),
+        }
+    }
+
     fn uploaded(&self, g: &mut Generator, owner: &str, fields: &[warpmill_plan::Field]) {
         let count = g.params.add("u64".into(), 8, "count", Binding::Named(format!("{owner}.count")));
-        source::flat(g, &count);
+        self.rows_loop(g, &count);
         let loads = g.flat_loads(&FlatColumn::all(owner, fields), "row", None);
         g.push_loads(loads);
     }
@@ -499,5 +526,5 @@ pub fn kernel(g: Generator, entry: String, threads: u32, work: Work, pipeline: u
     }
     text.push_str(code.text());
     text.push_str("}\n");
-    Kernel { entry, text, params, threads, shared, work, pipeline, label }
+    Kernel { entry, text, params, threads, shared, work, pipeline, label, finishes: false }
 }

@@ -7,32 +7,58 @@ use super::generator::Generator;
 use super::layout::{BuildLayout, Table};
 use super::params::Binding;
 
+/// As [`flat`], over some of the rows only, which the executor chooses for each launch.
+pub fn window(g: &mut Generator, count: &str) {
+    let from = g.params.add("u64".into(), 8, "from", Binding::Named(FROM.into()));
+    let to = g.params.add("u64".into(), 8, "to", Binding::Named(TO.into()));
+    g.code.line(format!("const u64 all = {count};"));
+    flat_between(g, &from, &format!("all < {to} ? all : {to}"));
+}
+
+/// What executors call the first row of a window, and the first one behind it.
+pub const FROM: &str = "window.from";
+/// See [`FROM`].
+pub const TO: &str = "window.to";
+
 /// Opens the loop over `count` rows (a `u64` operand) of columns in device memory: `row` is a thread's row.
 pub fn flat(g: &mut Generator, count: &str) {
+    flat_between(g, "", count);
+}
+
+fn flat_between(g: &mut Generator, from: &str, count: &str) {
+    let from = if from.is_empty() { String::new() } else { format!("{from} + ") };
     g.code.line(format!("const u64 rows = {count};"));
     g.code.line("const u64 stride = (u64)gridDim.x * blockDim.x;");
     g.code.comment("All lanes of a warp stay in the loop until the last of them is done.");
-    g.code.open("for (u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows; first += stride)");
+    g.code.open(format!(
+        "for (u64 first = {from}(u64)blockIdx.x * blockDim.x + threadIdx.x - lane; first < rows; first += stride)"
+    ));
     g.code.line("const u64 row = first + lane;");
     g.code.line("const bool present = row < rows;");
     g.active = "present".into();
 }
 
 /// Opens the loop over the rows of a hash build that `rows` selects: its payload, NULLs for what `fields` has more, and the
-/// mark of [`BuildRows::Marked`].
-pub fn build_rows(g: &mut Generator, id: SinkId, layout: &BuildLayout, rows: BuildRows, fields: &[Field]) {
+/// mark of [`BuildRows::Marked`]. `open` opens the loop over so many rows.
+pub fn build_rows(
+    g: &mut Generator,
+    (id, layout): (SinkId, &BuildLayout),
+    rows: BuildRows,
+    fields: &[Field],
+    open: impl FnOnce(&mut Generator, &str),
+) {
     let named = |what: &str| Binding::Named(format!("sink{id}.{what}"));
     let flags = g.params.pointer("u8", "flags", named("flags"));
     match layout.table {
         Table::Bitmap => {
             let bits = g.params.pointer("u32", "bits", named("bits"));
             let keys = g.params.value(CType::U64, "keys", layout.capacity.to_le_bytes().to_vec());
-            flat(g, &keys);
+            open(g, &keys);
             g.filter(&format!("bit_test({bits}, row)"));
         }
         _ => {
             let count = super::program::sink_count(g, id, layout.capacity);
-            flat(g, &count);
+            open(g, &count);
         }
     }
     match rows {

@@ -4,6 +4,8 @@ use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, S
 use crate::codegen::storage::FlatColumn;
 use crate::codegen::{top, wide};
 
+use super::memory::aligned;
+
 /// Bytes of a `KeyBounds` (kernels/aggregate.cuh).
 const KEY_BOUNDS: u64 = 24;
 
@@ -27,14 +29,23 @@ impl Buffer {
 /// The buffers of all sinks, without their states.
 pub fn of_sinks(layouts: &[SinkLayout]) -> Vec<Buffer> {
     let mut buffers = vec![];
-    for (id, layout) in layouts.iter().enumerate() {
-        match layout {
-            SinkLayout::Rows(rows) => of_rows(rows, &mut buffers),
-            SinkLayout::Build(build) => of_build(id, build, &mut buffers),
-            SinkLayout::Groups(groups) => of_groups(id, groups, &mut buffers),
-        }
-    }
+    layouts.iter().enumerate().for_each(|(id, layout)| of_sink(id, layout, &mut buffers));
     buffers
+}
+
+fn of_sink(id: usize, layout: &SinkLayout, buffers: &mut Vec<Buffer>) {
+    match layout {
+        SinkLayout::Rows(rows) => of_rows(rows, buffers),
+        SinkLayout::Build(build) => of_build(id, build, buffers),
+        SinkLayout::Groups(groups) => of_groups(id, groups, buffers),
+    }
+}
+
+/// What the buffers of sink `id` take of a region.
+pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
+    let mut buffers = vec![];
+    of_sink(id, layout, &mut buffers);
+    buffers.iter().map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
 }
 
 /// The arrays of columns of `capacity` rows.
@@ -70,7 +81,7 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
     let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
         buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
     };
-    let cells = build.keys.cells().unwrap_or(0);
+    let cells = build.partition.map_or(build.keys.cells().unwrap_or(0), |partition| partition.most);
     for (key, part) in &build.bitmaps {
         add(&format!("bits{key}"), bitmap_bytes(part.size), Some(0));
     }

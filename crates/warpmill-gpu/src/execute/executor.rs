@@ -46,6 +46,8 @@ pub struct Options {
     pub io_bandwidth_limit: u64,
     /// In which form columns pass through.
     pub representation: Representation,
+    /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.
+    pub partitions: u32,
 }
 
 /// What a program gave.
@@ -65,7 +67,7 @@ pub struct Executor {
     pub(super) device: Arc<dyn Device>,
     /// Bytes of device memory, of both regions together.
     pub(super) memory: u64,
-    limits: Limits,
+    pub(super) limits: Limits,
     admission: Admission,
     pub(super) cache: Mutex<Cache>,
     /// Held while data is copied into the caching region.
@@ -81,12 +83,35 @@ pub struct Executor {
     parquet: Mutex<Option<Decoder>>,
 }
 
-/// By the program's address, and whether its segments were asked to pass through; those of other forms of its columns come after the
-/// one that ran last.
-type PreparedPrograms = HashMap<(usize, bool), (Weak<Program>, Vec<Arc<Prepared>>)>;
+/// By the program's address, and what was asked for; those of other forms of its columns come after the one that ran last.
+type PreparedPrograms = HashMap<(usize, Asked), (Weak<Program>, Vec<Arc<Prepared>>)>;
 
 /// A program is kept prepared for so many forms of its columns.
 const MOST_FORMS: usize = 6;
+
+/// What somebody asked for, whatever memory there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Asked {
+    /// Segments must not stay in device memory; otherwise they may.
+    streamed: bool,
+    /// Every sink that can be is made in so many parts.
+    partitions: u32,
+}
+
+impl Asked {
+    /// Pages of Parquet are decoded where they pass through.
+    fn of(program: &Program, options: &Options) -> Self {
+        let streamed = options.data != DataSource::Cache || super::parquet::is_scanned(program);
+        Self { streamed, partitions: options.partitions }
+    }
+
+    /// What a program is laid out with at first.
+    fn hints(self) -> Hints {
+        let parts = self.partitions > 1;
+        let forced_partitions = if parts { self.partitions } else { 0 };
+        Hints { streamed: self.streamed || parts, forced_partitions, ..Hints::default() }
+    }
+}
 
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -208,7 +233,8 @@ impl Executor {
                         alone = true;
                         continue;
                     }
-                    let Some(hints) = prepared.with_less_memory() else { return Err(failure) };
+                    let less = prepared.with_less_memory(self.memory, inputs.allocated());
+                    let Some(hints) = less else { return Err(failure) };
                     prepared = self.prepare(program, &rows, hints, options)?;
                     alone = false;
                 }
@@ -252,14 +278,14 @@ impl Executor {
 
     /// The program as it ran last, in the forms that are the best now.
     fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
-        let streamed = streamed(program, options);
-        let key = (Arc::as_ptr(program) as usize, streamed);
+        let asked = Asked::of(program, options);
+        let key = (Arc::as_ptr(program) as usize, asked);
         let known = match self.prepared.lock().get(&key) {
             Some((held, known)) if held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) => known.clone(),
             _ => vec![],
         };
         let Some(last) = known.first().filter(|last| last.inputs == inputs) else {
-            return self.prepare(program, inputs, Hints { streamed, ..Hints::default() }, options);
+            return self.prepare(program, inputs, asked.hints(), options);
         };
         let Some(stream) = &last.stream else { return Ok(last.clone()) };
         let forms = self.choose(program, &last.columns, stream.batches, options).forms;
@@ -267,7 +293,7 @@ impl Executor {
             return Ok(last.clone());
         }
         match known.iter().find(|other| other.forms == forms && other.hints == last.hints && other.inputs == inputs) {
-            Some(found) => Ok(self.keep(program, streamed, found.clone())),
+            Some(found) => Ok(self.keep(program, asked, found.clone())),
             None => self.prepare_as(program, inputs, last.hints.clone(), (options, &|_| forms.clone())),
         }
     }
@@ -291,7 +317,7 @@ impl Executor {
         (options, forms): (&Options, &dyn Fn(&[ScanColumn]) -> Forms),
     ) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, (&self.recoded, forms))?;
-        Ok(self.keep(program, streamed(program, options), Arc::new(prepared)))
+        Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 
     /// How the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
@@ -300,7 +326,7 @@ impl Executor {
     /// # Errors
     /// Filters that cannot be evaluated, damaged metadata.
     pub fn preview(&self, program: &Arc<Program>, options: &Options) -> Result<Option<PathProfile>> {
-        if !streamed(program, options) {
+        if !Asked::of(program, options).streamed {
             return Ok(None);
         }
         // Numbered as it will be run.
@@ -326,7 +352,7 @@ impl Executor {
     }
 
     /// `prepared` is what ran last.
-    fn keep(&self, program: &Arc<Program>, streamed: bool, prepared: Arc<Prepared>) -> Arc<Prepared> {
+    fn keep(&self, program: &Arc<Program>, asked: Asked, prepared: Arc<Prepared>) -> Arc<Prepared> {
         let mut all = self.prepared.lock();
         if all.len() >= MOST_PREPARED {
             all.retain(|_, (program, _)| program.strong_count() > 0);
@@ -334,7 +360,7 @@ impl Executor {
         if all.len() >= MOST_PREPARED {
             all.clear();
         }
-        let entry = all.entry((Arc::as_ptr(program) as usize, streamed));
+        let entry = all.entry((Arc::as_ptr(program) as usize, asked));
         let (held, known) = entry.or_insert_with(|| (Arc::downgrade(program), vec![]));
         if !held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) {
             // Another program at the address of one that is gone.
@@ -351,11 +377,6 @@ impl Executor {
 
 /// Batches of a program that has not been laid out yet.
 const GUESSED_BATCHES: u64 = 8;
-
-/// Whether segments must not stay in device memory; otherwise they may. Pages of Parquet are decoded where they pass through.
-fn streamed(program: &Program, options: &Options) -> bool {
-    options.data != DataSource::Cache || super::parquet::is_scanned(program)
-}
 
 /// What a run needs of the device's memory.
 fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {

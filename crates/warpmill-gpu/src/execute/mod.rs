@@ -3,6 +3,8 @@
 //! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
 //! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
+//! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts;
+//! - [`strategy`]: how all of that is expected to turn out;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
@@ -29,7 +31,9 @@ mod prune;
 pub mod rows;
 mod run;
 pub mod segments;
+mod shares;
 pub mod source;
+pub mod strategy;
 pub mod stream;
 
 use warpmill_cpu::ExecError;
@@ -39,8 +43,9 @@ use crate::device::DeviceError;
 
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
 pub use paths::{Form, Representation};
-pub use profile::{DeviceProfile, KernelProfile, PathProfile, TransferProfile};
+pub use profile::{DeviceProfile, KernelProfile, PartProfile, PathProfile, TransferProfile};
 pub use source::DataSource;
+pub use strategy::Strategy;
 
 /// Why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,12 @@ use warpmill_plan::{Program, Sink};
 
 use crate::codegen::CType;
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
-use crate::codegen::program::{Lowered, Place};
+use crate::codegen::program::{Kernel, Lowered, Place};
 use crate::codegen::storage::FlatColumn;
 
 use super::buffers::{self, Buffer};
 use super::memory::aligned;
+use super::shares::text_of_sink;
 
 /// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
 pub const QUERY_STATE: u64 = 32;
@@ -98,12 +99,21 @@ pub struct MemoryPlan {
     pub arena: u64,
     /// Bytes of those strings that come to the host together with the states.
     pub first_text: u64,
+    /// Sinks with strings of their own, which go with their parts, and bytes for them; those that others read come first.
+    pub texts: Vec<(usize, u64)>,
+    /// Bytes of those that others read.
+    pub read_texts: u64,
     /// What the host reads.
     pub results: Vec<ResultRows>,
     /// Bytes of the processing region that all of it takes.
     pub bytes: u64,
     /// Bytes of host memory for what comes with the states.
     pub host_bytes: u64,
+}
+
+/// Bytes for strings that kernels make, at first.
+pub fn first_arena(limits: Limits) -> u64 {
+    ARENA.min(limits.table_bytes / 4).max(LEAST_ARENA)
 }
 
 impl MemoryPlan {
@@ -126,15 +136,49 @@ impl MemoryPlan {
         };
         plan.block_bytes = plan.states_at + plan.states_bytes;
         if lowered.kernels.iter().any(|kernel| kernel.text.contains("QueryState")) {
-            let first = ARENA.min(limits.table_bytes / 4).max(LEAST_ARENA);
+            let first = first_arena(limits);
             plan.arena = hints.capacity.get(&usize::MAX).copied().unwrap_or(first);
+            plan.place_texts(program, layouts, lowered, hints);
         }
         plan.order_buffers();
         plan.place_results();
-        let buffers = plan.buffers.iter().map(|buffer| aligned(buffer.bytes)).sum::<u64>();
         let arena = if plan.arena > 0 { aligned(plan.arena) } else { 0 };
-        plan.bytes = aligned(plan.block_bytes) + buffers + arena;
+        let texts: u64 = plan.texts.iter().map(|(_, bytes)| bytes).sum();
+        plan.bytes = aligned(plan.block_bytes) + plan.sinks() + arena + texts;
         plan
+    }
+
+    /// Gives the sinks that are made in parts, and those that are flushed, strings of their own.
+    fn place_texts(&mut self, program: &Program, layouts: &[SinkLayout], lowered: &Lowered, hints: &Hints) {
+        let flushes = |layout: &SinkLayout| matches!(layout, SinkLayout::Rows(rows) if rows.flushes);
+        for (kind, (id, layout)) in
+            [false, true].into_iter().flat_map(|kind| layouts.iter().enumerate().map(move |sink| (kind, sink)))
+        {
+            let own = if kind { flushes(layout) } else { layout.partition().is_some() };
+            let makes =
+                |kernel: &Kernel| program.pipelines[kernel.pipeline].sink == id && kernel.text.contains("QueryState");
+            if own && lowered.kernels.iter().any(makes) {
+                let bytes = text_of_sink(id, layout, hints);
+                self.texts.push((id, bytes));
+                self.read_texts += if kind { 0 } else { bytes };
+            }
+        }
+        self.states_bytes += QUERY_STATE * self.texts.len() as u64;
+        self.block_bytes = self.states_at + self.states_bytes;
+        if !self.texts.is_empty() {
+            self.read_bytes = self.states_bytes;
+        }
+    }
+
+    /// Where among the states that of the strings of sink `id` is, if it has some of its own.
+    pub fn text_state(&self, id: usize) -> Option<u64> {
+        let number = self.texts.iter().position(|(other, _)| *other == id)?;
+        Some(self.states_bytes - QUERY_STATE * (self.texts.len() - number) as u64)
+    }
+
+    /// What the buffers of sinks take of that.
+    pub fn sinks(&self) -> u64 {
+        self.buffers.iter().map(|buffer| aligned(buffer.bytes)).sum()
     }
 
     /// The arrays of results first, then those that are filled, byte by byte.

@@ -22,11 +22,13 @@ use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::launch::Replays;
 use super::load::data_bytes;
-use super::memory::{Cache, Key};
+use super::memory::{Cache, Key, aligned};
 use super::paths::{Forms, ScanColumn};
-use super::plan::MemoryPlan;
+use super::plan::{MemoryPlan, first_arena};
 use super::profile::ScanProfile;
+use super::run::Range;
 use super::segments::{self, OpenScan, Recoded};
+use super::shares;
 use super::stream::StreamPlan;
 
 /// A program made ready.
@@ -63,8 +65,12 @@ pub struct Prepared {
     pub memory: MemoryPlan,
     /// Where its data is in the caching region, once it was there.
     pub resident: Mutex<Option<Arc<Resident>>>,
+    /// Limits that it was laid out for.
+    pub limits: Limits,
     /// Launches of earlier runs.
     pub(super) replays: Replays,
+    /// The parts of sinks, as the last run left them.
+    pub(super) ranges: Mutex<HashMap<usize, Vec<Range>>>,
 }
 
 /// A row segment's number and its columns.
@@ -88,7 +94,11 @@ impl Prepared {
     ) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let layouts = planner::sinks(&program, inputs, &hints, limits)?;
+        let mut layouts = planner::sinks(&program, inputs, &hints, limits)?;
+        if hints.makes_parts() {
+            let places = program::places(&program, &layouts)?;
+            shares::share_out(&program, &mut layouts, &places, &hints);
+        }
         let selected = selected_scans(&program)?;
         let columns = if hints.streamed { scan_columns(&program, &selected) } else { vec![] };
         let forms = if hints.streamed { forms(&columns) } else { vec![] };
@@ -111,7 +121,7 @@ impl Prepared {
         }
         let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
-        let (resident, replays) = Default::default();
+        let (resident, replays, ranges) = Default::default();
         let mut prepared = Self {
             program,
             layouts,
@@ -129,7 +139,9 @@ impl Prepared {
             data_bytes: 0,
             memory,
             resident,
+            limits,
             replays,
+            ranges,
         };
         let descriptors: Vec<u64> = if prepared.hints.streamed {
             let kernels = 0..prepared.lowered.kernels.len();
@@ -219,7 +231,38 @@ impl Prepared {
 
     /// What it is laid out with next where memory does not suffice: segments pass through, sizes are found out instead
     /// of guessed, the host sorts the result.
-    pub fn with_less_memory(&self) -> Option<Hints> {
+    ///
+    /// `limit` are the bytes that the device has for it, `inputs` those of them that rows from outside take.
+    pub fn with_less_memory(&self, limit: u64, inputs: u64) -> Option<Hints> {
+        let room = self.room_for_sinks(limit, inputs);
+        let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
+        let hints = if hopeless || self.hints.makes_parts() { None } else { self.with_whole_sinks() };
+        hints.or_else(|| self.with_parts(room?))
+    }
+
+    /// Bytes that all sinks may take beside what else there is.
+    fn room_for_sinks(&self, limit: u64, inputs: u64) -> Option<u64> {
+        let own = self.stream.as_ref().map_or(0, |stream| aligned(stream.bytes())) + self.data_bytes;
+        let texts: u64 = self.memory.texts.iter().map(|(_, bytes)| bytes).sum();
+        let rest = self.memory.bytes - self.memory.sinks() - texts - aligned(self.memory.arena);
+        // Most strings will be those of parts.
+        let arena = if self.hints.makes_parts() { self.memory.arena } else { first_arena(self.limits) };
+        limit.checked_sub(rest + aligned(arena) + inputs + own)
+    }
+
+    /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
+    fn with_parts(&self, room: u64) -> Option<Hints> {
+        let mut hints = self.hints.clone();
+        if !hints.makes_parts() {
+            hints.capacity.remove(&usize::MAX);
+        }
+        hints.streamed = true;
+        hints.give_up_sorts(&self.program, &self.layouts, room);
+        hints.partitioned = Some(room);
+        (hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints)
+    }
+
+    fn with_whole_sinks(&self) -> Option<Hints> {
         let mut hints = self.hints.clone();
         let last = self.layouts.len() - 1;
         let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());

@@ -178,6 +178,23 @@ impl std::fmt::Display for PathProfile {
     }
 }
 
+/// A sink that was made in parts, because all of it did not fit.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PartProfile {
+    /// The sink.
+    pub sink: usize,
+    /// What it is: a hash build, or groups.
+    pub what: &'static str,
+    /// Its parts.
+    pub parts: u64,
+    /// How often a part was made: some are made again for every part of another sink.
+    pub made: u64,
+    /// How often a part turned out too large, and was cut into smaller ones.
+    pub cut: u64,
+    /// Bytes of device memory that a part may take.
+    pub bytes: u64,
+}
+
 /// A program's run.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DeviceProfile {
@@ -185,6 +202,12 @@ pub struct DeviceProfile {
     pub device: String,
     /// By pipeline.
     pub scans: Vec<ScanProfile>,
+    /// Sinks that were made in parts.
+    pub parts: Vec<PartProfile>,
+    /// Bytes of segments that were read more than once for that.
+    pub bytes_again: u64,
+    /// Rows of the result that went to the host while others were still made.
+    pub flushed_rows: u64,
     /// In order.
     pub kernels: Vec<KernelProfile>,
     /// How data passed through device memory; nothing where all of it was there.

@@ -64,7 +64,7 @@ pub fn decode(
     fields: &[Field],
     rows: usize,
     arrays: &[(&[u8], &[u8])],
-    mirrors: [&Mirrors; 2],
+    mirrors: &[&Mirrors],
 ) -> Result<RowSet> {
     let vectors = columns
         .iter()
@@ -84,13 +84,7 @@ fn words<const N: usize, T>(bytes: &[u8], from: impl Fn([u8; N]) -> T) -> Vec<T>
     bytes.as_chunks::<N>().0.iter().map(|word| from(*word)).collect()
 }
 
-fn values(
-    column: &FlatColumn,
-    phys: Phys,
-    bytes: &[u8],
-    valid: Option<&Bitmap>,
-    mirrors: [&Mirrors; 2],
-) -> Result<Data> {
+fn values(column: &FlatColumn, phys: Phys, bytes: &[u8], valid: Option<&Bitmap>, mirrors: &[&Mirrors]) -> Result<Data> {
     let narrow: Option<Vec<i64>> = match column.storage {
         Storage::U8 => Some(bytes.iter().map(|&x| x.into()).collect()),
         Storage::I8 => Some(bytes.iter().map(|&x| (x as i8).into()).collect()),

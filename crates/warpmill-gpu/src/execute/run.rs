@@ -1,5 +1,8 @@
 //! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
+mod parts;
+mod piece;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +33,8 @@ use super::source::DataSource;
 use super::stream::{Feed, StreamPlan};
 use super::{Failure, Result};
 
+pub(super) use piece::Range;
+
 /// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
 const MOST_HOST: u64 = 64 << 20;
 
@@ -46,9 +51,23 @@ pub(super) struct Run<'a> {
     /// What strings may point into, beside what `resident` has.
     mirrors: Mirrors,
     profile: DeviceProfile,
-    /// The kernel that was launched last.
-    last_kernel: Option<usize>,
+    /// Where in the profile each kernel is that was launched.
+    profiled: HashMap<usize, usize>,
+    /// Rows that went to the host while others were still made.
+    flushed: Vec<Flushed>,
     started: Instant,
+}
+
+/// Rows of a result on the host, as they were on the device.
+struct Flushed {
+    /// Which result of the plan.
+    result: usize,
+    rows: u64,
+    bytes: Vec<u8>,
+    /// Where in `bytes` each array is.
+    offsets: Vec<u64>,
+    /// Their strings, which were made again after that.
+    text: Mirrors,
 }
 
 /// Launches that are timed: where in the profile, and when they began and ended.
@@ -64,8 +83,21 @@ impl<'a> Run<'a> {
         profile: DeviceProfile,
     ) -> Self {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
-        let last_kernel = None;
-        Self { executor, lane, program, asked, prepared, resident, options, mirrors, profile, last_kernel, started }
+        let (profiled, flushed) = Default::default();
+        Self {
+            executor,
+            lane,
+            program,
+            asked,
+            prepared,
+            resident,
+            options,
+            mirrors,
+            profile,
+            profiled,
+            flushed,
+            started,
+        }
     }
 
     fn device(&self) -> &'a dyn Device {
@@ -76,7 +108,13 @@ impl<'a> Run<'a> {
         self.options.cancel.check()?;
         let places = self.allocate()?;
         let names = self.upload(inputs)?;
-        let timings = self.launch_all(&places, names)?;
+        let timings = match &self.prepared.stream {
+            Some(stream) if self.prepared.hints.makes_parts() => match self.run_parts(stream, &places, names)? {
+                Ok(timings) => timings,
+                Err(hints) => return Ok(Outcome::Again(*hints)),
+            },
+            _ => self.launch_all(&places, names)?,
+        };
         let host = self.queue_results(&places)?;
         self.profile.queue_nanos = self.started.elapsed().as_nanos() as u64;
         self.device().synchronize(self.lane.stream)?;
@@ -94,6 +132,7 @@ impl<'a> Run<'a> {
         self.profile.cached_bytes = self.executor.cache.lock().used();
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
+        owners.extend(self.flushed.into_iter().flat_map(|flushed| flushed.text.owners));
         owners.push(self.resident);
         Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, profile: self.profile })))
     }
@@ -193,12 +232,7 @@ impl<'a> Run<'a> {
     /// Queues all kernels, each as often as it has batches, while the batches arrive.
     fn launch_streamed(&mut self, plan: &StreamPlan, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
         let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
-        let source = match self.options.data.passing() {
-            // Copies of files are not kept: they may change.
-            DataSource::Pinned if super::parquet::is_scanned(&prepared.program) => DataSource::Host,
-            other => other,
-        };
-        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states)?;
+        let mut feed = self.feed(plan, places)?;
         let mut names = launch::names(prepared, places, inputs);
         names.insert(SLOTS.into(), feed.base());
         names.insert(SLOT_BYTES.into(), plan.bytes());
@@ -223,14 +257,41 @@ impl<'a> Run<'a> {
         }
         // Results are fetched in one go: what was copied is known then.
         self.device().synchronize(self.lane.stream)?;
+        self.note_passed(feed)?;
+        Ok(timings)
+    }
+
+    /// Where what passes through comes from.
+    fn source(&self) -> DataSource {
+        match self.options.data.passing() {
+            // Copies of files are not kept: they may change.
+            DataSource::Pinned if super::parquet::is_scanned(&self.prepared.program) => DataSource::Host,
+            other => other,
+        }
+    }
+
+    /// Notes what `feed` has brought, once all of it is done.
+    fn note_passed(&mut self, feed: Feed<'_>) -> Result<()> {
         let (transfers, measured) = feed.profile()?;
         self.profile.transfers.extend(transfers);
         if let Some(path) = &mut self.profile.path {
             path.measured = Some(measured.stages());
         }
-        let limit = self.options.io_bandwidth_limit;
-        self.executor.paths.learn(self.asked, &prepared.forms, (source, limit), &measured);
-        Ok(timings)
+        let place = (self.source(), self.options.io_bandwidth_limit);
+        self.executor.paths.learn(self.asked, &self.prepared.forms, place, &measured);
+        Ok(())
+    }
+
+    /// What brings segments that pass through.
+    fn feed(&mut self, plan: &StreamPlan, places: &Places) -> Result<Feed<'a>> {
+        let source = self.source();
+        let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
+        Feed::new(self.executor, plan, self.lane, (source, self.options), places.states, texts)
+    }
+
+    /// Bytes of the buffers of sink `id`.
+    fn bytes_of_sink(&self, id: usize) -> u64 {
+        super::buffers::bytes_of_sink(id, &self.prepared.layouts[id])
     }
 
     /// Notes in the profile that, of row segments `all`, those but `rows` need not be read by kernel `kernel`.
@@ -256,24 +317,22 @@ impl<'a> Run<'a> {
         // the layouts, from which the kernel was generated, say.
         unsafe { device.launch(function, launch.shape, &launch.params, self.lane.stream)? };
         let ended = timed.is_some().then(|| device.record(self.lane.stream)).transpose()?;
-        match self.profile.kernels.last_mut().filter(|_| self.last_kernel == Some(launch.kernel)) {
-            Some(profile) => {
-                profile.bytes += launch.bytes;
-                profile.launches += 1;
-            }
-            None => self.profile.kernels.push(KernelProfile {
+        let fresh = self.profile.kernels.len();
+        let position = *self.profiled.entry(launch.kernel).or_insert(fresh);
+        if position == fresh {
+            self.profile.kernels.push(KernelProfile {
                 label: kernel.label.clone(),
                 pipeline: kernel.pipeline,
-                launches: 1,
-                bytes: launch.bytes,
                 shape: (launch.shape.blocks, launch.shape.threads),
                 registers: function.registers,
                 local: function.local,
                 ..KernelProfile::default()
-            }),
+            });
         }
-        self.last_kernel = Some(launch.kernel);
-        Ok(timed.zip(ended).map(|(start, end)| (self.profile.kernels.len() - 1, start, end)))
+        let profile = &mut self.profile.kernels[position];
+        profile.bytes += launch.bytes;
+        profile.launches += 1;
+        Ok(timed.zip(ended).map(|(start, end)| (position, start, end)))
     }
 
     /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array
@@ -339,18 +398,27 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Fails where a value raised an error.
+    fn check_values(&self, words: &[u64]) -> Result<()> {
+        match words[0] as u32 {
+            0 => Ok(()),
+            error => Err(Failure::Value(error)),
+        }
+    }
+
     /// What the states say: go on (`None`), run again, or fail.
     fn check(&self, words: &[u64]) -> Result<Option<Outcome>> {
-        let error = words[0] as u32;
-        if error != 0 {
-            return Err(Failure::Value(error));
-        }
+        self.check_values(words)?;
         let mut hints = self.prepared.hints.clone();
         if words[0] >> 32 != 0 {
             hints.capacity.insert(usize::MAX, words[1] + words[1] / 4);
         }
         for (id, layout) in self.prepared.layouts.iter().enumerate() {
             let state = self.state(words, id, Stage::Own);
+            if layout.partition().is_some() {
+                // Each part was looked at when it had been made.
+                continue;
+            }
             match layout {
                 SinkLayout::Build(build) => {
                     let payload = !build.payload.is_empty() || build.track_matches;
@@ -410,16 +478,20 @@ impl<'a> Run<'a> {
         let results: Vec<(&ResultRows, u64)> =
             prepared.memory.results.iter().map(|result| (result, count(result))).collect();
         // What came with the states is read before its memory is used again.
+        let mut flushed = self.decode_flushed()?;
         for ((result, rows), offsets) in results.iter().zip(&host.arrays) {
             if *rows <= result.first_rows {
                 let memory = self.lane.host.as_deref().unwrap_or_default();
-                arrived.insert(result.pipeline, placed(result, self.decode(result, *rows, memory, offsets)?));
+                let mut all = flushed.remove(&result.pipeline).unwrap_or_default();
+                all.batches.extend(self.decode(result, *rows, memory, offsets)?.batches);
+                arrived.insert(result.pipeline, placed(result, all));
             }
         }
         for (result, rows) in &results {
             if *rows > result.first_rows {
-                let fetched = self.fetch_rows(result, *rows, places)?;
-                arrived.insert(result.pipeline, placed(result, fetched));
+                let mut all = flushed.remove(&result.pipeline).unwrap_or_default();
+                all.batches.extend(self.fetch_rows(result, *rows, places)?.batches);
+                arrived.insert(result.pipeline, placed(result, all));
             }
             let (bytes, count) = (result.bytes(*rows), result.parts().count() as u64);
             self.profile.transfers.push(TransferProfile { what: "rows to the host", bytes, count, nanos: 0 });
@@ -433,13 +505,55 @@ impl<'a> Run<'a> {
 
     /// The rows of a result whose arrays are in `memory` at `offsets`.
     fn decode(&self, result: &ResultRows, rows: u64, memory: &[u8], offsets: &[u64]) -> Result<RowSet> {
+        self.decode_with(result, rows, memory, offsets, &[&self.mirrors, &self.resident.mirrors])
+    }
+
+    fn decode_with(
+        &self,
+        result: &ResultRows,
+        rows: u64,
+        memory: &[u8],
+        offsets: &[u64],
+        mirrors: &[&Mirrors],
+    ) -> Result<RowSet> {
         let mut parts =
             result.parts().zip(offsets).map(|((_, size), &at)| &memory[at as usize..(at + size * rows) as usize]);
         let mut part = || parts.next().unwrap_or_default();
         let arrays: Vec<(&[u8], &[u8])> =
             result.columns.iter().map(|column| (part(), if column.nullable { part() } else { &[][..] })).collect();
         let fields = self.program.sinks[result.sink].fields();
-        rows::decode(&result.columns, fields, rows as usize, &arrays, [&self.mirrors, &self.resident.mirrors])
+        rows::decode(&result.columns, fields, rows as usize, &arrays, mirrors)
+    }
+
+    /// The rows that went to the host before, by the pipeline of their result.
+    fn decode_flushed(&self) -> Result<HashMap<usize, RowSet>> {
+        let mut sets: HashMap<usize, RowSet> = HashMap::new();
+        for flushed in &self.flushed {
+            let result = &self.prepared.memory.results[flushed.result];
+            let mirrors = [&flushed.text, &self.mirrors, &self.resident.mirrors];
+            let decoded = self.decode_with(result, flushed.rows, &flushed.bytes, &flushed.offsets, &mirrors)?;
+            sets.entry(result.pipeline).or_default().batches.extend(decoded.batches);
+        }
+        Ok(sets)
+    }
+
+    /// Copies the first rows of a result, array by array; gives where each of them is.
+    fn copy_rows(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<(Vec<u8>, Vec<u64>)> {
+        let (device, stream) = (self.device(), self.lane.stream);
+        let (mut bytes, mut offsets) = (vec![0u8; result.bytes(rows) as usize], vec![]);
+        let mut left = &mut bytes[..];
+        let mut at = 0;
+        for (buffer, size) in result.parts() {
+            let (to, rest) = left.split_at_mut((size * rows) as usize);
+            // SAFETY: the arrays have room for their capacity, of which `rows` is at most; the memory lives past the
+            // synchronization.
+            unsafe { device.copy_to_host(to, places.buffers[buffer], stream)? };
+            offsets.push(at);
+            at += size * rows;
+            left = rest;
+        }
+        device.synchronize(stream)?;
+        Ok((bytes, offsets))
     }
 
     /// Copies more rows of a result than came with the states.

@@ -213,6 +213,7 @@ pub struct Feed<'a> {
     throttle: Throttle,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
+    base: DevicePtr,
     slots: Vec<Slot>,
     next: usize,
     /// When copies began and ended.
@@ -244,7 +245,7 @@ struct Part {
 }
 
 impl<'a> Feed<'a> {
-    /// The slots of a run.
+    /// The slots of a run, and `behind` bytes for others right behind them.
     ///
     /// # Errors
     /// The device's, where it has no room for them.
@@ -254,13 +255,15 @@ impl<'a> Feed<'a> {
         lane: &mut Lane,
         (source, options): (DataSource, &Options),
         state: DevicePtr,
+        behind: u64,
     ) -> Result<Self> {
         let mut slots = vec![];
+        let bytes = plan.bytes() + behind;
+        let base = if bytes > 0 { lane.region.allocate(bytes)? } else { 0 };
         if plan.slots > 0 {
             // One range: kernels tell by it which strings have to be copied.
-            let at = lane.region.allocate(plan.bytes())?;
             slots.extend((0..plan.slots).map(|slot| Slot {
-                at: at + slot * plan.slot_bytes,
+                at: base + slot * plan.slot_bytes,
                 copied: None,
                 read: None,
             }));
@@ -283,6 +286,7 @@ impl<'a> Feed<'a> {
             source,
             throttle,
             state,
+            base,
             slots,
             next,
             copies,
@@ -298,7 +302,7 @@ impl<'a> Feed<'a> {
 
     /// Where the slots begin.
     pub fn base(&self) -> DevicePtr {
-        self.slots.first().map_or(0, |slot| slot.at)
+        self.base
     }
 
     /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are.
@@ -453,9 +457,21 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// The device's.
     pub fn profile(mut self) -> Result<(Vec<TransferProfile>, Measured)> {
-        let device = &*self.executor.device;
+        self.settle()?;
         let mut measured = std::mem::take(&mut self.measured);
         measured.total = self.started.elapsed();
+        measured.link = (self.transfer.bytes, Duration::from_nanos(self.transfer.nanos));
+        let staged = self.source != DataSource::Pinned;
+        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
+        Ok((profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect(), measured))
+    }
+
+    /// Adds up how long copies and kernels took, all of which are done.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn settle(&mut self) -> Result<()> {
+        let device = &*self.executor.device;
         let elapsed =
             |from, to| Ok::<_, Failure>(Duration::from_secs_f64(f64::from(device.elapsed_ms(from, to)?) / 1e3));
         for (before, after) in std::mem::take(&mut self.copies) {
@@ -464,14 +480,11 @@ impl<'a> Feed<'a> {
         }
         for events in std::mem::take(&mut self.work) {
             let [there, decompressed, done] = events;
-            measured.on_device.1 += elapsed(there, decompressed)?;
-            measured.kernels += elapsed(decompressed, done)?;
+            self.measured.on_device.1 += elapsed(there, decompressed)?;
+            self.measured.kernels += elapsed(decompressed, done)?;
             events.into_iter().for_each(|event| device.destroy_event(event));
         }
-        measured.link = (self.transfer.bytes, Duration::from_nanos(self.transfer.nanos));
-        let staged = self.source != DataSource::Pinned;
-        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
-        Ok((profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect(), measured))
+        Ok(())
     }
 }
 

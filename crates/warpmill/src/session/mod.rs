@@ -179,9 +179,14 @@ impl Session {
 
     /// Plans made before a setting changed are not used again, unless no plan depends on it.
     fn settings_changed(&self, key: &str) -> Result<()> {
-        let none =
-            ["warpmill.profile", "warpmill.device_data", "warpmill.io_bandwidth_limit", "warpmill.representation"];
-        if none.contains(&key) {
+        let for_runs = [
+            "warpmill.profile",
+            "warpmill.device_data",
+            "warpmill.io_bandwidth_limit",
+            "warpmill.representation",
+            "warpmill.device_partitions",
+        ];
+        if for_runs.contains(&key) {
             return Ok(());
         }
         self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);

@@ -3,6 +3,7 @@
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead.
 
 mod concurrent;
+mod parts;
 mod paths;
 mod streamed;
 #[path = "../support/mod.rs"]

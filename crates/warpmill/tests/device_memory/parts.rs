@@ -1,0 +1,251 @@
+//! Programs whose tables do not fit the device: they are made in parts.
+
+use proptest::prelude::*;
+use warpmill::{QueryProfile, Session};
+use warpmill_datagen::Suite;
+use warpmill_format::Table;
+use warpmill_format::table::WriteOptions;
+
+use super::{device, reasons, rows};
+
+/// The most parts of a sink of a query.
+fn parts(profile: &QueryProfile) -> u64 {
+    let on_device = profile.programs.iter().filter_map(|program| program.on_device.as_ref());
+    on_device.flat_map(|on_device| &on_device.parts).map(|sink| sink.parts).max().unwrap_or(0)
+}
+
+/// What is wrong with the device's answer in `count` parts.
+fn difference(session: &Session, sql: &str, count: &str) -> Option<String> {
+    session.set("warpmill.device", "cpu").unwrap();
+    let expected = rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
+    session.set("warpmill.device", &device()).unwrap();
+    session.set("warpmill.device_partitions", count).unwrap();
+    let result = match session.execute(sql, &[]) {
+        Err(error) => return Some(format!("{error}: {sql}")),
+        Ok(result) => result,
+    };
+    let (found, profile) = (rows(&result), result.profile.unwrap());
+    if found != expected {
+        let differing = found.iter().zip(&expected).find(|(a, b)| a != b);
+        return Some(format!("{} rows for {}, {differing:?}: {sql}", found.len(), expected.len()));
+    }
+    let reasons = reasons(&profile);
+    (!reasons.is_empty()).then(|| format!("{}: {sql}", reasons.join("; ")))
+}
+
+/// The answers to `queries` are right in `count` parts, and most of them have parts: tables of few groups do not.
+fn check(session: &Session, queries: &[String], count: &str) {
+    let (mut failures, mut divided) = (vec![], 0);
+    for sql in queries {
+        failures.extend(difference(session, sql, count));
+        let profile = session.execute(sql, &[]).ok().and_then(|result| result.profile);
+        divided += usize::from(profile.is_some_and(|profile| parts(&profile) >= 2));
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert!(divided + 3 >= queries.len(), "{divided} of {} in parts", queries.len());
+}
+
+fn session() -> Session {
+    let settings = [
+        ("warpmill.device", "cpu"),
+        ("warpmill.segment_rows", "1024"),
+        ("warpmill.fallback", "error"),
+        ("warpmill.device_fallback", "error"),
+    ];
+    let builder = settings.iter().fold(Session::builder(), |builder, (name, value)| builder.set(name, value));
+    builder.build().unwrap()
+}
+
+/// Two tables whose keys repeat, some more than others; some are NULL; some have no partner.
+fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]: [usize; 2]) {
+    let sql = |text: String| drop(session.execute(&text, &[]).unwrap());
+    sql(format!(
+        "CREATE TABLE big AS SELECT value AS id,
+         CASE WHEN value % 9 = 0 THEN NULL WHEN value % {heavy} = 0 THEN 77 ELSE value * 7 % {keys} END AS k,
+         CASE WHEN value % 8 = 0 THEN NULL ELSE 'key ' || (value * 7 % {keys}) END AS s FROM range({big})"
+    ));
+    sql(format!(
+        "CREATE TABLE small AS SELECT value AS v,
+         CASE WHEN value % 13 = 0 THEN NULL WHEN value % {heavy} = 0 THEN 77 ELSE value * 3 END AS k,
+         CASE WHEN value % 11 = 0 THEN NULL ELSE 'key ' || (value * 3 % 1100) END AS s,
+         value * 5 AS unique_k, 'note ' || value AS note FROM range({small})"
+    ));
+}
+
+fn joins() -> Vec<String> {
+    let mut queries = vec![];
+    for condition in ["big.k = small.k", "big.s = small.s AND big.id % 3 < small.v % 5", "big.id = small.unique_k"] {
+        for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+            queries.push(format!("SELECT id, v, note FROM big {join} small ON {condition}"));
+        }
+        for exists in ["EXISTS", "NOT EXISTS"] {
+            queries.push(format!("SELECT id FROM big WHERE {exists} (SELECT 1 FROM small WHERE {condition})"));
+            queries.push(format!("SELECT v, note FROM small WHERE {exists} (SELECT 1 FROM big WHERE {condition})"));
+        }
+        queries.push(format!("SELECT id FROM big WHERE id % 7 = 0 OR EXISTS (SELECT 1 FROM small WHERE {condition})"));
+        queries.push(format!("SELECT v FROM small WHERE v % 7 = 0 OR EXISTS (SELECT 1 FROM big WHERE {condition})"));
+    }
+    queries
+}
+
+#[test]
+fn joins_of_every_kind() {
+    let session = session();
+    tables(&session, [3000, 400], [1500, 5]);
+    check(&session, &joins(), "3");
+    // Of `IN`, the parts must know of NULLs and rows in all others.
+    let mut queries = vec![];
+    for not in ["", "NOT "] {
+        for list in ["v < 100", "v < 100 AND k IS NOT NULL", "v < 0"] {
+            queries.push(format!("SELECT id FROM big WHERE k {not}IN (SELECT k FROM small WHERE {list})"));
+            queries
+                .push(format!("SELECT id FROM big WHERE id % 7 = 0 OR k {not}IN (SELECT k FROM small WHERE {list})"));
+        }
+    }
+    check(&session, &queries, "4");
+}
+
+#[test]
+fn groups_of_every_kind() {
+    let session = session();
+    tables(&session, [5000, 400], [2500, 5]);
+    let queries = [
+        "SELECT k, count(*), sum(id), min(s), max(s), avg(id) FROM big GROUP BY k",
+        "SELECT s, count(*), sum(k), count(k) FROM big GROUP BY s",
+        "SELECT k, s, id % 10, count(*) FROM big GROUP BY k, s, id % 10",
+        "SELECT k, count(DISTINCT s), count(DISTINCT id % 10), stddev(id) FROM big GROUP BY k",
+        "SELECT k * 1000000007, count(*), max(note) FROM small GROUP BY 1",
+        "SELECT c, count(*) FROM (SELECT k, count(*) AS c FROM big GROUP BY k) GROUP BY c",
+        "SELECT k, count(*) FROM big GROUP BY k HAVING count(*) > 2 ORDER BY 2 DESC, 1 LIMIT 7",
+        // A table of groups is joined, and rows of a join are grouped.
+        "SELECT v, c FROM small JOIN (SELECT k, count(*) AS c FROM big GROUP BY k) AS t ON small.k = t.k",
+        "SELECT big.k, count(*), sum(v) FROM big JOIN small ON big.s = small.s GROUP BY big.k",
+        "SELECT small.s, count(*), sum(big.id) FROM big FULL JOIN small ON big.k = small.k GROUP BY small.s",
+        "SELECT a.k, count(*), sum(c.v) FROM big AS a JOIN small AS b ON a.k = b.unique_k JOIN small AS c ON a.s = c.s
+         LEFT JOIN small AS d ON b.s = d.s GROUP BY a.k",
+        "SELECT k, count(*) FROM (SELECT k FROM big UNION ALL SELECT k FROM small) GROUP BY k",
+        "SELECT DISTINCT k, s FROM big",
+        "SELECT big.id, v FROM big FULL JOIN small ON big.k = small.k FULL JOIN (SELECT k AS k3, count(*) AS c FROM big GROUP BY k) AS t
+         ON t.k3 = small.v WHERE coalesce(c, 1) < 3",
+    ];
+    check(&session, &queries.map(str::to_string), "3");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 5, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sizes_do_not_matter(
+        big in 1usize..4000,
+        small in 1usize..900,
+        keys in 1usize..3000,
+        heavy in 1usize..40,
+        count in 2u32..9,
+        chosen in prop::collection::vec(0usize..1000, 2),
+    ) {
+        let session = session();
+        tables(&session, [big, small], [keys, heavy]);
+        let queries = joins();
+        for number in chosen {
+            let sql = &queries[number % queries.len()];
+            prop_assert_eq!(difference(&session, sql, &count.to_string()), None);
+        }
+    }
+}
+
+#[test]
+fn a_join_groups_and_rows_larger_than_the_device() {
+    let session = session();
+    let sql = |text: &str| drop(session.execute(text, &[]).unwrap());
+    sql(
+        "CREATE TABLE facts AS SELECT value AS id, value * 7919 % 12007 AS k, value * 31 % 1000 AS x FROM range(12000)",
+    );
+    sql(
+        "CREATE TABLE others AS SELECT value * 104729 % 12007 AS k, value AS a, value * 3 AS b, 'text ' || value AS c FROM range(12000)",
+    );
+    sql("CREATE TABLE sorted AS SELECT value / 3 AS k, value % 100 AS x FROM range(30000)");
+    for (query, expectation) in [
+        // The build side holds numbers and a string for each of 12,000 rows, and a table to find them: more than 400 kB.
+        (
+            "SELECT count(*), sum(x), sum(a), sum(b), min(c) FROM facts JOIN others ON facts.k = others.k",
+            "hash build #",
+        ),
+        ("SELECT id, c FROM facts LEFT JOIN others ON facts.k = others.k", "hash build #"),
+        ("SELECT k, count(*), sum(id), min(x), max(x), sum(id * 3) FROM facts GROUP BY k", "groups #"),
+        ("SELECT k, count(*), sum(x), min(x) FROM sorted GROUP BY k", "groups #"),
+        ("SELECT id, k, x FROM facts ORDER BY x DESC, id", "rows of the result to the host"),
+    ] {
+        session.set("warpmill.device", "cpu").unwrap();
+        let expected = rows(&session.execute(query, &[]).unwrap());
+        session.set("warpmill.device", &device()).unwrap();
+        session.set("warpmill.gpu_memory_limit", "100kB").unwrap();
+        let explained = session.explain(query, false).unwrap();
+        let strategy = explained.lines().find(|line| line.starts_with("program 0: sim")).unwrap_or_default();
+        assert!(strategy.contains(expectation) && strategy.contains("pass through"), "{query}: {explained}");
+        // What a run learnt of the sizes of parts is kept for the next.
+        for _ in 0..if query.contains("sum(b)") { 2 } else { 1 } {
+            let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
+            assert!(rows(&result) == expected, "{query}");
+            let profile = result.profile.unwrap();
+            let on_device = profile.programs[0].on_device.as_ref().unwrap();
+            assert!(parts(&profile) >= 4 || on_device.flushed_rows > 0, "{query}: {:?}", on_device.parts);
+            if query.contains("sorted") {
+                // In the order of the keys: most row segments have rows of few parts only.
+                let read = on_device.kernels[0].bytes;
+                let first = read - on_device.bytes_again;
+                assert!(read * 2 < first * parts(&profile), "{read} bytes of {first}: {:?}", on_device.parts);
+            }
+        }
+    }
+}
+
+/// TPC-H (or SSB) at a scale factor, in row segments of few rows.
+fn filled(suite: Suite, sf: f64) -> Session {
+    let session = session();
+    for name in warpmill_datagen::tables(suite) {
+        let table = Table::in_memory(warpmill_datagen::schema(suite, name).unwrap());
+        let options = WriteOptions { segment_rows: 2048, ..WriteOptions::default() };
+        let mut writer = table.append(options).unwrap();
+        for part in 0..warpmill_datagen::parts(suite, name, sf).unwrap() {
+            for batch in warpmill_datagen::generate(suite, name, sf, part).unwrap() {
+                writer.write(&batch).unwrap();
+            }
+        }
+        writer.commit().unwrap();
+        session.register_table(name, table);
+    }
+    session
+}
+
+/// `WARPMILL_TEST_QUERIES=all` takes all queries, `WARPMILL_TEST_LIMIT` other memory, `WARPMILL_TEST_SF` another scale factor.
+#[test]
+fn tpch_and_ssb_in_little_memory() {
+    let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_string());
+    let chosen = setting("WARPMILL_TEST_QUERIES", "9,10,18,20,2.3");
+    let limit = setting("WARPMILL_TEST_LIMIT", "600kB");
+    let sf = setting("WARPMILL_TEST_SF", "0.01").parse().unwrap();
+    let (mut divided, mut failures) = (vec![], vec![]);
+    for suite in [Suite::Tpch, Suite::Ssb] {
+        let session = filled(suite, sf);
+        session.set("warpmill.gpu_memory_limit", &limit).unwrap();
+        for query in warpmill_datagen::queries(suite) {
+            if chosen != "all" && !chosen.split(',').any(|name| name == query.name) {
+                continue;
+            }
+            let started = std::time::Instant::now();
+            let failure = difference(&session, query.sql, "0");
+            failures.extend(failure.map(|failure| format!("{}: {}", query.name, failure.lines().next().unwrap())));
+            let result = session.execute(query.sql, &[]);
+            let Some(profile) = result.ok().and_then(|result| result.profile) else { continue };
+            let Some(on_device) = profile.programs[0].on_device.as_ref() else { continue };
+            if chosen == "all" {
+                eprintln!("{} {:?}: {} runs, {:?}", query.name, started.elapsed(), on_device.runs, on_device.parts);
+            }
+            if parts(&profile) > 1 {
+                divided.push(query.name);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+    assert!(divided.len() >= 3 || chosen.len() < 5, "in parts: {divided:?}");
+}
