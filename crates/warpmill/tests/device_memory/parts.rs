@@ -173,7 +173,10 @@ fn a_join_groups_and_rows_larger_than_the_device() {
         ("SELECT id, c FROM facts LEFT JOIN others ON facts.k = others.k", "hash build #"),
         ("SELECT k, count(*), sum(id), min(x), max(x), sum(id * 3) FROM facts GROUP BY k", "groups #"),
         ("SELECT k, count(*), sum(x), min(x) FROM sorted GROUP BY k", "groups #"),
-        ("SELECT id, k, x FROM facts ORDER BY x DESC, id", "rows of the result to the host"),
+        (
+            "SELECT id, k, x, id * 1000003 AS y, k * 1000003 AS z FROM facts ORDER BY x DESC, id",
+            "rows of the result to the host",
+        ),
     ] {
         session.set("warpmill.device", "cpu").unwrap();
         let expected = rows(&session.execute(query, &[]).unwrap());
