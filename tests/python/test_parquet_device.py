@@ -161,7 +161,7 @@ def test_few_rows_without_statistics(con: warpmill.Connection, tmp_path: Path) -
         pa.table({"k": pa.array([None], pa.int64()), "j": pa.array([7], pa.int64())}), path, write_statistics=False
     )
     con.register_file("t", path)
-    assert con.sql("SELECT sum(k), sum(j), count(k) FROM t WHERE j > 0").fetchall() == [(None, 7, 0)]
+    assert con.sql("SELECT max(k), max(j), count(k) FROM t WHERE j > 0").fetchall() == [(None, 7, 0)]
 
 
 def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_path: Path) -> None:
