@@ -73,14 +73,22 @@ def con() -> Iterator[warpmill.Connection]:
         yield opened
 
 
-def plain(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Sums of DOUBLE in any order, decimals of any scale."""
+def numbers(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Numbers of any type as floats."""
     as_number = (int, float, decimal.Decimal)
 
     def one(value: Any) -> Any:
-        return round(float(value), 6) if isinstance(value, as_number) and not isinstance(value, bool) else value
+        return float(value) if isinstance(value, as_number) and not isinstance(value, bool) else value
 
     return [tuple(one(value) for value in row) for row in values]
+
+
+def nearly(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The same, to compare with: sums of DOUBLE come in any order, averages are rounded or cut."""
+    return [
+        tuple(pytest.approx(value, rel=1e-9, abs=2e-6) if isinstance(value, float) else value for value in row)
+        for row in numbers(values)
+    ]
 
 
 def decoded(result: Any) -> list[dict[str, Any]]:
@@ -98,7 +106,7 @@ def check(con: warpmill.Connection, path: Path | str, queries: list[str] = QUERI
     other.sql(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")
     for query in queries:
         result = con.sql(query)
-        assert plain(result.fetchall()) == plain(other.sql(query).fetchall()), query
+        assert numbers(result.fetchall()) == nearly(other.sql(query).fetchall()), query
         scans = decoded(result)
         assert scans, query
         assert all(scan["by_host"] == 0 for scan in scans), scans
@@ -142,7 +150,7 @@ def test_few_rows(con: warpmill.Connection, tmp_path: Path, count: int) -> None:
     other = duckdb.connect()
     other.sql(f"CREATE VIEW t AS SELECT * FROM read_parquet('{path}')")
     for query in [QUERIES[0], QUERIES[2]]:
-        assert plain(con.sql(query).fetchall()) == plain(other.sql(query).fetchall()), query
+        assert numbers(con.sql(query).fetchall()) == nearly(other.sql(query).fetchall()), query
 
 
 def test_paths_and_external_tables(con: warpmill.Connection, tmp_path: Path) -> None:
@@ -161,7 +169,7 @@ def test_few_rows_without_statistics(con: warpmill.Connection, tmp_path: Path) -
         pa.table({"k": pa.array([None], pa.int64()), "j": pa.array([7], pa.int64())}), path, write_statistics=False
     )
     con.register_file("t", path)
-    assert con.sql("SELECT sum(k), sum(j), count(k) FROM t WHERE j > 0").fetchall() == [(None, 7, 0)]
+    assert con.sql("SELECT max(k), max(j), count(k) FROM t WHERE j > 0").fetchall() == [(None, 7, 0)]
 
 
 def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_path: Path) -> None:
@@ -174,7 +182,7 @@ def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_p
     assert result.fetchone() == (sum(range(ROWS)), sum(n for n in table["i"].to_pylist() if n is not None), ROWS)
     (scan,) = decoded(result)
     assert (scan["by_host"], scan["reasons"]) == (1, ["encoding DELTA_BINARY_PACKED"])
-    assert scan["by_device"] == 2
+    assert scan["by_device"] == 1
     # A type that it does not decode: all of the scan.
     pq.write_table(table, path, use_deprecated_int96_timestamps=True)
     query = "SELECT max(moment), sum(k) FROM t"
@@ -264,7 +272,7 @@ def test_tpch(tpch: dict[str, Path], number: str) -> None:
             con.register_file(name, path)
             other.sql(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{path}')")
         result = con.sql(query)
-        assert plain(result.fetchall()) == plain(other.sql(query).fetchall())
+        assert numbers(result.fetchall()) == nearly(other.sql(query).fetchall())
         scans = decoded(result)
         assert scans
         assert all(scan["by_device"] > 0 and scan["by_host"] == 0 for scan in scans)

@@ -302,14 +302,15 @@ impl AggregateExpr {
     /// with [`crate::translate::Options::wide_sums`]).
     pub fn safe_rows(&self) -> Option<u64> {
         let argument = self.argument.as_ref().filter(|_| self.function == AggregateFunction::Sum)?;
-        let limit = match self.ty.phys {
-            crate::Phys::I32 => i128::from(i32::MAX),
-            crate::Phys::I64 => i128::from(i64::MAX),
+        let (least, greatest) = match self.ty.phys {
+            crate::Phys::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
+            crate::Phys::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
             _ => return None,
         };
         let (lo, hi) = argument.ty.range?;
-        let max = lo.unsigned_abs().max(hi.unsigned_abs()).max(1);
-        Some(u64::try_from(limit.unsigned_abs() / max).unwrap_or(u64::MAX))
+        // Each end by itself: one row of the least value there is fits.
+        let (below, above) = (least / lo.min(-1), greatest / hi.max(1));
+        Some(u64::try_from(below.min(above)).unwrap_or(u64::MAX))
     }
 }
 
