@@ -108,7 +108,7 @@ impl ParquetSlice {
     ///
     /// # Errors
     /// Page headers that are none, or that do not fit the footer or each other.
-    pub(super) fn new(column: &ParquetColumn) -> Result<ParquetChunk> {
+    pub(super) fn open(column: &ParquetColumn) -> Result<ParquetChunk> {
         let map = column.file.pages(column.group, column.column)?;
         if let Some(reason) = &map.host {
             return Ok(ParquetChunk::Host(reason.clone()));

@@ -136,7 +136,7 @@ impl ParquetColumn {
 
     /// How a device gets it.
     pub(crate) fn chunk(&self) -> Result<ParquetChunk> {
-        ParquetSlice::new(self)
+        ParquetSlice::open(self)
     }
 
     /// The rows, decoded by the host.

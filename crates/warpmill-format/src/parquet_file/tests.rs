@@ -93,14 +93,14 @@ fn what_a_device_does_not_decode_has_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let properties = WriterProperties::builder().set_dictionary_enabled(false);
     let path = write(folder.path(), 100, properties.set_encoding(Encoding::DELTA_BINARY_PACKED).build());
-    let found = table(&[path.clone()], &schema()).unwrap();
+    let found = table(std::slice::from_ref(&path), &schema()).unwrap();
     match found.parquet(0, 0).unwrap() {
         Some(ParquetChunk::Host(reason)) => assert_eq!(reason, "encoding DELTA_BINARY_PACKED"),
         other => panic!("{other:?}"),
     }
     assert_eq!(found.segment(0, 0).unwrap().rows(), 100);
     let text: SchemaRef = Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8, true)]));
-    let error = table(&[path.clone()], &text).unwrap_err();
+    let error = table(std::slice::from_ref(&path), &text).unwrap_err();
     assert!(matches!(&error, Unreadable::Column { .. }), "{error}");
     assert!(error.to_string().ends_with("column \"k\": it is stored as Int64, the table has Utf8"), "{error}");
     let other: SchemaRef = Arc::new(Schema::new(vec![Field::new("z", DataType::Int64, true)]));
@@ -112,7 +112,7 @@ fn what_a_device_does_not_decode_has_a_reason() {
 fn a_file_that_was_cut_names_row_group_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), 5000, WriterProperties::builder().build());
-    let found = table(&[path.clone()], &schema()).unwrap();
+    let found = table(std::slice::from_ref(&path), &schema()).unwrap();
     let Some(ParquetChunk::Device(slice)) = found.parquet(0, 0).unwrap() else { panic!("pages") };
     std::fs::File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
     let error = slice.write_image(&mut vec![0; slice.image_bytes() as usize]).unwrap_err();

@@ -18,8 +18,8 @@ use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
 use super::memory::{Cache, Owner, Region, aligned};
 use super::parquet::Decoder;
-use super::paths::{Choice, Forms, Paths, Representation, ScanColumn};
-use super::prepared::{Prepared, scan_columns, selected_scans};
+use super::paths::{Choice, Paths, Representation, ScanColumn};
+use super::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
 use super::segments::Recoded;
@@ -220,7 +220,7 @@ impl Executor {
                 Ok(Outcome::Done(output)) => return Ok(*output),
                 Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
                     runs += 1;
-                    prepared = self.prepare(program, &rows, hints, options)?;
+                    prepared = self.prepare(program, &rows, *hints, options)?;
                 }
                 Ok(Outcome::Again(_)) => {
                     return Err(
@@ -314,7 +314,7 @@ impl Executor {
         program: &Arc<Program>,
         inputs: &[u64],
         hints: Hints,
-        (options, forms): (&Options, &dyn Fn(&[ScanColumn]) -> Forms),
+        (options, forms): (&Options, &ChooseForms<'_>),
     ) -> Result<Arc<Prepared>> {
         let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, (&self.recoded, forms))?;
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
@@ -388,7 +388,7 @@ fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
 /// How a run ended.
 pub(super) enum Outcome {
     Done(Box<DeviceOutput>),
-    Again(Hints),
+    Again(Box<Hints>),
 }
 
 /// Bytes of device memory that an executor takes when nothing else is said.

@@ -76,6 +76,9 @@ pub struct Prepared {
 /// A row segment's number and its columns.
 pub type RowSegment<'a> = (usize, &'a [Arc<Chunk>]);
 
+/// Chooses the forms in which columns pass through.
+pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
+
 /// Descriptors, and the bytes of those of columns and of row counts.
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
 
@@ -90,7 +93,7 @@ impl Prepared {
         hints: Hints,
         limits: Limits,
         device: &Arc<dyn Device>,
-        (recoded, forms): (&Recoded, &dyn Fn(&[ScanColumn]) -> Forms),
+        (recoded, forms): (&Recoded, &ChooseForms<'_>),
     ) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);

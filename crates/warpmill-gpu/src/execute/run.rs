@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
         let timings = match &self.prepared.stream {
             Some(stream) if self.prepared.hints.makes_parts() => match self.run_parts(stream, &places, names)? {
                 Ok(timings) => timings,
-                Err(hints) => return Ok(Outcome::Again(*hints)),
+                Err(hints) => return Ok(Outcome::Again(hints)),
             },
             _ => self.launch_all(&places, names)?,
         };
@@ -460,7 +460,7 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        Ok((hints != self.prepared.hints).then_some(Outcome::Again(hints)))
+        Ok((hints != self.prepared.hints).then(|| Outcome::Again(Box::new(hints))))
     }
 
     /// The state of some rows of sink `id`.

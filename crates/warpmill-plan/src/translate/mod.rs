@@ -62,8 +62,11 @@ pub struct Options<'a> {
     /// What scans skip rows by.
     pub pruning: PruningMode,
     /// What is translated in place of leaves of other sources: plans of the same rows over [`WarpmillScanExec`]s.
-    pub scans: &'a dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>>,
+    pub scans: &'a InPlaceOf<'a>,
 }
+
+/// The plan that stands for another; `None`: nothing does.
+pub type InPlaceOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> + 'a;
 
 impl Default for Options<'_> {
     fn default() -> Self {

@@ -64,11 +64,13 @@ pub struct WarpmillExec {
     wide: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 }
 
+type Plans = Vec<Arc<dyn ExecutionPlan>>;
+
 impl WarpmillExec {
     pub(super) fn new(
         source: Arc<dyn ExecutionPlan>,
         program: Arc<Program>,
-        (leaves, inputs): (Vec<Arc<dyn ExecutionPlan>>, Vec<Arc<dyn ExecutionPlan>>),
+        (leaves, inputs): (Plans, Plans),
         sums: UnprovenSums,
     ) -> Self {
         let mut equivalences = EquivalenceProperties::new(source.schema());

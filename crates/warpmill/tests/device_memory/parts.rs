@@ -6,7 +6,8 @@ use warpmill_datagen::Suite;
 use warpmill_format::Table;
 use warpmill_format::table::WriteOptions;
 
-use super::{device, reasons, rows};
+use super::support::sorted_rows;
+use super::{device, reasons};
 
 /// The most parts of a sink of a query.
 fn parts(profile: &QueryProfile) -> u64 {
@@ -17,14 +18,14 @@ fn parts(profile: &QueryProfile) -> u64 {
 /// What is wrong with the device's answer in `count` parts.
 fn difference(session: &Session, sql: &str, count: &str) -> Option<String> {
     session.set("warpmill.device", "cpu").unwrap();
-    let expected = rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
+    let expected = sorted_rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_partitions", count).unwrap();
     let result = match session.execute(sql, &[]) {
         Err(error) => return Some(format!("{error}: {sql}")),
         Ok(result) => result,
     };
-    let (found, profile) = (rows(&result), result.profile.unwrap());
+    let (found, profile) = (sorted_rows(&result), result.profile.unwrap());
     if found != expected {
         let differing = found.iter().zip(&expected).find(|(a, b)| a != b);
         return Some(format!("{} rows for {}, {differing:?}: {sql}", found.len(), expected.len()));
@@ -179,7 +180,7 @@ fn a_join_groups_and_rows_larger_than_the_device() {
         ),
     ] {
         session.set("warpmill.device", "cpu").unwrap();
-        let expected = rows(&session.execute(query, &[]).unwrap());
+        let expected = sorted_rows(&session.execute(query, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
         session.set("warpmill.gpu_memory_limit", "100kB").unwrap();
         let explained = session.explain(query, false).unwrap();
@@ -188,7 +189,7 @@ fn a_join_groups_and_rows_larger_than_the_device() {
         // What a run learnt of the sizes of parts is kept for the next.
         for _ in 0..if query.contains("sum(b)") { 2 } else { 1 } {
             let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
-            assert!(rows(&result) == expected, "{query}");
+            assert!(sorted_rows(&result) == expected, "{query}");
             let profile = result.profile.unwrap();
             let on_device = profile.programs[0].on_device.as_ref().unwrap();
             assert!(parts(&profile) >= 4 || on_device.flushed_rows > 0, "{query}: {:?}", on_device.parts);

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use warpmill::{QueryProfile, Session};
 
-use super::{device, reasons, rows};
+use super::support::sorted_rows;
+use super::{device, reasons};
 
 /// Tables of a few segments: numbers, deltas, runs, codes, strings, NULLs.
 fn session(folder: &std::path::Path, codec: &str, both: bool) -> Session {
@@ -45,7 +46,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
     for (codec, both) in [("lz4", true), ("zstd", true), ("lz4", false)] {
         let folder = tempfile::tempdir().unwrap();
         let session = session(folder.path(), codec, both);
-        let expected = QUERIES.map(|query| rows(&session.execute(query, &[]).unwrap()));
+        let expected = QUERIES.map(|query| sorted_rows(&session.execute(query, &[]).unwrap()));
         session.set("warpmill.device", &device()).unwrap();
         let mut read = vec![];
         for place in ["disk", "host", "pinned"] {
@@ -54,7 +55,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
                 session.set("warpmill.representation", form).unwrap();
                 for (query, expected) in QUERIES.iter().zip(&expected) {
                     let result = session.execute(query, &[]).unwrap();
-                    assert_eq!(&rows(&result), expected, "{codec}, {both}, {place}, {form}: {query}");
+                    assert_eq!(&sorted_rows(&result), expected, "{codec}, {both}, {place}, {form}: {query}");
                     let profile = result.profile.unwrap();
                     if !reads_directly(&profile) {
                         continue;
@@ -75,7 +76,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
                     assert!(
                         path["measured"]["total"].as_f64().unwrap() >= path["measured"]["kernels"].as_f64().unwrap()
                     );
-                    if place == "host" && query == &QUERIES[0] {
+                    if place == "host" && *query == QUERIES[0] {
                         read.push((form, sum("stored_bytes"), sum("copied_bytes")));
                     }
                 }
@@ -108,7 +109,7 @@ fn the_choice_settles_and_explain_tells_it() {
     assert!(reasons[6..].iter().all(|reason| reason == "measured"), "{reasons:?}");
     // No more is tried than is bounded.
     assert!(forms.iter().collect::<HashSet<_>>().len() <= 6, "{forms:?}");
-    let text = |sql: &str| rows(&session.execute(sql, &[]).unwrap()).join("\n");
+    let text = |sql: &str| sorted_rows(&session.execute(sql, &[]).unwrap()).join("\n");
     let told = text(&format!("EXPLAIN {}", QUERIES[0]));
     assert!(told.contains("data passes through from host") && told.contains("predicted"), "{told}");
     let told = text(&format!("EXPLAIN ANALYZE {}", QUERIES[0]));
@@ -133,7 +134,7 @@ fn damage_of_a_form_is_named_when_it_is_read() {
     for place in ["host", "disk"] {
         session.set("warpmill.device_data", place).unwrap();
         session.set("warpmill.representation", "light").unwrap();
-        assert_eq!(rows(&session.execute("SELECT count(a) FROM t WHERE a >= 0", &[]).unwrap()).len(), 1);
+        assert_eq!(sorted_rows(&session.execute("SELECT count(a) FROM t WHERE a >= 0", &[]).unwrap()).len(), 1);
         for form in ["heavy", "heavy_host"] {
             session.set("warpmill.representation", form).unwrap();
             match session.execute("SELECT sum(a) FROM t WHERE a >= 0", &[]) {

@@ -93,7 +93,7 @@ fn what_is_stored_once_can_still_be_undone_in_two_places() {
     let forms = choice(&columns, &weak, setting(DataSource::Disk, 0, 0.0)).forms;
     assert_eq!((total(&columns, &forms).on_host[LZ4], total(&columns, &forms).on_device[LZ4]), (1 << 30, 0));
     // Nothing to choose: no codec at all.
-    let plain = vec![column(1 << 30, Codec::None, 1 << 30, true)];
+    let plain = [column(1 << 30, Codec::None, 1 << 30, true)];
     let plain = vec![ScanColumn { heavy: plain[0].light, on_host: plain[0].light, ..plain[0].clone() }];
     assert_eq!(choice(&plain, &rates(), setting(DataSource::Disk, 0, 0.0)).reason, "only");
 }

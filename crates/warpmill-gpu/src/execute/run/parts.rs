@@ -201,7 +201,7 @@ impl<'a> Parts<'_, 'a> {
                 self.finish(sink)?;
                 let words = self.states()?;
                 if let Some(Outcome::Again(hints)) = self.run.check(&words)? {
-                    return Err(Stop::Again(Box::new(hints)));
+                    return Err(Stop::Again(hints));
                 }
             }
         }
