@@ -226,7 +226,7 @@ fn filled(suite: Suite, sf: f64) -> Session {
 fn tpch_and_ssb_in_little_memory() {
     let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_string());
     let chosen = setting("WARPMILL_TEST_QUERIES", "9,10,18,20,2.3");
-    let limit = setting("WARPMILL_TEST_LIMIT", "600kB");
+    let limit = setting("WARPMILL_TEST_LIMIT", "700kB");
     let sf = setting("WARPMILL_TEST_SF", "0.01").parse().unwrap();
     let (mut divided, mut failures) = (vec![], vec![]);
     for suite in [Suite::Tpch, Suite::Ssb] {
