@@ -6,19 +6,24 @@
 //! at fixed choices is predicted here, and the best choice taken, for each program. Rates are measured while programs run; before that
 //! there are guesses. A choice never changes an answer.
 
+mod measured;
+mod model;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use warpmill_format::Codec;
-use warpmill_plan::{Operator, Program, Scan, Source};
+use warpmill_plan::{Operator, Program, Source};
 
 use crate::device::DeviceKind;
 
 use super::source::DataSource;
+
+pub use measured::{Decoding, Measured};
+use model::{CODECS, same};
+pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, device_undoes, predict, total};
 
 /// How a column of a scan gets to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -70,237 +75,6 @@ impl Representation {
             Representation::HeavyOnHost => Some(Form::HeavyOnHost),
         }
     }
-}
-
-const CODECS: usize = Codec::ALL.len();
-
-/// Bytes by codec.
-type ByCodec<T> = [T; CODECS];
-
-/// What bringing some columns to the device takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Bytes as stored.
-    pub read: u64,
-    /// Bytes that are copied to the device.
-    pub copied: u64,
-    /// Bytes that the device decompresses to.
-    pub on_device: ByCodec<u64>,
-    /// Bytes that the host decompresses to.
-    pub on_host: ByCodec<u64>,
-}
-
-impl Work {
-    fn add(&mut self, other: &Work) {
-        self.read += other.read;
-        self.copied += other.copied;
-        for codec in 0..CODECS {
-            self.on_device[codec] += other.on_device[codec];
-            self.on_host[codec] += other.on_host[codec];
-        }
-    }
-}
-
-/// Whether devices undo a codec.
-pub fn device_undoes(codec: Codec) -> bool {
-    matches!(codec, Codec::Lz4 | Codec::Snappy)
-}
-
-/// A column of a scan: the work that each form of it is, over the row segments that are read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScanColumn {
-    /// The pipeline whose source the scan is.
-    pub pipeline: usize,
-    /// The table and the column.
-    pub name: (String, String),
-    /// Its codec, of the first chunk that has one.
-    pub codec: Codec,
-    light: Work,
-    heavy: Work,
-    on_host: Work,
-}
-
-impl ScanColumn {
-    /// Of `pipeline`'s scan, column `position`, of row segments `segments`.
-    pub fn new(pipeline: usize, scan: &Scan, position: usize, segments: &[usize]) -> Self {
-        let (table, column) = (&scan.table, scan.columns[position]);
-        let name = (scan.name.clone(), table.schema().field(column).name().clone());
-        let (light, heavy, on_host) = Default::default();
-        let mut found = Self { pipeline, name, codec: Codec::None, light, heavy, on_host };
-        for &segment in segments {
-            let bytes = table.segment_stats(segment, column).stored_bytes;
-            let as_it_is = Work { read: bytes, copied: bytes, ..Work::default() };
-            let Some((codec, stored, decompressed)) = table.stored_sizes(segment, column) else {
-                [&mut found.light, &mut found.heavy, &mut found.on_host]
-                    .into_iter()
-                    .for_each(|work| work.add(&as_it_is));
-                continue;
-            };
-            if found.codec == Codec::None {
-                found.codec = codec;
-            }
-            let mut on_host = Work { read: stored, copied: decompressed, ..Work::default() };
-            let mut heavy = Work { read: stored, copied: stored, ..Work::default() };
-            on_host.on_host[codec as usize] = decompressed;
-            heavy.on_device[codec as usize] = decompressed;
-            found.light.add(if table.has_light(segment, column) { &as_it_is } else { &on_host });
-            found.heavy.add(if device_undoes(codec) { &heavy } else { &on_host });
-            found.on_host.add(&on_host);
-        }
-        found
-    }
-
-    /// The work of a form.
-    pub fn work(&self, form: Form) -> &Work {
-        match form {
-            Form::Light => &self.light,
-            Form::Heavy => &self.heavy,
-            Form::HeavyOnHost => &self.on_host,
-        }
-    }
-}
-
-/// Bytes per second (seconds, where that is said) of everything that happens on the way.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rates {
-    /// Reading from files, past the page cache.
-    pub disk: f64,
-    /// Copying to page-locked memory.
-    pub staging: f64,
-    /// Copying from there to the device.
-    pub link: f64,
-    /// What the device gives, by codec.
-    pub on_device: ByCodec<f64>,
-    /// What one thread of the host gives, by codec.
-    pub on_host: ByCodec<f64>,
-    /// Threads of the host.
-    pub threads: usize,
-    /// Which of them were measured: disk, staging, link, then codecs on the device, then on the host.
-    pub measured: [bool; 3 + 2 * CODECS],
-}
-
-impl Rates {
-    /// Before anything has been measured: an H200 and an NVMe drive; or the simulated device, whose threads are slow.
-    pub fn guess(kind: DeviceKind, threads: usize) -> Self {
-        let by_codec = |lz4: f64, snappy: f64, zstd: f64, deflate: f64| {
-            let mut rates = [f64::INFINITY; CODECS];
-            for (codec, rate) in
-                [(Codec::Lz4, lz4), (Codec::Snappy, snappy), (Codec::Zstd, zstd), (Codec::Deflate, deflate)]
-            {
-                rates[codec as usize] = rate;
-            }
-            rates
-        };
-        let on_host = by_codec(2e9, 1.5e9, 0.9e9, 0.5e9);
-        let (link, device) = match kind {
-            DeviceKind::Cuda => (50e9, 40e9),
-            DeviceKind::Sim => (5e9, 20e6),
-        };
-        let on_device = by_codec(device, device, f64::INFINITY, f64::INFINITY);
-        let staging = (4e9 * threads.max(1) as f64).min(40e9);
-        Self {
-            disk: 2.2e9,
-            staging,
-            link,
-            on_device,
-            on_host,
-            threads: threads.max(1),
-            measured: [false; 3 + 2 * CODECS],
-        }
-    }
-}
-
-/// Times of what happens while data passes through, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Stages {
-    /// Reading files.
-    pub read: f64,
-    /// What the host does besides: copying to page-locked memory, decompressing.
-    pub host: f64,
-    /// Copying to the device.
-    pub copy: f64,
-    /// Decompressing on the device.
-    pub decompress: f64,
-    /// The query's kernels.
-    pub kernels: f64,
-    /// All of it, overlapping.
-    pub total: f64,
-}
-
-/// Everything else that a prediction depends on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Setting {
-    /// Where the data is.
-    pub source: DataSource,
-    /// Bytes per second that files are read with at most; 0: as fast as drives are.
-    pub disk_limit: u64,
-    /// Seconds of the query's kernels.
-    pub kernels: f64,
-    /// Batches: what is done of the first overlaps with nothing.
-    pub batches: u64,
-}
-
-/// Predicts the stages of `work`: the host, the link and the device work at the same time, each on another batch.
-pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
-    let sum = |bytes: &ByCodec<u64>, rates: &ByCodec<f64>| -> f64 {
-        bytes.iter().zip(rates).map(|(&bytes, &rate)| if bytes == 0 { 0.0 } else { bytes as f64 / rate }).sum()
-    };
-    let decoding = sum(&work.on_host, &rates.on_host) / rates.threads as f64;
-    let limit = if setting.disk_limit == 0 { f64::INFINITY } else { setting.disk_limit as f64 };
-    let decoded: u64 = work.on_host.iter().sum();
-    let (read, host) = match setting.source {
-        DataSource::Disk => (work.read as f64 / rates.disk.min(limit), decoding),
-        // What is decompressed is written where it is wanted; the rest is copied there.
-        DataSource::Host | DataSource::Cache => {
-            (0.0, decoding + work.copied.saturating_sub(decoded) as f64 / rates.staging)
-        }
-        // Copied and decompressed once.
-        DataSource::Pinned => (0.0, 0.0),
-    };
-    let (copy, decompress) = (work.copied as f64 / rates.link, sum(&work.on_device, &rates.on_device));
-    let kernels = setting.kernels;
-    // Threads that wait for the disk leave others time to decompress.
-    let stages = [read.max(host), copy, decompress + kernels];
-    let slowest = stages.iter().copied().fold(0.0, f64::max);
-    let fill = (stages.iter().sum::<f64>() - slowest) / setting.batches.max(1) as f64;
-    Stages { read, host, copy, decompress, kernels, total: slowest + fill }
-}
-
-/// The forms of a program's columns.
-pub type Forms = Vec<Form>;
-
-/// Assignments of forms that can be the best: as many columns compressed as the stages balance, those first that save the most
-/// bytes for the time that decompressing them takes.
-pub fn candidates(columns: &[ScanColumn], rates: &Rates) -> Vec<Forms> {
-    let mut found = vec![vec![Form::Light; columns.len()]];
-    for form in [Form::Heavy, Form::HeavyOnHost] {
-        let mut order: Vec<usize> =
-            (0..columns.len()).filter(|&c| columns[c].work(form) != &columns[c].light).collect();
-        let gain = |&c: &usize| {
-            let (light, own) = (&columns[c].light, columns[c].work(form));
-            let saved = (light.read as f64 - own.read as f64) + (light.copied as f64 - own.copied as f64);
-            let nothing = Setting { source: DataSource::Host, disk_limit: 0, kernels: 0.0, batches: 1 };
-            let only = Work { read: 0, copied: 0, ..*own };
-            let stages = predict(&only, rates, nothing);
-            saved / (stages.decompress + stages.host).max(1e-12)
-        };
-        order.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
-        let mut forms = found[0].clone();
-        for c in order {
-            forms[c] = form;
-            if !found.iter().any(|other| same(columns, other, &forms)) {
-                found.push(forms.clone());
-            }
-        }
-    }
-    found
-}
-
-/// The work of all columns.
-pub fn total(columns: &[ScanColumn], forms: &[Form]) -> Work {
-    let mut work = Work::default();
-    columns.iter().zip(forms).for_each(|(column, form)| work.add(column.work(*form)));
-    work
 }
 
 /// A choice, and why.
@@ -378,111 +152,6 @@ pub struct Paths {
     kind: DeviceKind,
     rates: Mutex<Rates>,
     programs: Mutex<HashMap<usize, (Weak<Program>, Known)>>,
-}
-
-impl Rates {
-    /// Whether what is predicted for `work` depends on a guess: of what a codec's decompression takes, of the disk, or of
-    /// copying to page-locked memory.
-    fn guesses(&self, work: &Work, source: DataSource) -> bool {
-        let codecs = (0..CODECS).any(|codec| {
-            (work.on_device[codec] > 0 && !self.measured[3 + codec])
-                || (work.on_host[codec] > 0 && !self.measured[3 + CODECS + codec])
-        });
-        let staged = work.copied > work.on_host.iter().sum();
-        codecs
-            || (source == DataSource::Disk && !self.measured[0])
-            || (source == DataSource::Host && staged && !self.measured[1])
-    }
-
-    /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`].
-    fn learn(&mut self, which: usize, bytes: u64, seconds: f64) {
-        // What is quickly done is mostly overhead.
-        if bytes < LEAST_BYTES || seconds <= 0.0 {
-            return;
-        }
-        let rate = match which {
-            0 => &mut self.disk,
-            1 => &mut self.staging,
-            2 => &mut self.link,
-            _ if which < 3 + CODECS => &mut self.on_device[which - 3],
-            _ => &mut self.on_host[which - 3 - CODECS],
-        };
-        let found = bytes as f64 / seconds;
-        *rate = if std::mem::replace(&mut self.measured[which], true) { (*rate + found) / 2.0 } else { found };
-    }
-}
-
-/// Fewer bytes tell nothing of a rate.
-const LEAST_BYTES: u64 = 64 << 10;
-
-/// What a run measured.
-#[derive(Debug, Default)]
-pub struct Measured {
-    /// From the first batch to the last kernel.
-    pub total: Duration,
-    /// Bytes and time of reading files in batches in which that, not the host's decompressing, took most of the time.
-    pub disk: (u64, Duration),
-    /// Bytes per second that files can be read with at least: what they were in other batches.
-    pub disk_least: f64,
-    /// The same of copying to page-locked memory.
-    pub staging: (u64, Duration),
-    /// Bytes and time of copies to the device.
-    pub link: (u64, Duration),
-    /// What the host waited for files, or for slower drives.
-    pub read: Duration,
-    /// What it did besides.
-    pub host: Duration,
-    /// Bytes that the device decompressed to, and the time of that.
-    pub on_device: (ByCodec<u64>, Duration),
-    /// Bytes that the host decompressed to, and the time of all threads.
-    pub on_host: Decoding,
-    /// The query's kernels.
-    pub kernels: Duration,
-    /// Whether things were made that later runs find: their time says nothing.
-    pub first: bool,
-}
-
-impl Measured {
-    /// As stages.
-    pub fn stages(&self) -> Stages {
-        let seconds = |duration: Duration| duration.as_secs_f64();
-        Stages {
-            read: seconds(self.read),
-            host: seconds(self.host),
-            copy: seconds(self.link.1),
-            decompress: seconds(self.on_device.1),
-            kernels: seconds(self.kernels),
-            total: seconds(self.total),
-        }
-    }
-}
-
-/// What the host's threads decompressed.
-#[derive(Debug, Default)]
-pub struct Decoding(ByCodec<(AtomicU64, AtomicU64)>);
-
-impl Decoding {
-    /// A thread took `time` for `bytes` bytes of `codec`.
-    pub fn add(&self, codec: Codec, bytes: u64, time: Duration) {
-        let (all, nanos) = &self.0[codec as usize];
-        all.fetch_add(bytes, Ordering::Relaxed);
-        nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    /// Bytes of all codecs.
-    pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|(bytes, _)| bytes.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Time of all threads together.
-    pub fn time(&self) -> Duration {
-        Duration::from_nanos(self.0.iter().map(|(_, nanos)| nanos.load(Ordering::Relaxed)).sum())
-    }
-
-    fn of(&self, codec: usize) -> (u64, f64) {
-        let (bytes, nanos) = &self.0[codec];
-        (bytes.load(Ordering::Relaxed), nanos.load(Ordering::Relaxed) as f64 / 1e9)
-    }
 }
 
 impl Paths {
@@ -700,11 +369,6 @@ impl Known {
         }
         chosen(most, "measured")
     }
-}
-
-/// Whether two assignments are the same work.
-fn same(columns: &[ScanColumn], a: &[Form], b: &[Form]) -> bool {
-    columns.iter().zip(a.iter().zip(b)).all(|(column, (a, b))| column.work(*a) == column.work(*b))
 }
 
 #[cfg(test)]

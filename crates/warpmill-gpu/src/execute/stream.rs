@@ -5,6 +5,8 @@
 //! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
 //! memory that it wants to fill again.
 
+mod ready;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::codegen::Library;
-use crate::device::{Device, DevicePtr, Event, PinnedBuffer, Stream};
+use crate::device::{Device, DevicePtr, Event, Stream};
 use crate::kernels;
-use rayon::prelude::*;
 
 use super::admission::Lane;
 use super::chunks::Chunk;
@@ -22,12 +23,15 @@ use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::{Key, aligned, padded};
 use super::parquet;
-use super::paths::{Decoding, Measured};
+use super::paths::Measured;
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
 use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
-use super::source::{DataSource, PinnedCopy, disk};
+use super::source::{DataSource, disk};
 use super::{Failure, Result};
+
+pub(super) use ready::Ready;
+use ready::{Throttle, fill, pinned};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
 const SLOTS: u64 = 3;
@@ -539,106 +543,4 @@ fn compressed(parts: &[Part], at: DevicePtr, places: &HashMap<Key, DevicePtr>) -
 
 fn add(sum: &mut (u64, Duration), bytes: u64, time: Duration) {
     *sum = (sum.0 + bytes, sum.1 + time);
-}
-
-/// Keeps reads at the speed of slower drives.
-struct Throttle {
-    /// Bytes per second; 0: as fast as they are.
-    limit: u64,
-    started: Instant,
-    bytes: u64,
-}
-
-impl Throttle {
-    /// `bytes` more were read: waits until slower drives would have, too.
-    fn wait(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        if self.limit > 0 {
-            let due = Duration::from_secs_f64(self.bytes as f64 / self.limit as f64);
-            std::thread::sleep(due.saturating_sub(self.started.elapsed()));
-        }
-    }
-}
-
-/// Bytes in page-locked memory that are copied to a slot.
-pub(super) enum Ready {
-    /// The slot's image.
-    Whole,
-    /// Ranges of the staging memory, and where in the slot each goes.
-    Pieces(Vec<(Range<usize>, u64)>),
-    /// Copies that stay in page-locked memory.
-    Pinned(Vec<(PinnedCopy, u64)>),
-}
-
-impl Ready {
-    /// Queues the copies to the slot at `at`, of whose image the first `head` bytes are descriptors; gives their number.
-    fn queue(
-        self,
-        device: &dyn Device,
-        staging: &PinnedBuffer,
-        (at, head, bytes): (DevicePtr, u64, u64),
-        stream: Stream,
-    ) -> Result<u64> {
-        // SAFETY (all copies): the slot was allocated with `slot_bytes` bytes, of which the batch takes `bytes`; what is read is
-        // page-locked memory that is not written to before its copy is done: the staging memory waits for the slot's
-        // event, the rest does not change and is kept by the executor.
-        let to_device = |to: u64, from: &[u8]| unsafe { device.copy_to_device(at + to, from, stream) };
-        match self {
-            Ready::Whole => {
-                to_device(0, &staging[..bytes as usize])?;
-                Ok(1)
-            }
-            Ready::Pieces(pieces) => {
-                to_device(0, &staging[..head as usize])?;
-                for (from, to) in &pieces {
-                    to_device(*to, &staging[from.clone()])?;
-                }
-                Ok(pieces.len() as u64)
-            }
-            Ready::Pinned(copies) => {
-                to_device(0, &staging[..head as usize])?;
-                let mut count = 0;
-                let mut next = copies.iter().peekable();
-                while let Some((copy, to)) = next.next() {
-                    // Segments that lie behind each other in both memories are one copy.
-                    let mut last = copy;
-                    while let Some((_, _)) = next.peek().filter(|(other, there)| {
-                        other.offset_from(copy).is_some_and(|distance| to + distance == *there)
-                    }) {
-                        last = &next.next().expect("peeked").0;
-                    }
-                    to_device(*to, copy.through(last))?;
-                    count += 1;
-                }
-                Ok(count)
-            }
-        }
-    }
-}
-
-/// Writes what travels of chunks into the image of a slot, several at a time.
-fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> Result<Ready> {
-    let mut rest = staging;
-    let mut done = 0;
-    let mut rooms = vec![];
-    for part in parts {
-        let (_, tail) = rest.split_at_mut(part.offset as usize - done);
-        let (room, tail) = tail.split_at_mut(padded(part.chunk.copied_bytes()) as usize);
-        done = part.offset as usize + room.len();
-        rooms.push((room, &part.chunk));
-        rest = tail;
-    }
-    rooms.into_par_iter().try_for_each(|(room, chunk)| {
-        let (room, padding) = room.split_at_mut(chunk.copied_bytes() as usize);
-        padding.fill(0);
-        chunk.write(None, room, decoding)
-    })?;
-    Ok(Ready::Whole)
-}
-
-/// The copies of chunks that stay in page-locked memory, and whether some were made now.
-fn pinned(executor: &Executor, parts: &[Part], decoding: &Decoding) -> Result<(Ready, bool)> {
-    let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
-    let (copies, made) = executor.pinned.copies(&*executor.device, &chunks, decoding)?;
-    Ok((Ready::Pinned(copies.into_iter().zip(parts.iter().map(|part| part.offset)).collect()), made))
 }

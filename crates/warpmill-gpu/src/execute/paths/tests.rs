@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use warpmill_plan::Program;
 
+use warpmill_format::Codec;
+
 use super::*;
 
 const LZ4: usize = Codec::Lz4 as usize;
