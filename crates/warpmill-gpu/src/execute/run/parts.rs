@@ -7,8 +7,9 @@
 //!
 //! A part that turns out too large before anybody has seen it is cut into smaller ones. What the cuts were is kept for the next run.
 
+mod flush;
+
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use warpmill_cpu::context::ExecError;
 use warpmill_plan::{AggregateExpr, Sink, SinkId};
@@ -26,13 +27,12 @@ use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::prepared::{Prepared, RowSegment};
 use crate::execute::profile::PartProfile;
 use crate::execute::prune::{KeyBitmaps, RangeTest};
-use crate::execute::rows::Mirrors;
 use crate::execute::shares::Structure;
 use crate::execute::stream::{Feed, StreamPlan};
 use crate::execute::{Failure, Result};
 
 use super::piece::{Piece, Range, expected};
-use super::{Flushed, Outcome, Run, SinkWords, Timings};
+use super::{Outcome, Run, SinkWords, Timings};
 
 /// Parts that are made in a run at most: beyond, the CPU is faster.
 const MOST_PARTS: u64 = 2048;
@@ -375,21 +375,6 @@ impl<'a> Parts<'_, 'a> {
         self.clear_text(id)
     }
 
-    /// Drops the strings of sink `id`.
-    fn clear_text(&mut self, id: SinkId) -> Step {
-        if let Some(at) = self.prepared().memory.text_state(id) {
-            // SAFETY: the first words of a `QueryState`: errors, which have been looked at, and the bytes used.
-            unsafe { self.run.device().fill(self.places.states + at, 0, 16, self.run.lane.stream)? };
-        }
-        Ok(())
-    }
-
-    /// The bytes of strings of sink `id` that there were, if those were too many.
-    fn full_text(&self, id: SinkId, words: &[u64]) -> Option<u64> {
-        let at = self.prepared().memory.text_state(id)? as usize / 8;
-        (words[at] >> 32 != 0).then(|| words[at + 1])
-    }
-
     /// Fails where a value raised an error.
     fn check_values(&self, words: &[u64]) -> Result<()> {
         self.run.check_values(words)?;
@@ -565,44 +550,6 @@ impl<'a> Parts<'_, 'a> {
             };
             return halves.into_iter().try_for_each(|half| self.launch(kernel, half));
         }
-    }
-
-    /// Lets a sink whose rows are flushed have none.
-    fn empty(&mut self, sink: SinkId) -> Step {
-        let (device, stream) = (self.run.device(), self.run.lane.stream);
-        // SAFETY: a `SinkState`.
-        unsafe { device.fill(self.names[&format!("sink{sink}.state")], 0, SINK_STATE, stream)? };
-        self.clear_text(sink)
-    }
-
-    /// Moves the first `rows` rows of a sink to the host.
-    fn flush(&mut self, sink: SinkId, rows: u64) -> Step {
-        let results = &self.prepared().memory.results;
-        let Some(number) = results.iter().position(|result| result.sink == sink) else {
-            return Err(Failure::from(warpmill_plan::Unsupported::new("rows", "flushed for nobody")).into());
-        };
-        let (bytes, offsets) = self.run.copy_rows(&results[number], rows, self.places)?;
-        let text = self.copy_text(sink)?;
-        self.run.flushed.push(Flushed { result: number, rows, bytes, offsets, text });
-        self.run.profile.flushed_rows += rows;
-        self.empty(sink)
-    }
-
-    /// Copies the strings of a sink to the host.
-    fn copy_text(&mut self, sink: SinkId) -> Step<Mirrors> {
-        let mut mirrors = Mirrors::default();
-        if let Some(at) = self.prepared().memory.text_state(sink) {
-            let words = self.states()?;
-            let [_, used, size, base] = words[at as usize / 8..][..4] else { return Ok(mirrors) };
-            let mut bytes = vec![0u8; used.min(size) as usize];
-            let stream = self.run.lane.stream;
-            // SAFETY: the sink's strings have room for as many bytes as its state says; the copy is waited for.
-            unsafe { self.run.device().copy_to_host(&mut bytes, base, stream)? };
-            self.run.device().synchronize(stream)?;
-            let bytes = Arc::new(bytes);
-            mirrors.add(base, &bytes, bytes.clone());
-        }
-        Ok(mirrors)
     }
 
     fn queue_piece(&mut self, kernel: usize, piece: Piece) -> Step {

@@ -1,0 +1,67 @@
+//! Rows and strings that leave the device while others are still made.
+
+use std::sync::Arc;
+
+use warpmill_plan::SinkId;
+
+use crate::execute::Failure;
+use crate::execute::plan::SINK_STATE;
+use crate::execute::rows::Mirrors;
+use crate::execute::run::Flushed;
+
+use super::{Parts, Step};
+
+impl Parts<'_, '_> {
+    /// Drops the strings of sink `id`.
+    pub(super) fn clear_text(&mut self, id: SinkId) -> Step {
+        if let Some(at) = self.prepared().memory.text_state(id) {
+            // SAFETY: the first words of a `QueryState`: errors, which have been looked at, and the bytes used.
+            unsafe { self.run.device().fill(self.places.states + at, 0, 16, self.run.lane.stream)? };
+        }
+        Ok(())
+    }
+
+    /// The bytes of strings of sink `id` that there were, if those were too many.
+    pub(super) fn full_text(&self, id: SinkId, words: &[u64]) -> Option<u64> {
+        let at = self.prepared().memory.text_state(id)? as usize / 8;
+        (words[at] >> 32 != 0).then(|| words[at + 1])
+    }
+
+    /// Lets a sink whose rows are flushed have none.
+    pub(super) fn empty(&mut self, sink: SinkId) -> Step {
+        let (device, stream) = (self.run.device(), self.run.lane.stream);
+        // SAFETY: a `SinkState`.
+        unsafe { device.fill(self.names[&format!("sink{sink}.state")], 0, SINK_STATE, stream)? };
+        self.clear_text(sink)
+    }
+
+    /// Moves the first `rows` rows of a sink to the host.
+    pub(super) fn flush(&mut self, sink: SinkId, rows: u64) -> Step {
+        let results = &self.prepared().memory.results;
+        let Some(number) = results.iter().position(|result| result.sink == sink) else {
+            return Err(Failure::from(warpmill_plan::Unsupported::new("rows", "flushed for nobody")).into());
+        };
+        let (bytes, offsets) = self.run.copy_rows(&results[number], rows, self.places)?;
+        let text = self.copy_text(sink)?;
+        self.run.flushed.push(Flushed { result: number, rows, bytes, offsets, text });
+        self.run.profile.flushed_rows += rows;
+        self.empty(sink)
+    }
+
+    /// Copies the strings of a sink to the host.
+    fn copy_text(&mut self, sink: SinkId) -> Step<Mirrors> {
+        let mut mirrors = Mirrors::default();
+        if let Some(at) = self.prepared().memory.text_state(sink) {
+            let words = self.states()?;
+            let [_, used, size, base] = words[at as usize / 8..][..4] else { return Ok(mirrors) };
+            let mut bytes = vec![0u8; used.min(size) as usize];
+            let stream = self.run.lane.stream;
+            // SAFETY: the sink's strings have room for as many bytes as its state says; the copy is waited for.
+            unsafe { self.run.device().copy_to_host(&mut bytes, base, stream)? };
+            self.run.device().synchronize(stream)?;
+            let bytes = Arc::new(bytes);
+            mirrors.add(base, &bytes, bytes.clone());
+        }
+        Ok(mirrors)
+    }
+}
