@@ -3,20 +3,26 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 use crate::server::Shared;
 
+/// How long a connection that is closed waits for its client to have read all and to close it, too.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// A TCP connection that holds its place.
 pub(crate) struct Connection {
     stream: TcpStream,
+    /// The end of lingering, once all has been written.
+    linger: Option<Pin<Box<Sleep>>>,
     server: Arc<Shared>,
     _place: OwnedSemaphorePermit,
 }
@@ -41,7 +47,7 @@ pub(crate) fn incoming(
                     tracing::debug!(%peer, "connection");
                     // Only latency suffers where the system refuses.
                     let _ = stream.set_nodelay(true);
-                    let connection = Connection { stream, server: Arc::clone(&server), _place: place };
+                    let connection = Connection { stream, linger: None, server: Arc::clone(&server), _place: place };
                     return Some((Ok(connection), (listener, server, places)));
                 }
                 Err(error) => {
@@ -99,7 +105,25 @@ impl AsyncWrite for Connection {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
+    /// Closes the writing half, then reads what the client still sends, to no use: a socket that is closed with something unread
+    /// resets the connection, and the client would lose the end of its results.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let own = &mut *self;
+        if own.linger.is_none() {
+            ready!(Pin::new(&mut own.stream).poll_shutdown(context))?;
+        }
+        let linger = own.linger.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        if linger.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            let mut unread = [0; 4096];
+            let mut buffer = ReadBuf::new(&mut unread);
+            match ready!(Pin::new(&mut own.stream).poll_read(context, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                // The client has closed it, or is gone.
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Long work off the interpreter's thread: Ctrl-C stops it, progress is reported while it goes on.
 
-use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,15 @@ use pyo3::prelude::*;
 
 /// How often signals are looked at and progress is told.
 const POLL: Duration = Duration::from_millis(50);
+
+/// Workers that are kept for the next work: a new thread takes longer than a short query.
+const MOST_IDLE: usize = 16;
+
+/// What a worker is asked to do.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Workers without work, and the process that they belong to: a forked one has none.
+static IDLE: Mutex<(u32, Vec<Sender<Job>>)> = Mutex::new((0, Vec::new()));
 
 /// What a worker has done so far, and of how much (0: unknown).
 #[derive(Debug, Default)]
@@ -39,7 +49,28 @@ impl Reporter {
     }
 }
 
-/// Runs `work` on a new thread and waits for it with the interpreter lock released.
+/// An idle worker, or a new one.
+fn worker() -> Sender<Job> {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if idle.0 != process::id() {
+        *idle = (process::id(), Vec::new());
+    }
+    idle.1.pop().unwrap_or_else(|| {
+        let (jobs, queue) = channel::<Job>();
+        thread::spawn(move || queue.into_iter().for_each(|job| job()));
+        jobs
+    })
+}
+
+/// `worker` is free again; one too many ends with its sender.
+fn is_idle(worker: Sender<Job>) {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    if idle.1.len() < MOST_IDLE {
+        idle.1.push(worker);
+    }
+}
+
+/// Runs `work` on a thread of its own and waits for it with the interpreter lock released.
 ///
 /// A signal handler's exception (Ctrl-C) or one of the progress callback calls `cancel`, waits for `work` to stop, and
 /// is raised whatever `work` returned.
@@ -54,10 +85,16 @@ where
     E: Into<PyErr> + Send + 'static,
 {
     let (sender, mut receiver) = sync_channel(1);
-    let worker = thread::spawn(move || {
-        // The receiver outlives the worker: it is dropped after the result has come.
-        let _ = sender.send(work());
-    });
+    let worker = worker();
+    let own = worker.clone();
+    let job = move || {
+        let done = catch_unwind(AssertUnwindSafe(work));
+        // Before the result is told: who runs statement after statement always meets the same worker.
+        is_idle(own);
+        // The receiver outlives the work: it is dropped after the result has come.
+        let _ = sender.send(done);
+    };
+    worker.send(Box::new(job)).expect("a worker waits as long as it has a sender");
     let mut interrupted: Option<PyErr> = None;
     loop {
         let outcome;
@@ -66,13 +103,14 @@ where
             (receiver, outcome)
         });
         match outcome {
-            Ok(result) => {
+            Ok(Ok(result)) => {
                 reporter.tell(py)?;
                 return match interrupted {
                     Some(error) => Err(error),
                     None => result.map_err(Into::into),
                 };
             }
+            Ok(Err(panic)) => resume_unwind(panic),
             Err(RecvTimeoutError::Timeout) => {
                 if interrupted.is_none()
                     && let Err(error) = py.check_signals().and_then(|()| reporter.tell(py))
@@ -81,10 +119,7 @@ where
                     interrupted = Some(error);
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => match worker.join() {
-                Err(panic) => resume_unwind(panic),
-                Ok(()) => unreachable!("a worker sends its result before it ends"),
-            },
+            Err(RecvTimeoutError::Disconnected) => unreachable!("a worker tells how its work ended"),
         }
     }
 }

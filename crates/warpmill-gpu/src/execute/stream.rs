@@ -329,7 +329,7 @@ impl<'a> Feed<'a> {
         }
         let at = self.slots[number].at;
         let mut places = kept.clone();
-        let parts = place(rows, at, &mut places);
+        let parts = place(rows, self.source, at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
         let [counts_at, expansions_at, compressed_at, parquet_at] = places_in_head(rows);
         (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
@@ -501,11 +501,27 @@ impl Drop for Feed<'_> {
     }
 }
 
+/// Chunks in the order in which they lie in a slot. Copies in page-locked memory are made in this order: column by column, what
+/// programs with some columns in common read stays one range, long enough for the link's full bandwidth.
+fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Vec<&'a Arc<Chunk>> {
+    if source != DataSource::Pinned {
+        return chunks(rows).collect();
+    }
+    let columns = rows.iter().map(|(_, columns)| columns.len()).max().unwrap_or(0);
+    let column = |number: usize| rows.iter().filter_map(move |(_, columns)| columns.get(number));
+    (0..columns).flat_map(column).collect()
+}
+
 /// Where each chunk of some row segments goes in a slot at `at`, and what becomes of it.
-fn place(rows: &[RowSegment<'_>], at: DevicePtr, places: &mut HashMap<Key, DevicePtr>) -> Vec<Part> {
+fn place(
+    rows: &[RowSegment<'_>],
+    source: DataSource,
+    at: DevicePtr,
+    places: &mut HashMap<Key, DevicePtr>,
+) -> Vec<Part> {
     let mut offset = head_bytes(rows);
     let mut parts = vec![];
-    for chunk in chunks(rows) {
+    for chunk in in_order(rows, source) {
         places.insert(chunk.key(), at + offset);
         parts.push(Part { offset, chunk: chunk.clone() });
         offset += room(chunk.copied_bytes());
