@@ -498,10 +498,16 @@ extern "C" __attribute__((visibility("default"))) int warpmill_sim_work(
     return status;
 }
 
+// What the dynamic loader's `__tls_get_addr` takes.
+struct TlsIndex {
+    unsigned long module, offset;
+};
+
+extern "C" void* __tls_get_addr(TlsIndex*);
+
 struct SharedSearch {
-    uintptr_t address, tls;
-    uint64_t before, bytes;
-    bool found;
+    uintptr_t address;
+    uint64_t module, bytes;
 };
 
 static int find_shared(dl_phdr_info* info, size_t, void* data) {
@@ -515,9 +521,9 @@ static int find_shared(dl_phdr_info* info, size_t, void* data) {
         if (header.p_type == PT_TLS) tls_bytes = header.p_memsz;
     }
     if (!inside) return 0;
-    search->found = true;
+    // Not `dlpi_tls_data`: it is null at times, while other threads load modules.
+    search->module = info->dlpi_tls_modid;
     search->bytes = tls_bytes;
-    search->before = search->tls - reinterpret_cast<uintptr_t>(info->dlpi_tls_data);
     return 1;
 }
 
@@ -526,9 +532,10 @@ extern "C" __attribute__((visibility("default"))) int warpmill_sim_measure(
     void* (*bind)(Context*), uint64_t* before, uint64_t* bytes) {
     SharedSearch search = {};
     search.address = reinterpret_cast<uintptr_t>(bind);
-    search.tls = reinterpret_cast<uintptr_t>(bind(nullptr));
     dl_iterate_phdr(find_shared, &search);
-    *before = search.before;
+    if (!search.module) return 1;
+    TlsIndex index = {search.module, 0};
+    *before = static_cast<uint8_t*>(bind(nullptr)) - static_cast<uint8_t*>(__tls_get_addr(&index));
     *bytes = search.bytes;
-    return search.found ? 0 : 1;
+    return *before < *bytes ? 0 : 1;
 }
