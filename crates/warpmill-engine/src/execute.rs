@@ -38,6 +38,8 @@ pub struct ExecutionContext {
     pub gpu_memory_limit: u64,
     /// Bytes per second that a device's data is read with from files, at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
+    /// Bytes of page-locked memory that copies of a device's data may take; 0: as many as there are.
+    pub pinned_memory_limit: u64,
     /// In which form columns pass through device memory.
     pub representation: Representation,
     /// Parts in which a device makes every hash build and every table of groups (for tests); 0: as memory asks for.
@@ -65,6 +67,7 @@ impl Default for ExecutionContext {
             device: DeviceChoice::Cpu,
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
+            pinned_memory_limit: 0,
             representation: Representation::default(),
             device_partitions: 0,
             device_strict: false,
@@ -84,6 +87,7 @@ impl ExecutionContext {
             profile: self.time_kernels,
             data: self.device_data,
             io_bandwidth_limit: self.io_bandwidth_limit,
+            pinned_memory_limit: self.pinned_memory_limit,
             partitions: self.device_partitions,
             representation: self.representation,
         }

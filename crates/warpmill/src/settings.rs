@@ -24,6 +24,8 @@ pub struct WarpmillOptions {
     pub gpu_memory_limit: usize,
     /// Bytes per second that a device's data is read with from files; 0: as fast as drives are.
     pub io_bandwidth_limit: usize,
+    /// Bytes of page-locked memory that copies of a device's data may take; 0: as many as there are.
+    pub pinned_memory_limit: usize,
     /// In which form columns pass through a device's memory.
     pub representation: Representation,
     /// Parts in which a device makes every hash build and every table of groups; 0: as memory asks for.
@@ -147,6 +149,7 @@ impl Default for WarpmillOptions {
             device_fallback: FallbackMode::Allow,
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
+            pinned_memory_limit: 0,
             representation: Representation::default(),
             device_partitions: 0,
             threads: 0,
@@ -202,6 +205,7 @@ impl WarpmillOptions {
             device: self.device,
             gpu_memory_limit: self.gpu_memory_limit as u64,
             io_bandwidth_limit: self.io_bandwidth_limit as u64,
+            pinned_memory_limit: self.pinned_memory_limit as u64,
             representation: self.representation,
             device_partitions: self.device_partitions,
             device_strict: self.device_fallback == FallbackMode::Error,
@@ -302,6 +306,10 @@ impl ExtensionOptions for WarpmillOptions {
                     parse_bytes(&text).ok_or_else(|| expects("bytes per second such as 2GB, or 'unlimited'"))?;
                 self.io_bandwidth_limit = if bytes == usize::MAX { 0 } else { bytes };
             }
+            "pinned_memory_limit" => {
+                let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 16GB, or 'unlimited'"))?;
+                self.pinned_memory_limit = if bytes == usize::MAX { 0 } else { bytes };
+            }
             "representation" => {
                 let found = REPRESENTATIONS.iter().find(|(name, _)| *name == text);
                 self.representation = found.ok_or_else(|| expects("auto, light, heavy or heavy_host"))?.1;
@@ -401,6 +409,7 @@ impl ExtensionOptions for WarpmillOptions {
         let limit = |bytes: usize| if bytes == 0 { "unlimited".to_string() } else { bytes.to_string() };
         let gpu_memory_limit = limit(self.gpu_memory_limit);
         let io_bandwidth_limit = limit(self.io_bandwidth_limit);
+        let pinned_memory_limit = limit(self.pinned_memory_limit);
         let codec = match self.codec.choice {
             None => "keep".to_string(),
             Some(CodecChoice::Auto) => "auto".to_string(),
@@ -460,6 +469,11 @@ impl ExtensionOptions for WarpmillOptions {
                 "warpmill.io_bandwidth_limit",
                 io_bandwidth_limit,
                 "Bytes per second that a device's data is read with from files",
+            ),
+            (
+                "warpmill.pinned_memory_limit",
+                pinned_memory_limit,
+                "Bytes of page-locked memory that copies of a device's data may take",
             ),
             ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
             ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
@@ -561,6 +575,7 @@ mod tests {
             ("profile", "2"),
             ("device_data", "tape"),
             ("io_bandwidth_limit", "slow"),
+            ("pinned_memory_limit", "some"),
             ("device_partitions", "many"),
             ("threads", "-1"),
             ("spill", "perhaps"),

@@ -44,6 +44,8 @@ pub struct Options {
     pub data: DataSource,
     /// Bytes per second that files are read with at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
+    /// Bytes of page-locked memory that copies of data may take ([`DataSource::Pinned`]); 0: as many as there are.
+    pub pinned_memory_limit: u64,
     /// In which form columns pass through.
     pub representation: Representation,
     /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.

@@ -63,7 +63,28 @@ impl DataSource {
 
 /// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]
-pub(super) struct PinnedCopies(Mutex<HashMap<Key, PinnedCopy>>);
+pub(super) struct PinnedCopies(Mutex<Copies>);
+
+/// Copies by the keys of their chunks, and the bytes of the allocations that they lie in.
+#[derive(Debug, Default)]
+struct Copies {
+    by_key: HashMap<Key, PinnedCopy>,
+    bytes: u64,
+}
+
+impl Copies {
+    /// Makes `wanted` bytes of room, of `limit`, by forgetting copies of what nobody else has any more; says whether there is room.
+    fn room(&mut self, wanted: u64, limit: u64) -> bool {
+        if limit == 0 || self.bytes + wanted <= limit {
+            return true;
+        }
+        self.by_key.retain(|_, copy| Arc::strong_count(&copy.owner) > 1);
+        let kept: HashMap<*const PinnedBuffer, u64> =
+            self.by_key.values().map(|copy| (Arc::as_ptr(&copy.memory), copy.memory.len() as u64)).collect();
+        self.bytes = kept.values().sum();
+        self.bytes + wanted <= limit
+    }
+}
 
 /// Where a chunk's copy is.
 #[derive(Debug, Clone)]
@@ -72,7 +93,7 @@ pub(super) struct PinnedCopy {
     offset: usize,
     bytes: usize,
     /// Keeps its address, which is the key, its own.
-    _owner: Arc<Chunk>,
+    owner: Arc<Chunk>,
 }
 
 impl PinnedCopy {
@@ -89,7 +110,8 @@ impl PinnedCopy {
 }
 
 impl PinnedCopies {
-    /// The copies of `chunks`, made now where there is none, and whether that was so.
+    /// The copies of `chunks`, made now where there is none, and whether that was so. None where they have no room: all copies
+    /// together may take `limit` bytes (0: any number).
     ///
     /// # Errors
     /// The device's, where there is no such memory; damaged data.
@@ -98,14 +120,20 @@ impl PinnedCopies {
         device: &dyn Device,
         chunks: &[Arc<Chunk>],
         decoding: &Decoding,
-    ) -> Result<(Vec<PinnedCopy>, bool)> {
+        limit: u64,
+    ) -> Result<Option<(Vec<PinnedCopy>, bool)>> {
         let mut copies = self.0.lock();
-        let missing: Vec<&Arc<Chunk>> = chunks.iter().filter(|chunk| !copies.contains_key(&chunk.key())).collect();
+        let is_missing = |chunk: &&Arc<Chunk>| !copies.by_key.contains_key(&chunk.key());
+        let missing: Vec<&Arc<Chunk>> = chunks.iter().filter(is_missing).collect();
         let made = !missing.is_empty();
         if made {
             // One allocation: each takes the driver a while.
             let room = |chunk: &Arc<Chunk>| aligned(padded(chunk.copied_bytes())) as usize;
-            let mut memory = device.pinned(missing.iter().map(|chunk| room(chunk)).sum())?;
+            let bytes = missing.iter().map(|chunk| room(chunk)).sum();
+            if !copies.room(bytes as u64, limit) {
+                return Ok(None);
+            }
+            let mut memory = device.pinned(bytes)?;
             let mut offset = 0;
             let mut places = vec![];
             for &chunk in &missing {
@@ -115,16 +143,18 @@ impl PinnedCopies {
                 offset += room(chunk);
             }
             let memory = Arc::new(memory);
-            for (chunk, offset, bytes) in places {
-                copies.insert(chunk.key(), PinnedCopy { memory: memory.clone(), offset, bytes, _owner: chunk });
+            copies.bytes += memory.len() as u64;
+            for (owner, offset, bytes) in places {
+                let key = owner.key();
+                copies.by_key.insert(key, PinnedCopy { memory: memory.clone(), offset, bytes, owner });
             }
         }
-        Ok((chunks.iter().map(|chunk| copies[&chunk.key()].clone()).collect(), made))
+        Ok(Some((chunks.iter().map(|chunk| copies.by_key[&chunk.key()].clone()).collect(), made)))
     }
 
     /// Forgets all copies.
     pub(super) fn clear(&self) {
-        self.0.lock().clear();
+        *self.0.lock() = Copies::default();
     }
 }
 

@@ -215,6 +215,8 @@ pub struct Feed<'a> {
     executor: &'a Executor,
     source: DataSource,
     throttle: Throttle,
+    /// What all copies that stay in page-locked memory may take; 0: any number of bytes.
+    pinned_limit: u64,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
     base: DevicePtr,
@@ -272,9 +274,9 @@ impl<'a> Feed<'a> {
                 read: None,
             }));
             let staging = match source {
-                DataSource::Pinned => plan.descriptor_bytes,
+                DataSource::Pinned if options.pinned_memory_limit == 0 => plan.descriptor_bytes,
                 DataSource::Disk => plan.slot_bytes + (plan.segments + 1) * disk::SLACK,
-                DataSource::Cache | DataSource::Host => plan.slot_bytes,
+                DataSource::Cache | DataSource::Host | DataSource::Pinned => plan.slot_bytes,
             };
             lane.staging(plan.slots as usize, staging as usize)?;
         }
@@ -289,6 +291,7 @@ impl<'a> Feed<'a> {
             executor,
             source,
             throttle,
+            pinned_limit: options.pinned_memory_limit,
             state,
             base,
             slots,
@@ -348,7 +351,12 @@ impl<'a> Feed<'a> {
         let staging = &mut lane.staging[number][..];
         head.iter().for_each(|(start, bytes)| staging[*start..start + bytes.len()].copy_from_slice(bytes));
         let ready = self.make_ready(staging, head_bytes(rows), &parts)?;
-        self.filling.nanos += started.elapsed().as_nanos() as u64;
+        let copied = parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
+        if !matches!(ready, Ready::Pinned(_)) {
+            self.filling.nanos += started.elapsed().as_nanos() as u64;
+            (self.filling.bytes, self.filling.count) = (self.filling.bytes + copied, self.filling.count + 1);
+        }
+        self.transfer.bytes += copied;
         self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows)))?;
         let there = device.record(lane.stream)?;
         let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
@@ -365,7 +373,6 @@ impl<'a> Feed<'a> {
             unsafe { openers.expand(values, lane.stream)? };
         }
         for part in &parts {
-            self.transfer.bytes += part.chunk.copied_bytes();
             let decompressed = part.chunk.decompressed_bytes().unwrap_or(0);
             self.measured.on_device.0[part.chunk.codec() as usize] += decompressed;
         }
@@ -374,7 +381,6 @@ impl<'a> Feed<'a> {
             // ask for, both in this slot.
             unsafe { self.executor.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
-        (self.filling.bytes, self.filling.count) = (self.transfer.bytes, self.filling.count + 1);
         Ok(Arrival { slot: number, descriptors })
     }
 
@@ -382,13 +388,16 @@ impl<'a> Feed<'a> {
     fn make_ready(&mut self, staging: &mut [u8], head: u64, parts: &[Part]) -> Result<Ready> {
         let (started, decoding) = (Instant::now(), &self.measured.on_host);
         let (decoded, busy) = (decoding.bytes(), decoding.time());
-        let ready = match self.source {
-            DataSource::Pinned => {
-                let (ready, made) = pinned(self.executor, parts, decoding)?;
+        let stays = match self.source {
+            DataSource::Pinned => pinned(self.executor, parts, decoding, self.pinned_limit)?,
+            _ => None,
+        };
+        let ready = match (self.source, stays) {
+            (_, Some((ready, made))) => {
                 self.measured.first |= made;
                 ready
             }
-            DataSource::Disk => {
+            (DataSource::Disk, None) => {
                 let chunks: Vec<(u64, &Chunk)> = parts.iter().map(|part| (part.offset, &*part.chunk)).collect();
                 let ready = disk::read_all(staging, head, &chunks, decoding)?;
                 let in_files = chunks.iter().filter(|(_, chunk)| chunk.file().is_some());
@@ -403,7 +412,7 @@ impl<'a> Feed<'a> {
                 self.throttle.wait(bytes);
                 ready
             }
-            DataSource::Cache | DataSource::Host => {
+            (_, None) => {
                 let ready = fill(staging, parts, decoding)?;
                 if decoding.bytes() == decoded {
                     let bytes = parts.iter().map(|part| part.chunk.copied_bytes()).sum();
@@ -465,9 +474,8 @@ impl<'a> Feed<'a> {
         let mut measured = std::mem::take(&mut self.measured);
         measured.total = self.started.elapsed();
         measured.link = (self.transfer.bytes, Duration::from_nanos(self.transfer.nanos));
-        let staged = self.source != DataSource::Pinned;
-        let profiles = [staged.then_some(self.filling.clone()), Some(self.transfer.clone())];
-        Ok((profiles.into_iter().flatten().filter(|transfer| transfer.count > 0).collect(), measured))
+        let profiles = [self.filling.clone(), self.transfer.clone()];
+        Ok((profiles.into_iter().filter(|transfer| transfer.count > 0).collect(), measured))
     }
 
     /// Adds up how long copies and kernels took, all of which are done.

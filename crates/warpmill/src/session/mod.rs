@@ -183,6 +183,7 @@ impl Session {
             "warpmill.profile",
             "warpmill.device_data",
             "warpmill.io_bandwidth_limit",
+            "warpmill.pinned_memory_limit",
             "warpmill.representation",
             "warpmill.device_partitions",
         ];

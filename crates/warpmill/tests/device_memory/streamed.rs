@@ -176,6 +176,34 @@ fn pinned_copies_of_a_column_travel_together() {
 }
 
 #[test]
+fn pinned_copies_keep_to_their_limit() {
+    let session = Session::builder()
+        .set("warpmill.device", "cpu")
+        .set("warpmill.segment_rows", "4096")
+        .set("warpmill.device_data", "pinned")
+        .build()
+        .unwrap();
+    unique_strings(&session);
+    let sql = "SELECT g % 10, count(*), sum(id), max(far), min(name), max(note) FROM big GROUP BY 1 ORDER BY 1";
+    let expected = sorted_rows(&session.execute(sql, &[]).unwrap());
+    session.set("warpmill.device", &device()).unwrap();
+    session.set("warpmill.device_fallback", "error").unwrap();
+    for (limit, all_staged, some_staged) in [("1kB", true, true), ("2MB", false, true), ("unlimited", false, false)] {
+        session.set("warpmill.pinned_memory_limit", limit).unwrap();
+        for _ in 0..2 {
+            let result = session.execute(sql, &[]).unwrap();
+            assert_eq!(sorted_rows(&result), expected, "{limit}");
+            let profile = result.profile.unwrap();
+            let transfers = &profile.programs[0].on_device.as_ref().unwrap().transfers;
+            let bytes = |what| transfers.iter().find(|transfer| transfer.what == what).map_or(0, |found| found.bytes);
+            let (copied, staged) = (bytes("segments from pinned memory"), bytes("copied to pinned memory"));
+            assert!(copied > 3_000_000, "{limit}: {copied} bytes");
+            assert_eq!((staged == copied, staged > 0), (all_staged, some_staged), "{limit}: {staged} of {copied}");
+        }
+    }
+}
+
+#[test]
 fn compressed_codes_follow_their_dictionary() {
     let folder = tempfile::tempdir().unwrap();
     let session = Session::builder()

@@ -111,9 +111,16 @@ pub(super) fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> R
     Ok(Ready::Whole)
 }
 
-/// The copies of chunks that stay in page-locked memory, and whether some were made now.
-pub(super) fn pinned(executor: &Executor, parts: &[Part], decoding: &Decoding) -> Result<(Ready, bool)> {
+/// The copies of chunks that stay in page-locked memory, and whether some were made now; none where all that do may not take
+/// more than `limit` bytes.
+pub(super) fn pinned(
+    executor: &Executor,
+    parts: &[Part],
+    decoding: &Decoding,
+    limit: u64,
+) -> Result<Option<(Ready, bool)>> {
     let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
-    let (copies, made) = executor.pinned.copies(&*executor.device, &chunks, decoding)?;
-    Ok((Ready::Pinned(copies.into_iter().zip(parts.iter().map(|part| part.offset)).collect()), made))
+    let found = executor.pinned.copies(&*executor.device, &chunks, decoding, limit)?;
+    let offsets = parts.iter().map(|part| part.offset);
+    Ok(found.map(|(copies, made)| (Ready::Pinned(copies.into_iter().zip(offsets).collect()), made)))
 }
