@@ -240,6 +240,7 @@ unsafe extern "C" fn part_push(
 ) -> bool {
     // SAFETY: see `plan_refusal`; there are `count` vectors. The part is this thread's.
     let (handle, part) = unsafe { (&*input, &mut *part) };
+    // SAFETY: see above.
     let columns = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(columns, count) } };
     // SAFETY: they are of the columns that are missing, and have this many rows.
     let pushed = guarded(|| unsafe { part.push(rows as usize, columns) });

@@ -62,7 +62,8 @@ def kept(con: Any) -> tuple[list[int], int]:
 
 
 def scanned(con: Any) -> int:
-    return dict(con.execute("FROM warpmill_stats()").fetchall())["inputs_scanned"]
+    count: int = dict(con.execute("FROM warpmill_stats()").fetchall())["inputs_scanned"]
+    return count
 
 
 # Pairs of columns by row: wrong in nearly every row if one of them came in another order.

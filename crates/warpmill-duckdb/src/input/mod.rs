@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn rows_are_cut_in_the_order_of_their_places() {
-        let mut queue = Queue::default();
         const HALF: usize = SEGMENT_ROWS / 2;
+        let mut queue = Queue::default();
         for (place, rows) in [(5, 3), (2, HALF + 1), (1, HALF)] {
             queue.add(Some(place), part(rows)).unwrap();
             queue.cut(false);
@@ -291,6 +291,9 @@ mod tests {
             queue.cut(false);
         }
         queue.cut(true);
-        assert_eq!(tasks(&mut queue), [vec![SEGMENT_ROWS - 1, 1], vec![2, SEGMENT_ROWS - 2], vec![SEGMENT_ROWS], vec![2]]);
+        assert_eq!(
+            tasks(&mut queue),
+            [vec![SEGMENT_ROWS - 1, 1], vec![2, SEGMENT_ROWS - 2], vec![SEGMENT_ROWS], vec![2]]
+        );
     }
 }

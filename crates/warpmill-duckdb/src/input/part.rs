@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn columns_are_copied() {
-        let types = [Type::Integer, Type::Varchar, Type::Decimal(15, 2), Type::Decimal(38, 0), Type::Boolean, Type::UBigInt];
+        let types =
+            [Type::Integer, Type::Varchar, Type::Decimal(15, 2), Type::Decimal(38, 0), Type::Boolean, Type::UBigInt];
         let mut part = part(&types);
         let valid = 0b101;
         let texts = [entry("short"), entry(""), entry("longer than twelve bytes")];
