@@ -7,14 +7,16 @@
 
 extern "C" {
 
-struct ArrowArray;
-
-#define WARPMILL_ENGINE_ABI 2
+#define WARPMILL_ENGINE_ABI 3
+// Rows in any order.
+#define WM_NO_PLACE UINT64_MAX
 
 // A plan and the verdict on it. Immutable, shared between threads.
 struct wm_plan;
 // The rows of a table for one execution.
 struct wm_input;
+// Rows of an input that one thread gathers.
+struct wm_part;
 // One execution of a plan, used by one thread.
 struct wm_run;
 
@@ -23,6 +25,13 @@ struct wm_column {
 	const void *values;      // fixed-width values, or the bytes of strings
 	const uint8_t *validity; // one bit per row, least significant first; null: no NULLs
 	const int32_t *offsets;  // rows + 1 offsets into `values`; null: fixed width
+};
+
+// A column of a chunk: DuckDB's unified format.
+struct wm_vector {
+	const void *values;
+	const uint64_t *validity;  // by value; null: no NULLs
+	const uint32_t *selection; // the value of each row; null: its own
 };
 
 // A column of a chunk: DuckDB's flat vector.
@@ -55,16 +64,23 @@ struct wm_engine {
 	size_t (*plan_columns)(const wm_plan *plan, size_t input, const uint32_t **columns);
 	void (*plan_free)(wm_plan *plan);
 
-	// The rows of one input of one execution; may be filled by many threads. With a `key` (text that names a table and a
-	// version of its contents) rows are kept for later executions, and found again: then nothing has to be pushed.
+	// The rows of one input of one execution. With a `key` (text that names a table and a version of its contents) columns are kept
+	// for later executions, and found again: then they are not missing.
 	wm_input *(*input_new)(const wm_plan *plan, size_t input, const char *key);
 	bool (*input_cached)(const wm_input *input);
-	// Takes the array over, which is a struct of the input's columns. False: failed, see input_error.
-	bool (*input_push)(wm_input *input, ArrowArray *array);
+	// Columns that have to come: indices into plan_columns. One entry where rows have to be counted only.
+	size_t (*input_missing)(const wm_input *input, const uint32_t **columns);
+	// Rows of the missing columns, gathered by one thread at a time: a vector for each of them. False: failed, see input_error.
+	wm_part *(*part_new)(const wm_input *input);
+	bool (*part_push)(const wm_input *input, wm_part *part, uint64_t rows, const wm_vector *columns, size_t count);
+	// Takes the rows over; the part is empty then. They come after those of all lower places and each place comes once; all below
+	// `least` have come, or will not. Or WM_NO_PLACE, for all parts of the input.
+	bool (*part_take)(const wm_input *input, wm_part *part, uint64_t place, uint64_t least);
+	void (*part_free)(wm_part *part);
 	const char *(*input_error)(const wm_input *input); // null: none
 	void (*input_free)(wm_input *input);
 
-	// Runs. The inputs are read, not taken over. `threads` and `memory` of 0: the engine's own default.
+	// Runs. The inputs are used up, not taken over. `threads` and `memory` of 0: the engine's own default.
 	wm_run *(*run_new)(const wm_plan *plan, wm_input *const *inputs, uint64_t threads, uint64_t memory);
 	// 0: done. 1: failed, see run_error. 2: interrupted.
 	int32_t (*run_execute)(wm_run *run, wm_interrupted interrupted, void *context);

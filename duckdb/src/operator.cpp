@@ -1,7 +1,6 @@
 #include "operator.hpp"
 
 #include "duckdb/catalog/catalog_entry/duck_table_entry.hpp"
-#include "duckdb/common/arrow/arrow_appender.hpp"
 #include "duckdb/common/exception.hpp"
 #include "duckdb/execution/executor.hpp"
 #include "duckdb/main/settings.hpp"
@@ -12,8 +11,8 @@
 
 namespace warpmill {
 
-// Rows that a thread gathers before it hands them to the engine: DuckDB's row group.
-static constexpr idx_t ROWS_PER_PUSH = 122880;
+// Rows that a thread gathers before it hands them to the engine, where the scan does not say which belong together.
+static constexpr idx_t ROWS_PER_PART = 122880;
 
 // What one execution has got of an input.
 class InputState : public GlobalSinkState {
@@ -26,24 +25,45 @@ public:
 		engine.input_free(input);
 	}
 
+	// Columns that the engine has not got yet, by their index among those that the plan reads.
+	vector<idx_t> Missing() const {
+		const uint32_t *columns;
+		auto count = engine.input_missing(input, &columns);
+		return vector<idx_t>(columns, columns + count);
+	}
+
 	const wm_engine &engine;
 	wm_input *const input;
+	// Which columns of the scan these are.
+	vector<idx_t> columns;
 	std::atomic<bool> failed {false};
-	std::mutex error_lock;
-	string error;
-
-	void Fail(const string &message) {
-		std::lock_guard<std::mutex> guard(error_lock);
-		if (!failed) {
-			error = message;
-			failed = true;
-		}
-	}
 };
 
+// The rows that one thread gathers.
 class InputLocalState : public LocalSinkState {
 public:
-	unique_ptr<ArrowAppender> rows;
+	explicit InputLocalState(const InputState &state)
+	    : engine(state.engine), part(engine.part_new(state.input)), formats(state.columns.size()),
+	      vectors(state.columns.size()) {
+	}
+	~InputLocalState() override {
+		engine.part_free(part);
+	}
+
+	const wm_engine &engine;
+	wm_part *const part;
+	idx_t rows = 0;
+	// Where they belong among the table's.
+	idx_t place = WM_NO_PLACE;
+	vector<UnifiedVectorFormat> formats;
+	vector<wm_vector> vectors;
+};
+
+// A scan of some of an input's columns.
+struct PartialScan {
+	PhysicalOperator *scan = nullptr;
+	// By their index among those that the plan reads.
+	vector<idx_t> columns;
 };
 
 // Takes the rows of one scan.
@@ -51,9 +71,13 @@ class PhysicalInput : public PhysicalOperator {
 public:
 	static constexpr const PhysicalOperatorType TYPE = PhysicalOperatorType::EXTENSION;
 
-	PhysicalInput(PhysicalPlan &plan, shared_ptr<Query> query, idx_t index, TableCatalogEntry *table, idx_t rows)
-	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, {LogicalType::BIGINT}, rows), query(std::move(query)),
-	      index(index), table(table) {
+	PhysicalInput(PhysicalPlan &plan, shared_ptr<Query> query, idx_t index, TableCatalogEntry *table,
+	              PhysicalOperator &scan, PartialScan partial)
+	    : PhysicalOperator(plan, PhysicalOperatorType::EXTENSION, {LogicalType::BIGINT}, scan.estimated_cardinality),
+	      query(std::move(query)), index(index), table(table), partial(std::move(partial)),
+	      in_order(table && scan.type == PhysicalOperatorType::TABLE_SCAN &&
+	               scan.SupportsPartitioning(OperatorPartitionInfo::BatchIndex())) {
+		children.push_back(scan);
 	}
 
 	string GetName() const override {
@@ -65,50 +89,66 @@ public:
 	bool ParallelSink() const override {
 		return true;
 	}
-
-	unique_ptr<GlobalSinkState> GetGlobalSinkState(ClientContext &context) const override {
-		auto key = table ? query->database->VersionKey(context, *table) : string();
-		auto state = make_uniq<InputState>(*query, index, key);
-		auto cached = state->engine.input_cached(state->input);
-		(cached ? query->database->inputs_from_cache : query->database->inputs_scanned)++;
-		return std::move(state);
+	// A table's scan says where its rows belong, so that columns that are read at different times fit together.
+	OperatorPartitionInfo RequiredPartitionInfo() const override {
+		return in_order ? OperatorPartitionInfo::BatchIndex() : OperatorPartitionInfo::NoPartitionInfo();
 	}
+
 	unique_ptr<LocalSinkState> GetLocalSinkState(ExecutionContext &context) const override {
-		return make_uniq<InputLocalState>();
+		return make_uniq<InputLocalState>(sink_state->Cast<InputState>());
 	}
 	SinkResultType Sink(ExecutionContext &context, DataChunk &chunk, OperatorSinkInput &input) const override {
 		auto &state = input.global_state.Cast<InputState>();
-		if (state.failed || state.engine.input_cached(state.input)) {
+		auto &local = input.local_state.Cast<InputLocalState>();
+		if (state.failed) {
 			return SinkResultType::FINISHED;
 		}
-		auto &local = input.local_state.Cast<InputLocalState>();
-		try {
-			if (!local.rows) {
-				local.rows = make_uniq<ArrowAppender>(children[0].get().types, ROWS_PER_PUSH, ArrowProperties(context.client),
-				                                      unordered_map<idx_t, const shared_ptr<ArrowTypeExtensionData>>());
-			}
-			RequireFinite(chunk);
-			local.rows->Append(chunk, 0, chunk.size(), chunk.size());
-			if (local.rows->RowCount() >= ROWS_PER_PUSH) {
-				Push(state, local);
-			}
-		} catch (std::exception &ex) {
-			state.Fail(ErrorData(ex).RawMessage());
+		if (in_order) {
+			local.place = local.partition_info.batch_index.GetIndex();
+		}
+		auto count = query->HasColumns(index) ? state.columns.size() : 0;
+		for (idx_t i = 0; i < count; i++) {
+			auto &format = local.formats[i];
+			Unify(chunk.data[state.columns[i]], chunk.size(), format);
+			local.vectors[i] = wm_vector {format.data, format.validity.GetData(), format.sel->data()};
+		}
+		if (!state.engine.part_push(state.input, local.part, chunk.size(), local.vectors.data(), count)) {
+			state.failed = true;
+		}
+		local.rows += chunk.size();
+		if (!in_order && local.rows >= ROWS_PER_PART) {
+			Take(state, local);
 		}
 		return state.failed ? SinkResultType::FINISHED : SinkResultType::NEED_MORE_INPUT;
 	}
+	SinkNextBatchType NextBatch(ExecutionContext &context, OperatorSinkNextBatchInput &input) const override {
+		Take(input.global_state.Cast<InputState>(), input.local_state.Cast<InputLocalState>());
+		return SinkNextBatchType::READY;
+	}
 	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
-		auto &state = input.global_state.Cast<InputState>();
-		auto &local = input.local_state.Cast<InputLocalState>();
-		if (local.rows && !state.failed) {
-			Push(state, local);
-		}
+		Take(input.global_state.Cast<InputState>(), input.local_state.Cast<InputLocalState>());
 		return SinkCombineResultType::FINISHED;
 	}
 
+	// Scans what the engine has not got yet, if that is anything.
 	void Build(Pipeline &current, MetaPipeline &meta_pipeline) {
-		sink_state.reset();
-		meta_pipeline.CreateChildMetaPipeline(current, *this).Build(children[0].get());
+		auto &context = current.GetClientContext();
+		auto key = table ? query->database->VersionKey(context, *table) : string();
+		auto state = make_uniq<InputState>(*query, index, key);
+		auto missing = state->Missing();
+		auto scan = &children[0].get();
+		state->columns = missing;
+		if (partial.scan && Find(missing, state->columns)) {
+			scan = partial.scan;
+		}
+		// Here already: what is known must not change before the scan is chosen.
+		sink_state = std::move(state);
+		if (missing.empty()) {
+			query->database->inputs_from_cache++;
+			return;
+		}
+		query->database->inputs_scanned++;
+		meta_pipeline.CreateChildMetaPipeline(current, *this).Build(*scan);
 	}
 
 	shared_ptr<Query> query;
@@ -117,14 +157,43 @@ public:
 	TableCatalogEntry *const table;
 
 private:
-	static void Push(InputState &state, InputLocalState &local) {
-		auto array = local.rows->Finalize();
-		local.rows.reset();
-		if (!state.engine.input_push(state.input, &array)) {
-			auto error = state.engine.input_error(state.input);
-			state.Fail(error ? error : "the engine refused rows");
+	// Where the columns are in the partial scan, if all of them are there.
+	bool Find(const vector<idx_t> &missing, vector<idx_t> &places) const {
+		vector<idx_t> found;
+		for (auto column : missing) {
+			auto place = std::find(partial.columns.begin(), partial.columns.end(), column);
+			if (place == partial.columns.end()) {
+				return false;
+			}
+			found.push_back(place - partial.columns.begin());
 		}
+		places = std::move(found);
+		return true;
 	}
+
+	static void Unify(Vector &vector, idx_t count, UnifiedVectorFormat &format) {
+#if WARPMILL_DUCKDB >= 20000
+		vector.ToUnifiedFormat(format);
+#else
+		vector.ToUnifiedFormat(count, format);
+#endif
+	}
+
+	// Hands over what has been gathered, and does some of the engine's work.
+	static void Take(InputState &state, InputLocalState &local) {
+		if (state.failed) {
+			return;
+		}
+		auto &least = local.partition_info.min_batch_index;
+		if (!state.engine.part_take(state.input, local.part, local.place, least.IsValid() ? least.GetIndex() : 0)) {
+			state.failed = true;
+		}
+		local.rows = 0;
+		local.place = WM_NO_PLACE;
+	}
+
+	PartialScan partial;
+	const bool in_order;
 };
 
 // The rows of an execution: the engine's, or those of DuckDB's own plan.
@@ -219,7 +288,8 @@ private:
 		for (auto &child : children) {
 			auto &input = child.get().sink_state->Cast<InputState>();
 			if (input.failed) {
-				error = input.error;
+				auto reason = input.engine.input_error(input.input);
+				error = reason ? reason : "the engine refused rows";
 				return false;
 			}
 			inputs.push_back(input.input);
@@ -286,17 +356,52 @@ InsertionOrderPreservingMap<string> LogicalWarpmill::ParamsToString() const {
 
 InsertionOrderPreservingMap<string> Describe(const Query &query) {
 	InsertionOrderPreservingMap<string> result;
-	result["Plan"] = query.database->engine.plan_text(query.plan);
+	string plan = query.database->engine.plan_text(query.plan);
+	// The programs that follow are for warpmill_explain.
+	result["Plan"] = plan.substr(0, plan.find("pipeline 0"));
 	return result;
+}
+
+// A scan of those columns of a table that the engine has not got now, if it has some of them: when the query runs, others may be missing.
+static PartialScan ScanMissing(ClientContext &context, PhysicalPlanGenerator &planner, const Query &query, idx_t index,
+                               TableCatalogEntry *table, LogicalOperator &scan) {
+	if (!table || scan.type != LogicalOperatorType::LOGICAL_GET) {
+		return PartialScan();
+	}
+	auto &get = scan.Cast<LogicalGet>();
+	auto key = query.database->VersionKey(context, *table);
+	if (key.empty() || !get.projection_ids.empty() || HasTableFilters(get)) {
+		return PartialScan();
+	}
+	auto missing = InputState(query, index, key).Missing();
+	auto &all = get.GetColumnIds();
+	if (missing.empty() || missing.size() >= all.size()) {
+		return PartialScan();
+	}
+	vector<ColumnIndex> ids;
+	for (auto column : missing) {
+		ids.push_back(all[column]);
+	}
+	LogicalGet some(get.table_index, get.function, get.bind_data->Copy(), get.returned_types, get.names,
+	                get.virtual_columns);
+	some.SetColumnIds(std::move(ids));
+	some.parameters = get.parameters;
+	some.named_parameters = get.named_parameters;
+#if WARPMILL_DUCKDB >= 20000
+	some.bind_info = get.bind_info;
+#endif
+	some.estimated_cardinality = get.estimated_cardinality;
+	some.has_estimated_cardinality = get.has_estimated_cardinality;
+	some.ResolveOperatorTypes();
+	return PartialScan {&planner.CreatePlan(static_cast<LogicalOperator &>(some)), std::move(missing)};
 }
 
 PhysicalOperator &LogicalWarpmill::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
 	auto &result = planner.Make<PhysicalWarpmill>(query, estimated_cardinality);
 	for (idx_t i = 0; i < children.size(); i++) {
+		auto partial = ScanMissing(context, planner, *query, i, tables[i], *children[i]);
 		auto &scan = planner.CreatePlan(*children[i]);
-		auto &input = planner.Make<PhysicalInput>(query, i, tables[i], scan.estimated_cardinality);
-		input.children.push_back(scan);
-		result.children.push_back(input);
+		result.children.push_back(planner.Make<PhysicalInput>(query, i, tables[i], scan, std::move(partial)));
 	}
 	return result;
 }

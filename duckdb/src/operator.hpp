@@ -1,7 +1,6 @@
 // The operator that takes the place of a SELECT: DuckDB's own scans below, rows of the engine above.
 #pragma once
 
-#include "duckdb/common/arrow/arrow.hpp"
 #include "duckdb/common/types/column/column_data_collection.hpp"
 #include "duckdb/execution/physical_plan_generator.hpp"
 #include "duckdb/planner/binder.hpp"
@@ -16,6 +15,12 @@ public:
 	Query(shared_ptr<DatabaseState> database, wm_plan *plan, unique_ptr<LogicalOperator> kept, shared_ptr<Binder> binder,
 	      vector<LogicalType> types);
 	~Query();
+
+	// Whether the plan reads any column of the input: if not, its rows are counted.
+	bool HasColumns(idx_t input) const {
+		const uint32_t *columns;
+		return database->engine.plan_columns(plan, input, &columns) > 0;
+	}
 
 	// Runs DuckDB's own plan in the caller's transaction.
 	unique_ptr<ColumnDataCollection> RunKept(ClientContext &context);

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
 
 /// The version of the interface.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// A column of a chunk.
 #[repr(C)]
@@ -40,7 +40,7 @@ pub struct Engine {
     pub abi: u32,
     version: *const c_void,
     plans: [*const c_void; 5],
-    inputs: [*const c_void; 5],
+    inputs: [*const c_void; 9],
     runs: [*const c_void; 6],
     pub cache_text: unsafe extern "C" fn() -> *mut c_char,
     pub cache_clear: unsafe extern "C" fn(),

@@ -4,39 +4,37 @@
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-
-use arrow::ffi::FFI_ArrowArray;
+use std::sync::{Arc, OnceLock};
 
 use crate::Refused;
 use crate::cache;
 use crate::door::abi as door;
 use crate::door::rows::SourceView;
 use crate::execute::{Ended, execute};
-use crate::input::Input;
+use crate::input::{Input, Part, VectorView};
 use crate::output::{ColumnView, Rows};
 use crate::plan::Plan;
 
 /// The version of the interface.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// A plan, or why it is refused.
 pub struct PlanHandle {
     plan: Option<Arc<Plan>>,
     refusal: Option<CString>,
-    text: CString,
+    text: OnceLock<CString>,
 }
 
 /// One input of one execution.
 pub struct InputHandle {
     input: Input,
-    error: std::sync::OnceLock<CString>,
+    error: OnceLock<CString>,
 }
 
 /// One execution.
 pub struct RunHandle {
     plan: Arc<Plan>,
-    inputs: Vec<*const InputHandle>,
+    inputs: Vec<*mut InputHandle>,
     threads: usize,
     rows: Rows,
     error: CString,
@@ -58,7 +56,11 @@ pub struct Engine {
     pub plan_free: unsafe extern "C" fn(*mut PlanHandle),
     pub input_new: unsafe extern "C" fn(*const PlanHandle, usize, *const c_char) -> *mut InputHandle,
     pub input_cached: unsafe extern "C" fn(*const InputHandle) -> bool,
-    pub input_push: unsafe extern "C" fn(*const InputHandle, *mut FFI_ArrowArray) -> bool,
+    pub input_missing: unsafe extern "C" fn(*const InputHandle, *mut *const u32) -> usize,
+    pub part_new: unsafe extern "C" fn(*const InputHandle) -> *mut Part,
+    pub part_push: unsafe extern "C" fn(*const InputHandle, *mut Part, u64, *const VectorView, usize) -> bool,
+    pub part_take: unsafe extern "C" fn(*const InputHandle, *mut Part, u64, u64) -> bool,
+    pub part_free: unsafe extern "C" fn(*mut Part),
     pub input_error: unsafe extern "C" fn(*const InputHandle) -> *const c_char,
     pub input_free: unsafe extern "C" fn(*mut InputHandle),
     pub run_new: unsafe extern "C" fn(*const PlanHandle, *const *mut InputHandle, u64, u64) -> *mut RunHandle,
@@ -97,7 +99,11 @@ static ENGINE: Engine = Engine {
     plan_free,
     input_new,
     input_cached,
-    input_push,
+    input_missing,
+    part_new,
+    part_push,
+    part_take,
+    part_free,
     input_error,
     input_free,
     run_new,
@@ -158,8 +164,8 @@ unsafe extern "C" fn plan_new(json: *const c_char, length: usize) -> *mut PlanHa
         Err(_) => Err(Refused::new("a plan with text that is not UTF-8")),
     });
     let handle = match verdict {
-        Ok(plan) => PlanHandle { text: c_text(&plan.text), plan: Some(plan), refusal: None },
-        Err(refused) => PlanHandle { plan: None, refusal: Some(c_text(&refused.reason)), text: CString::default() },
+        Ok(plan) => PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() },
+        Err(refused) => PlanHandle { plan: None, refusal: Some(c_text(&refused.reason)), text: OnceLock::new() },
     };
     Box::into_raw(Box::new(handle))
 }
@@ -172,7 +178,9 @@ unsafe extern "C" fn plan_refusal(plan: *const PlanHandle) -> *const c_char {
 
 unsafe extern "C" fn plan_text(plan: *const PlanHandle) -> *const c_char {
     // SAFETY: see `plan_refusal`.
-    unsafe { &*plan }.text.as_ptr()
+    let handle = unsafe { &*plan };
+    let text = || c_text(&handle.plan.as_ref().map_or(String::new(), |plan| plan.describe()));
+    handle.text.get_or_init(text).as_ptr()
 }
 
 unsafe extern "C" fn plan_columns(plan: *const PlanHandle, input: usize, columns: *mut *const u32) -> usize {
@@ -210,14 +218,50 @@ unsafe extern "C" fn input_cached(input: *const InputHandle) -> bool {
     unsafe { &*input }.input.is_cached()
 }
 
-unsafe extern "C" fn input_push(input: *const InputHandle, array: *mut FFI_ArrowArray) -> bool {
-    // SAFETY: see `plan_refusal`; the array is handed over, and what is left of it has nothing to release.
-    let (handle, array) = unsafe { (&*input, FFI_ArrowArray::from_raw(array)) };
-    let pushed = guarded(|| Ok(handle.input.push(array)));
-    if let Err(refused) = &pushed {
-        handle.error.get_or_init(|| c_text(&refused.reason));
-    }
-    pushed.unwrap_or(false)
+unsafe extern "C" fn input_missing(input: *const InputHandle, columns: *mut *const u32) -> usize {
+    // SAFETY: see `plan_refusal`; `columns` is a place for a pointer.
+    let (handle, columns) = unsafe { (&*input, &mut *columns) };
+    let missing = handle.input.missing();
+    *columns = missing.as_ptr();
+    missing.len()
+}
+
+unsafe extern "C" fn part_new(input: *const InputHandle) -> *mut Part {
+    // SAFETY: see `plan_refusal`.
+    Box::into_raw(Box::new(unsafe { &*input }.input.part()))
+}
+
+unsafe extern "C" fn part_push(
+    input: *const InputHandle,
+    part: *mut Part,
+    rows: u64,
+    columns: *const VectorView,
+    count: usize,
+) -> bool {
+    // SAFETY: see `plan_refusal`; there are `count` vectors. The part is this thread's.
+    let (handle, part) = unsafe { (&*input, &mut *part) };
+    // SAFETY: see above.
+    let columns = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(columns, count) } };
+    // SAFETY: they are of the columns that are missing, and have this many rows.
+    let pushed = guarded(|| unsafe { part.push(rows as usize, columns) });
+    pushed.map_err(|refused| handle.input.fail(refused.reason)).is_ok()
+}
+
+/// `place` of all ones: none.
+unsafe extern "C" fn part_take(input: *const InputHandle, part: *mut Part, place: u64, least: u64) -> bool {
+    // SAFETY: see `part_push`.
+    let (handle, part) = unsafe { (&*input, &mut *part) };
+    let place = (place != u64::MAX).then_some(place);
+    let taken = guarded(|| Ok(handle.input.take(part, place, least)));
+    taken.unwrap_or_else(|refused| {
+        handle.input.fail(refused.reason);
+        false
+    })
+}
+
+unsafe extern "C" fn part_free(part: *mut Part) {
+    // SAFETY: see `plan_refusal`.
+    drop(unsafe { Box::from_raw(part) });
 }
 
 unsafe extern "C" fn input_error(input: *const InputHandle) -> *const c_char {
@@ -244,7 +288,7 @@ unsafe extern "C" fn run_new(
     let (plan, inputs) = unsafe {
         let plan = accepted(plan);
         let inputs = std::slice::from_raw_parts(inputs, plan.inputs.len());
-        (plan, inputs.iter().map(|&input| input.cast_const()).collect())
+        (plan, inputs.to_vec())
     };
     let threads = usize::try_from(threads).unwrap_or(0);
     let handle = RunHandle {
@@ -262,8 +306,8 @@ unsafe extern "C" fn run_execute(run: *mut RunHandle, interrupted: Interrupted, 
     // SAFETY: see `plan_refusal`.
     let run = unsafe { &mut *run };
     let result = guarded(|| {
-        // SAFETY: inputs outlive the run.
-        let tables = run.inputs.iter().map(|&input| unsafe { &*input }.input.finish());
+        // SAFETY: inputs outlive the run, and nobody else uses them by now.
+        let tables = run.inputs.iter().map(|&input| unsafe { &mut *input }.input.finish(run.threads));
         let tables = tables.collect::<Result<Vec<_>, _>>()?;
         // SAFETY: the shim's own function and context.
         match execute(&run.plan, &tables, run.threads, || unsafe { interrupted(context) })? {

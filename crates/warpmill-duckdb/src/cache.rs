@@ -1,33 +1,44 @@
-//! Rows of DuckDB's tables that are kept between queries.
+//! Columns of DuckDB's tables that are kept between queries.
 //!
 //! The key names a table and a version of its contents; the shim gives one only where it has proven that the caller's
-//! snapshot is that version. A newer version of a table takes the place of the older ones.
+//! snapshot is that version. A newer version of a table takes the place of the older ones. Columns are kept one by one: those of one
+//! version have the same rows in the same order (`crate::input`), whichever queries have read them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use warpmill_format::Table;
+use warpmill_format::table::EncodedColumn;
 
+use crate::Refused;
 use crate::plan::forget_tables;
 
 /// Bytes that are kept where nobody says how many.
 const DEFAULT_LIMIT: u64 = 8 << 30;
+/// Sets of columns of one table that are kept put together: plans hold on to them.
+const SETS: usize = 64;
 
 #[derive(Default)]
 struct Cache {
     limit: u64,
-    /// For each table the rows that are known: of one version, with different columns.
-    tables: HashMap<String, Vec<Entry>>,
+    tables: HashMap<String, Entry>,
     clock: u64,
 }
 
+/// What is known of one version of a table.
+#[derive(Default)]
 struct Entry {
     version: String,
-    /// Positions of the columns that are there.
-    columns: Vec<u32>,
-    table: Arc<Table>,
+    /// By position in the table.
+    columns: BTreeMap<u32, Kept>,
+    /// Columns put together, the newest last.
+    sets: Vec<(Vec<u32>, Arc<Table>)>,
+}
+
+struct Kept {
+    column: Arc<EncodedColumn>,
     bytes: u64,
     used: u64,
 }
@@ -39,59 +50,99 @@ fn parts(key: &str) -> (&str, &str) {
     key.rsplit_once('/').unwrap_or((key, ""))
 }
 
-/// The rows under `key`, if they have all of `columns`.
-pub fn find(key: &str, columns: &[u32]) -> Option<Arc<Table>> {
+/// Of each of the columns at `positions` what is known under `key`.
+pub fn find(key: &str, positions: &[u32]) -> Vec<Option<Arc<EncodedColumn>>> {
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
     cache.clock += 1;
     let clock = cache.clock;
-    let fits = |entry: &&mut Entry| entry.version == version && entry.has(columns);
-    let entry = cache.tables.get_mut(name)?.iter_mut().find(fits)?;
-    entry.used = clock;
-    Some(Arc::clone(&entry.table))
+    let mut entry = cache.tables.get_mut(name).filter(|entry| entry.version == version);
+    let found = positions.iter().map(|position| {
+        let kept = entry.as_mut()?.columns.get_mut(position)?;
+        kept.used = clock;
+        Some(Arc::clone(&kept.column))
+    });
+    found.collect()
 }
 
-/// Keeps the rows of a table, unless they are there already. Those of other versions, and those with some of these columns
-/// only, are forgotten.
-pub fn keep(key: &str, columns: &[u32], table: &Arc<Table>) {
-    let bytes = table.snapshot().map_or(0, |snapshot| snapshot.stored_bytes());
+/// The table under `key` of the columns at `positions`, which are kept.
+///
+/// Errors: they have not the same rows, so that something that was kept cannot be right: the table is forgotten.
+pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>, Refused> {
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
+    let mut changed = false;
+    if cache.tables.get(name).is_none_or(|entry| entry.version != version) {
+        let entry = Entry { version: version.to_string(), ..Entry::default() };
+        changed |= cache.tables.insert(name.to_string(), entry).is_some();
+    }
     cache.clock += 1;
     let (used, limit) = (cache.clock, cache.limit);
-    let entries = cache.tables.entry(name.to_string()).or_default();
-    if bytes > limit || entries.iter().any(|entry| entry.version == version && entry.has(columns)) {
-        return;
+    let entry = cache.tables.get_mut(name).expect("it is there, or has just been made");
+    let result = entry.put_together(positions, columns);
+    match &result {
+        Ok(_) => {
+            for (&position, column) in positions.iter().zip(columns) {
+                let bytes = column.stored_bytes();
+                if bytes <= limit && !entry.columns.contains_key(&position) {
+                    entry.columns.insert(position, Kept { column: Arc::clone(column), bytes, used });
+                }
+            }
+            entry.forget_sets_without_columns();
+            changed |= cache.shrink();
+        }
+        Err(_) => changed |= cache.tables.remove(name).is_some(),
     }
-    let before = entries.len();
-    entries.retain(|entry| entry.version == version && !entry.columns.iter().all(|column| columns.contains(column)));
-    let mut changed = entries.len() < before;
-    let (version, columns) = (version.to_string(), columns.to_vec());
-    entries.push(Entry { version, columns, table: Arc::clone(table), bytes, used });
-    changed |= cache.shrink();
     drop(cache);
     if changed {
         forget_tables();
     }
+    result
 }
 
 impl Entry {
-    fn has(&self, columns: &[u32]) -> bool {
-        columns.iter().all(|column| self.columns.contains(column))
+    /// A table of `columns`: the same one again for the same columns.
+    fn put_together(&mut self, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>, Refused> {
+        let is_kept = |(position, column): (&u32, &Arc<EncodedColumn>)| {
+            self.columns.get(position).is_some_and(|kept| Arc::ptr_eq(&kept.column, column))
+        };
+        let kept = positions.iter().zip(columns).all(is_kept);
+        let known = self.sets.iter().find(|(set, _)| set == positions).filter(|_| kept);
+        if let Some((_, table)) = known {
+            return Ok(Arc::clone(table));
+        }
+        let others = self.columns.values().find(|kept| kept.column.rows() != columns.first().map_or(0, |c| c.rows()));
+        if others.is_some() {
+            return Err(Refused::new("columns of one version of a table have different numbers of rows"));
+        }
+        let table = Table::of_columns(columns)?;
+        self.sets.retain(|(set, _)| set != positions);
+        self.sets.push((positions.to_vec(), Arc::clone(&table)));
+        Ok(table)
+    }
+
+    fn forget_sets_without_columns(&mut self) {
+        let columns = &self.columns;
+        self.sets.retain(|(set, _)| set.iter().all(|position| columns.contains_key(position)));
+        self.sets.drain(..self.sets.len().saturating_sub(SETS));
     }
 }
 
 impl Cache {
     fn bytes(&self) -> u64 {
-        self.tables.values().flatten().map(|entry| entry.bytes).sum()
+        self.tables.values().flat_map(|entry| entry.columns.values()).map(|kept| kept.bytes).sum()
     }
 
     /// Forgets what has not been used for longest until the rest fits.
     fn shrink(&mut self) -> bool {
         let mut changed = false;
         while self.bytes() > self.limit {
-            let oldest = self.tables.values().flatten().map(|entry| entry.used).min();
-            self.tables.values_mut().for_each(|entries| entries.retain(|entry| Some(entry.used) != oldest));
+            let oldest = self.tables.values().flat_map(|entry| entry.columns.values()).map(|kept| kept.used).min();
+            for entry in self.tables.values_mut() {
+                entry.columns.retain(|_, kept| Some(kept.used) != oldest);
+                entry.forget_sets_without_columns();
+            }
+            self.tables.retain(|_, entry| !entry.columns.is_empty());
             changed = true;
         }
         changed
@@ -126,7 +177,7 @@ struct Description<'a> {
 struct TableDescription<'a> {
     table: &'a str,
     version: &'a str,
-    columns: &'a [u32],
+    columns: Vec<u32>,
     rows: u64,
     bytes: u64,
 }
@@ -134,16 +185,16 @@ struct TableDescription<'a> {
 /// What is kept, as JSON.
 pub fn describe() -> String {
     let cache = CACHE.lock();
-    let entries = cache.tables.iter().flat_map(|(name, entries)| entries.iter().map(move |entry| (name, entry)));
-    let tables = entries.map(|(name, entry)| TableDescription {
+    let tables = cache.tables.iter().map(|(name, entry)| TableDescription {
         table: name,
         version: &entry.version,
-        columns: &entry.columns,
-        rows: entry.table.snapshot().map_or(0, |snapshot| snapshot.num_rows()),
-        bytes: entry.bytes,
+        // The one that stands for rows has no position.
+        columns: entry.columns.keys().copied().filter(|&position| position != u32::MAX).collect(),
+        rows: entry.columns.values().next().map_or(0, |kept| kept.column.rows()),
+        bytes: entry.columns.values().map(|kept| kept.bytes).sum(),
     });
     let mut tables: Vec<_> = tables.collect();
-    tables.sort_by_key(|table| (table.table, table.columns));
+    tables.sort_by_key(|table| table.table);
     let bytes = cache.bytes();
     serde_json::to_string(&Description { limit: cache.limit, bytes, tables }).unwrap_or_default()
 }

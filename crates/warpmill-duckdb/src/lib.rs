@@ -2,8 +2,8 @@
 //!
 //! The other side is C++ (`duckdb/src`), compiled against one exact DuckDB version: it hands over the bound plan of a
 //! SELECT ([`encoding`]), learns whether Warpmill runs it (`plan::Plan::new`: every refusal has a reason), and puts an operator
-//! in its place whose children are DuckDB's own scans. When the query runs, the rows of the scans come in as Arrow arrays
-//! ([`input`]) unless they are still known from before ([`cache`]), and the result goes out in DuckDB's physical layout
+//! in its place whose children are DuckDB's own scans. When the query runs, the rows of the scans come in as DuckDB's vectors
+//! ([`input`]), of the columns that are not still known from before ([`cache`]), and the result goes out in DuckDB's physical layout
 //! ([`output`]).
 //!
 //! A plan is translated into a DataFusion plan with DuckDB's meaning ([`translate`]): what differs is computed differently

@@ -53,6 +53,8 @@ pub struct Needed {
     pub columns: Vec<u32>,
     /// Their positions in the table.
     pub positions: Vec<u32>,
+    /// Their types.
+    pub types: Vec<Type>,
     /// Their names and types. Without columns: one that stands for the rows.
     pub schema: SchemaRef,
 }
@@ -152,10 +154,26 @@ impl Plan {
         Ok(plan)
     }
 
+    /// How it is run: with the programs, once it has been run, for the rows that there were.
+    pub fn describe(&self) -> String {
+        let mut text = self.text.clone();
+        if let Some(prepared) = self.prepared.lock().as_ref() {
+            add_programs(&prepared.plan, &mut text);
+        }
+        text
+    }
+
     /// Forgets the physical plan, which holds the tables that it was made for.
     pub fn forget(&self) {
         *self.prepared.lock() = None;
     }
+}
+
+fn add_programs(plan: &Arc<dyn ExecutionPlan>, text: &mut String) {
+    if let Some(part) = plan.downcast_ref::<WarpmillExec>() {
+        text.push_str(&part.program().to_string());
+    }
+    plan.children().into_iter().for_each(|child| add_programs(child, text));
 }
 
 /// Forgets physical plans, which hold the tables that they were made for.
@@ -202,7 +220,8 @@ fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refu
             .map(|(position, _, ty)| Ok(Field::new(column_name(*position), Type::parse(ty)?.arrow(), true)));
         let schema = Arc::new(schema_of(fields.collect::<Result<Vec<_>, Refused>>()?));
         let positions = described.iter().map(|(position, ..)| *position).collect();
-        Ok(Needed { columns, positions, schema })
+        let types = described.iter().map(|(.., ty)| Type::parse(ty)).collect::<Result<_, _>>()?;
+        Ok(Needed { columns, positions, types, schema })
     });
     needed.collect()
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::encoding::word::Value;
+
 /// A bound of a column: integer-like types by their unscaled value.
 #[derive(Debug, Clone, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum StatValue {
@@ -132,6 +134,29 @@ impl DistinctCounter {
         }
     }
 
+    /// Adds integers, of which `low`, the counter's, is the least.
+    pub(crate) fn add_all<V: Value>(&mut self, values: &[V], low: V) {
+        match self {
+            Self::Dense { seen, .. } => values.iter().for_each(|x| seen[x.offset64(low) as usize] = 1),
+            Self::Hashed { registers } => {
+                let registers: &mut [u8; Self::REGISTERS] =
+                    registers.as_mut_slice().try_into().expect("as many as made");
+                for x in values {
+                    let (register, rank) = Self::place(hash(x.to_i128()));
+                    let held = &mut registers[register];
+                    *held = (*held).max(rank);
+                }
+            }
+        }
+    }
+
+    /// The register of a hash, and its rank.
+    #[inline(always)]
+    fn place(hash: u64) -> (usize, u8) {
+        const BITS: u32 = DistinctCounter::REGISTERS.ilog2();
+        ((hash >> (64 - BITS)) as usize, (hash << BITS).leading_zeros().min(64 - BITS) as u8 + 1)
+    }
+
     pub(crate) fn add_bytes(&mut self, value: &[u8]) {
         self.add_hash(xxhash_rust::xxh3::xxh3_64(value));
     }
@@ -139,9 +164,8 @@ impl DistinctCounter {
     #[inline]
     fn add_hash(&mut self, hash: u64) {
         if let Self::Hashed { registers } = self {
-            let bits = Self::REGISTERS.ilog2();
-            let register = &mut registers[(hash >> (64 - bits)) as usize];
-            *register = (*register).max((hash << bits).leading_zeros().min(64 - bits) as u8 + 1);
+            let (register, rank) = Self::place(hash);
+            registers[register] = registers[register].max(rank);
         }
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 
+import warpmill
 import warpmill._warpmill as native
 import warpmill.duckdb
 from suites import hits, imdb
@@ -90,3 +92,23 @@ def test_equal_to_duckdb(connection: Callable[[str], Any], suite: str, path: Pat
         assert [row[-1] for row in rows] == [row[-1] for row in expected_rows]
         return
     assert difference(rows, expected_rows, [name for name, _ in columns], sql) is None
+
+
+@pytest.mark.parametrize("query", ["q03", "q05", "q09"])
+def test_planned_as_warpmill_tables(connection: Callable[[str], Any], query: str, tmp_path: Path) -> None:
+    """Joins are in the order, and sums as wide, as where the same rows are Warpmill's own tables."""
+
+    def outline(text: str) -> list[str]:
+        return re.findall(r"scan (\w+)|(:i\d+)", text)
+
+    con = connection("tpch")
+    text = (QUERIES / "tpch" / f"{query}.sql").read_text().strip().rstrip(";")
+    con.execute(text).fetchall()
+    [(accelerated, ours)] = con.execute("FROM warpmill_explain($1)", [text]).fetchall()
+    assert accelerated
+    with warpmill.connect(tmp_path / "own") as own:
+        for table in native.tables("tpch"):
+            own.generate("tpch", table, 0.01)
+        theirs = "\n".join(plan for _, plan in own.sql(f"EXPLAIN {text}").fetchall())
+    assert outline(ours) == outline(theirs)
+    assert len(outline(ours)) > 3

@@ -6,7 +6,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
-use crate::segment::encode::integer_width;
+use crate::segment::integer_width;
 use crate::{ColumnStats, StatValue};
 
 /// What becomes of a stored value; the numbers are those of `kernels/parquet.cuh`.

@@ -83,6 +83,23 @@ pub(super) fn encode(array: &ArrayRef, dictionary: Option<&Dictionary>, forced: 
     finish((kind, encoding), array.len(), nulls.as_ref(), &stats, values, array.data_type())
 }
 
+/// A segment of unscaled integers of type `data_type`; those of null rows are ignored.
+pub(super) fn encode_values<V: Value>(
+    values: &[V],
+    nulls: Option<&NullBuffer>,
+    data_type: &DataType,
+) -> Result<Segment> {
+    let width = integer_width(data_type);
+    let (bytes, signed) = width.ok_or_else(|| schema(format!("values of type {data_type} are no integers")))?;
+    let rows = values.len() as u64;
+    let nulls = nulls.filter(|n| n.null_count() > 0);
+    let mut stats = ColumnStats { rows, nulls: nulls.map_or(0, |n| n.null_count() as u64), ..Default::default() };
+    stats.plain_bytes = if *data_type == DataType::Boolean { rows.div_ceil(8) } else { bytes as u64 * rows };
+    let mut out = SectionWriter::default();
+    let encoding = encode_integers(values, nulls, (bytes, signed), None, &mut stats, &mut out)?;
+    finish((Kind::Integers, encoding), values.len(), nulls, &stats, out, data_type)
+}
+
 /// Lays out statistics, validity and values, and reads the result back as a segment.
 fn finish(
     (kind, encoding): (Kind, Encoding),
@@ -236,7 +253,7 @@ fn encode_integers<V: Value>(
     (stats.min, stats.max) = (Some(StatValue::Int(min.to_i128())), Some(StatValue::Int(max.to_i128())));
     let mut distinct = DistinctCounter::new(min.to_i128(), max.to_i128());
     let Some(nulls) = nulls else {
-        values.iter().for_each(|x| distinct.add(x.to_i128()));
+        distinct.add_all(values, min);
         stats.distinct = Some(distinct.estimate());
         return choose::encode(values, plain, forced, out).map_err(schema);
     };

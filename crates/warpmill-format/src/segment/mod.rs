@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 
 use crate::encoding::column::{Integers, Scratch};
 use crate::encoding::plain::PlainStrings;
-use crate::encoding::word::Word;
+use crate::encoding::word::{Value, Word};
 use crate::{Bitmap, ColumnStats, Dictionary, Result, StrView};
 
 pub(crate) mod bytes;
@@ -18,6 +18,7 @@ mod read;
 
 use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
+pub(crate) use encode::integer_width;
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
 
 /// How the values of a segment are encoded (see [`crate::encoding`]).
@@ -100,6 +101,15 @@ impl Segment {
     /// cannot hold. The caller knows the column's name; here it is empty.
     pub fn encode(array: &ArrayRef, dictionary: Option<&Arc<Dictionary>>, forced: Option<Encoding>) -> Result<Self> {
         encode::encode(array, dictionary.map(|d| &**d), forced)
+    }
+
+    /// Encodes unscaled integers of a column of type `data_type`; those of null rows are ignored.
+    pub(crate) fn encode_integers<V: Value>(
+        values: &[V],
+        nulls: Option<&NullBuffer>,
+        data_type: &DataType,
+    ) -> Result<Self> {
+        encode::encode_values(values, nulls, data_type)
     }
 
     /// Encodes strings given as codes of `dictionary`; the codes of null rows are ignored.

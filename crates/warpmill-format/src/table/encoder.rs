@@ -426,7 +426,7 @@ fn install<T: Send>(pool: &Option<Arc<rayon::ThreadPool>>, work: impl FnOnce() -
 }
 
 /// Names the column in an error of a segment, which does not know it.
-fn in_column(error: FormatError, column: &str) -> FormatError {
+pub(super) fn in_column(error: FormatError, column: &str) -> FormatError {
     match error {
         FormatError::Schema { column: unknown, detail } if unknown.is_empty() => FormatError::schema(column, detail),
         FormatError::Arrow(error) => FormatError::schema(column, error.to_string()),

@@ -53,6 +53,11 @@ impl Interner {
         self.bytes.len()
     }
 
+    /// The bytes of the string of `code`. Panics when out of range.
+    pub fn bytes(&self, code: u32) -> &[u8] {
+        entry(&self.bytes, &self.ends, code)
+    }
+
     /// The string of `code`. Panics when out of range.
     pub fn get(&self, code: u32) -> &str {
         std::str::from_utf8(entry(&self.bytes, &self.ends, code)).expect("entries are whole strings")

@@ -17,6 +17,7 @@ use crate::codec::CodecOptions;
 use crate::pruning::{Metadata, Sideways};
 use crate::{FormatError, Result};
 
+mod columns;
 mod conform;
 mod data_file;
 mod directory;
@@ -24,6 +25,7 @@ mod encoder;
 mod fs;
 mod interner;
 mod manifest;
+mod pieces;
 mod pruning;
 mod snapshot;
 mod sort;
@@ -37,6 +39,8 @@ mod zone_writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use columns::{ColumnWriter, EncodedColumn, Part};
+pub use pieces::{Piece, Strings, Values};
 pub use pruning::{ColumnZones, ZoneMap};
 pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use stored_chunk::StoredChunk;

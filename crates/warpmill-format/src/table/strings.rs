@@ -108,6 +108,18 @@ impl Candidate {
         self.held.push(HeldCodes { segment, codes, entries, nulls });
     }
 
+    /// The provisional codes of strings that are numbered already, in their order.
+    pub fn intern(&mut self, own: &Interner) -> Vec<u32> {
+        (0..own.len() as u32).map(|code| self.builder.intern(own.get(code))).collect()
+    }
+
+    /// Takes the rows of row segment `segment`, as provisional codes.
+    pub fn hold(&mut self, segment: usize, codes: Vec<u32>, nulls: Option<NullBuffer>) {
+        self.rows += codes.len() as u64;
+        let entries = (0..codes.iter().max().map_or(0, |most| most + 1)).collect();
+        self.held.push(HeldCodes { segment, codes: NarrowCodes::new(codes), entries, nulls });
+    }
+
     /// Whether the dictionary has grown too large, whatever rows follow.
     pub fn too_large(&self) -> bool {
         too_large(&self.builder)
@@ -136,7 +148,8 @@ impl Candidate {
     }
 }
 
-fn too_large(strings: &Interner) -> bool {
+/// Whether these are more strings than a dictionary may have.
+pub(super) fn too_large(strings: &Interner) -> bool {
     strings.len() > MAX_ENTRIES || strings.byte_len() > MAX_BYTES
 }
 

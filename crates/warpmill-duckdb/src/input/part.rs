@@ -1,0 +1,219 @@
+//! Rows that one thread gathers.
+
+use std::ffi::c_void;
+
+use warpmill_format::table::{Piece, Values};
+
+use crate::Refused;
+use crate::types::Type;
+
+/// A column of a chunk, as DuckDB's vectors lie; see `wm_vector` in `duckdb/src/engine.h`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct VectorView {
+    values: *const c_void,
+    /// One bit for each value; null: all are valid.
+    validity: *const u64,
+    /// Which value each row has; null: its own.
+    selection: *const u32,
+}
+
+/// Rows of some columns of one input, not handed over yet.
+pub struct Part {
+    pub(super) types: Vec<Type>,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) rows: usize,
+}
+
+impl Part {
+    /// Copies `rows` rows.
+    ///
+    /// # Safety
+    /// There is a vector of DuckDB's for each column, of its type and with this many rows.
+    pub unsafe fn push(&mut self, rows: usize, columns: &[VectorView]) -> Result<(), Refused> {
+        for ((&ty, piece), view) in self.types.iter().zip(&mut self.pieces).zip(columns) {
+            // SAFETY: the caller's promise.
+            unsafe { add(ty, view, rows, piece.values()) }?;
+            let valid = |row: usize| {
+                // SAFETY: see above: a bit for each value that is selected.
+                unsafe { view.is_valid(view.place(row)) }
+            };
+            let (narrow, infinite) = match ty {
+                Type::Date => (true, i64::from(i32::MAX)),
+                Type::Timestamp => (true, i64::MAX),
+                _ => (false, 0),
+            };
+            if narrow && let Values::Narrow(values) = piece.values() {
+                require_finite(&values[values.len() - rows..], infinite, valid)?;
+            }
+            piece.added(rows, (!view.validity.is_null()).then_some(&valid));
+        }
+        self.rows += rows;
+        Ok(())
+    }
+}
+
+impl VectorView {
+    /// SAFETY: `row` is one of the vector's.
+    #[inline(always)]
+    unsafe fn place(&self, row: usize) -> usize {
+        // SAFETY: the caller's promise.
+        if self.selection.is_null() { row } else { unsafe { *self.selection.add(row) as usize } }
+    }
+
+    /// SAFETY: `place` is that of a row of the vector.
+    #[inline(always)]
+    unsafe fn is_valid(&self, place: usize) -> bool {
+        // SAFETY: the caller's promise.
+        self.validity.is_null() || unsafe { *self.validity.add(place / 64) } >> (place % 64) & 1 == 1
+    }
+
+    /// Adds what `f` makes of each value.
+    ///
+    /// SAFETY: `rows` values of this type, which need not be aligned.
+    unsafe fn extend<T: Copy, U>(&self, rows: usize, out: &mut Vec<U>, f: impl Fn(T) -> U) {
+        let first = self.values.cast::<T>();
+        if self.selection.is_null() {
+            // SAFETY: the caller's promise.
+            out.extend((0..rows).map(|row| f(unsafe { first.add(row).read_unaligned() })));
+        } else {
+            // SAFETY: the caller's promise, and `place`'s.
+            out.extend((0..rows).map(|row| f(unsafe { first.add(self.place(row)).read_unaligned() })));
+        }
+    }
+}
+
+/// SAFETY: as [`Part::push`].
+unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> Result<(), Refused> {
+    macro_rules! narrow {
+        ($out:ident, $ty:ty) => {
+            // SAFETY: the caller's promise.
+            unsafe { view.extend::<$ty, i64>(rows, $out, i64::from) }
+        };
+    }
+    macro_rules! wide {
+        ($out:ident, $ty:ty) => {
+            // SAFETY: the caller's promise.
+            unsafe { view.extend::<$ty, i128>(rows, $out, i128::from) }
+        };
+    }
+    match (values, ty) {
+        // SAFETY: the caller's promise; only zero is false.
+        (Values::Narrow(out), Type::Boolean) => unsafe { view.extend::<u8, i64>(rows, out, |x| i64::from(x != 0)) },
+        (Values::Narrow(out), Type::TinyInt) => narrow!(out, i8),
+        (Values::Narrow(out), Type::SmallInt | Type::Decimal(0..=4, _)) => narrow!(out, i16),
+        (Values::Narrow(out), Type::Integer | Type::Date | Type::Decimal(5..=9, _)) => narrow!(out, i32),
+        (Values::Narrow(out), Type::BigInt | Type::Timestamp | Type::Decimal(10..=18, _)) => narrow!(out, i64),
+        (Values::Narrow(out), Type::UTinyInt) => narrow!(out, u8),
+        (Values::Narrow(out), Type::USmallInt) => narrow!(out, u16),
+        (Values::Narrow(out), Type::UInteger) => narrow!(out, u32),
+        (Values::Wide(out), Type::UBigInt) => wide!(out, u64),
+        (Values::Wide(out), Type::Decimal(..)) => wide!(out, i128),
+        // SAFETY: the caller's promise.
+        (Values::F32(out), Type::Float) => unsafe { view.extend::<f32, f32>(rows, out, |x| x) },
+        // SAFETY: the caller's promise.
+        (Values::F64(out), Type::Double) => unsafe { view.extend::<f64, f64>(rows, out, |x| x) },
+        (Values::Strings(out), Type::Varchar) => {
+            for row in 0..rows {
+                // SAFETY: the caller's promise; the text lives as long as the vector.
+                let text = unsafe {
+                    let place = view.place(row);
+                    if view.is_valid(place) { text(view.values.cast::<[u8; 16]>().add(place).cast()) } else { &[] }
+                };
+                out.push(text)?;
+            }
+        }
+        (_, ty) => return Err(Refused::new(format!("a column of the type {ty:?}"))),
+    }
+    Ok(())
+}
+
+/// `duckdb_string_t`: the length, then 12 bytes of text, or its first four and its address.
+///
+/// SAFETY: an entry of a vector that is not NULL.
+#[inline(always)]
+unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
+    const INLINED: u32 = 12;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let length = entry.cast::<u32>().read_unaligned();
+        let start = if length <= INLINED { entry.add(4) } else { entry.add(8).cast::<*const u8>().read_unaligned() };
+        std::slice::from_raw_parts(start, length as usize)
+    }
+}
+
+fn require_finite(values: &[i64], infinite: i64, valid: impl Fn(usize) -> bool) -> Result<(), Refused> {
+    // Without branches: nearly always all are finite.
+    if !values.iter().fold(false, |any, &x| any | (x == infinite) | (x == -infinite)) {
+        return Ok(());
+    }
+    let found = values.iter().enumerate().any(|(row, &x)| (x == infinite || x == -infinite) && valid(row));
+    if found { Err(Refused::new("a date or timestamp is infinite")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view<T>(values: &[T], validity: Option<&u64>, selection: Option<&[u32]>) -> VectorView {
+        VectorView {
+            values: values.as_ptr().cast(),
+            validity: validity.map_or(std::ptr::null(), std::ptr::from_ref),
+            selection: selection.map_or(std::ptr::null(), <[u32]>::as_ptr),
+        }
+    }
+
+    fn entry(value: &'static str) -> [u8; 16] {
+        let mut entry = [0; 16];
+        entry[..4].copy_from_slice(&(value.len() as u32).to_ne_bytes());
+        match value.len() {
+            0..=12 => entry[4..4 + value.len()].copy_from_slice(value.as_bytes()),
+            _ => entry[8..].copy_from_slice(&(value.as_ptr() as usize).to_ne_bytes()),
+        }
+        entry
+    }
+
+    fn part(types: &[Type]) -> Part {
+        let pieces = types.iter().map(|ty| Piece::new(&ty.arrow(), false).unwrap()).collect();
+        Part { types: types.to_vec(), pieces, rows: 0 }
+    }
+
+    #[test]
+    fn columns_are_copied() {
+        let types =
+            [Type::Integer, Type::Varchar, Type::Decimal(15, 2), Type::Decimal(38, 0), Type::Boolean, Type::UBigInt];
+        let mut part = part(&types);
+        let valid = 0b101;
+        let texts = [entry("short"), entry(""), entry("longer than twelve bytes")];
+        let columns = [
+            view(&[1i32, 2, 3], Some(&valid), None),
+            view(&texts, None, Some(&[2, 2, 0])),
+            view(&[100i64, -1, 7], None, None),
+            view(&[i128::MAX / 2, 0, -1], Some(&valid), Some(&[1, 0, 2])),
+            view(&[1u8, 0, 7], None, None),
+            view(&[u64::MAX], None, Some(&[0, 0, 0])),
+        ];
+        // SAFETY: three rows of these types.
+        unsafe { part.push(3, &columns) }.unwrap();
+        assert!(part.rows == 3 && part.pieces.iter().all(|piece| piece.len() == 3));
+        let [a, b, c, d, e, f] = &mut part.pieces[..] else { panic!("six columns") };
+        assert!(matches!(a.values(), Values::Narrow(values) if values[2] == 3));
+        assert!(matches!(b.values(), Values::Strings(strings) if format!("{strings:?}").contains("2 known")));
+        assert!(matches!(c.values(), Values::Narrow(values) if *values == [100, -1, 7]));
+        assert!(matches!(d.values(), Values::Wide(values) if values[1..] == [i128::MAX / 2, -1]));
+        assert!(matches!(e.values(), Values::Narrow(values) if *values == [1, 0, 1]));
+        assert!(matches!(f.values(), Values::Wide(values) if *values == [i128::from(u64::MAX); 3]));
+    }
+
+    #[test]
+    fn infinite_dates_are_refused() {
+        for (ty, valid, refused) in [(Type::Date, 1u64, true), (Type::Date, 0, false), (Type::Integer, 1, false)] {
+            let mut part = part(&[ty]);
+            for value in [i32::MAX, -i32::MAX] {
+                // SAFETY: one row of this type.
+                let pushed = unsafe { part.push(1, &[view(&[value], Some(&valid), None)]) };
+                assert_eq!(pushed.is_err(), refused, "{ty:?} {valid}");
+            }
+        }
+    }
+}

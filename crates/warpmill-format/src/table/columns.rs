@@ -1,0 +1,302 @@
+//! Tables in memory whose columns are encoded apart from each other: row segments by any thread, in any order; columns at different
+//! times, put together as a table.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{ArrayRef, Float32Array, Float64Array, LargeStringArray};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use parking_lot::Mutex;
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+use super::encoder::in_column;
+use super::pieces::{Piece, Values};
+use super::pruning::{ColumnMap, Stored, ZoneMap};
+use super::strings::{Candidate, HeldCodes};
+use super::version::{Chunk, ColumnDictionary, RowSegment, Source, Version};
+use super::{Home, Table, TableSnapshot};
+use crate::pruning::{ColumnZones, Metadata, ZONE_ROWS, Zone, Zones, of_segment};
+use crate::segment::SegmentBytes;
+use crate::{Bitmap, FormatError, Result, SEGMENT_ROWS, Segment};
+
+/// Rows of a piece.
+pub type Part<'a> = (&'a Piece, Range<usize>);
+
+/// One column of a table that is being read: its row segments are encoded as they come.
+pub struct ColumnWriter {
+    field: FieldRef,
+    /// Its strings are too many different ones for a dictionary.
+    plain: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By row segment.
+    made: BTreeMap<usize, Made>,
+    /// Strings that may get a dictionary, whose codes are known in the end only.
+    candidate: Option<Candidate>,
+}
+
+/// An encoded row segment.
+struct Made {
+    rows: usize,
+    chunk: Arc<Chunk>,
+    zones: Vec<Zone>,
+}
+
+/// One column of a table in memory, encoded.
+#[derive(Debug)]
+pub struct EncodedColumn {
+    field: FieldRef,
+    segments: Vec<(usize, Arc<Chunk>)>,
+    dictionary: Option<ColumnDictionary>,
+    zones: Arc<Stored>,
+}
+
+thread_local! {
+    /// Where a row segment's values are put together: fresh memory of this size would cost as much as encoding.
+    static NARROW: RefCell<Vec<i64>> = const { RefCell::new(vec![]) };
+}
+
+impl ColumnWriter {
+    /// No rows yet of the column `field`.
+    ///
+    /// Errors: [`FormatError::Schema`] for a type that is not stored as such.
+    pub fn new(field: FieldRef) -> Result<Self> {
+        Piece::new(field.data_type(), true).map_err(|error| in_column(error, field.name()))?;
+        let candidate = (*field.data_type() == DataType::Utf8).then(|| Candidate::new(None, 0));
+        Ok(Self { field, plain: AtomicBool::new(false), state: Mutex::new(State { candidate, ..State::default() }) })
+    }
+
+    /// An empty piece for rows of this column.
+    pub fn piece(&self) -> Piece {
+        Piece::new(self.field.data_type(), self.plain.load(Ordering::Relaxed)).expect("the type has been looked at")
+    }
+
+    /// Encodes row segment `segment`, of at most [`SEGMENT_ROWS`] rows, which are those of `parts` one after the other. Each is given once.
+    ///
+    /// Errors: text that is not UTF-8, 4 GiB or more of strings.
+    pub fn encode(&self, segment: usize, parts: &[Part<'_>]) -> Result<()> {
+        let rows = parts.iter().map(|(_, range)| range.len()).sum::<usize>();
+        assert!((1..=SEGMENT_ROWS).contains(&rows), "{rows} rows in one segment");
+        let nulls = nulls(parts, rows);
+        if let Some(codes) = self.number(parts) {
+            let mut state = self.state.lock();
+            if let Some(candidate) = &mut state.candidate {
+                candidate.hold(segment, codes, nulls);
+            }
+            return Ok(());
+        }
+        let made = self.made(&values(parts, nulls, self.field.data_type())?, None);
+        self.state.lock().made.insert(segment, made);
+        Ok(())
+    }
+
+    /// The rows of `parts` as codes of the column; `None` where they get none.
+    fn number(&self, parts: &[Part<'_>]) -> Option<Vec<u32>> {
+        if self.plain.load(Ordering::Relaxed) {
+            return None;
+        }
+        let strings = parts.iter().map(|(piece, range)| match piece.parts().0 {
+            Values::Strings(strings) => Some((strings.numbered(), range)),
+            _ => None,
+        });
+        let strings: Vec<_> = strings.collect::<Option<_>>()?;
+        let entries: Option<Vec<Vec<u32>>> = {
+            let mut state = self.state.lock();
+            let candidate = state.candidate.as_mut()?;
+            let entries = strings.iter().map(|(numbered, _)| Some(candidate.intern(numbered.as_ref()?.1))).collect();
+            if candidate.too_large() { None } else { entries }
+        };
+        let Some(entries) = entries else {
+            self.plain.store(true, Ordering::Relaxed);
+            return None;
+        };
+        let codes = strings.into_iter().zip(&entries).flat_map(|((numbered, range), entries)| {
+            let codes = &numbered.expect("looked at above").0[range.clone()];
+            codes.iter().map(|&code| entries[code as usize])
+        });
+        Some(codes.collect())
+    }
+
+    fn made(&self, segment: &Arc<Segment>, generation: Option<u32>) -> Made {
+        let mut stats = segment.stats().clone();
+        stats.stored_bytes = segment.as_bytes().len() as u64;
+        let zones = of_segment(segment, ZONE_ROWS, Metadata::MinMax);
+        let chunk = Chunk::new(stats, segment.encoding(), generation, Source::Memory(Arc::clone(segment)), None);
+        Made { rows: segment.rows(), chunk, zones }
+    }
+
+    /// The column, once all of its row segments have been encoded.
+    ///
+    /// Errors: as [`ColumnWriter::encode`].
+    pub fn finish(self) -> Result<EncodedColumn> {
+        let (plain, mut state) = (self.plain.load(Ordering::Relaxed), std::mem::take(&mut *self.state.lock()));
+        let mut dictionary = None;
+        if let Some(candidate) = state.candidate.take() {
+            let made: Vec<(usize, Made)> = if plain || candidate.too_large() || candidate.repeats_too_little() {
+                let make = |held: &HeldCodes| {
+                    let segment = Segment::encode(&candidate.plain(held), None, None)?;
+                    Ok((held.segment, self.made(&Arc::new(segment), None)))
+                };
+                candidate.held.par_iter().map(make).collect::<Result<_>>()
+            } else {
+                let (entries, remap, held) = candidate.finish();
+                let entries = Arc::new(entries);
+                let make = |held: &HeldCodes| {
+                    Ok((held.segment, self.made(&Arc::new(held.encode(&remap, &entries)?), Some(0))))
+                };
+                if !held.is_empty() {
+                    let dictionary_of =
+                        |dictionary| ColumnDictionary { generation: 0, dictionary, place: None, remaps: vec![] };
+                    dictionary = Some(dictionary_of(Arc::clone(&entries)));
+                }
+                held.par_iter().map(make).collect::<Result<_>>()
+            }
+            .map_err(|error| in_column(error, self.field.name()))?;
+            state.made.extend(made);
+        }
+        let mut zones = ColumnZones::default();
+        let segments = state.made.into_values().map(|made| {
+            zones.append(made.zones);
+            (made.rows, made.chunk)
+        });
+        let segments = segments.collect();
+        let zones = Zones::from_bytes(SegmentBytes::copy_from(&zones.to_bytes(ZONE_ROWS, false, false)))?;
+        Ok(EncodedColumn { field: self.field, segments, dictionary, zones: Stored::in_memory(zones) })
+    }
+}
+
+/// Nulls among the rows of `parts`.
+fn nulls(parts: &[Part<'_>], rows: usize) -> Option<NullBuffer> {
+    parts.iter().find(|(piece, _)| piece.parts().1.is_some())?;
+    let mut valid = Bitmap::new(0, true);
+    for (piece, range) in parts {
+        match piece.parts().1 {
+            Some(bits) => valid.extend(&bits.slice(range.start, range.len())),
+            None => valid.extend(&Bitmap::new(range.len(), true)),
+        }
+    }
+    let nulls = NullBuffer::new(BooleanBuffer::new(Buffer::from_slice_ref(valid.words()), 0, rows));
+    (nulls.null_count() > 0).then_some(nulls)
+}
+
+/// The rows of `parts` as a segment, not of codes.
+fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<Arc<Segment>> {
+    /// All values of one kind together.
+    macro_rules! all {
+        ($kind:ident, $into:expr) => {
+            for (piece, range) in parts {
+                let Values::$kind(values) = piece.parts().0 else { unreachable!("pieces of one column are alike") };
+                $into.extend_from_slice(&values[range.clone()]);
+            }
+        };
+    }
+    let array: ArrayRef = match parts.first().map(|(piece, _)| piece.parts().0) {
+        None | Some(Values::Narrow(_)) => {
+            let encode = |all: &mut Vec<i64>| {
+                all.clear();
+                all!(Narrow, all);
+                Segment::encode_integers(all, nulls.as_ref(), data_type)
+            };
+            return NARROW.with_borrow_mut(encode).map(Arc::new);
+        }
+        Some(Values::Wide(_)) => {
+            let mut all = vec![];
+            all!(Wide, all);
+            let fits = |row: usize| i64::try_from(all[row]).is_ok() || nulls.as_ref().is_some_and(|n| n.is_null(row));
+            if (0..all.len()).all(fits) {
+                let narrow: Vec<i64> = all.iter().map(|&x| x as i64).collect();
+                return Segment::encode_integers(&narrow, nulls.as_ref(), data_type).map(Arc::new);
+            }
+            return Segment::encode_integers(&all, nulls.as_ref(), data_type).map(Arc::new);
+        }
+        Some(Values::F32(_)) => {
+            let mut all = vec![];
+            all!(F32, all);
+            Arc::new(Float32Array::new(all.into(), nulls))
+        }
+        Some(Values::F64(_)) => {
+            let mut all = vec![];
+            all!(F64, all);
+            Arc::new(Float64Array::new(all.into(), nulls))
+        }
+        Some(Values::Strings(_)) => Arc::new(plain_strings(parts, nulls)?),
+    };
+    Segment::encode(&array, None, None).map(Arc::new)
+}
+
+fn plain_strings(parts: &[Part<'_>], nulls: Option<NullBuffer>) -> Result<LargeStringArray> {
+    let (mut bytes, mut offsets) = (Vec::<u8>::new(), vec![0i64]);
+    for (piece, range) in parts {
+        let Values::Strings(strings) = piece.parts().0 else { unreachable!("pieces of one column are alike") };
+        for row in range.clone() {
+            bytes.extend_from_slice(strings.get(row));
+            offsets.push(bytes.len() as i64);
+        }
+    }
+    let offsets = OffsetBuffer::new(offsets.into());
+    Ok(LargeStringArray::try_new(offsets, Buffer::from_vec(bytes), nulls)?)
+}
+
+impl EncodedColumn {
+    /// Name and type.
+    pub fn field(&self) -> &FieldRef {
+        &self.field
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> u64 {
+        self.segments.iter().map(|(rows, _)| *rows as u64).sum()
+    }
+
+    /// Bytes of its segments.
+    pub fn stored_bytes(&self) -> u64 {
+        self.segments.iter().map(|(_, chunk)| chunk.stats.stored_bytes).sum()
+    }
+}
+
+impl Table {
+    /// A table in memory of columns that are there already, and which it shares.
+    ///
+    /// Errors: [`FormatError::Schema`] names a column that is there twice, or that is cut into other row segments than the first.
+    pub fn of_columns(columns: &[Arc<EncodedColumn>]) -> Result<Arc<Self>> {
+        let rows = |column: &EncodedColumn| column.segments.iter().map(|(rows, _)| *rows).collect::<Vec<_>>();
+        let first = columns.first().map(|column| rows(column)).unwrap_or_default();
+        if let Some(other) = columns.iter().find(|column| rows(column) != first) {
+            return Err(FormatError::schema(other.field.name(), "it has other rows than the columns before it"));
+        }
+        let schema = Schema::new(columns.iter().map(|column| Arc::clone(&column.field)).collect::<Vec<_>>());
+        let schema = super::stored_schema(&schema)?;
+        let segment = |(s, &rows): (usize, &usize)| {
+            let columns = columns.iter().map(|column| Arc::clone(&column.segments[s].1)).collect();
+            RowSegment { rows, columns }
+        };
+        let segments: Vec<RowSegment> = first.iter().enumerate().map(segment).collect();
+        let zones = |(c, column): (usize, &Arc<EncodedColumn>)| ColumnMap {
+            column: c,
+            generation: column.dictionary.as_ref().map(|dictionary| dictionary.generation),
+            stored: Arc::clone(&column.zones),
+        };
+        let zones = ZoneMap {
+            first: 0,
+            segments: segments.len(),
+            zone_rows: ZONE_ROWS,
+            columns: columns.iter().enumerate().map(zones).collect(),
+            attributes: vec![],
+        };
+        let pruning = if segments.is_empty() { vec![] } else { vec![zones] };
+        let dictionaries = columns.iter().map(|column| column.dictionary.clone()).collect();
+        let version = Version { number: 1, schema, dictionaries, codecs: vec![], segments, pruning };
+        let current = Mutex::new(Some((TableSnapshot::new(None, version), None)));
+        Ok(Arc::new(Self { home: Home::Memory { writing: Arc::default() }, current }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! Rows of one column as they come from elsewhere, before they are cut into row segments.
+
+use arrow::datatypes::DataType;
+
+use super::interner::Interner;
+use super::strings::too_large;
+use crate::segment::integer_width;
+use crate::{Bitmap, FormatError, Result};
+
+/// Values of one column for some rows. What null rows hold does not matter.
+#[derive(Debug)]
+pub enum Values {
+    /// Unscaled integers that 64 bits hold: all integers but `UInt64`, decimals of up to 18 digits, dates, times, booleans as 0 and 1.
+    Narrow(Vec<i64>),
+    /// Other unscaled integers.
+    Wide(Vec<i128>),
+    /// `Float32`.
+    F32(Vec<f32>),
+    /// `Float64`.
+    F64(Vec<f64>),
+    /// Strings.
+    Strings(Strings),
+}
+
+/// Rows of one column, one after the other.
+#[derive(Debug)]
+pub struct Piece {
+    values: Values,
+    /// Of all rows; `None`: no nulls so far.
+    valid: Option<Bitmap>,
+}
+
+impl Piece {
+    /// No rows, of a column of type `data_type`. `plain`: its strings are known to be too many different ones for a dictionary.
+    ///
+    /// Errors: [`FormatError::Schema`] (without the column's name) for a type that is not stored as such.
+    pub fn new(data_type: &DataType, plain: bool) -> Result<Self> {
+        let values = match data_type {
+            DataType::UInt64 | DataType::Decimal128(19.., _) => Values::Wide(vec![]),
+            DataType::Float32 => Values::F32(vec![]),
+            DataType::Float64 => Values::F64(vec![]),
+            DataType::Utf8 => Values::Strings(Strings::new(plain)),
+            other if integer_width(other).is_some() => Values::Narrow(vec![]),
+            other => return Err(FormatError::schema("", format!("type {other} cannot be stored"))),
+        };
+        Ok(Self { values, valid: None })
+    }
+
+    /// The values, to be added to: then [`Piece::added`] says how they are.
+    pub fn values(&mut self) -> &mut Values {
+        &mut self.values
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Says which of the last `rows` rows, that have been added to [`Piece::values`], are valid; `None`: all.
+    pub fn added(&mut self, rows: usize, valid: Option<&dyn Fn(usize) -> bool>) {
+        match (&mut self.valid, valid) {
+            (None, None) => {}
+            (Some(bits), None) => bits.extend(&Bitmap::new(rows, true)),
+            (Some(bits), Some(valid)) => bits.extend(&Bitmap::from_fn(rows, valid)),
+            (none, Some(valid)) => {
+                let new = Bitmap::from_fn(rows, valid);
+                if !new.all() {
+                    let mut bits = Bitmap::new(self.values.len() - rows, true);
+                    bits.extend(&new);
+                    *none = Some(bits);
+                }
+            }
+        }
+    }
+
+    pub(super) fn parts(&self) -> (&Values, Option<&Bitmap>) {
+        (&self.values, self.valid.as_ref())
+    }
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Self::Narrow(values) => values.len(),
+            Self::Wide(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::Strings(strings) => strings.len(),
+        }
+    }
+}
+
+/// Slots of the strings that were seen last: a column's few different ones all have one, nearly always.
+const SLOTS: usize = 1 << 10;
+/// Longest strings that slots tell apart.
+const SLOT_BYTES: usize = 32;
+
+/// A string of at most [`SLOT_BYTES`] bytes, as its length and words that overlap where it is shorter: equal for equal strings only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Short {
+    length: usize,
+    words: [u64; 4],
+}
+
+impl Short {
+    const NONE: Self = Self { length: usize::MAX, words: [0; 4] };
+
+    #[inline(always)]
+    fn of(text: &[u8]) -> Option<Self> {
+        let n = text.len();
+        let word = |at: usize| u64::from_le_bytes(text[at..at + 8].try_into().expect("8 bytes"));
+        let half = |at: usize| u64::from(u32::from_le_bytes(text[at..at + 4].try_into().expect("4 bytes")));
+        let words = match n {
+            0 => [0; 4],
+            1..4 => [u64::from(text[0]) | u64::from(text[n / 2]) << 8 | u64::from(text[n - 1]) << 16, 0, 0, 0],
+            4..=8 => [half(0) | half(n - 4) << 32, 0, 0, 0],
+            9..=16 => [word(0), word(n - 8), 0, 0],
+            17..=SLOT_BYTES => [word(0), word(8), word(n - 16), word(n - 8)],
+            _ => return None,
+        };
+        Some(Self { length: n, words })
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> usize {
+        let [a, b, c, d] = self.words;
+        let mixed = (a ^ b.rotate_left(23) ^ c.rotate_left(41) ^ d.rotate_left(11) ^ self.length as u64)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed >> (64 - SLOTS.ilog2())) as usize
+    }
+}
+
+/// Strings: numbered as long as few are different, as they are otherwise.
+pub struct Strings {
+    known: Interner,
+    codes: Vec<u32>,
+    recent: Box<[(Short, u32)]>,
+    plain: Option<PlainRows>,
+}
+
+impl std::fmt::Debug for Strings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Strings({} rows, {} known)", self.len(), self.known.len())
+    }
+}
+
+/// Strings one after the other.
+#[derive(Debug, Default)]
+pub(super) struct PlainRows {
+    pub bytes: Vec<u8>,
+    /// Where each ends.
+    pub ends: Vec<usize>,
+}
+
+impl PlainRows {
+    fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+impl Strings {
+    fn new(plain: bool) -> Self {
+        let recent = if plain { vec![] } else { vec![(Short::NONE, 0); SLOTS] };
+        let plain = plain.then(PlainRows::default);
+        Self { known: Interner::new(), codes: vec![], recent: recent.into(), plain }
+    }
+
+    fn len(&self) -> usize {
+        self.plain.as_ref().map_or(self.codes.len(), |plain| plain.ends.len())
+    }
+
+    /// Adds a row; empty for null.
+    ///
+    /// Errors: text that is not UTF-8 (it may be found only when the column is encoded).
+    #[inline]
+    pub fn push(&mut self, text: &[u8]) -> Result<()> {
+        if let Some(plain) = &mut self.plain {
+            plain.push(text);
+            return Ok(());
+        }
+        let Some(short) = Short::of(text) else {
+            let code = self.code(text)?;
+            return self.add(code);
+        };
+        let slot = short.slot();
+        if self.recent[slot].0 == short {
+            self.codes.push(self.recent[slot].1);
+            return Ok(());
+        }
+        let code = self.code(text)?;
+        self.recent[slot] = (short, code);
+        self.add(code)
+    }
+
+    #[inline(never)]
+    fn code(&mut self, text: &[u8]) -> Result<u32> {
+        let text = std::str::from_utf8(text);
+        Ok(self.known.intern(text.map_err(|_| FormatError::schema("", "text that is not UTF-8"))?))
+    }
+
+    fn add(&mut self, code: u32) -> Result<()> {
+        self.codes.push(code);
+        if too_large(&self.known) {
+            let mut plain = PlainRows::default();
+            self.codes.iter().for_each(|&code| plain.push(self.known.bytes(code)));
+            *self = Self { plain: Some(plain), ..Self::new(true) };
+        }
+        Ok(())
+    }
+
+    /// Codes of all rows and what they stand for; `None` where the strings are plain.
+    pub(super) fn numbered(&self) -> Option<(&[u32], &Interner)> {
+        self.plain.is_none().then_some((&self.codes, &self.known))
+    }
+
+    /// The bytes of row `row`.
+    pub(super) fn get(&self, row: usize) -> &[u8] {
+        match &self.plain {
+            Some(plain) => &plain.bytes[row.checked_sub(1).map_or(0, |before| plain.ends[before])..plain.ends[row]],
+            None => self.known.bytes(self.codes[row]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_strings_are_told_apart() {
+        let texts: Vec<String> = (0..=SLOT_BYTES)
+            .flat_map(|n| {
+                let base = "x".repeat(n);
+                let changed = (0..n).map(move |i| format!("{}y{}", "x".repeat(i), "x".repeat(n - i - 1)));
+                std::iter::once(base).chain(changed)
+            })
+            .collect();
+        for (i, a) in texts.iter().enumerate() {
+            for (j, b) in texts.iter().enumerate() {
+                assert_eq!(Short::of(a.as_bytes()) == Short::of(b.as_bytes()), i == j, "{a:?} {b:?}");
+            }
+        }
+        assert!(Short::of(&[0; SLOT_BYTES + 1]).is_none());
+        assert!(Short::of(b"\0") != Short::of(b"") && Short::of(b"a\0") != Short::of(b"a"));
+    }
+
+    #[test]
+    fn many_strings_become_plain() {
+        let mut strings = Strings::new(false);
+        let texts: Vec<String> = (0..70_000).map(|i| format!("{i} {}", "long ".repeat(i % 9))).collect();
+        texts.iter().for_each(|text| strings.push(text.as_bytes()).unwrap());
+        assert!(strings.numbered().is_none() && strings.len() == texts.len());
+        assert!(texts.iter().enumerate().all(|(row, text)| strings.get(row) == text.as_bytes()));
+    }
+
+    #[test]
+    fn nulls_may_come_late() {
+        let mut piece = Piece::new(&DataType::Int32, false).unwrap();
+        for valid in [true, true, false, true] {
+            let Values::Narrow(values) = piece.values() else { panic!("integers are narrow") };
+            values.extend([1, 2, 3]);
+            let some = |row: usize| valid || row == 1;
+            piece.added(3, (!valid).then_some(&some));
+        }
+        let valid = piece.parts().1.unwrap();
+        assert_eq!((valid.len(), valid.count_ones(), valid.get(7)), (12, 10, true));
+    }
+
+    #[test]
+    fn text_is_checked() {
+        assert!(Strings::new(false).push(&[0xff]).is_err());
+        assert!(Piece::new(&DataType::Null, false).is_err());
+    }
+}
