@@ -67,7 +67,6 @@ struct wm_engine {
 	// The rows of one input of one execution. With a `key` (text that names a table and a version of its contents) columns are kept
 	// for later executions, and found again: then they are not missing.
 	wm_input *(*input_new)(const wm_plan *plan, size_t input, const char *key);
-	bool (*input_cached)(const wm_input *input);
 	// Columns that have to come: indices into plan_columns. One entry where rows have to be counted only.
 	size_t (*input_missing)(const wm_input *input, const uint32_t **columns);
 	// Rows of the missing columns, gathered by one thread at a time: a vector for each of them. False: failed, see input_error.

@@ -40,7 +40,7 @@ pub struct Engine {
     pub abi: u32,
     version: *const c_void,
     plans: [*const c_void; 5],
-    inputs: [*const c_void; 9],
+    inputs: [*const c_void; 8],
     runs: [*const c_void; 6],
     pub cache_text: unsafe extern "C" fn() -> *mut c_char,
     pub cache_clear: unsafe extern "C" fn(),

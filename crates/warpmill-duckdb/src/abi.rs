@@ -55,7 +55,6 @@ pub struct Engine {
     pub plan_columns: unsafe extern "C" fn(*const PlanHandle, usize, *mut *const u32) -> usize,
     pub plan_free: unsafe extern "C" fn(*mut PlanHandle),
     pub input_new: unsafe extern "C" fn(*const PlanHandle, usize, *const c_char) -> *mut InputHandle,
-    pub input_cached: unsafe extern "C" fn(*const InputHandle) -> bool,
     pub input_missing: unsafe extern "C" fn(*const InputHandle, *mut *const u32) -> usize,
     pub part_new: unsafe extern "C" fn(*const InputHandle) -> *mut Part,
     pub part_push: unsafe extern "C" fn(*const InputHandle, *mut Part, u64, *const VectorView, usize) -> bool,
@@ -98,7 +97,6 @@ static ENGINE: Engine = Engine {
     plan_columns,
     plan_free,
     input_new,
-    input_cached,
     input_missing,
     part_new,
     part_push,
@@ -211,11 +209,6 @@ unsafe extern "C" fn input_new(plan: *const PlanHandle, input: usize, key: *cons
     let (plan, key) = unsafe { (accepted(plan), (!key.is_null()).then(|| CStr::from_ptr(key))) };
     let key = key.and_then(|key| key.to_str().ok()).map(str::to_string);
     Box::into_raw(Box::new(InputHandle { input: Input::new(plan, input, key), error: Default::default() }))
-}
-
-unsafe extern "C" fn input_cached(input: *const InputHandle) -> bool {
-    // SAFETY: see `plan_refusal`.
-    unsafe { &*input }.input.is_cached()
 }
 
 unsafe extern "C" fn input_missing(input: *const InputHandle, columns: *mut *const u32) -> usize {

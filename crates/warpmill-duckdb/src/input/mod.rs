@@ -132,11 +132,6 @@ impl Input {
         &self.plan.inputs[self.index]
     }
 
-    /// Whether no rows need to come.
-    pub fn is_cached(&self) -> bool {
-        self.missing.is_empty()
-    }
-
     /// Which of the columns that the plan reads have to come. Of an input without columns, rows have to: the list has one entry.
     pub fn missing(&self) -> &[u32] {
         &self.missing

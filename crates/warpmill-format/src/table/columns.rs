@@ -117,11 +117,12 @@ impl ColumnWriter {
             self.plain.store(true, Ordering::Relaxed);
             return None;
         };
-        let codes = strings.into_iter().zip(&entries).flat_map(|((numbered, range), entries)| {
+        let mut all = Vec::with_capacity(strings.iter().map(|(_, range)| range.len()).sum());
+        for ((numbered, range), entries) in strings.into_iter().zip(&entries) {
             let codes = &numbered.expect("looked at above").0[range.clone()];
-            codes.iter().map(|&code| entries[code as usize])
-        });
-        Some(codes.collect())
+            all.extend(codes.iter().map(|&code| entries[code as usize]));
+        }
+        Some(all)
     }
 
     fn made(&self, segment: &Arc<Segment>, generation: Option<u32>) -> Made {

@@ -29,17 +29,14 @@ impl Interner {
     /// The code of `value`, a new one if it has not been seen.
     pub fn intern(&mut self, value: &str) -> u32 {
         let Self { bytes, ends, table, hasher } = self;
-        let hash = hasher.hash_one(value);
+        let hash = hasher.hash_one(value.as_bytes());
         if let Some(&code) = table.find(hash, |&code| entry(bytes, ends, code) == value.as_bytes()) {
             return code;
         }
         let code = ends.len() as u32;
         bytes.extend_from_slice(value.as_bytes());
         ends.push(bytes.len());
-        table.insert_unique(hash, code, |&code| {
-            // The same hash as of the `&str`.
-            hasher.hash_one(std::str::from_utf8(entry(bytes, ends, code)).expect("entries are whole strings"))
-        });
+        table.insert_unique(hash, code, |&code| hasher.hash_one(entry(bytes, ends, code)));
         code
     }
 
