@@ -75,7 +75,7 @@ struct Copies {
 impl Copies {
     /// Makes `wanted` bytes of room, of `limit`, by forgetting copies of what nobody else has any more; says whether there is room.
     fn room(&mut self, wanted: u64, limit: u64) -> bool {
-        if limit == 0 || self.bytes + wanted <= limit {
+        if self.bytes + wanted <= limit {
             return true;
         }
         self.by_key.retain(|_, copy| Arc::strong_count(&copy.owner) > 1);
@@ -111,7 +111,7 @@ impl PinnedCopy {
 
 impl PinnedCopies {
     /// The copies of `chunks`, made now where there is none, and whether that was so. None where they have no room: all copies
-    /// together may take `limit` bytes (0: any number).
+    /// together may take `limit` bytes, and none is made without one.
     ///
     /// # Errors
     /// The device's, where there is no such memory; damaged data.
@@ -120,7 +120,7 @@ impl PinnedCopies {
         device: &dyn Device,
         chunks: &[Arc<Chunk>],
         decoding: &Decoding,
-        limit: u64,
+        limit: Option<u64>,
     ) -> Result<Option<(Vec<PinnedCopy>, bool)>> {
         let mut copies = self.0.lock();
         let is_missing = |chunk: &&Arc<Chunk>| !copies.by_key.contains_key(&chunk.key());
@@ -130,7 +130,7 @@ impl PinnedCopies {
             // One allocation: each takes the driver a while.
             let room = |chunk: &Arc<Chunk>| aligned(padded(chunk.copied_bytes())) as usize;
             let bytes = missing.iter().map(|chunk| room(chunk)).sum();
-            if !copies.room(bytes as u64, limit) {
+            if !limit.is_some_and(|limit| copies.room(bytes as u64, limit)) {
                 return Ok(None);
             }
             let mut memory = device.pinned(bytes)?;

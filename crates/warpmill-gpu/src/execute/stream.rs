@@ -215,8 +215,8 @@ pub struct Feed<'a> {
     executor: &'a Executor,
     source: DataSource,
     throttle: Throttle,
-    /// What all copies that stay in page-locked memory may take; 0: any number of bytes.
-    pinned_limit: u64,
+    /// What all copies that stay in page-locked memory may take; none once there was no room: this run looks for it no more.
+    pinned_limit: Option<u64>,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
     base: DevicePtr,
@@ -291,7 +291,7 @@ impl<'a> Feed<'a> {
             executor,
             source,
             throttle,
-            pinned_limit: options.pinned_memory_limit,
+            pinned_limit: Some(if options.pinned_memory_limit == 0 { u64::MAX } else { options.pinned_memory_limit }),
             state,
             base,
             slots,
@@ -413,6 +413,7 @@ impl<'a> Feed<'a> {
                 ready
             }
             (_, None) => {
+                self.pinned_limit = None;
                 let ready = fill(staging, parts, decoding)?;
                 if decoding.bytes() == decoded {
                     let bytes = parts.iter().map(|part| part.chunk.copied_bytes()).sum();

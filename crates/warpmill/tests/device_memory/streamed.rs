@@ -85,6 +85,18 @@ fn unique_strings(session: &Session) {
     sql("CREATE TABLE small AS SELECT value * 50 AS id, 'partner ' || value AS partner FROM range(1200)");
 }
 
+/// The same, in row segments of so many rows, copied from page-locked memory for every run.
+fn pinned(segment_rows: &str) -> Session {
+    let session = Session::builder()
+        .set("warpmill.device", "cpu")
+        .set("warpmill.segment_rows", segment_rows)
+        .set("warpmill.device_data", "pinned")
+        .build()
+        .unwrap();
+    unique_strings(&session);
+    session
+}
+
 #[test]
 fn data_that_does_not_fit_passes_through() {
     let session =
@@ -126,13 +138,7 @@ fn data_that_does_not_fit_passes_through() {
 
 #[test]
 fn segments_without_a_partner_are_not_copied() {
-    let session = Session::builder()
-        .set("warpmill.device", "cpu")
-        .set("warpmill.segment_rows", "4096")
-        .set("warpmill.device_data", "pinned")
-        .build()
-        .unwrap();
-    unique_strings(&session);
+    let session = pinned("4096");
     session.set("warpmill.device_fallback", "error").unwrap();
     for (condition, least) in [("partner LIKE 'partner 10__'", 40), ("partner = 'nobody'", 40), ("small.id >= 0", 0)] {
         let sql = format!(
@@ -153,13 +159,7 @@ fn segments_without_a_partner_are_not_copied() {
 
 #[test]
 fn pinned_copies_of_a_column_travel_together() {
-    let session = Session::builder()
-        .set("warpmill.device", "cpu")
-        .set("warpmill.segment_rows", "1024")
-        .set("warpmill.device_data", "pinned")
-        .build()
-        .unwrap();
-    unique_strings(&session);
+    let session = pinned("1024");
     let queries = ["SELECT sum(g), sum(id) FROM big", "SELECT sum(g), max(far), sum(run), count(note) FROM big"];
     let expected = queries.map(|sql| sorted_rows(&session.execute(sql, &[]).unwrap()));
     session.set("warpmill.device", &device()).unwrap();
@@ -177,13 +177,7 @@ fn pinned_copies_of_a_column_travel_together() {
 
 #[test]
 fn pinned_copies_keep_to_their_limit() {
-    let session = Session::builder()
-        .set("warpmill.device", "cpu")
-        .set("warpmill.segment_rows", "4096")
-        .set("warpmill.device_data", "pinned")
-        .build()
-        .unwrap();
-    unique_strings(&session);
+    let session = pinned("4096");
     let sql = "SELECT g % 10, count(*), sum(id), max(far), min(name), max(note) FROM big GROUP BY 1 ORDER BY 1";
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap());
     session.set("warpmill.device", &device()).unwrap();

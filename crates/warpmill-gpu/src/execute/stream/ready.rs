@@ -111,13 +111,13 @@ pub(super) fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> R
     Ok(Ready::Whole)
 }
 
-/// The copies of chunks that stay in page-locked memory, and whether some were made now; none where all that do may not take
-/// more than `limit` bytes.
+/// The copies of chunks that stay in page-locked memory, and whether some were made now; none where all that do would take more
+/// than `limit` bytes, or, without a limit, some would have to be made.
 pub(super) fn pinned(
     executor: &Executor,
     parts: &[Part],
     decoding: &Decoding,
-    limit: u64,
+    limit: Option<u64>,
 ) -> Result<Option<(Ready, bool)>> {
     let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
     let found = executor.pinned.copies(&*executor.device, &chunks, decoding, limit)?;
