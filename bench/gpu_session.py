@@ -468,17 +468,26 @@ def concurrent(kind: str, database: str, out: str, device: str, seconds: str = "
 # The runner.
 
 
-def run(step: Step, out: Path, seconds: float) -> dict[str, Any]:
+def shown(command: list[str], at: Session) -> str:
+    """A command as one would type it: without the paths of this machine."""
+    text = " ".join(command)
+    names = {sys.executable: "python", str(Path(__file__).resolve()): "bench/gpu_session.py"}
+    for path, name in {**names, str(at.out): "OUT", str(at.data): "DATA"}.items():
+        text = text.replace(path, name)
+    return text
+
+
+def run(step: Step, at: Session, seconds: float) -> dict[str, Any]:
     """Run a step within a time; what came of it."""
     begun = time.monotonic()
     record: dict[str, Any] = {"step": step.name, "rc": 0, "timed_out": False, "skipped": None}
-    with (out / f"{step.name}.log").open("w", encoding="utf-8") as log:
+    with (at.out / f"{step.name}.log").open("w", encoding="utf-8") as log:
         if step.needs is not None:
             quiet = subprocess.DEVNULL
             if subprocess.run(step.needs, stdout=quiet, stderr=quiet, check=False).returncode:
                 return {**record, "skipped": f"not there: {' '.join(step.needs[1:])}", "seconds": 0.0}
         for command in step.commands:
-            log.write(f"$ {' '.join(command)}\n")
+            log.write(f"$ {shown(command, at)}\n")
             log.flush()
             # A session of its own, so that all that it starts ends with it.
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
@@ -528,7 +537,7 @@ def run_all(todo: list[Step], at: Session, minutes: float, keep: bool, again: bo
             records[step.name] = {"step": step.name, "rc": None, "timed_out": False, "skipped": "no time left"}
             failed += 1
         else:
-            records[step.name] = record = run(step, at.out, min(step.limit, left))
+            records[step.name] = record = run(step, at, min(step.limit, left))
             failed += record["rc"] != 0
             ended = record["skipped"] or ("out of time" if record["timed_out"] else f"exit code {record['rc']}")
             print(f"{step.name}: {ended}, {record['seconds']} s", flush=True)
