@@ -12,6 +12,7 @@ use arrow::datatypes::{self as types, Field, Schema, SchemaRef};
 use warpmill_format::Table;
 
 use crate::Refused;
+use crate::input::text;
 use crate::types::Type;
 
 /// Chunks that are put together: as many as make a row group of DuckDB's.
@@ -195,11 +196,8 @@ fn require_finite(values: impl Iterator<Item = i64>, infinite: i64, nulls: Optio
     if found { Err(Refused::new("a date or timestamp is infinite")) } else { Ok(()) }
 }
 
-/// `duckdb_string_t`: the length, then 12 bytes of text, or its first four and its address.
-///
 /// SAFETY: as many as rows; those that are not NULL have text.
 unsafe fn strings(view: &SourceView, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef, Refused> {
-    const INLINED: u32 = 12;
     let first = view.values.cast::<[u8; 16]>();
     let mut builder = StringBuilder::with_capacity(rows, rows * 16);
     for row in 0..rows {
@@ -208,13 +206,7 @@ unsafe fn strings(view: &SourceView, rows: usize, nulls: Option<NullBuffer>) -> 
             continue;
         }
         // SAFETY: the caller's promise; the text lives as long as the vector.
-        let bytes = unsafe {
-            let entry = first.add(row).cast::<u8>();
-            let length = entry.cast::<u32>().read_unaligned();
-            let start =
-                if length <= INLINED { entry.add(4) } else { entry.add(8).cast::<*const u8>().read_unaligned() };
-            std::slice::from_raw_parts(start, length as usize)
-        };
+        let bytes = unsafe { text(first.add(row).cast()) };
         builder.append_value(std::str::from_utf8(bytes).map_err(|_| Refused::new("text that is not UTF-8"))?);
     }
     Ok(Arc::new(builder.finish()))
@@ -223,27 +215,18 @@ unsafe fn strings(view: &SourceView, rows: usize, nulls: Option<NullBuffer>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::entry;
     use arrow::array::{Array, AsArray};
 
     fn view<T>(values: &[T], validity: Option<&u64>) -> SourceView {
         SourceView { values: values.as_ptr().cast(), validity: validity.map_or(std::ptr::null(), std::ptr::from_ref) }
     }
 
-    fn text(value: &'static str) -> [u8; 16] {
-        let mut entry = [0; 16];
-        entry[..4].copy_from_slice(&(value.len() as u32).to_ne_bytes());
-        match value.len() {
-            0..=12 => entry[4..4 + value.len()].copy_from_slice(value.as_bytes()),
-            _ => entry[8..].copy_from_slice(&(value.as_ptr() as usize).to_ne_bytes()),
-        }
-        entry
-    }
-
     #[test]
     fn columns_are_copied() {
         let mut rows = Rows::new("c0 INTEGER\nc1 VARCHAR\nc2 DECIMAL(15,2)\nc3 DECIMAL(38,0)\nc4 BOOLEAN").unwrap();
         let valid = 0b101;
-        let texts = [text("short"), text(""), text("longer than twelve bytes")];
+        let texts = [entry("short"), entry(""), entry("longer than twelve bytes")];
         let columns = [
             view(&[1i32, 2, 3], Some(&valid)),
             view(&texts, None),

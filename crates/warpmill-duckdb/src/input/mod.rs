@@ -14,6 +14,9 @@ use parking_lot::Mutex;
 use warpmill_format::table::{ColumnWriter, EncodedColumn, Piece, Values};
 use warpmill_format::{SEGMENT_ROWS, Table};
 
+#[cfg(test)]
+pub(crate) use part::entry;
+pub(crate) use part::text;
 pub use part::{Part, VectorView};
 
 use crate::Refused;

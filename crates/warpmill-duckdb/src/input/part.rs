@@ -132,7 +132,7 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
 ///
 /// SAFETY: an entry of a vector that is not NULL.
 #[inline(always)]
-unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
+pub(crate) unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
     const INLINED: u32 = 12;
     // SAFETY: the caller's promise.
     unsafe {
@@ -151,6 +151,18 @@ fn require_finite(values: &[i64], infinite: i64, valid: impl Fn(usize) -> bool) 
     if found { Err(Refused::new("a date or timestamp is infinite")) } else { Ok(()) }
 }
 
+/// A `duckdb_string_t` of `value`.
+#[cfg(test)]
+pub(crate) fn entry(value: &'static str) -> [u8; 16] {
+    let mut entry = [0; 16];
+    entry[..4].copy_from_slice(&(value.len() as u32).to_ne_bytes());
+    match value.len() {
+        0..=12 => entry[4..4 + value.len()].copy_from_slice(value.as_bytes()),
+        _ => entry[8..].copy_from_slice(&(value.as_ptr() as usize).to_ne_bytes()),
+    }
+    entry
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,16 +173,6 @@ mod tests {
             validity: validity.map_or(std::ptr::null(), std::ptr::from_ref),
             selection: selection.map_or(std::ptr::null(), <[u32]>::as_ptr),
         }
-    }
-
-    fn entry(value: &'static str) -> [u8; 16] {
-        let mut entry = [0; 16];
-        entry[..4].copy_from_slice(&(value.len() as u32).to_ne_bytes());
-        match value.len() {
-            0..=12 => entry[4..4 + value.len()].copy_from_slice(value.as_bytes()),
-            _ => entry[8..].copy_from_slice(&(value.as_ptr() as usize).to_ne_bytes()),
-        }
-        entry
     }
 
     fn part(types: &[Type]) -> Part {
