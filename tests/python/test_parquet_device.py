@@ -63,6 +63,15 @@ WRITERS: dict[str, dict[str, Any]] = {
     "zstd v2": {"compression": "zstd", "data_page_version": "2.0", "data_page_size": 4000},
     "gzip v1": {"compression": "gzip"},
     "lz4, no dictionaries": {"compression": "lz4", "use_dictionary": False},
+    "differences": {
+        "compression": "snappy",
+        "use_dictionary": ["word"],
+        "column_encoding": {
+            **dict.fromkeys(["k", "i", "day", "moment"], "DELTA_BINARY_PACKED"),
+            **dict.fromkeys(["f", "money"], "BYTE_STREAM_SPLIT"),
+            "text": "DELTA_LENGTH_BYTE_ARRAY",
+        },
+    },
     "no statistics": {"compression": "snappy", "write_statistics": False},
 }
 
@@ -120,7 +129,7 @@ def test_files_of_pyarrow(con: warpmill.Connection, tmp_path: Path, name: str) -
     check(con, path, QUERIES if name == "none v1" else QUERIES[1:3])
 
 
-@pytest.mark.parametrize("options", ["CODEC snappy", "CODEC zstd, ROW_GROUP_SIZE 2048", "CODEC uncompressed"])
+@pytest.mark.parametrize("options", ["CODEC snappy", "CODEC zstd, ROW_GROUP_SIZE 2048", "CODEC uncompressed, PARQUET_VERSION v2"])
 def test_files_of_duckdb(con: warpmill.Connection, tmp_path: Path, options: str) -> None:
     path = tmp_path / "t.parquet"
     table = rows()
@@ -128,6 +137,23 @@ def test_files_of_duckdb(con: warpmill.Connection, tmp_path: Path, options: str)
     other.register("source", table)
     other.sql(f"COPY source TO '{path}' (FORMAT parquet, {options})")
     check(con, path, QUERIES if options == "CODEC snappy" else QUERIES[1:3])
+
+
+def test_differences_wrap(con: warpmill.Connection, tmp_path: Path) -> None:
+    """Integers whose differences need all bits, and NULLs in the way of blocks and tiles."""
+    path = tmp_path / "t.parquet"
+    large = [[2**63 - 1, -(2**63), 0, -1][n % 4] if n % 6 else None for n in range(4000)]
+    small = [[2**31 - 1, -(2**31), 5][n % 3] if n % 1100 > 40 else None for n in range(4000)]
+    table = pa.table({"a": pa.array(large, pa.int64()), "b": pa.array(small, pa.int32()), "c": pa.array(range(4000))})
+    pq.write_table(
+        table,
+        path,
+        use_dictionary=False,
+        column_encoding=dict.fromkeys("abc", "DELTA_BINARY_PACKED"),
+        data_page_size=9000,
+        write_batch_size=700,
+    )
+    check(con, path, ["SELECT a, b, count(*), min(c), max(c) FROM t GROUP BY a, b ORDER BY a, b"])
 
 
 def test_row_groups_are_pruned_and_files_read_together(con: warpmill.Connection, tmp_path: Path) -> None:
@@ -176,12 +202,12 @@ def test_what_the_device_does_not_decode_is_told(con: warpmill.Connection, tmp_p
     path = tmp_path / "t.parquet"
     table = rows().drop_columns(["nested", "pair"])
     # An encoding that only the host decodes: of that column alone.
-    pq.write_table(table, path, use_dictionary=False, column_encoding={"k": "DELTA_BINARY_PACKED"})
+    pq.write_table(table, path, use_dictionary=False, column_encoding={"text": "DELTA_BYTE_ARRAY"})
     con.register_file("t", path)
-    result = con.sql("SELECT sum(k), sum(i), count(text) FROM t")
-    assert result.fetchone() == (sum(range(ROWS)), sum(n for n in table["i"].to_pylist() if n is not None), ROWS)
+    result = con.sql("SELECT max(text), sum(i) FROM t")
+    assert result.fetchone() == (f"row 999 of {ROWS}", sum(n for n in table["i"].to_pylist() if n is not None))
     (scan,) = decoded(result)
-    assert (scan["by_host"], scan["reasons"]) == (1, ["encoding DELTA_BINARY_PACKED"])
+    assert (scan["by_host"], scan["reasons"]) == (1, ["encoding DELTA_BYTE_ARRAY"])
     assert scan["by_device"] == 1
     # A type that it does not decode: all of the scan.
     pq.write_table(table, path, use_deprecated_int96_timestamps=True)

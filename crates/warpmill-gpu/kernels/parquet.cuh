@@ -1,5 +1,5 @@
-// Column chunks of Parquet files, from the pages as they are stored to values that kernels read; needs value.cuh, lane.cuh, utf8.cuh and
-// decompress.cuh. What the host has made ready is described in warpmill-format/src/parquet_file/slice.rs.
+// Column chunks of Parquet files, from the pages as they are stored to values that kernels read; needs value.cuh, lane.cuh, utf8.cuh,
+// decompress.cuh and parquet_delta.cuh. What the host has made ready is described in warpmill-format/src/parquet_file/slice.rs.
 //
 // Three launches: pages are decompressed (a warp each), what finds values in them is written down (a warp each), and values are
 // decoded (a warp per 1024). The host has checked that pages lie in their image, that their places lie in the work area, and that
@@ -42,7 +42,8 @@ struct ParquetPage {
     u64 made_at;             // in the work area, decompressed
     u64 masks_at;            // in the work area: a bit per value, set where it is not NULL
     u64 ranks_at;            // in the work area: values that are not NULL before each tile, and all of them; ~0: damaged
-    u64 runs_at;             // in the work area: where the run of each tile's first value is; of plain strings: where each is
+    u64 runs_at;             // in the work area: where the run of each tile's first value is; of strings that are no indices: where
+                             // each is; of differences: the integers
     i64 first_row;           // its first value is this row of the segment; may lie before it
     u32 stored;
     u32 bytes;               // decompressed, levels of version 2 not included
@@ -57,7 +58,20 @@ struct ParquetPage {
 
 enum ParquetPageFlag : u32 { PARQUET_VERSION_2 = 1, PARQUET_IS_DICTIONARY = 2 };
 
-enum ParquetEncoding : u32 { PARQUET_PLAIN = 0, PARQUET_RLE = 3 };
+enum ParquetEncoding : u32 {
+    PARQUET_PLAIN = 0,
+    PARQUET_DICTIONARY_OF_OLD = 2,
+    PARQUET_RLE = 3,
+    PARQUET_DELTAS = 5,
+    PARQUET_LENGTHS = 6,     // differences, and then all strings
+    PARQUET_INDICES = 8,
+    PARQUET_SPLIT = 9        // all first bytes of values, all second ones, ...
+};
+
+// Whether values are found by runs of numbers.
+__device__ __forceinline__ bool parquet_has_runs(u32 encoding) {
+    return encoding == PARQUET_RLE || encoding == PARQUET_INDICES || encoding == PARQUET_DICTIONARY_OF_OLD;
+}
 
 // A chunk of a batch.
 struct ParquetTask {
@@ -112,14 +126,6 @@ struct ParquetBody {
     u32 value_bytes;
     bool sound;
 };
-
-__device__ __forceinline__ u32 parquet_u32(const u8* at) {
-    const u64 skew = (u64)at & 3;
-    const u32* const words = (const u32*)(at - skew);
-    return skew ? words[0] >> (8 * skew) | words[1] << (32 - 8 * skew) : words[0];
-}
-
-__device__ __forceinline__ u64 parquet_u64(const u8* at) { return parquet_u32(at) | (u64)parquet_u32(at + 4) << 32; }
 
 __device__ inline ParquetBody parquet_body(const ParquetTask& t, const ParquetPage& page) {
     const u8* const stored = t.image + page.stored_at;
@@ -352,9 +358,14 @@ __device__ inline bool parquet_index_page(const ParquetTask& t, const ParquetPag
     }
     count = parquet_levels(t, page, body, lane);
     if (count == ~0u || (count < page.values && !(chunk.flags & PARQUET_NULLS))) return false;
-    if (page.encoding != PARQUET_PLAIN) return parquet_index(t, page, body, count, lane);
-    if (chunk.kind == PARQUET_TEXT)
-        return parquet_strings(body.values, body.value_bytes, count, (u32*)(t.work + page.runs_at), lane);
+    if (parquet_has_runs(page.encoding)) return parquet_index(t, page, body, count, lane);
+    u8* const found = t.work + page.runs_at;
+    if (page.encoding == PARQUET_DELTAS) {
+        u32 end = 0;
+        return count == 0 || parquet_deltas(body.values, body.value_bytes, end, count, chunk.width, found, lane);
+    }
+    if (page.encoding == PARQUET_LENGTHS) return parquet_lengths(body.values, body.value_bytes, count, (u32*)found, lane);
+    if (chunk.kind == PARQUET_TEXT) return parquet_strings(body.values, body.value_bytes, count, (u32*)found, lane);
     if (chunk.kind == PARQUET_BOOL) return ((u64)count + 7) / 8 <= body.value_bytes;
     return (u64)count * chunk.width <= body.value_bytes;
 }
@@ -386,9 +397,10 @@ __device__ __forceinline__ bool parquet_integer(const ParquetChunk& chunk, u64 b
     return true;
 }
 
-__device__ inline bool parquet_decimal(const ParquetChunk& chunk, const u8* from, u8* out) {
+// The decimal whose bytes are `stride` apart.
+__device__ inline bool parquet_decimal(const ParquetChunk& chunk, const u8* from, u32 stride, u8* out) {
     u128 value = from[0] & 0x80 ? ~(u128)0 : 0;
-    for (u32 i = 0; i < chunk.width; i++) value = value << 8 | from[i];
+    for (u32 i = 0; i < chunk.width; i++) value = value << 8 | from[(u64)i * stride];
     const i128 least = (i128)((u128)chunk.least[1] << 64 | chunk.least[0]);
     const i128 greatest = (i128)((u128)chunk.greatest[1] << 64 | chunk.greatest[0]);
     if ((i128)value < least || (i128)value > greatest) return false;
@@ -403,15 +415,24 @@ struct ParquetSource {
     u32 bytes;
     const u32* places;       // of strings
     u32 limit;               // values there are
+    u32 encoding;            // of what `values` are
     bool checked;            // strings have been found to be UTF-8
 };
+
+// String `index` of `source`.
+__device__ inline Str parquet_text(const ParquetSource& source, u32 index, bool& sound) {
+    if (source.encoding != PARQUET_LENGTHS) return parquet_str(source.values, source.bytes, source.places[index], sound);
+    const u32 from = source.places[index], to = source.places[index + 1];
+    sound = from <= to && to <= source.bytes;
+    return sound ? Str{source.values + from, to - from} : Str{nullptr, 0};
+}
 
 // Value `index` of `source`, written to `out`; false where there is none, or it is not what it should be.
 __device__ inline bool parquet_value(const ParquetChunk& chunk, const ParquetSource& source, u32 index, u8* out) {
     if (index >= source.limit) return false;
     if (chunk.kind == PARQUET_TEXT) {
         bool sound = true;
-        const Str text = parquet_str(source.values, source.bytes, source.places[index], sound);
+        const Str text = parquet_text(source, index, sound);
         if (!sound || (!source.checked && !is_utf8(text))) return false;
         *(Str*)out = text;
         return true;
@@ -420,8 +441,14 @@ __device__ inline bool parquet_value(const ParquetChunk& chunk, const ParquetSou
         *out = source.values[index >> 3] >> (index & 7) & 1;
         return true;
     }
-    const u8* const from = source.values + (u64)index * chunk.width;
-    if (chunk.kind == PARQUET_BIG_ENDIAN) return parquet_decimal(chunk, from, out);
+    const bool split = source.encoding == PARQUET_SPLIT;
+    const u8* const from = source.values + (split ? index : (u64)index * chunk.width);
+    if (chunk.kind == PARQUET_BIG_ENDIAN) return parquet_decimal(chunk, from, split ? source.limit : 1, out);
+    if (split) {
+        u64 bits = 0;
+        for (u32 i = 0; i < chunk.width; i++) bits |= (u64)from[(u64)i * source.limit] << (8 * i);
+        return parquet_integer(chunk, bits, out);
+    }
     return parquet_integer(chunk, chunk.width == 8 ? parquet_u64(from) : parquet_u32(from), out);
 }
 
@@ -454,21 +481,24 @@ __device__ inline bool parquet_tile(const ParquetTask& t, const ParquetPage& pag
     const u32 count = ranks[(page.values + 1023) / 1024];
     const ParquetBody body = parquet_body(t, page);
     bool sound = body.sound && count != ~0u;
-    const bool plain = page.encoding == PARQUET_PLAIN, bools = page.encoding == PARQUET_RLE;
-    ParquetSource source = {body.values, body.value_bytes, (const u32*)(t.work + page.runs_at), sound ? count : 0, false};
+    const bool runs_of_numbers = parquet_has_runs(page.encoding), bools = page.encoding == PARQUET_RLE;
+    const u8* const found = t.work + page.runs_at;
+    ParquetSource source = {body.values, body.value_bytes, (const u32*)found, sound ? count : 0, page.encoding, false};
+    if (page.encoding == PARQUET_DELTAS) source.values = found;
     ParquetRuns runs = {};
     u64 rank = sound ? ranks[tile] : 0;
-    if (!plain && sound && rank < count) {
-        const u32* const start = (const u32*)(t.work + page.runs_at) + 2 * tile;
+    if (runs_of_numbers && sound && rank < count) {
+        const u32* const start = (const u32*)found + 2 * tile;
         sound = parquet_index_runs(page, body, runs);
         runs.at = start[0];
         runs.first = start[1];
         sound = sound && parquet_next_run(runs);
     }
-    if (!plain && !bools) {
+    if (runs_of_numbers && !bools) {
         const ParquetPage& dictionary = parquet_page(t, 0);
         const ParquetBody entries = parquet_body(t, dictionary);
-        source = ParquetSource{entries.values, entries.value_bytes, (const u32*)(t.work + chunk.strings_at), chunk.entries, true};
+        const u32* const places = (const u32*)(t.work + chunk.strings_at);
+        source = ParquetSource{entries.values, entries.value_bytes, places, chunk.entries, PARQUET_PLAIN, true};
     }
     for (u32 v = first; v < end; v += 32) {
         const u32 here = end - v < 32 ? end - v : 32;
@@ -478,7 +508,7 @@ __device__ inline bool parquet_tile(const ParquetTask& t, const ParquetPage& pag
         const u64 index = rank + __popc(mask & ((1u << lane) - 1));
         rank += __popc(mask);
         u32 number = (u32)index;
-        if (!plain && mask) {
+        if (runs_of_numbers && mask) {
             // Lanes wait for the run that their value is in.
             for (;;) {
                 if (index >= runs.first && index < runs.first + runs.count) number = parquet_number(runs, index - runs.first);

@@ -23,6 +23,7 @@ pub const DECOMPRESS: &str = include_str!("../kernels/decompress.cuh");
 pub const UTF8: &str = include_str!("../kernels/utf8.cuh");
 
 /// Column chunks of Parquet. Needs [`DECOMPRESS`] and [`UTF8`].
+pub const PARQUET_DELTA: &str = include_str!("../kernels/parquet_delta.cuh");
 pub const PARQUET: &str = include_str!("../kernels/parquet.cuh");
 
 /// The published GPU-FOR, GPU-DFOR and GPU-RFOR.

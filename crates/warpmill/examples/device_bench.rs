@@ -1,7 +1,7 @@
 //! Times the queries of a suite on a device, over tables that are generated in memory:
 //! `device_bench ssb|tpch SF RUNS [gpu|sim|cpu] [Q1,Q2,...|all] [explain] [verify]`; `verify` compares with the CPU's answers.
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/suite/support.rs"]
 mod support;
 
 use std::time::Instant;

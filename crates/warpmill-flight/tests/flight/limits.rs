@@ -20,7 +20,7 @@ fn time() {
         let mut client = server.client().await;
         let begun = Instant::now();
         assert_eq!(code(&mut client, ENDLESS).await, Code::DeadlineExceeded);
-        assert!(begun.elapsed() < Duration::from_secs(8));
+        assert!(begun.elapsed() < Duration::from_secs(30), "the statement would take minutes");
         let created = update(&mut client, &format!("CREATE TABLE t AS {ENDLESS}")).await;
         assert_eq!(created.unwrap_err().code(), Code::DeadlineExceeded);
         // Also for a client that does not read on.

@@ -141,13 +141,13 @@ pub async fn code(client: &mut Client, sql: &str) -> Code {
 
 /// Waits until `condition` holds.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
-    for _ in 0..400 {
+    for _ in 0..1200 {
         if condition().await {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(25)).await;
     }
-    panic!("{what}: not within 10 seconds");
+    panic!("{what}: not within 30 seconds");
 }
 
 /// The value of a metric without labels, or the sum of those with.

@@ -46,7 +46,13 @@ pub(super) struct PageMap {
 pub(super) const PLAIN: i32 = 0;
 pub(super) const PLAIN_DICTIONARY: i32 = 2;
 pub(super) const RLE: i32 = 3;
+pub(super) const DELTA_BINARY_PACKED: i32 = 5;
+pub(super) const DELTA_LENGTH_BYTE_ARRAY: i32 = 6;
 pub(super) const RLE_DICTIONARY: i32 = 8;
+pub(super) const BYTE_STREAM_SPLIT: i32 = 9;
+
+/// What a device decodes without a dictionary.
+const ON_DEVICE: [i32; 5] = [PLAIN, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, BYTE_STREAM_SPLIT];
 
 impl PageMap {
     /// Reads the page headers of a column chunk.
@@ -109,7 +115,8 @@ impl PageMap {
         let dictionary = matches!(header.encoding, PLAIN_DICTIONARY | RLE_DICTIONARY);
         let encoded = match header.kind {
             PageKind::Dictionary => dictionary || header.encoding == PLAIN,
-            _ => dictionary && self.dictionary.is_some() || matches!(header.encoding, PLAIN | RLE),
+            _ if dictionary => self.dictionary.is_some(),
+            _ => ON_DEVICE.contains(&header.encoding),
         };
         if !encoded {
             self.host.get_or_insert_with(|| format!("encoding {}", encoding_name(header.encoding)));
@@ -127,10 +134,7 @@ fn encoding_name(encoding: i32) -> String {
     match encoding {
         PLAIN_DICTIONARY | RLE_DICTIONARY => "RLE_DICTIONARY without a dictionary".into(),
         4 => "BIT_PACKED".into(),
-        5 => "DELTA_BINARY_PACKED".into(),
-        6 => "DELTA_LENGTH_BYTE_ARRAY".into(),
         7 => "DELTA_BYTE_ARRAY".into(),
-        9 => "BYTE_STREAM_SPLIT".into(),
         other => other.to_string(),
     }
 }

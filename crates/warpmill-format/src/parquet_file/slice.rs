@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use super::crc::crc32;
-use super::pages::{PLAIN, PLAIN_DICTIONARY, Page, PageCodec, RLE, RLE_DICTIONARY};
+use super::pages::{
+    BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, PLAIN, PLAIN_DICTIONARY, Page, PageCodec, RLE,
+    RLE_DICTIONARY,
+};
 use super::table::ParquetColumn;
 use super::thrift::PageKind;
 use super::types::{Kind, StoredType};
@@ -176,12 +179,17 @@ impl ParquetSlice {
                 placed.ranks_at = work.take(4 * (placed.tiles() + 1));
                 placed.runs_at = work.take(match (ty.kind, header.encoding) {
                     (Kind::Text, PLAIN) => 4 * values,
-                    (_, PLAIN) => 0,
+                    (_, PLAIN | BYTE_STREAM_SPLIT) => 0,
+                    (_, DELTA_BINARY_PACKED) => u64::from(ty.width) * values + SLACK,
+                    (_, DELTA_LENGTH_BYTE_ARRAY) => 4 * (values + 1),
                     _ => 8 * placed.tiles(),
                 });
                 let fits = match header.encoding {
                     RLE => ty.kind == Kind::Bool,
                     PLAIN_DICTIONARY | RLE_DICTIONARY => dictionary.is_some() && ty.kind != Kind::Bool,
+                    DELTA_BINARY_PACKED => matches!(ty.kind, Kind::Signed | Kind::Unsigned),
+                    DELTA_LENGTH_BYTE_ARRAY => ty.kind == Kind::Text,
+                    BYTE_STREAM_SPLIT => !matches!(ty.kind, Kind::Text | Kind::Bool),
                     _ => true,
                 };
                 if !fits {

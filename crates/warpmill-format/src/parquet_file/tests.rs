@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Encoding;
@@ -59,10 +59,14 @@ fn schema() -> SchemaRef {
 
 fn write(folder: &Path, rows: usize, properties: WriterProperties) -> PathBuf {
     let values = Int64Array::from_iter((0..rows as i64).map(|row| (row % 5 != 2).then_some(row)));
+    write_batch(folder, &RecordBatch::try_new(schema(), vec![Arc::new(values) as ArrayRef]).unwrap(), properties)
+}
+
+fn write_batch(folder: &Path, rows: &RecordBatch, properties: WriterProperties) -> PathBuf {
     let path = folder.join("t.parquet");
     let file = std::fs::File::create(&path).unwrap();
-    let mut writer = ArrowWriter::try_new(file, schema(), Some(properties)).unwrap();
-    writer.write(&RecordBatch::try_new(schema(), vec![Arc::new(values) as ArrayRef]).unwrap()).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();
+    writer.write(rows).unwrap();
     writer.close().unwrap();
     path
 }
@@ -91,15 +95,18 @@ fn large_row_groups_are_cut() {
 #[test]
 fn what_a_device_does_not_decode_has_a_reason() {
     let folder = tempfile::tempdir().unwrap();
+    let text: SchemaRef = Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8, true)]));
+    let words: ArrayRef = Arc::new(StringArray::from_iter_values((0..100).map(|row| format!("row {row}"))));
     let properties = WriterProperties::builder().set_dictionary_enabled(false);
-    let path = write(folder.path(), 100, properties.set_encoding(Encoding::DELTA_BINARY_PACKED).build());
-    let found = table(std::slice::from_ref(&path), &schema()).unwrap();
+    let words = RecordBatch::try_new(text.clone(), vec![words]).unwrap();
+    let path = write_batch(folder.path(), &words, properties.set_encoding(Encoding::DELTA_BYTE_ARRAY).build());
+    let found = table(std::slice::from_ref(&path), &text).unwrap();
     match found.parquet(0, 0).unwrap() {
-        Some(ParquetChunk::Host(reason)) => assert_eq!(reason, "encoding DELTA_BINARY_PACKED"),
+        Some(ParquetChunk::Host(reason)) => assert_eq!(reason, "encoding DELTA_BYTE_ARRAY"),
         other => panic!("{other:?}"),
     }
     assert_eq!(found.segment(0, 0).unwrap().rows(), 100);
-    let text: SchemaRef = Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8, true)]));
+    let path = write(folder.path(), 100, WriterProperties::builder().build());
     let error = table(std::slice::from_ref(&path), &text).unwrap_err();
     assert!(matches!(&error, Unreadable::Column { .. }), "{error}");
     assert!(error.to_string().ends_with("column \"k\": it is stored as Int64, the table has Utf8"), "{error}");

@@ -72,7 +72,7 @@ impl Decoder {
     /// The compiler's.
     pub fn compile(device: &Arc<dyn Device>) -> Result<Self> {
         let parts = [Library::Value, Library::Lane].map(Library::text);
-        let own = [kernels::DECOMPRESS, kernels::UTF8, kernels::PARQUET];
+        let own = [kernels::DECOMPRESS, kernels::UTF8, kernels::PARQUET_DELTA, kernels::PARQUET];
         let text = parts.into_iter().chain(own).collect::<Vec<_>>().join("\n");
         let entries = [("parquet_open", 128, 0), ("parquet_index_pages", 128, 0), ("parquet_decode", 256, 0)];
         let [open, index, decode] = Kernel::compile(device, text, entries)?;

@@ -160,13 +160,16 @@ fn image(slice: &ParquetSlice) -> Vec<u8> {
     image
 }
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 9] = [
     "pyarrow_none_1.parquet",
     "pyarrow_snappy_1.parquet",
     "pyarrow_snappy_2.parquet",
     "pyarrow_lz4_2.parquet",
     "pyarrow_zstd_2.parquet",
+    "pyarrow_deltas_none.parquet",
+    "pyarrow_deltas_snappy.parquet",
     "duckdb_snappy.parquet",
+    "duckdb_v2.parquet",
 ];
 
 #[test]
@@ -192,7 +195,14 @@ fn pages_decode_to_the_rows_of_the_host() {
 fn damaged_pages_are_noticed_or_give_other_rows() {
     let fixture = Fixture::new();
     let (mut noticed, mut rounds) = (0, 0);
-    for name in ["pyarrow_snappy_1.parquet", "pyarrow_lz4_2.parquet", "duckdb_snappy.parquet"] {
+    let files = [
+        "pyarrow_snappy_1.parquet",
+        "pyarrow_lz4_2.parquet",
+        "pyarrow_deltas_none.parquet",
+        "duckdb_snappy.parquet",
+        "duckdb_v2.parquet",
+    ];
+    for name in files {
         for (_, column, slice) in slices(&open(name)).into_iter().filter(|(segment, ..)| *segment == 0) {
             let whole = image(&slice);
             let first = 96 * (1 + slice.pages() as usize);

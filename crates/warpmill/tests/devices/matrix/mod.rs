@@ -1,7 +1,7 @@
 //! Every operator on every type, with no NULLs, some, and only NULLs, over no row, one and many: on the simulated device, which
 //! must run all of it (`device_fallback = 'error'`), against the CPU back end.
 //!
-//! What a device may refuse is listed in [`refusals`]: nothing else, and all of that. `WARPMILL_TEST_DEVICE=gpu` runs on a GPU.
+//! What a device may refuse is listed in [`refusals`]: nothing else, and all of that.
 
 mod aggregates;
 mod data;
@@ -14,6 +14,8 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::{QueryResult, Session};
 
+use crate::device;
+
 /// A session with the given tables, which refuses to run anything elsewhere.
 fn session(tables: Vec<(&str, RecordBatch)>) -> Session {
     let session = Session::builder().set("warpmill.device_fallback", "error").build().unwrap();
@@ -25,10 +27,6 @@ fn session(tables: Vec<(&str, RecordBatch)>) -> Session {
     }
     session.set("warpmill.fallback", "error").unwrap();
     session
-}
-
-fn device() -> String {
-    std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".into())
 }
 
 fn rows(result: &QueryResult) -> Vec<Vec<String>> {

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use warpmill::Session;
 
-use super::support::sorted_rows;
-use super::{device, reasons};
+use crate::support::sorted_rows;
+use crate::{device, reasons};
 
 #[test]
 fn data_comes_from_where_the_setting_says() {

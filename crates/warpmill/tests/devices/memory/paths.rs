@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use warpmill::{QueryProfile, Session};
 
-use super::support::sorted_rows;
-use super::{device, reasons};
+use crate::support::sorted_rows;
+use crate::{device, reasons};
 
 /// Tables of a few segments: numbers, deltas, runs, codes, strings, NULLs.
 fn session(folder: &std::path::Path, codec: &str, both: bool) -> Session {

@@ -6,8 +6,8 @@ use warpmill_datagen::Suite;
 use warpmill_format::Table;
 use warpmill_format::table::WriteOptions;
 
-use super::support::sorted_rows;
-use super::{device, reasons};
+use crate::support::sorted_rows;
+use crate::{device, reasons};
 
 /// The most parts of a sink of a query.
 fn parts(profile: &QueryProfile) -> u64 {

@@ -7,8 +7,8 @@ use warpmill::{QueryProfile, Session};
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
 
-use super::device;
-use super::support::sorted_rows;
+use crate::device;
+use crate::support::sorted_rows;
 
 const SF: f64 = 0.01;
 

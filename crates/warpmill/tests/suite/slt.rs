@@ -4,14 +4,14 @@
 //!
 //! Warpmill must run every query itself (`warpmill.fallback = 'error'`), unless a file says `# fallback: allow`.
 
-mod machine_code;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use warpmill::{Error, QueryResult, Session};
+
+use crate::machine_code;
 
 struct Connection(Session);
 

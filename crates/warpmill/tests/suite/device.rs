@@ -6,15 +6,13 @@
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead, `WARPMILL_TEST_SF` at another scale factor,
 //! `WARPMILL_TEST_QUERIES=1,2` only some.
 
-mod machine_code;
-mod support;
-
 use warpmill::{QueryResult, Session};
 use warpmill_datagen::Suite;
 use warpmill_format::Table;
 use warpmill_format::table::WriteOptions;
 
-use support::sorted_rows;
+use crate::machine_code;
+use crate::support::sorted_rows;
 
 fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_string())

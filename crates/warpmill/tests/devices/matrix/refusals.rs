@@ -1,7 +1,8 @@
 //! What a device refuses, and why.
 
 use super::data::{Nulls, table};
-use super::{device, session};
+use super::session;
+use crate::device;
 
 #[test]
 fn the_list_is_complete_and_true() {

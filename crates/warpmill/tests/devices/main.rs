@@ -1,0 +1,20 @@
+//! What a device must do, beyond SQL files and benchmarks: every operator on every type, and little memory. Apart from `suite`, whose
+//! kernels are also compiled for GPUs.
+//!
+//! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead of the simulated device.
+
+mod matrix;
+mod memory;
+#[path = "../suite/support.rs"]
+mod support;
+
+use warpmill::QueryProfile;
+
+fn device() -> String {
+    std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".into())
+}
+
+/// Why programs did not run on the device.
+fn reasons(profile: &QueryProfile) -> Vec<String> {
+    profile.programs.iter().filter_map(|program| program.not_on_device.clone()).collect()
+}

@@ -1,0 +1,6 @@
+//! Queries of many threads at once on one simulated device with little memory, and data that passes through it.
+
+mod concurrent;
+mod parts;
+mod paths;
+mod streamed;
