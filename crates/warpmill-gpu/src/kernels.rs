@@ -22,8 +22,10 @@ pub const DECOMPRESS: &str = include_str!("../kernels/decompress.cuh");
 /// Whether bytes are UTF-8. Needs [`crate::codegen::Library::Value`].
 pub const UTF8: &str = include_str!("../kernels/utf8.cuh");
 
-/// Column chunks of Parquet. Needs [`DECOMPRESS`] and [`UTF8`].
+/// Integers that pages of Parquet store as differences.
 pub const PARQUET_DELTA: &str = include_str!("../kernels/parquet_delta.cuh");
+
+/// Column chunks of Parquet. Needs [`DECOMPRESS`], [`UTF8`] and [`PARQUET_DELTA`].
 pub const PARQUET: &str = include_str!("../kernels/parquet.cuh");
 
 /// The published GPU-FOR, GPU-DFOR and GPU-RFOR.

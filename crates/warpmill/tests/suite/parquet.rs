@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use arrow::util::pretty::pretty_format_batches;
 use warpmill::{QueryResult, Session};
 
+use crate::machine_code;
+
 fn session(device: &str, file: &Path) -> Session {
     let session =
         Session::builder().set("warpmill.device", device).set("warpmill.device_fallback", "error").build().unwrap();
@@ -46,6 +48,7 @@ const QUERIES: [&str; 4] = [
 
 #[test]
 fn the_device_decodes_what_the_cpu_does() {
+    machine_code::record();
     for file in files() {
         let (device, cpu) = (session("sim", &file), session("cpu", &file));
         for query in QUERIES {
@@ -56,6 +59,7 @@ fn the_device_decodes_what_the_cpu_does() {
             assert!(by_device > 0 && by_host == 0, "{}: {query}", file.display());
         }
     }
+    machine_code::check("Parquet");
 }
 
 #[test]
