@@ -19,15 +19,12 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use warpmill_engine::CancelToken;
 use warpmill_format::parquet_file::{RangeBytes, RemoteFile};
 
-use super::pinned::{Pinned, reader};
+use super::pinned::{FOOTER, Pinned, reader};
 use super::store::NETWORK;
 use super::{RemoteError, RemoteReason, fetch};
 
 /// How often a thread that waits looks whether its query was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Bytes at the end of a file that are read with its footer.
-const FOOTER: usize = 512 << 10;
 
 /// One version of a Parquet file in a store, for one query.
 #[derive(Debug)]

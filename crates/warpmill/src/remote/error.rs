@@ -140,12 +140,6 @@ impl RemoteError {
             if let Some(found) = current.downcast_ref::<Self>() {
                 return Some(found);
             }
-            // What an error in a box or behind an Arc is, its source does not always say.
-            if let Some(StoreError::Generic { source, .. }) = current.downcast_ref::<StoreError>()
-                && let Some(found) = source.downcast_ref::<Self>()
-            {
-                return Some(found);
-            }
             error = current.source();
         }
         None

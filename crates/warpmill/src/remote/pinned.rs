@@ -140,6 +140,21 @@ struct PinnedReaders {
     cache: Arc<FileMetadataCache>,
 }
 
+impl PinnedReaders {
+    fn open(
+        &self,
+        partition: usize,
+        file: PartitionedFile,
+        metadata_size_hint: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> DataFusionResult<PinnedReader> {
+        let pinned = Arc::new(Pinned::new(Arc::clone(&self.store), &self.base, file.object_meta.clone()));
+        let readers = CachedParquetFileReaderFactory::new(Arc::clone(&pinned) as _, Arc::clone(&self.cache));
+        let reader = readers.create_reader(partition, file, metadata_size_hint, metrics)?;
+        Ok(PinnedReader { pinned, reader })
+    }
+}
+
 impl ParquetFileReaderFactory for PinnedReaders {
     fn create_reader(
         &self,
@@ -148,15 +163,12 @@ impl ParquetFileReaderFactory for PinnedReaders {
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> DataFusionResult<Box<dyn AsyncFileReader + Send>> {
-        let pinned = Arc::new(Pinned::new(Arc::clone(&self.store), &self.base, file.object_meta.clone()));
-        let readers = CachedParquetFileReaderFactory::new(Arc::clone(&pinned) as _, Arc::clone(&self.cache));
-        let reader = readers.create_reader(partition, file, metadata_size_hint, metrics)?;
-        Ok(Box::new(PinnedReader { pinned, reader }))
+        Ok(Box::new(self.open(partition, file, metadata_size_hint, metrics)?))
     }
 }
 
 /// A reader whose errors stay what they are.
-struct PinnedReader {
+pub(crate) struct PinnedReader {
     pinned: Arc<Pinned>,
     reader: Box<dyn AsyncFileReader + Send>,
 }
@@ -190,13 +202,13 @@ pub(crate) fn reader(
     pinned: &Pinned,
     file: PartitionedFile,
     cache: Arc<FileMetadataCache>,
-) -> DataFusionResult<Box<dyn AsyncFileReader + Send>> {
+) -> DataFusionResult<PinnedReader> {
     let readers = PinnedReaders { store: Arc::clone(&pinned.store), base: pinned.base.clone(), cache };
-    readers.create_reader(0, file, Some(FOOTER), &ExecutionPlanMetricsSet::new())
+    readers.open(0, file, Some(FOOTER), &ExecutionPlanMetricsSet::new())
 }
 
 /// Bytes at the end of a file that are read with its footer.
-const FOOTER: usize = 512 << 10;
+pub(super) const FOOTER: usize = 512 << 10;
 
 /// `plan` with scans of Parquet files in object stores and on web servers that notice when a file has changed since.
 ///

@@ -66,16 +66,17 @@ impl RemoteStore {
     /// What speaks to the server.
     fn client(&self) -> Result<Arc<dyn ObjectStore>> {
         let mut client = self.client.lock();
-        let (version, options) = &*self.shared.options.read();
-        match &*client {
-            Some((made, client)) if made == version => Ok(Arc::clone(client)),
-            _ => {
-                let made = connect(&self.base, options)
-                    .map_err(|reason| StoreError::from(RemoteError::new(self.base.clone(), reason)))?;
-                *client = Some((*version, Arc::clone(&made)));
-                Ok(made)
-            }
+        let shared = self.shared.options.read();
+        let (version, options) = &*shared;
+        if let Some((made, known)) = &*client
+            && made == version
+        {
+            return Ok(Arc::clone(known));
         }
+        let made = connect(&self.base, options);
+        let made = made.map_err(|reason| StoreError::from(RemoteError::new(self.base.clone(), reason)))?;
+        *client = Some((*version, Arc::clone(&made)));
+        Ok(made)
     }
 
     fn error(&self, location: &Path, error: &StoreError) -> StoreError {
@@ -106,7 +107,7 @@ impl RemoteStore {
 fn stamp(base: &str, meta: &mut ObjectMeta) {
     static UNKNOWN: AtomicU64 = AtomicU64::new(0);
     let mut hash = DefaultHasher::new();
-    (base, &meta.location.as_ref(), &meta.e_tag, meta.size).hash(&mut hash);
+    (base, &meta.location, &meta.e_tag, meta.size).hash(&mut hash);
     if meta.e_tag.is_none() && meta.last_modified.timestamp() == 0 {
         // Nothing tells whether it has changed: it is another one each time.
         UNKNOWN.fetch_add(1, Ordering::Relaxed).hash(&mut hash);
@@ -153,7 +154,9 @@ fn s3(bucket: &str, options: &RemoteOptions) -> Result<AmazonS3Builder, RemoteRe
     }
     for (name, value) in std::env::vars_os() {
         let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
-        let Some(key) = name.strip_prefix("AWS_").and_then(|_| name.to_ascii_lowercase().parse().ok()) else {
+        let Some(key) =
+            name.strip_prefix("AWS_").and_then(|_| name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>().ok())
+        else {
             continue;
         };
         // A key of one place does not go with a token of another.
@@ -204,12 +207,11 @@ fn s3(bucket: &str, options: &RemoteOptions) -> Result<AmazonS3Builder, RemoteRe
         };
         builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, named);
     }
-    let client = |key| AmazonS3ConfigKey::Client(key);
-    let seconds = |time: Duration| format!("{}ms", time.as_millis());
-    Ok(builder.with_config(client(ClientConfigKey::Timeout), seconds(options.http_timeout)).with_config(
-        client(ClientConfigKey::ConnectTimeout),
-        seconds(options.http_timeout.min(Duration::from_secs(10))),
-    ))
+    let millis = |time: Duration| format!("{}ms", time.as_millis());
+    let connect = options.http_timeout.min(Duration::from_secs(10));
+    Ok(builder
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), millis(options.http_timeout))
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), millis(connect)))
 }
 
 impl fmt::Debug for RemoteStore {
@@ -224,22 +226,24 @@ impl fmt::Display for RemoteStore {
     }
 }
 
+/// What an error in the middle of a body says, of which `found` bytes of `expected` had come.
+fn broken(url: String, error: &StoreError, (found, expected): (u64, u64)) -> RemoteError {
+    let error = RemoteError::of(url, error);
+    match error.reason {
+        RemoteReason::Connection { .. } => RemoteError::new(error.url, RemoteReason::Truncated { found, expected }),
+        _ => error,
+    }
+}
+
 /// `body`, with errors that name `url`, and an error where it does not have `expected` bytes.
 fn checked(body: BoxStream<'static, Result<Bytes>>, url: String, expected: u64) -> BoxStream<'static, Result<Bytes>> {
-    let broken = |url: &str, error: &StoreError, found: u64| {
-        let error = RemoteError::of(url.to_string(), error);
-        match error.reason {
-            RemoteReason::Connection { .. } => RemoteError::new(error.url, RemoteReason::Truncated { found, expected }),
-            _ => error,
-        }
-    };
     let next = move |(mut body, url, found): (BoxStream<'static, Result<Bytes>>, String, u64)| async move {
         match body.next().await {
             Some(Ok(bytes)) => {
                 let found = found + bytes.len() as u64;
                 Ok(Some((bytes, (body, url, found))))
             }
-            Some(Err(error)) => Err(broken(&url, &error, found).into()),
+            Some(Err(error)) => Err(broken(url, &error, (found, expected)).into()),
             None if found == expected => Ok(None),
             None => Err(RemoteError::new(url, RemoteReason::Truncated { found, expected }).into()),
         }
