@@ -1,7 +1,7 @@
 """A small S3-compatible server, which is also a web server, and makes mistakes when asked to.
 
-Buckets are folders of `objects`: `s3://bench/a.parquet` is `objects["bench/a.parquet"]`, read by `GET /bench/a.parquet`. Requests below
-`/web/` need no signature, as a plain web server's; all others do.
+Buckets are folders of `objects`: `s3://bench/a.parquet` is `objects["bench/a.parquet"]`, read by `GET /bench/a.parquet`.
+Requests below `/web/` need no signature, as a plain web server's; all others do.
 """
 
 from __future__ import annotations
@@ -149,10 +149,8 @@ class Handler(BaseHTTPRequestHandler):
         more = len(keys) > PAGE
         if more:
             items += f"<NextContinuationToken>{escape(keys[PAGE - 1])}</NextContinuationToken>"
-        return (
-            f"<?xml version='1.0'?><ListBucketResult><Name>{bucket}</Name><IsTruncated>{str(more).lower()}</IsTruncated>"
-            f"{items}</ListBucketResult>"
-        ).encode()
+        head = f"<Name>{bucket}</Name><IsTruncated>{str(more).lower()}</IsTruncated>"
+        return f"<?xml version='1.0'?><ListBucketResult>{head}{items}</ListBucketResult>".encode()
 
     def give_object(self, request: Request, fault: Any) -> None:
         content = self.store.objects.get(request.path)

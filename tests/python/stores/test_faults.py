@@ -1,4 +1,4 @@
-"""Stores that fail: a typed error that names the object and says what to do, or another attempt; never a hang or another answer."""
+"""Stores that fail: an error that names the object and says what to do, or another attempt; no hang, no other answer."""
 
 from __future__ import annotations
 
