@@ -1,6 +1,7 @@
 """A small S3-compatible server, which is also a web server, and makes mistakes when asked to.
 
-Buckets are folders of `objects`: `s3://bench/a.parquet` is `objects["bench/a.parquet"]`, read by `GET /bench/a.parquet`.
+Buckets are folders of `objects`: `s3://bench/a.parquet` is `objects["bench/a.parquet"]`, read by
+`GET /bench/a.parquet`.
 Requests below `/web/` need no signature, as a plain web server's; all others do.
 """
 

@@ -1,4 +1,4 @@
-"""Stores that fail: an error that names the object and says what to do, or another attempt; no hang, no other answer."""
+"""Stores that fail: an error that names the object and says what to do, or another attempt; never another answer."""
 
 from __future__ import annotations
 
