@@ -246,7 +246,7 @@ impl Version {
             for &column in columns {
                 if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
                     let (file, chunk) = parquet.chunk_of();
-                    files.entry(Arc::as_ptr(file)).or_insert((file, vec![])).1.push(chunk);
+                    files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.push(chunk);
                 }
             }
         }

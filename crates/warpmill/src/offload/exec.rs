@@ -147,7 +147,8 @@ impl Scanned {
         handle: &QueryHandle,
     ) -> Result<parquet::ForDevices> {
         let (runtime, cancel) = (context.runtime_env(), handle.cancel.clone());
-        if self.leaves.is_empty() {
+        let has_device = warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64);
+        if self.leaves.is_empty() || !has_device {
             return Ok(parquet::ForDevices::default());
         }
         let found = tokio::task::spawn_blocking(move || self.for_devices(&options, &runtime, cancel)).await;

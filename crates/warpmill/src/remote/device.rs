@@ -83,7 +83,7 @@ impl RemoteFile for RemoteParquet {
     }
 
     fn footer(&self) -> io::Result<Arc<ParquetMetaData>> {
-        let metadata = DFParquetMetadata::new(self.pinned.as_ref(), &self.object)
+        let metadata = DFParquetMetadata::new(&*self.pinned, &self.object)
             .with_file_metadata_cache(Some(Arc::clone(&self.cache)))
             .with_metadata_size_hint(Some(FOOTER))
             .with_page_index_policy(Some(PageIndexPolicy::Skip));
@@ -91,7 +91,7 @@ impl RemoteFile for RemoteParquet {
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> io::Result<Vec<RangeBytes>> {
-        let found = self.wait(fetch::ranges(self.pinned.as_ref(), &self.object.location, ranges))?;
+        let found = self.wait(fetch::ranges(&*self.pinned, &self.object.location, ranges))?;
         Ok(found.into_iter().map(|bytes| Arc::new(bytes) as RangeBytes).collect())
     }
 

@@ -29,8 +29,8 @@ static REQUESTS: Semaphore = Semaphore::const_new(64);
 pub(crate) async fn ranges(store: &dyn ObjectStore, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     let runs = merged(ranges);
     let requests: Vec<Range<u64>> = runs.iter().cloned().flat_map(parts).collect();
-    let answers = futures::stream::iter(requests.iter().cloned().map(|range| part(store, location, range)));
-    let answers: Vec<Bytes> = answers.buffered(IN_FLIGHT).try_collect().await?;
+    let asked: Vec<_> = requests.iter().map(|range| part(store, location, range.clone())).collect();
+    let answers: Vec<Bytes> = futures::stream::iter(asked).buffered(IN_FLIGHT).try_collect().await?;
     let mut answers = requests.into_iter().zip(answers).peekable();
     let mut whole: Vec<(u64, Bytes)> = Vec::with_capacity(runs.len());
     for run in runs {

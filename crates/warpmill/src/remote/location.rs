@@ -57,7 +57,7 @@ impl Location {
         }
         let is_pattern = |segment: &&str| segment.contains(['*', '?', '[']);
         let segments: Vec<&str> = bare_path.split('/').collect();
-        let first = segments.iter().position(|segment| is_pattern(&segment));
+        let first = segments.iter().position(is_pattern);
         if web && (first.is_some() || bare_path.ends_with('/')) {
             return Err(RemoteError::new(shown, RemoteReason::NoListing));
         }

@@ -110,36 +110,41 @@ impl RemoteOptions {
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Option<Result<()>> {
         let value = value.trim();
         let text = value.to_ascii_lowercase();
-        let switch = |known: &mut bool| match &text[..] {
-            "on" | "true" | "1" => Ok(*known = true),
-            "off" | "false" | "0" => Ok(*known = false),
-            _ => Err(expects(key, "on or off")),
-        };
-        Some(match key {
-            "s3_endpoint" => Ok(self.s3_endpoint = value.to_string()),
-            "s3_region" => Ok(self.s3_region = value.to_string()),
-            "s3_access_key_id" => Ok(self.s3_access_key_id = value.to_string()),
-            "s3_secret_access_key" => Ok(self.s3_secret_access_key.set(value)),
-            "s3_session_token" => Ok(self.s3_session_token.set(value)),
+        match key {
+            "s3_endpoint" => self.s3_endpoint = value.to_string(),
+            "s3_region" => self.s3_region = value.to_string(),
+            "s3_access_key_id" => self.s3_access_key_id = value.to_string(),
+            "s3_secret_access_key" => self.s3_secret_access_key.set(value),
+            "s3_session_token" => self.s3_session_token.set(value),
             "s3_url_style" => match URL_STYLES.iter().find(|(name, _)| *name == text) {
-                Some((_, style)) => Ok(self.s3_url_style = *style),
-                None => Err(expects(key, "auto, path or vhost")),
+                Some((_, style)) => self.s3_url_style = *style,
+                None => return Some(Err(expects(key, "auto, path or vhost"))),
             },
-            "s3_use_ssl" => switch(&mut self.s3_use_ssl),
-            "s3_skip_signature" => switch(&mut self.s3_skip_signature),
-            "allow_http" => switch(&mut self.allow_http),
+            "s3_use_ssl" | "s3_skip_signature" | "allow_http" => {
+                let on = match &text[..] {
+                    "on" | "true" | "1" => true,
+                    "off" | "false" | "0" => false,
+                    _ => return Some(Err(expects(key, "on or off"))),
+                };
+                match key {
+                    "s3_use_ssl" => self.s3_use_ssl = on,
+                    "s3_skip_signature" => self.s3_skip_signature = on,
+                    _ => self.allow_http = on,
+                }
+            }
             "http_timeout" => match text.parse::<f64>() {
                 Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => {
-                    Ok(self.http_timeout = Duration::from_secs_f64(seconds))
+                    self.http_timeout = Duration::from_secs_f64(seconds);
                 }
-                _ => Err(expects(key, "seconds, such as 30")),
+                _ => return Some(Err(expects(key, "seconds, such as 30"))),
             },
             "http_retries" => match text.parse() {
-                Ok(retries @ 0..=100) => Ok(self.http_retries = retries),
-                _ => Err(expects(key, "a number up to 100")),
+                Ok(retries @ 0..=100) => self.http_retries = retries,
+                _ => return Some(Err(expects(key, "a number up to 100"))),
             },
             _ => return None,
-        })
+        }
+        Some(Ok(()))
     }
 
     /// The settings as they are shown.

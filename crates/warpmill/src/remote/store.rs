@@ -275,7 +275,7 @@ impl ObjectStore for RemoteStore {
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let client = match self.client() {
             Ok(client) => client,
-            Err(error) => return futures::stream::once(async { Err(error) }).boxed(),
+            Err(error) => return futures::stream::once(async move { Err(error) }).boxed(),
         };
         let (base, prefix) = (self.base.clone(), prefix.cloned());
         let this = Self { shared: Arc::clone(&self.shared), base: base.clone(), client: Mutex::default() };
@@ -305,7 +305,7 @@ impl ObjectStore for RemoteStore {
 
     fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let refused = self.read_only();
-        futures::stream::once(async { refused }).boxed()
+        futures::stream::once(async move { refused }).boxed()
     }
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
