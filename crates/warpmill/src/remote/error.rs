@@ -164,6 +164,7 @@ impl RemoteError {
             (StoreError::Unauthenticated { .. }, status) => {
                 RemoteReason::Denied { status: status.unwrap_or(401), code }
             }
+            (_, Some(status @ (401 | 403))) => RemoteReason::Denied { status, code },
             (_, Some(status)) => RemoteReason::Status { status, code, retries },
             (StoreError::NotSupported { .. }, _) => RemoteReason::NoRanges,
             _ if text.contains("non-partial response") => RemoteReason::NoRanges,

@@ -88,10 +88,9 @@ impl RemoteStore {
         let url = format!("{}/{}", self.base, prefix.map(ToString::to_string).unwrap_or_default());
         let found = RemoteError::of(url, error);
         let reason = match found.reason {
-            RemoteReason::Status { status: 400..500, .. } | RemoteReason::NotFound if self.is_web() => {
+            RemoteReason::Status { status: 400..=499 | 501, .. } | RemoteReason::NotFound if self.is_web() => {
                 RemoteReason::NoListing
             }
-            RemoteReason::Status { status: 501, .. } if self.is_web() => RemoteReason::NoListing,
             reason => reason,
         };
         RemoteError::new(found.url, reason).into()
