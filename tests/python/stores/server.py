@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 import urllib.parse
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -52,6 +53,11 @@ class Store:
     #: Is asked before each answer: a status, or `hang`, `short`, `lie`, `whole`; nothing where it is to be right.
     fault: Callable[[Request], Any] = field(default=lambda _: None)
     if_match: bool = True
+    #: Seconds that an answer takes at least.
+    delay: float = 0
+    running: int = 0
+    #: Requests that were in flight at once.
+    most: int = 0
     tags: bool = True
     address: str = ""
     #: Ends requests that hang.
@@ -88,13 +94,24 @@ class Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
     def do_HEAD(self) -> None:
-        self.answer()
+        self.counted()
 
     def do_GET(self) -> None:
-        self.answer()
+        self.counted()
 
     def do_PROPFIND(self) -> None:
-        self.answer()
+        self.counted()
+
+    def counted(self) -> None:
+        with self.store.lock:
+            self.store.running += 1
+            self.store.most = max(self.store.most, self.store.running)
+        try:
+            time.sleep(self.store.delay)
+            self.answer()
+        finally:
+            with self.store.lock:
+                self.store.running -= 1
 
     def answer(self) -> None:
         path, _, query = self.path.partition("?")

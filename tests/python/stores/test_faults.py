@@ -48,7 +48,7 @@ def opened(store: Store, device: str, content: bytes, **settings: Any) -> warpmi
 
 def is_data(request: Request) -> bool:
     """Whether a request is for data: not for the end of the object."""
-    return request.method == "GET" and request.range is not None and request.range[0] < 1_000_000
+    return request.method == "GET" and request.range is not None and request.range[0] < 2_500_000
 
 
 def on_data(fault: Any) -> Callable[[Request], Any]:

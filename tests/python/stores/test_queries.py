@@ -16,7 +16,7 @@ import pytest
 import warpmill
 from warpmill import _warpmill
 
-from .server import KEY, SECRET, TOKEN, Request, Store
+from .server import KEY, SECRET, TOKEN, Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,22 +130,15 @@ def test_only_what_a_query_needs_is_read(store: Store, device: str, wide: bytes,
 
 def test_neighbours_are_one_request_and_many_are_in_flight(store: Store, device: str, wide: bytes) -> None:
     store.objects["bench/wide.parquet"] = wide
-    running = most = 0
-
-    def count(request: Request) -> None:
-        nonlocal running, most
-        running += request.method == "GET"
-        most = max(most, running)
-
-    with connect(store, device) as con:
+    with connect(store, device, threads=4) as con:
         con.register_file("t", "s3://bench/wide.parquet")
         before = len(store.gets)
         columns = ", ".join(f"max(c{n})" for n in range(10))
-        store.fault = count
+        store.delay, store.most = 0.1, 0
         assert con.sql(f"SELECT {columns}, max(k) + 0 FROM t WHERE k % 2 = 0 OR k >= 0").fetchone()
         gets = store.gets[before:]
     assert len(gets) <= 2 * GROUPS, "all columns of a row group lie behind each other"
-    assert most > 1
+    assert store.most > 1
 
 
 def test_folders_patterns_and_pages_of_listings(store: Store, device: str, tmp_path: Path) -> None:
