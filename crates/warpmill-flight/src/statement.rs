@@ -9,6 +9,7 @@ use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use tonic::Status;
+use warpmill::remote::RemoteOptions;
 use warpmill::{Error, WarpmillOptions};
 
 use crate::config::Limits;
@@ -204,7 +205,7 @@ pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<
             false => Err(Status::permission_denied(format!("{name} is the server's: clients may not set it"))),
         };
     };
-    if ours.starts_with("temp_directory") {
+    if is_servers(ours) {
         return Err(Status::permission_denied(format!("{name} is the server's: clients may not set it")));
     }
     let mut options = WarpmillOptions::default();
@@ -222,9 +223,15 @@ pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<
     Ok(())
 }
 
+/// Settings that clients may neither set nor reset: where temporary files are, and how and with which credentials the server reads files
+/// of others.
+fn is_servers(name: &str) -> bool {
+    name.starts_with("temp_directory") || RemoteOptions::PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 fn check_reset(name: &str) -> Result<(), Status> {
     match name {
-        name if name.starts_with("warpmill.temp_directory") => {
+        name if name.strip_prefix("warpmill.").is_some_and(is_servers) => {
             Err(Status::permission_denied(format!("{name} is the server's: clients may not reset it")))
         }
         "warpmill.memory_limit" | "warpmill.threads" => {
@@ -292,6 +299,10 @@ mod tests {
             ("RESET warpmill.memory_limit", Code::PermissionDenied),
             ("SET warpmill.temp_directory = '/'", Code::PermissionDenied),
             ("RESET warpmill.temp_directory_limit", Code::PermissionDenied),
+            ("SET warpmill.s3_endpoint = 'http://elsewhere'", Code::PermissionDenied),
+            ("SET allow_http = 'on'", Code::PermissionDenied),
+            ("RESET warpmill.http_timeout", Code::PermissionDenied),
+            ("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 's3://b/x.parquet'", Code::PermissionDenied),
             (chain.as_str(), Code::ResourceExhausted),
             (unions.as_str(), Code::ResourceExhausted),
             ("SET memory_limit = 'unlimited'", Code::InvalidArgument),

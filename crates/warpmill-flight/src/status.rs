@@ -17,6 +17,13 @@ pub(crate) fn of(error: &Error) -> Status {
         Error::OutOfMemory(_) => Code::ResourceExhausted,
         Error::Cancelled => Code::Cancelled,
         Error::Format(error) => of_format(error),
+        Error::Remote(error) => match error.reason {
+            warpmill::RemoteReason::NotFound | warpmill::RemoteReason::Nothing => Code::NotFound,
+            warpmill::RemoteReason::Changed => Code::Aborted,
+            warpmill::RemoteReason::Forbidden => Code::PermissionDenied,
+            warpmill::RemoteReason::BadUrl(_) | warpmill::RemoteReason::NoListing => Code::InvalidArgument,
+            _ => Code::Unavailable,
+        },
         Error::Io(_) | Error::Other(_) => Code::Internal,
     };
     new(code, error.to_string())

@@ -66,7 +66,7 @@ impl From<EngineError> for PyErr {
             E::OutOfMemory(_) => OutOfMemoryError::new_err(message),
             E::Cancelled => InterruptError::new_err(message),
             E::Format(error) => format_error(&error),
-            E::Io(_) => IOError::new_err(message),
+            E::Io(_) | E::Remote(_) => IOError::new_err(message),
             E::Execution(_) => ExecutionError::new_err(message),
             E::Other(_) => Error::new_err(message),
         }

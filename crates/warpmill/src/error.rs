@@ -8,6 +8,7 @@ use warpmill_engine::{EngineError, ExecError};
 use warpmill_format::FormatError;
 
 use crate::offload::Fallback;
+use crate::remote::RemoteError;
 
 /// Why a statement failed. Nothing of a failed statement is visible.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum Error {
     /// The operating system refused a file operation.
     #[error("{0}")]
     Io(String),
+    /// A file in an object store or on a web server could not be read.
+    #[error(transparent)]
+    Remote(Arc<RemoteError>),
     /// The query failed while it ran: overflow, division by zero, an impossible cast, a broken input file.
     #[error("{0}")]
     Execution(String),
@@ -55,9 +59,23 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<FormatError> for Error {
     fn from(error: FormatError) -> Self {
+        if let FormatError::Io { source, .. } = &error
+            && let Some(remote) = source.get_ref().and_then(|source| RemoteError::find(source))
+        {
+            return remote.clone().into();
+        }
         match error {
             FormatError::Catalog(message) => Error::Catalog(message),
             error => Error::Format(Arc::new(error)),
+        }
+    }
+}
+
+impl From<RemoteError> for Error {
+    fn from(error: RemoteError) -> Self {
+        match error.reason {
+            crate::remote::RemoteReason::Cancelled => Error::Cancelled,
+            _ => Error::Remote(Arc::new(error)),
         }
     }
 }
@@ -97,6 +115,9 @@ impl Error {
     /// The error that `error` is at its root. Our own errors pass DataFusion unchanged.
     fn of(error: &DataFusionError) -> Self {
         let message = || error.strip_backtrace();
+        if let Some(remote) = RemoteError::find(error) {
+            return remote.clone().into();
+        }
         match error {
             DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => Self::of(inner),
             DataFusionError::Shared(inner) => Self::of(inner),

@@ -23,6 +23,7 @@ pub mod join_order;
 pub mod offload;
 pub mod plan_cache;
 pub mod profile;
+pub mod remote;
 pub mod session;
 pub mod settings;
 
@@ -32,6 +33,7 @@ pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use offload::Fallback;
 pub use profile::QueryProfile;
+pub use remote::{RemoteError, RemoteReason};
 pub use session::{
     CancelHandle, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session, SessionBuilder,
 };

@@ -9,6 +9,8 @@ use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine
 use warpmill_format::pruning::Metadata;
 use warpmill_plan::PruningMode;
 
+use crate::remote::RemoteOptions;
+
 /// The settings of a session.
 #[derive(Debug, Clone)]
 pub struct WarpmillOptions {
@@ -68,6 +70,8 @@ pub struct WarpmillOptions {
     pub sideways: String,
     /// What rows of tables that the session writes are sorted by: nothing (empty), columns, or `auto`.
     pub cluster: String,
+    /// How files in object stores and on web servers are reached.
+    pub remote: RemoteOptions,
 }
 
 /// How tables are compressed.
@@ -171,6 +175,7 @@ impl Default for WarpmillOptions {
             zone_rows: warpmill_format::pruning::ZONE_ROWS,
             sideways: String::new(),
             cluster: String::new(),
+            remote: RemoteOptions::default(),
         }
     }
 }
@@ -280,6 +285,9 @@ impl ExtensionOptions for WarpmillOptions {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        if let Some(done) = self.remote.set(key, value) {
+            return done;
+        }
         let text = value.trim().to_ascii_lowercase();
         let expects = |what: &str| {
             DataFusionError::Configuration(format!("warpmill.{key} expects {what}, not '{}'", value.trim()))
@@ -520,7 +528,7 @@ impl ExtensionOptions for WarpmillOptions {
             value: Some(value),
             description,
         };
-        entries.into_iter().map(entry).collect()
+        entries.into_iter().map(entry).chain(self.remote.entries()).collect()
     }
 }
 

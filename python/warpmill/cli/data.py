@@ -73,7 +73,9 @@ def _place(target: str) -> tuple[str, str]:
 
 
 def import_(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A Parquet or CSV file, or a quoted glob.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SRC", help="A Parquet or CSV file, a quoted glob, or a URL (s3://, https://).")
+    ],
     target: Annotated[str, typer.Argument(metavar="DIR/TABLE", help="Database directory and name of the new table.")],
     sort_by: Annotated[
         str | None, typer.Option("--sort-by", metavar="COL,...", help="Sort rows by these columns first.")
@@ -127,7 +129,7 @@ def import_(
     with options.connect(directory, None, None, None, set_) as con, bars(quiet=as_json) as bar:
         con.create_table(
             name,
-            Path(source),
+            source if "://" in source else Path(source),
             sort_by=keys,
             cluster=[key.strip() for key in cluster.split(",")] if cluster else [],
             pruning=pruning.value,

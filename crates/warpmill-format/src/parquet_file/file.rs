@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
@@ -11,6 +12,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::pages::PageMap;
+use super::remote::{KeptBytes, RangeBytes, Remote, RemoteFile};
 use crate::{FormatError, Result};
 
 /// Files whose footers are kept.
@@ -19,11 +21,19 @@ const MOST_FILES: usize = 4096;
 /// A file whose footer has been read. It is opened for each read, and has to be the same file then.
 #[derive(Debug)]
 pub struct ParquetFile {
+    /// Or its URL.
     path: PathBuf,
-    identity: Identity,
+    source: Source,
     metadata: ArrowReaderMetadata,
     /// By row group and column.
     pages: Mutex<HashMap<(usize, usize), Arc<PageMap>>>,
+}
+
+/// Where a file is.
+#[derive(Debug)]
+enum Source {
+    Local(Identity),
+    Remote(Remote),
 }
 
 /// What tells whether a file has changed.
@@ -55,15 +65,15 @@ impl ParquetFile {
     pub fn open(path: &Path) -> Result<Arc<Self>> {
         let found = std::fs::metadata(path).map_err(FormatError::io("cannot open", path))?;
         let known = OPENED.lock().get(path).cloned();
-        if let Some(known) = known.filter(|known| known.identity == Identity::of(&found)) {
+        if let Some(known) = known.filter(|known| known.is(&found)) {
             return Ok(known);
         }
         let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
         let found = file.metadata().map_err(FormatError::io("cannot open", path))?;
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
             .map_err(|error| FormatError::corrupt(path, format!("not a whole Parquet file: {error}")))?;
-        let (path, identity, pages) = (path.to_owned(), Identity::of(&found), Mutex::default());
-        let opened = Arc::new(Self { path: path.clone(), identity, metadata, pages });
+        let (path, source, pages) = (path.to_owned(), Source::Local(Identity::of(&found)), Mutex::default());
+        let opened = Arc::new(Self { path: path.clone(), source, metadata, pages });
         let mut all = OPENED.lock();
         if all.len() >= MOST_FILES {
             all.clear();
@@ -72,7 +82,33 @@ impl ParquetFile {
         Ok(opened)
     }
 
-    /// Where it is, or was when it was opened.
+    /// A file that is read by ranges over a network. What is read of its column chunks is kept where `room` has room, as long as the
+    /// file is.
+    ///
+    /// # Errors
+    /// A file that cannot be read, has changed, or is no Parquet file.
+    pub fn open_remote(file: Arc<dyn RemoteFile>, room: &Arc<KeptBytes>) -> Result<Arc<Self>> {
+        let path = PathBuf::from(file.url());
+        let footer = file.footer().map_err(FormatError::io("cannot open", &path))?;
+        let metadata = ArrowReaderMetadata::try_new(footer, ArrowReaderOptions::new())
+            .map_err(|error| FormatError::corrupt(&path, format!("not a whole Parquet file: {error}")))?;
+        let source = Source::Remote(Remote::new(file, Arc::clone(room)));
+        Ok(Arc::new(Self { path, source, metadata, pages: Mutex::default() }))
+    }
+
+    /// Whether a local file is still what it was.
+    fn is(&self, found: &Metadata) -> bool {
+        matches!(&self.source, Source::Local(identity) if *identity == Identity::of(found))
+    }
+
+    pub(super) fn remote(&self) -> Option<&Remote> {
+        match &self.source {
+            Source::Remote(remote) => Some(remote),
+            Source::Local(_) => None,
+        }
+    }
+
+    /// Where it is, or was when it was opened: a path, or a URL.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -88,20 +124,59 @@ impl ParquetFile {
 
     /// Its bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.identity.bytes
+        match &self.source {
+            Source::Local(identity) => identity.bytes,
+            Source::Remote(remote) => remote.file.bytes(),
+        }
     }
 
-    /// Opens it again, to read what `place` says.
+    /// Where a column chunk is.
+    ///
+    /// # Errors
+    /// A footer that says nonsense.
+    pub(super) fn chunk_range(&self, group: usize, column: usize) -> Result<Range<u64>> {
+        let chunk = self.metadata().row_group(group).column(column);
+        let first = chunk.dictionary_page_offset().filter(|&offset| offset > 0 && offset < chunk.data_page_offset());
+        let start = u64::try_from(first.unwrap_or(chunk.data_page_offset())).ok();
+        let bytes = u64::try_from(chunk.compressed_size()).ok();
+        let end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+        match (start, end.filter(|&end| end <= self.bytes())) {
+            (Some(start), Some(end)) => Ok(start..end),
+            _ => Err(self.corrupt(self.place(group, column), "the footer places it outside of the file")),
+        }
+    }
+
+    /// Opens a local file again.
     ///
     /// # Errors
     /// A file that is gone, or another one.
-    pub(super) fn reader<'a>(&'a self, place: &'a dyn Fn() -> String) -> Result<Reader<'a>> {
+    pub(super) fn handle(&self, place: &dyn Fn() -> String) -> Result<File> {
         let handle = File::open(&self.path).map_err(FormatError::io("cannot open", &self.path))?;
         let found = handle.metadata().map_err(FormatError::io("cannot open", &self.path))?;
-        match Identity::of(&found) == self.identity {
-            true => Ok(Reader { file: self, handle, place }),
+        match self.is(&found) {
+            true => Ok(handle),
             false => Err(self.corrupt(place(), "the file was changed while a query read it")),
         }
+    }
+
+    /// What reads the bytes `wanted` of a column chunk, which `place` names.
+    ///
+    /// # Errors
+    /// A file that is gone, or another one.
+    pub(super) fn reader<'a>(
+        &'a self,
+        chunk: (usize, usize),
+        wanted: Range<u64>,
+        place: &'a dyn Fn() -> String,
+    ) -> Result<Reader<'a>> {
+        let bytes = match &self.source {
+            Source::Local(_) => ReaderBytes::File(self.handle(place)?),
+            Source::Remote(remote) => {
+                let (start, bytes) = remote.bytes(chunk, wanted)?;
+                ReaderBytes::Memory(start, bytes)
+            }
+        };
+        Ok(Reader { file: self, bytes, place })
     }
 
     /// Where the pages of column `column` of row group `group` are.
@@ -132,8 +207,14 @@ impl ParquetFile {
 /// A file that is open.
 pub(super) struct Reader<'a> {
     file: &'a ParquetFile,
-    handle: File,
+    bytes: ReaderBytes,
     place: &'a dyn Fn() -> String,
+}
+
+enum ReaderBytes {
+    File(File),
+    /// Those of a part of the file, from an offset on.
+    Memory(u64, RangeBytes),
 }
 
 impl Reader<'_> {
@@ -142,10 +223,19 @@ impl Reader<'_> {
     /// # Errors
     /// A file that cannot be read, or that ends before.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let handle = match &self.bytes {
+            ReaderBytes::File(handle) => handle,
+            ReaderBytes::Memory(start, bytes) => {
+                let from = offset.checked_sub(*start).map(|from| from as usize);
+                let found = from.and_then(|from| bytes.as_ref().as_ref().get(from..from + out.len()));
+                out.copy_from_slice(found.ok_or_else(|| self.corrupt("a page is outside of its column chunk"))?);
+                return Ok(());
+            }
+        };
         #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_exact_at(&self.handle, out, offset);
+        let read = std::os::unix::fs::FileExt::read_exact_at(handle, out, offset);
         #[cfg(windows)]
-        let read = read_exact_at(&self.handle, out, offset);
+        let read = read_exact_at(handle, out, offset);
         read.map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.corrupt("the file ends before it"),
             _ => FormatError::io("cannot read", self.file.path())(error),
@@ -155,11 +245,6 @@ impl Reader<'_> {
     /// Damage of what is read.
     pub fn corrupt(&self, detail: impl Into<String>) -> FormatError {
         self.file.corrupt((self.place)(), detail)
-    }
-
-    /// The handle, whose position is its own.
-    pub fn into_handle(self) -> File {
-        self.handle
     }
 }
 

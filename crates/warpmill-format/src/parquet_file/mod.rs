@@ -1,6 +1,7 @@
 //! Parquet files as devices read them: column chunks as they are stored, whose pages a device decompresses and decodes.
 //!
 //! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
+//! - `remote`: files that are read by ranges over a network;
 //! - `thrift`, `pages`: page headers, and where the pages of a column chunk are;
 //! - `types`: which columns a device decodes, and what the statistics of a row group say in terms of this crate;
 //! - [`slice`](mod@slice): a column of up to 2^20 rows of a row group: what of it travels, and what is made of it;
@@ -14,6 +15,7 @@ pub mod slice;
 
 mod crc;
 mod pages;
+mod remote;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,7 @@ mod thrift;
 mod types;
 
 pub use file::ParquetFile;
+pub use remote::{KeptBytes, RangeBytes, RemoteFile};
 pub use slice::{ParquetChunk, ParquetSlice};
 pub(crate) use table::ParquetColumn;
-pub use table::{Unreadable, table};
+pub use table::{Unreadable, table, table_of};

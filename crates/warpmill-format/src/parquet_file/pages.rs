@@ -71,14 +71,11 @@ impl PageMap {
             Compression::GZIP(_) => map.codec = PageCodec::Gzip,
             other => map.host = Some(format!("codec {other:?}")),
         }
-        let first = chunk.dictionary_page_offset().filter(|&offset| offset > 0 && offset < chunk.data_page_offset());
-        let start = u64::try_from(first.unwrap_or(chunk.data_page_offset())).ok();
-        let bytes = u64::try_from(chunk.compressed_size()).ok();
-        let end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
-        let (Some(start), Some(end)) = (start, end.filter(|&end| end <= file.bytes())) else {
-            return Err(corrupt("the footer places it outside of the file".into()));
+        let (start, end) = {
+            let range = file.chunk_range(group, column)?;
+            (range.start, range.end)
         };
-        let reader = file.reader(&place)?;
+        let reader = file.reader((group, column), start..end, &place)?;
         let (mut at, mut found) = (start, 0);
         while found < rows {
             let (header, length) = header(&reader, (at, end))?;

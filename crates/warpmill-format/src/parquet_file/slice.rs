@@ -259,7 +259,10 @@ impl ParquetSlice {
         self.write_header(out);
         let (file, group, column) = (&self.column.file, self.column.group, self.column.column);
         let place = || file.place(group, column);
-        let reader = file.reader(&place)?;
+        let start = self.pages.iter().map(|placed| placed.page.offset).min().unwrap_or(0);
+        let end = |placed: &Placed| placed.page.offset + u64::from(placed.page.header.compressed);
+        let end = self.pages.iter().map(end).max().unwrap_or(0);
+        let reader = file.reader((group, column), start..end, &place)?;
         let mut scratch = vec![];
         for placed in &self.pages {
             let header = &placed.page.header;

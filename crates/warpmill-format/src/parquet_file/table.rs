@@ -55,16 +55,25 @@ pub enum Unreadable {
 /// # Errors
 /// Files that cannot be read, and columns that a device does not decode.
 pub fn table(files: &[PathBuf], schema: &SchemaRef) -> Result<Arc<TableSnapshot>, Unreadable> {
+    let files = files.iter().map(|path| ParquetFile::open(path)).collect::<Result<Vec<_>>>()?;
+    table_of(&files, schema)
+}
+
+/// [`table`] of files that have been opened.
+///
+/// # Errors
+/// Columns that a device does not decode.
+pub fn table_of(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> Result<Arc<TableSnapshot>, Unreadable> {
     let mut segments = vec![];
-    for path in files {
-        let file = ParquetFile::open(path)?;
+    for file in files {
+        let path = file.path();
         let leaves = file.metadata().file_metadata().schema_descr_ptr();
         let natural = parquet_to_arrow_schema(&leaves, None)
             .map_err(|error| FormatError::corrupt(path, format!("its schema is none: {error}")))?;
         let mut columns = vec![];
         for field in schema.fields() {
             let unreadable =
-                |reason: String| Unreadable::Column { file: path.clone(), column: field.name().clone(), reason };
+                |reason: String| Unreadable::Column { file: path.to_owned(), column: field.name().clone(), reason };
             let root = |leaf: usize| leaves.column(leaf).path().parts()[0] == *field.name();
             let leaf = (0..leaves.num_columns()).find(|&leaf| root(leaf));
             let leaf = leaf.ok_or_else(|| unreadable("the file does not have it".into()))?;
@@ -73,7 +82,7 @@ pub fn table(files: &[PathBuf], schema: &SchemaRef) -> Result<Arc<TableSnapshot>
             columns.push((leaf, ty));
         }
         for group in 0..file.metadata().num_row_groups() {
-            segments.extend(row_segments(&file, group, &columns)?);
+            segments.extend(row_segments(file, group, &columns)?);
         }
     }
     let version = Version { segments, ..Version::empty(1, schema.clone()) };
@@ -134,6 +143,11 @@ impl ParquetColumn {
         self.stats.int_range().map_or((least, greatest), |(from, to)| (from.max(least), to.min(greatest)))
     }
 
+    /// The file, and the row group and leaf of it.
+    pub(crate) fn chunk_of(&self) -> (&Arc<ParquetFile>, (usize, usize)) {
+        (&self.file, (self.group, self.column))
+    }
+
     /// How a device gets it.
     pub(crate) fn chunk(&self) -> Result<ParquetChunk> {
         ParquetSlice::open(self)
@@ -145,8 +159,17 @@ impl ParquetColumn {
     pub(crate) fn decode(&self, field: &arrow::datatypes::Field) -> Result<Segment> {
         let place = || self.file.place(self.group, self.column);
         let corrupt = |detail: String| self.file.corrupt(place(), detail);
-        let handle = self.file.reader(&place)?.into_handle();
         let rows = (self.rows.end - self.rows.start) as usize;
+        if let Some(remote) = self.file.remote() {
+            let wanted = self.rows.start as usize..self.rows.end as usize;
+            let chunk = (self.group, self.column);
+            let batches = remote.file.decode(self.file.reader_metadata(), chunk, wanted);
+            let batches = batches.map_err(FormatError::io("cannot read", self.file.path()))?;
+            let arrays: Vec<&dyn arrow::array::Array> = batches.iter().map(|batch| &**batch.column(0)).collect();
+            let array: ArrayRef = arrow::compute::concat(&arrays).map_err(|error| corrupt(error.to_string()))?;
+            return self.encode(&array, field);
+        }
+        let handle = self.file.handle(&place)?;
         let read = || {
             let builder =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(handle, self.file.reader_metadata().clone());
@@ -167,6 +190,13 @@ impl ParquetColumn {
         let array: ArrayRef = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
             .unwrap_or_else(|_| Err("damaged: the decoder failed on it".into()))
             .map_err(corrupt)?;
+        self.encode(&array, field)
+    }
+
+    /// The segment of the decoded rows.
+    fn encode(&self, array: &ArrayRef, field: &arrow::datatypes::Field) -> Result<Segment> {
+        let corrupt = |detail: String| self.file.corrupt(self.file.place(self.group, self.column), detail);
+        let rows = (self.rows.end - self.rows.start) as usize;
         if array.len() != rows {
             return Err(corrupt(format!("{} rows instead of {rows}", array.len())));
         }
@@ -175,7 +205,7 @@ impl ParquetColumn {
             DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
             other => other,
         };
-        let array = cast(&array, wanted).map_err(|error| corrupt(error.to_string()))?;
+        let array = cast(array, wanted).map_err(|error| corrupt(error.to_string()))?;
         Segment::encode(&array, None, Some(Encoding::Plain))
     }
 

@@ -201,6 +201,13 @@ impl TableSnapshot {
         self.version.parquet(segment, column)
     }
 
+    /// Reads what [`TableSnapshot::parquet`] will want of `columns` in `segments`, where the files are remote: all of it at once.
+    ///
+    /// Errors: files that cannot be read, or have changed.
+    pub fn prefetch(&self, segments: &[usize], columns: &[usize]) -> Result<()> {
+        if self.parquet { self.version.prefetch(segments, columns) } else { Ok(()) }
+    }
+
     /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None` where
     /// there is none.
     ///

@@ -1,9 +1,11 @@
 //! One committed version of a table as held in memory, and its two ways to and from a manifest.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
+use rayon::prelude::*;
 
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
@@ -13,7 +15,7 @@ use super::manifest::{
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
-use crate::parquet_file::{ParquetChunk, ParquetColumn};
+use crate::parquet_file::{ParquetChunk, ParquetColumn, ParquetFile};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
@@ -235,6 +237,21 @@ impl Version {
             Source::Parquet(parquet) => parquet.chunk().map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Reads columns of remote Parquet files, several files at a time.
+    pub fn prefetch(&self, segments: &[usize], columns: &[usize]) -> Result<()> {
+        let mut files: HashMap<*const ParquetFile, (&ParquetFile, Vec<(usize, usize)>)> = HashMap::new();
+        for &segment in segments {
+            for &column in columns {
+                if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
+                    let (file, chunk) = parquet.chunk_of();
+                    files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.push(chunk);
+                }
+            }
+        }
+        let files: Vec<_> = files.into_values().filter(|(file, _)| file.is_remote()).collect();
+        files.into_par_iter().try_for_each(|(file, chunks)| file.prefetch(&chunks))
     }
 
     fn chunk_name(&self, segment: usize, column: usize) -> String {

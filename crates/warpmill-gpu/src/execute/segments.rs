@@ -66,6 +66,7 @@ pub fn select(scan: &Scan) -> Result<Selected> {
 pub fn open(scan: &Scan, selected: Selected, recoded: &Recoded, forms: Option<&[Form]>) -> Result<OpenScan> {
     let table = &scan.table;
     let segments = selected.segments();
+    table.prefetch(&segments, &scan.columns).map_err(ExecError::from)?;
     let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {

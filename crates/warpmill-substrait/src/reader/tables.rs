@@ -73,6 +73,7 @@ pub(super) fn local_files(session: &Session, files: &LocalFiles) -> Result<Sourc
     let name = if stem.is_empty() || stem.contains(['*', '?', '[']) { "files" } else { stem }.to_lowercase();
     let folder = paths.iter().any(|path| path.ends_with('/'));
     let options = ParquetReadOptions { file_extension: if folder { ".parquet" } else { "" }, ..Default::default() };
+    session.open_stores(paths.iter().map(String::as_str))?;
     let frame = session.block_on(session.context().read_parquet(paths, options))?;
     match frame.into_unoptimized_plan() {
         LogicalPlan::TableScan(scan) => Ok(Source { name, table: scan.source }),

@@ -20,6 +20,7 @@ use warpmill_format::{Table, TableWriter};
 pub use provider::WarpmillTable;
 pub(crate) use sink::{write_options, write_stream};
 
+use crate::remote::Remote;
 use crate::{Error, Result, WriteOptions};
 
 /// The schema `public`: one sub-directory of the database directory per stored table, and the session's own tables.
@@ -31,6 +32,8 @@ pub(crate) struct Catalog {
     database: Option<PathBuf>,
     session_tables: RwLock<BTreeMap<String, Entry>>,
     opened: Mutex<HashMap<String, Arc<Table>>>,
+    /// Tables whose names are URLs.
+    remote: Arc<Remote>,
     changes: AtomicU64,
 }
 
@@ -60,8 +63,9 @@ pub struct TableInfo {
 }
 
 impl Catalog {
-    pub(crate) fn new(database: Option<PathBuf>) -> Self {
-        Self { database, session_tables: RwLock::default(), opened: Mutex::default(), changes: AtomicU64::new(0) }
+    pub(crate) fn new(database: Option<PathBuf>, remote: Arc<Remote>) -> Self {
+        let (session_tables, opened, changes) = (RwLock::default(), Mutex::default(), AtomicU64::new(0));
+        Self { database, session_tables, opened, remote, changes }
     }
 
     /// Grows with every table that is added or removed by this session.
@@ -236,6 +240,9 @@ impl SchemaProvider for Catalog {
             Some(entry) => Some(entry),
             None => self.stored(name)?.map(Entry::Warpmill),
         };
+        if entry.is_none() {
+            return self.remote.named(name).await;
+        }
         Ok(entry.map(|entry| entry.provider(name)).transpose()?)
     }
 

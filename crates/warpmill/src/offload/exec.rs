@@ -15,6 +15,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
@@ -107,20 +108,65 @@ impl WarpmillExec {
     }
 
     /// What devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers, of
-    /// files that are new or have changed.
+    /// files that are new or have changed. Not for threads that run asynchronous work; `cancel` stops it.
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn for_devices(&self, options: &WarpmillOptions) -> Result<parquet::ForDevices, Error> {
-        if !warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64) {
-            return Ok(parquet::ForDevices::default());
-        }
-        parquet::for_devices(&self.source, &self.leaves, self.sums, options)
+    pub fn for_devices(
+        &self,
+        options: &WarpmillOptions,
+        runtime: &RuntimeEnv,
+        cancel: CancelToken,
+    ) -> Result<parquet::ForDevices, Error> {
+        Scanned::of(self).for_devices(options, runtime, cancel)
     }
 
     /// The part of DataFusion's plan that the program stands for.
     pub fn source(&self) -> &Arc<dyn ExecutionPlan> {
         &self.source
+    }
+}
+
+/// The parts of a [`WarpmillExec`] that say what it scans.
+struct Scanned {
+    source: Arc<dyn ExecutionPlan>,
+    leaves: Plans,
+    sums: UnprovenSums,
+}
+
+impl Scanned {
+    fn of(node: &WarpmillExec) -> Self {
+        Self { source: Arc::clone(&node.source), leaves: node.leaves.clone(), sums: node.sums }
+    }
+
+    /// See [`WarpmillExec::for_devices`]: footers are waited for on another thread.
+    async fn without_waiting(
+        self,
+        options: WarpmillOptions,
+        context: &Arc<TaskContext>,
+        handle: &QueryHandle,
+    ) -> Result<parquet::ForDevices> {
+        let (runtime, cancel) = (context.runtime_env(), handle.cancel.clone());
+        let has_device = warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64);
+        if self.leaves.is_empty() || !has_device {
+            return Ok(parquet::ForDevices::default());
+        }
+        let found = tokio::task::spawn_blocking(move || self.for_devices(&options, &runtime, cancel)).await;
+        Ok(found.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??)
+    }
+
+    /// See [`WarpmillExec::for_devices`].
+    fn for_devices(
+        &self,
+        options: &WarpmillOptions,
+        runtime: &RuntimeEnv,
+        cancel: CancelToken,
+    ) -> Result<parquet::ForDevices, Error> {
+        if !warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64) {
+            return Ok(parquet::ForDevices::default());
+        }
+        let readers = parquet::Readers::new(options, runtime, cancel);
+        parquet::for_devices(&self.source, &self.leaves, self.sums, &readers)
     }
 }
 
@@ -193,12 +239,14 @@ impl ExecutionPlan for WarpmillExec {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
         let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
-        let for_devices = self.for_devices(&WarpmillOptions::of(context.session_config().options()))?;
-        let notes = for_devices.notes.clone();
-        let running = run_program(Arc::clone(&self.program), &self.inputs, for_devices, (&context, &handle))?;
+        let (scanned, program, inputs) = (Scanned::of(self), Arc::clone(&self.program), self.inputs.clone());
         let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
         let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
         let batches = async move {
+            let options = WarpmillOptions::of(context.session_config().options());
+            let mut for_devices = scanned.without_waiting(options, &context, &handle).await?;
+            let notes = std::mem::take(&mut for_devices.notes);
+            let running = run_program(program, &inputs, for_devices, (&context, &handle))?;
             let mut output = match running.await? {
                 Ran::Done(output) => output,
                 Ran::NeedsWideSums => {
@@ -240,15 +288,17 @@ fn run_program(
     let mut execution = WarpmillOptions::of(context.session_config().options()).execution(handle.cancel.clone());
     execution.time_kernels |= handle.time_kernels.load(Ordering::Relaxed);
     let first_error = input::FirstError::default();
-    let other = for_devices.program;
+    let parquet::ForDevices { program: other, held, .. } = for_devices;
     let inputs = inputs.iter().enumerate().map(|(index, plan)| match &other {
         // Read only where no device runs the program.
         Some(other) if !other.inputs.contains(&index) => Ok(input::later(plan, context, &first_error)),
         _ => input::input(plan, context, &first_error),
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let running =
-        tokio::task::spawn_blocking(move || warpmill_engine::execute(&program, inputs, other.as_ref(), &execution));
+    let running = tokio::task::spawn_blocking(move || {
+        let _held = held;
+        warpmill_engine::execute(&program, inputs, other.as_ref(), &execution)
+    });
     Ok(running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
         match (done, first_error.lock().take()) {
             (Ok(output), _) => Ok(Ran::Done(Box::new(output))),

@@ -1,6 +1,7 @@
 //! DataFusion's asynchronous streams as the blocking inputs of a program.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
@@ -12,6 +13,11 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::InputStream;
+
+use super::QueryHandle;
+
+/// How often an input looks whether anybody still wants its rows.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Batches that may wait between the two sides.
 const BATCHES_AHEAD: usize = 8;
@@ -29,18 +35,32 @@ pub(super) fn input(
     let mut stream = merged(plan).execute(0, Arc::clone(context))?;
     let (sender, receiver) = mpsc::channel::<Result<RecordBatch, String>>(BATCHES_AHEAD);
     let first_error = Arc::clone(first_error);
+    let cancel = context.session_config().get_extension::<QueryHandle>().map(|handle| handle.cancel.clone());
+    let cancel = cancel.unwrap_or_default();
     tokio::spawn(async move {
-        while let Some(batch) = stream.next().await {
-            let batch = batch.map_err(|error| {
-                let text = error.to_string();
-                first_error.lock().get_or_insert(error);
-                text
-            });
-            let failed = batch.is_err();
-            // The receiver is gone when the program has ended before its input.
-            if sender.send(batch).await.is_err() || failed {
-                return;
+        // Requests to stores and servers end with the query, whatever they wait for.
+        let given_up = async {
+            while !sender.is_closed() && cancel.check().is_ok() {
+                tokio::time::sleep(LOOK).await;
             }
+        };
+        let pass_on = async {
+            while let Some(batch) = stream.next().await {
+                let batch = batch.map_err(|error| {
+                    let text = error.to_string();
+                    first_error.lock().get_or_insert(error);
+                    text
+                });
+                let failed = batch.is_err();
+                // The receiver is gone when the program has ended before its input.
+                if sender.send(batch).await.is_err() || failed {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = pass_on => {}
+            () = given_up => {}
         }
     });
     Ok(Box::new(Received(receiver)))

@@ -21,6 +21,7 @@ use warpmill_plan::translate::{Options, Translated, translate};
 use warpmill_plan::{Operator, Program, PruningMode, Sink, Source, Unsupported};
 
 pub use exec::{QueryHandle, WarpmillExec};
+pub use parquet::{ForDevices, Held};
 
 use crate::Error;
 use crate::settings::{FallbackMode, WarpmillOptions};

@@ -5,25 +5,31 @@
 //! have changed, and what is known of them (footers, pages) is kept by the files' identity, not by plans.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use warpmill_engine::DeviceProgram;
-use warpmill_format::parquet_file::{Unreadable, table};
+use object_store::ObjectMeta;
+use warpmill_engine::{CancelToken, DeviceProgram};
+use warpmill_format::parquet_file::{KeptBytes, ParquetFile, Unreadable, table_of};
 use warpmill_plan::WarpmillScanExec;
 use warpmill_plan::translate::{Options, translate};
 
 use super::UnprovenSums;
 use crate::Error;
+use crate::remote::{RemoteParquet, is_remote};
 use crate::settings::WarpmillOptions;
+
+/// Bytes of column chunks of remote files that a query keeps on the host, at most; what is more is read twice.
+const KEPT: u64 = 1 << 30;
 
 /// What devices run instead of a program with inputs of Parquet files.
 #[derive(Debug, Default)]
@@ -32,12 +38,44 @@ pub struct ForDevices {
     pub program: Option<DeviceProgram>,
     /// Which files the CPU decodes all the same, and why.
     pub notes: Vec<String>,
+    /// What is kept of remote files meanwhile.
+    pub held: Held,
+}
+
+/// Remote files, of which nothing is kept once this is dropped.
+#[derive(Debug, Default)]
+pub struct Held(Vec<Arc<ParquetFile>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|file| file.release());
+    }
+}
+
+/// What files are read with.
+pub(super) struct Readers<'a> {
+    /// The session's settings.
+    pub options: &'a WarpmillOptions,
+    /// Where stores are found.
+    pub runtime: &'a RuntimeEnv,
+    /// Ends requests.
+    pub cancel: CancelToken,
+    room: Arc<KeptBytes>,
+}
+
+impl<'a> Readers<'a> {
+    /// For a query that `cancel` stops.
+    pub fn new(options: &'a WarpmillOptions, runtime: &'a RuntimeEnv, cancel: CancelToken) -> Self {
+        let room = KeptBytes::new(KEPT.min(options.memory_limit as u64 / 2));
+        Self { options, runtime, cancel, room }
+    }
 }
 
 /// What is scanned instead of a leaf, or why nothing is.
 type Found = Result<Arc<dyn ExecutionPlan>, String>;
 
-/// What devices run instead of the program of `source`, whose inputs are `leaves`.
+/// What devices run instead of the program of `source`, whose inputs are `leaves`. Not for threads that run asynchronous work: footers
+/// are waited for.
 ///
 /// # Errors
 /// Files that cannot be read.
@@ -45,22 +83,22 @@ pub(super) fn for_devices(
     source: &Arc<dyn ExecutionPlan>,
     leaves: &[Arc<dyn ExecutionPlan>],
     sums: UnprovenSums,
-    options: &WarpmillOptions,
+    readers: &Readers<'_>,
 ) -> Result<ForDevices, Error> {
-    let (mut scans, mut notes) = (HashMap::new(), vec![]);
+    let (mut scans, mut notes, mut held) = (HashMap::new(), vec![], Held::default());
     for leaf in leaves {
-        match scan(leaf)? {
+        match scan(leaf, readers, &mut held)? {
             Some(Ok(scan)) => drop(scans.insert(address(leaf), scan)),
             Some(Err(reason)) => notes.push(reason),
             None => {}
         }
     }
     if scans.is_empty() {
-        return Ok(ForDevices { program: None, notes });
+        return Ok(ForDevices { program: None, notes, held });
     }
     let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).cloned();
     let wide_sums = sums == UnprovenSums::Wide;
-    let pruning = options.pruning;
+    let pruning = readers.options.pruning;
     let translated =
         translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
     let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
@@ -70,10 +108,10 @@ pub(super) fn for_devices(
         Ok(DeviceProgram { program: Arc::new(translated.program), inputs })
     });
     Ok(match program {
-        Ok(program) => ForDevices { program: Some(program), notes },
+        Ok(program) => ForDevices { program: Some(program), notes, held },
         Err(reason) => {
             notes.push(format!("Parquet files: {reason}"));
-            ForDevices { program: None, notes }
+            ForDevices { program: None, notes, held }
         }
     })
 }
@@ -84,7 +122,7 @@ fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
 }
 
 /// The scan that `leaf` stands for; `None` where it is none of Parquet files.
-fn scan(leaf: &Arc<dyn ExecutionPlan>) -> Result<Option<Found>, Error> {
+fn scan(leaf: &Arc<dyn ExecutionPlan>, readers: &Readers<'_>, held: &mut Held) -> Result<Option<Found>, Error> {
     let Some(node) = leaf.downcast_ref::<DataSourceExec>() else { return Ok(None) };
     let Some((config, source)) = node.downcast_to_file_source::<ParquetSource>() else { return Ok(None) };
     let name = shown(config);
@@ -92,10 +130,12 @@ fn scan(leaf: &Arc<dyn ExecutionPlan>) -> Result<Option<Found>, Error> {
     if let Some(reason) = unlike_a_table(leaf, config, source) {
         return refused(reason.into());
     }
-    let files = match files(config) {
+    let named = match files(config) {
         Ok(files) => files,
         Err(reason) => return refused(reason),
     };
+    let files = named.iter().map(|file| file.open(config, readers)).collect::<Result<Vec<_>, Error>>()?;
+    held.0.extend(files.iter().cloned());
     // Computed columns are computed above the scan.
     let schema = config.file_schema();
     let all = || (0..schema.fields().len()).map(|index| expression(schema, index));
@@ -111,7 +151,7 @@ fn scan(leaf: &Arc<dyn ExecutionPlan>) -> Result<Option<Found>, Error> {
         return refused("a column that is not in the files".into());
     }
     let fields: Vec<_> = columns.iter().map(|&column| schema.fields()[column].clone()).collect();
-    let found = match table(&files, &Arc::new(Schema::new(fields))) {
+    let found = match table_of(&files, &Arc::new(Schema::new(fields))) {
         Ok(found) => found,
         Err(Unreadable::Format(error)) => return Err(error.into()),
         Err(unreadable @ Unreadable::Column { .. }) => return Ok(Some(Err(unreadable.to_string()))),
@@ -158,30 +198,58 @@ fn shown(config: &FileScanConfig) -> String {
     if files.any(|file| file.object_meta.location.to_string() != first) { format!("{name}, ...") } else { name }
 }
 
+/// A file that is scanned.
+#[derive(Clone)]
+enum Named {
+    Local(PathBuf),
+    Remote(ObjectMeta),
+}
+
+impl Named {
+    fn open(&self, config: &FileScanConfig, readers: &Readers<'_>) -> Result<Arc<ParquetFile>, Error> {
+        match self {
+            Named::Local(path) => Ok(ParquetFile::open(path)?),
+            Named::Remote(object) => {
+                let (url, cancel) = (&config.object_store_url, readers.cancel.clone());
+                let file = RemoteParquet::new(readers.runtime, url, object.clone(), cancel)?;
+                Ok(ParquetFile::open_remote(Arc::new(file), &readers.room)?)
+            }
+        }
+    }
+}
+
 /// The files that are scanned, each as often as it is.
-fn files(config: &FileScanConfig) -> Result<Vec<PathBuf>, String> {
-    if !config.object_store_url.as_str().starts_with("file:") {
-        return Err(format!("{} is no local file system", config.object_store_url.as_str()));
+fn files(config: &FileScanConfig) -> Result<Vec<Named>, String> {
+    let url = config.object_store_url.as_str();
+    let remote = is_remote(url);
+    if !remote && !url.starts_with("file:") {
+        return Err(format!("{url} is neither a local file system nor an object store or a web server"));
     }
     // What of a file is scanned, where files are cut into ranges of bytes.
-    let (mut files, mut ranged): (Vec<PathBuf>, Vec<(PathBuf, i64, i64)>) = (vec![], vec![]);
+    let (mut files, mut ranged): (Vec<Named>, Vec<(Named, &str, i64, i64)>) = (vec![], vec![]);
     for file in config.file_groups.iter().flat_map(|group| group.iter()) {
-        let path = PathBuf::from(format!("/{}", file.object_meta.location));
-        if !path.is_file() {
+        let location = file.object_meta.location.as_ref();
+        let named = match remote {
+            true => Named::Remote(file.object_meta.clone()),
+            false => Named::Local(Path::new("/").join(location)),
+        };
+        if let Named::Local(path) = &named
+            && !path.is_file()
+        {
             return Err(format!("{} cannot be found by its path", path.display()));
         }
         let size = file.object_meta.size as i64;
-        match (&file.range, ranged.iter_mut().find(|(other, ..)| *other == path)) {
-            (None, _) => files.push(path),
-            (Some(range), Some((_, bytes, _))) => *bytes += range.end - range.start,
-            (Some(range), None) => ranged.push((path, range.end - range.start, size)),
+        match (&file.range, ranged.iter_mut().find(|(_, other, ..)| *other == location)) {
+            (None, _) => files.push(named),
+            (Some(range), Some((_, _, bytes, _))) => *bytes += range.end - range.start,
+            (Some(range), None) => ranged.push((named, location, range.end - range.start, size)),
         }
     }
-    for (path, bytes, size) in ranged {
+    for (named, location, bytes, size) in ranged {
         if size <= 0 || bytes % size != 0 {
-            return Err(format!("only a part of {} is scanned", path.display()));
+            return Err(format!("only a part of {location} is scanned"));
         }
-        files.extend((0..bytes / size).map(|_| path.clone()));
+        files.extend((0..bytes / size).map(|_| named.clone()));
     }
     Ok(files)
 }

@@ -9,7 +9,7 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -20,6 +20,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::{Inner, Session};
 use crate::catalog::Catalog;
 use crate::join_order::{ProviderStatistics, with_join_order};
+use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
 
@@ -60,7 +61,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Whether quoted paths in the place of a table are files of this machine, as is the default. A server says no.
+    /// Whether quoted paths in the place of a table are files of this machine, and URLs those of object stores and web servers, as is
+    /// the default. A server says no.
     pub fn files_as_tables(mut self, allowed: bool) -> Self {
         self.no_files = !allowed;
         self
@@ -80,7 +82,8 @@ impl SessionBuilder {
         if let Some(path) = self.database.as_ref().filter(|path| path.exists() && !path.is_dir()) {
             return Err(Error::Io(format!("{} is not a directory", path.display())));
         }
-        let catalog = Arc::new(Catalog::new(self.database));
+        let remote = Arc::new(Remote::new(!self.no_files));
+        let catalog = Arc::new(Catalog::new(self.database, Arc::clone(&remote)));
         let schemas = Arc::new(MemoryCatalogProvider::new());
         schemas.register_schema(SCHEMA, Arc::clone(&catalog) as _)?;
         let state = SessionStateBuilder::new()
@@ -88,18 +91,30 @@ impl SessionBuilder {
             .with_default_features()
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
-            .with_runtime_env(self.runtime.unwrap_or_default())
+            .with_runtime_env(runtime(self.runtime)?)
             .build();
         let context = SessionContext::new_with_state(state);
+        for factory in context.state_ref().write().table_factories_mut().values_mut() {
+            let (remote, inner) = (Arc::clone(&remote), Arc::clone(factory));
+            *factory = Arc::new(RemoteTableFactory { remote, inner });
+        }
         context.register_catalog(CATALOG, schemas);
         let context = if self.no_files { context } else { context.enable_url_table() };
-        let session = Session { inner: Arc::new(Inner::new(context, catalog)) };
+        remote.attach(context.state_weak_ref());
+        let session = Session { inner: Arc::new(Inner::new(context, catalog, remote)) };
         session.sync_threads()?;
         for (key, value) in &self.settings {
             session.set(key, value)?;
         }
         Ok(session)
     }
+}
+
+/// The runtime of a session. Listings of folders are not kept: files come and go, and DataFusion's cache takes a folder of one store for
+/// that of another.
+fn runtime(given: Option<Arc<RuntimeEnv>>) -> Result<Arc<RuntimeEnv>> {
+    let builder = given.map_or_else(RuntimeEnvBuilder::new, |given| RuntimeEnvBuilder::from_runtime_env(&given));
+    Ok(builder.with_object_list_cache_limit(0).build_arc()?)
 }
 
 /// DataFusion's settings where its defaults do not serve programs: no repartitioning between operators (a program has no

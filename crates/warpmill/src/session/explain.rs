@@ -17,9 +17,8 @@ use super::query::logical_plan;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::join_order::{ProviderStatistics, with_estimates};
-use crate::offload::WarpmillExec;
+use crate::offload::{ForDevices, Held, WarpmillExec};
 use crate::plan_cache::Prepared;
-use crate::settings::WarpmillOptions;
 use crate::{Result, ScalarValue};
 
 /// Titles and texts.
@@ -78,7 +77,7 @@ impl Session {
         if let Some(profile) = profile.as_mut().and_then(Arc::get_mut) {
             profile.planning_nanos = planning_nanos;
         }
-        let shown = programs(&prepared, &self.options())?;
+        let shown = self.programs(&prepared, query).await?;
         parts.extend(plan_parts(&prepared, &shown.programs, verbose));
         // A profile says where programs ran.
         if profile.is_none() {
@@ -105,13 +104,27 @@ impl Session {
         Ok(Some(("runs on".to_string(), lines.join("\n"))))
     }
 
+    /// The programs of a plan, as the session's device runs them. Reads footers of files.
+    async fn programs(&self, prepared: &Arc<Prepared>, query: &Query) -> Result<Programs> {
+        let (prepared, options, runtime) = (Arc::clone(prepared), self.options(), self.inner.context.runtime_env());
+        let cancel = query.handle.cancel.clone();
+        blocking(move || {
+            let find = |node: &WarpmillExec| node.for_devices(&options, &runtime, cancel.clone());
+            let mut programs = Programs::default();
+            collect_programs(&prepared.plan, &find, &mut programs).map(|()| programs)
+        })
+        .await?
+    }
+
     /// One part per kernel of every program.
     async fn kernel_parts(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Parts> {
         let state = self.inner.context.state();
         let plan = explained(logical_plan(&state, sql, params).await?);
         let (prepared, _) = Box::pin(self.prepare(&state, &plan, &self.options())).await?;
         let (options, cancel) = (self.options(), query.handle.cancel.clone());
-        let (programs, context) = (programs(&prepared, &options)?.programs, options.execution(cancel));
+        // What is read meanwhile is kept until kernels are there.
+        let Programs { programs, held, .. } = self.programs(&prepared, query).await?;
+        let context = options.execution(cancel);
         let lower = move |(i, (program, inputs)): (usize, Shown)| {
             let found = warpmill_engine::kernels(&program, &inputs, &context);
             let mut parts = match found.kernels {
@@ -126,6 +139,7 @@ impl Session {
             parts
         };
         let mut parts: Parts = blocking(move || programs.into_iter().enumerate().flat_map(lower).collect()).await?;
+        drop(held);
         if parts.is_empty() {
             parts.push(("kernels".to_string(), "none: DataFusion runs all of the query".to_string()));
         }
@@ -203,26 +217,26 @@ struct Programs {
     programs: Vec<Shown>,
     /// Files that the CPU decodes although a device was asked for, and why.
     notes: Vec<String>,
+    /// What programs read of remote files.
+    held: Vec<Held>,
 }
 
-/// The programs of a plan, as the device of `options` runs them.
-fn programs(prepared: &Prepared, options: &WarpmillOptions) -> Result<Programs> {
-    let mut programs = Programs::default();
-    collect_programs(&prepared.plan, options, &mut programs)?;
-    Ok(programs)
-}
-
-fn collect_programs(plan: &Arc<dyn ExecutionPlan>, options: &WarpmillOptions, all: &mut Programs) -> Result<()> {
+fn collect_programs(
+    plan: &Arc<dyn ExecutionPlan>,
+    find: &dyn Fn(&WarpmillExec) -> Result<ForDevices>,
+    all: &mut Programs,
+) -> Result<()> {
     if let Some(node) = plan.downcast_ref::<WarpmillExec>() {
         if let Some(wide) = node.widened() {
-            return collect_programs(wide, options, all);
+            return collect_programs(wide, find, all);
         }
-        let (rows, found) = (node.input_rows(), node.for_devices(options)?);
+        let (rows, found) = (node.input_rows(), find(node)?);
         all.notes.extend(found.notes);
+        all.held.push(found.held);
         all.programs.push(match found.program {
             Some(other) => (other.program, other.inputs.iter().map(|&input| rows[input]).collect()),
             None => (Arc::clone(node.program()), rows),
         });
     }
-    plan.children().into_iter().try_for_each(|child| collect_programs(child, options, all))
+    plan.children().into_iter().try_for_each(|child| collect_programs(child, find, all))
 }

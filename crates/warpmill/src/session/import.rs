@@ -76,7 +76,7 @@ impl Session {
         progress: Option<ProgressFn>,
     ) -> Result<()> {
         let name_source = |error: Error| match error {
-            Error::Cancelled => Error::Cancelled,
+            error @ (Error::Cancelled | Error::Remote(_)) => error,
             Error::Catalog(_) => Error::Io(format!("{source}: no such file, or not Parquet, CSV or JSON")),
             error => Error::Execution(format!("{source}: {error}")),
         };

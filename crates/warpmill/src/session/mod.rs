@@ -28,6 +28,7 @@ pub use tables::{Progress, ProgressFn};
 
 use crate::catalog::Catalog;
 use crate::plan_cache::PlanCache;
+use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
 use crate::{QueryProfile, Result, ScalarValue, TableInfo};
 use running::Running;
@@ -44,17 +45,19 @@ struct Inner {
     runtime: OnceLock<Runtime>,
     context: SessionContext,
     catalog: Arc<Catalog>,
+    remote: Arc<Remote>,
     running: Running,
     plan_cache: Mutex<PlanCache>,
     settings_changes: AtomicU64,
 }
 
 impl Inner {
-    fn new(context: SessionContext, catalog: Arc<Catalog>) -> Self {
+    fn new(context: SessionContext, catalog: Arc<Catalog>, remote: Arc<Remote>) -> Self {
         Self {
             runtime: OnceLock::new(),
             context,
             catalog,
+            remote,
             running: Running::default(),
             plan_cache: Mutex::default(),
             settings_changes: AtomicU64::new(0),
@@ -179,6 +182,7 @@ impl Session {
 
     /// Plans made before a setting changed are not used again, unless no plan depends on it.
     fn settings_changed(&self, key: &str) -> Result<()> {
+        self.inner.remote.update(self.options().remote);
         let for_runs = [
             "warpmill.profile",
             "warpmill.device_data",

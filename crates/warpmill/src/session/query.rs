@@ -19,6 +19,7 @@ use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
 use crate::offload::{self, UnprovenSums, WarpmillExec};
 use crate::plan_cache::{Basis, Prepared, normalized};
+use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
 use crate::{QueryProfile, Result, ScalarValue};
 
@@ -171,6 +172,7 @@ impl Session {
         let optimized = state.optimize(plan)?;
         let tables = table_versions(&optimized)?;
         let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
+        let physical = pin(physical, state.runtime_env())?;
         let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
         Ok((Arc::new(Prepared { plan: placement.plan, fallbacks: placement.fallbacks }), tables))
     }

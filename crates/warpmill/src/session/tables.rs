@@ -13,6 +13,7 @@ use warpmill_format::Table;
 use super::Session;
 use super::ddl::table_schema;
 use crate::catalog::write_options;
+use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
 
 /// How far a write is.
@@ -44,14 +45,21 @@ impl Session {
         self.inner.catalog.put_foreign(name, provider);
     }
 
-    /// Makes Parquet files (a path, a directory or a glob) a table of the session. They are read by each query.
+    /// Makes Parquet files (a path, a directory or a glob; an `s3://` or `https://` URL) a table of the session. They are read by each
+    /// query.
     pub fn register_parquet(&self, name: &str, path: &str) -> Result<()> {
+        if is_remote(path) {
+            return self.register_remote(name, path, "parquet");
+        }
         let frame = self.block_on(self.inner.context.read_parquet(path, ParquetReadOptions::default()))?;
         self.register_frame(name, frame)
     }
 
     /// Makes CSV files with a header (a path, a directory or a glob) a table of the session.
     pub fn register_csv(&self, name: &str, path: &str) -> Result<()> {
+        if is_remote(path) {
+            return self.register_remote(name, path, "csv");
+        }
         let extension = extension_of(path, ".csv");
         let options = CsvReadOptions::default().file_extension(&extension);
         let frame = self.block_on(self.inner.context.read_csv(path, options))?;
@@ -60,10 +68,32 @@ impl Session {
 
     /// Makes files of one JSON object a line (a path, a directory or a glob) a table of the session.
     pub fn register_json(&self, name: &str, path: &str) -> Result<()> {
+        if is_remote(path) {
+            return self.register_remote(name, path, "json");
+        }
         let extension = extension_of(path, ".json");
         let options = JsonReadOptions::default().file_extension(&extension);
         let frame = self.block_on(self.inner.context.read_json(path, options))?;
         self.register_frame(name, frame)
+    }
+
+    fn register_remote(&self, name: &str, url: &str, file_type: &str) -> Result<()> {
+        let reading = Reading { file_type: Some(file_type.into()), ..Reading::default() };
+        let state = self.inner.context.state();
+        let table = self.block_on(self.inner.remote.table(&state, url, reading))?;
+        self.inner.catalog.put_foreign(name, table);
+        Ok(())
+    }
+
+    /// Lets [`Session::context`] read URLs: `s3://bucket/path`, `https://host/path`; what is none is passed over. Patterns are
+    /// understood by the session only.
+    ///
+    /// # Errors
+    /// A URL that is not understood, a session that may not read files.
+    pub fn open_stores<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let runtime = self.inner.context.runtime_env();
+        let urls = urls.into_iter().filter(|url| is_remote(url));
+        urls.map(|url| Ok(self.inner.remote.open(&runtime, url)?)).collect()
     }
 
     fn register_frame(&self, name: &str, frame: DataFrame) -> Result<()> {
