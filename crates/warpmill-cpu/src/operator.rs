@@ -93,9 +93,12 @@ pub enum SinkOutput {
 pub trait SpilledRows: Send + Sync {
     /// All rows, from the first.
     fn source(self: Arc<Self>) -> Box<dyn ChunkSource>;
-    /// All rows in memory, in order.
-    fn collect(self: Arc<Self>, query: &Arc<QueryContext>) -> Result<RowSet>;
+    /// All rows, in order, batch by batch, as long as `give` says that it wants more. Only what is being given is in memory.
+    fn for_each(&self, query: &Arc<QueryContext>, give: GiveRows<'_>) -> Result<()>;
 }
+
+/// Takes the columns of some rows, and their number; whether it wants more.
+pub type GiveRows<'a> = &'a mut dyn FnMut(Vec<Arc<Vector>>, usize) -> Result<bool>;
 
 /// Materialized rows: dense batches of any length, in order.
 #[derive(Debug, Default)]

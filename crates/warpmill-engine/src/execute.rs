@@ -8,7 +8,8 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_cpu::compaction::Compaction;
 use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
-use warpmill_cpu::pipeline::Placed;
+use warpmill_cpu::operator::{RowSet, SpilledRows};
+use warpmill_cpu::pipeline::{Output, Placed};
 use warpmill_cpu::source::InputStream;
 use warpmill_cpu::spill::SpillSettings;
 use warpmill_gpu::execute::memory::Owner;
@@ -121,10 +122,51 @@ pub struct DeviceProgram {
 /// A program's result.
 #[derive(Debug)]
 pub struct QueryOutput {
-    /// In the program's schema; at least one batch, which may be empty.
+    /// In the program's schema.
     pub batches: Vec<RecordBatch>,
     /// What happened.
     pub profile: QueryProfile,
+    /// All rows, where they are in temporary files: `batches` has none then.
+    pub in_files: Option<RowsInFiles>,
+}
+
+/// The rows of a program that ended with more of them than the memory limit has room for.
+pub struct RowsInFiles {
+    rows: Arc<dyn SpilledRows>,
+    program: Arc<Program>,
+    query: Arc<QueryContext>,
+    /// What the time of bringing the rows together comes after.
+    before: u64,
+}
+
+impl std::fmt::Debug for RowsInFiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RowsInFiles").finish_non_exhaustive()
+    }
+}
+
+impl RowsInFiles {
+    /// Gives all rows, in order, in batches of the program's schema, until `give` says that it wants no more; notes in `profile` what that
+    /// took.
+    ///
+    /// # Errors
+    /// Damaged or unreadable temporary files, cancellation, rows that have no place in a batch.
+    pub fn for_each(
+        self,
+        profile: &mut QueryProfile,
+        mut give: impl FnMut(RecordBatch) -> bool,
+    ) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let fields = self.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
+        self.rows.for_each(&self.query, &mut |columns, rows| {
+            let set = Arc::new(RowSet { batches: vec![(columns, rows)] });
+            let batches = warpmill_cpu::arrow::to_batches(set, fields, &self.program.schema)?;
+            Ok(batches.into_iter().all(&mut give))
+        })?;
+        profile.peak_memory = self.query.memory_peak() as u64;
+        profile.wall_nanos = self.before + started.elapsed().as_nanos() as u64;
+        Ok(())
+    }
 }
 
 /// Runs `program` to its end. Devices run `for_devices` instead, where there is one; inputs that it has not are not read then.
@@ -164,7 +206,13 @@ pub fn execute(
         warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
     let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
     let arrow = Instant::now();
-    let batches = warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?;
+    let (batches, in_files) = match rows {
+        Output::Rows(rows) => (warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?, None),
+        Output::Spilled(rows) => {
+            let (program, before) = (parts.program.clone(), started.elapsed().as_nanos() as u64);
+            (vec![], Some(RowsInFiles { rows, program, query: query.clone(), before }))
+        }
+    };
     let arrow_nanos = arrow.elapsed().as_nanos() as u64;
     let mut profile = QueryProfile {
         bytes_read: pipelines.iter().map(|pipeline| pipeline.counter("bytes_read")).sum(),
@@ -183,7 +231,7 @@ pub fn execute(
         profile.bytes_read = on_device.kernels.iter().map(|kernel| kernel.bytes).sum();
         profile.on_device = Some(on_device);
     }
-    Ok(QueryOutput { batches, profile })
+    Ok(QueryOutput { batches, profile, in_files })
 }
 
 /// What is left for the CPU.

@@ -7,7 +7,7 @@ mod explain;
 mod profile;
 
 pub use device::{DeviceChoice, Devices, Gpu, NvrtcLibrary, clear_device_caches, devices, has_device};
-pub use execute::{DeviceProgram, EngineError, ExecutionContext, QueryOutput, execute};
+pub use execute::{DeviceProgram, EngineError, ExecutionContext, QueryOutput, RowsInFiles, execute};
 pub use explain::{Kernels, Placement, kernels, placement, pruning};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;

@@ -18,8 +18,8 @@ use super::plan::{Grouping, Layout, Slot};
 use super::table::{KeyRows, PARTITIONS};
 use super::{Shared, output};
 use crate::chunk::{Chunk, Column, Selection, Values};
-use crate::context::{QueryContext, Reservation, Result, Share};
-use crate::operator::{Emit, RowSet, SpilledRows};
+use crate::context::{QueryContext, Reservation, Result};
+use crate::operator::{Emit, GiveRows, SpilledRows};
 use crate::source::{ChunkSource, LocalSource};
 use crate::spill::{BLOCK_ROWS, Block, SpillFile, SpillStats};
 use crate::vector::{Data, Vector};
@@ -291,19 +291,15 @@ impl SpilledRows for SpilledAggregate {
         Box::new(GroupsSource { aggregate: self, next: AtomicUsize::new(0) })
     }
 
-    fn collect(self: Arc<Self>, query: &Arc<QueryContext>) -> Result<RowSet> {
-        let mut rows = RowSet::default();
+    fn for_each(&self, query: &Arc<QueryContext>, give: GiveRows<'_>) -> Result<()> {
         for morsel in &self.groups.morsels {
             let (part, _held) = self.groups.merged(morsel, query)?;
-            let batch = output::finish(&self.shared.plan, part)?;
-            query.reserve_share(
-                Share::Result,
-                "Aggregate (result)",
-                batch.0.iter().map(|column| column.bytes()).sum(),
-            )?;
-            rows.batches.push(batch);
+            let (columns, rows) = output::finish(&self.shared.plan, part)?;
+            if rows > 0 && !give(columns, rows)? {
+                break;
+            }
         }
-        Ok(rows)
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use warpmill_plan::{Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
-use crate::operator::{LocalSink, RowSet, SinkOutput};
+use crate::operator::{LocalSink, RowSet, SinkOutput, SpilledRows};
 use crate::profile::PipelineProfile;
 use crate::source::{ChunkSource, InputStream, RowsSource};
 
@@ -27,28 +27,26 @@ pub enum Placed {
     Finished(Arc<RowSet>),
 }
 
-/// Runs `program` to its end and gives the rows of its last sink, with a profile per pipeline.
+/// The rows of a program's last sink.
+pub enum Output {
+    /// In memory.
+    Rows(Arc<RowSet>),
+    /// In temporary files, from which they are brought together as they are asked for.
+    Spilled(Arc<dyn SpilledRows>),
+}
+
+/// Runs `program` to its end and gives the rows of its last sink, with a profile per pipeline. Another back end may run parts of it:
+/// `placed` says where each pipeline is run (here, where it is shorter than the pipelines). Profiles of pipelines elsewhere are empty.
 ///
 /// `inputs` are taken by `Source::Input` by index. Strings of the result point into memory that `query`, `program` and the
 /// tables keep alive: copy the rows out before they are dropped.
-pub fn execute(
-    program: &Program,
-    inputs: Vec<InputStream>,
-    query: &Arc<QueryContext>,
-    pool: &rayon::ThreadPool,
-) -> Result<(Arc<RowSet>, Vec<PipelineProfile>)> {
-    execute_placed(program, &[], inputs, query, pool)
-}
-
-/// As [`execute`], of a program that another back end runs parts of: `placed` says where each pipeline is run (here, where
-/// it is shorter than the pipelines). Profiles of pipelines elsewhere are empty.
 pub fn execute_placed(
     program: &Program,
     placed: &[Placed],
     inputs: Vec<InputStream>,
     query: &Arc<QueryContext>,
     pool: &rayon::ThreadPool,
-) -> Result<(Arc<RowSet>, Vec<PipelineProfile>)> {
+) -> Result<(Output, Vec<PipelineProfile>)> {
     let mut run = Run::new(program, inputs, query.clone())?;
     let mut profiles = Vec::with_capacity(program.pipelines.len());
     for index in 0..program.pipelines.len() {
@@ -65,8 +63,8 @@ pub fn execute_placed(
     let output = run.outputs.pop().flatten();
     query.keep_alive(run.sinks);
     match output {
-        Some(SinkOutput::Rows(rows)) => Ok((rows, profiles)),
-        Some(SinkOutput::Spilled(rows)) => Ok((Arc::new(rows.collect(query)?), profiles)),
+        Some(SinkOutput::Rows(rows)) => Ok((Output::Rows(rows), profiles)),
+        Some(SinkOutput::Spilled(rows)) => Ok((Output::Spilled(rows), profiles)),
         _ => Err(ExecError::Unsupported("a program whose last sink gives no rows".into())),
     }
 }

@@ -12,8 +12,8 @@ use super::normalize::Prefix;
 use super::run::{self, Entry, Origins, SortBatch};
 use super::{OUTPUT_ROWS, Shared};
 use crate::chunk::{Chunk, Column, Selection, Values};
-use crate::context::{QueryContext, Reservation, Result, Share};
-use crate::operator::{Emit, RowSet, SpilledRows};
+use crate::context::{QueryContext, Reservation, Result};
+use crate::operator::{Emit, GiveRows, SpilledRows};
 use crate::source::{ChunkSource, LocalSource};
 use crate::spill::{Block, SpillFile};
 use crate::vector::{Data, Vector};
@@ -203,6 +203,14 @@ impl<'a, P: Prefix> Merger<'a, P> {
     }
 }
 
+/// Bytes of a row in files.
+fn average_bytes(runs: &[SortedRun]) -> usize {
+    let blocks = || runs.iter().flat_map(|run| &run.blocks);
+    let rows: usize = blocks().map(|block| block.rows).sum();
+    let bytes: u64 = blocks().map(Block::bytes).sum();
+    (bytes as usize).checked_div(rows).unwrap_or(0).max(1)
+}
+
 /// Sorted rows in several runs.
 pub(super) struct SpilledSort<P> {
     shared: Arc<Shared>,
@@ -214,10 +222,7 @@ impl<P: Prefix> SpilledSort<P> {
     /// Of `runs`, few enough to be merged at once.
     pub fn new(shared: &Arc<Shared>, mut runs: Vec<SortedRun>, query: &QueryContext) -> Result<Self> {
         loop {
-            let rows: usize = runs.iter().flat_map(|run| &run.blocks).map(|block| block.rows).sum();
-            let bytes: u64 = runs.iter().flat_map(|run| &run.blocks).map(Block::bytes).sum();
-            let block = (bytes as usize * RUN_ROWS).checked_div(rows).unwrap_or(0).max(1);
-            let fan_in = (query.room() / 2 / block).clamp(FAN_IN.0, FAN_IN.1);
+            let fan_in = (query.room() / 2 / (RUN_ROWS * average_bytes(&runs))).clamp(FAN_IN.0, FAN_IN.1);
             if runs.len() <= fan_in {
                 return Ok(Self { shared: shared.clone(), runs, prefix: std::marker::PhantomData });
             }
@@ -228,6 +233,12 @@ impl<P: Prefix> SpilledSort<P> {
             }
             runs = longer;
         }
+    }
+
+    /// Rows to give at once: no more than a part of what operators may hold in any case.
+    fn output_rows(&self, query: &QueryContext) -> usize {
+        let bytes = average_bytes(&self.runs);
+        (4 * query.working_memory() / bytes).clamp(RUN_ROWS, OUTPUT_ROWS)
     }
 
     fn merge(shared: &Shared, runs: &[SortedRun], file: &Arc<SpillFile>, query: &QueryContext) -> Result<SortedRun> {
@@ -253,20 +264,21 @@ impl<P: Prefix> SpilledRows for SpilledSort<P> {
         Box::new(SortedSource { sort: self })
     }
 
-    fn collect(self: Arc<Self>, query: &Arc<QueryContext>) -> Result<RowSet> {
+    fn for_each(&self, query: &Arc<QueryContext>, give: GiveRows<'_>) -> Result<()> {
         let mut merger = Merger::<P>::new(&self.runs, &self.shared, query)?;
         merger.skip(self.shared.skip)?;
-        let mut rows = RowSet::default();
+        let batch = self.output_rows(query);
         let mut left = self.shared.limit.saturating_sub(self.shared.skip);
         while left > 0
-            && let Some(batch) = merger.columns(left.min(OUTPUT_ROWS))?
+            && let Some((columns, rows)) = merger.columns(left.min(batch))?
         {
             query.cancel.check()?;
-            query.reserve_share(Share::Result, "Sort (result)", batch.0.iter().map(|column| column.bytes()).sum())?;
-            left -= batch.1;
-            rows.batches.push(batch);
+            left -= rows;
+            if !give(columns, rows)? {
+                break;
+            }
         }
-        Ok(rows)
+        Ok(())
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Programs start in the order in which they asked. A program holds nothing while it waits, and once it runs it asks for nothing
 //! more: if it turns out to need more, it ends and asks again. So the first in the queue always gets its turn. While programs run,
-//! the caching region only grows; it is emptied when it is in the way of the first in the queue and nothing runs.
+//! the caching region only grows; it is emptied when it is in the way of the first in the queue and nothing runs: first of what stayed
+//! of data that passed through, for which programs take room only where there is some, without waiting.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use warpmill_cpu::context::CancelToken;
 use crate::device::{Device, PinnedBuffer, Stream};
 
 use super::executor::Executor;
+use super::kept::Kept;
 use super::memory::Region;
 use super::prepared::Prepared;
 use super::{Failure, Result};
@@ -212,6 +214,18 @@ impl Admission {
         outcome
     }
 
+    /// Takes room for data that stays, with `take`, which hears how many bytes the caching region may grow by for that: nobody waits for it,
+    /// and it is left to programs for as long as they need it. As much as those that run have is left to others.
+    pub(super) fn keep<T>(&self, executor: &Executor, take: impl FnOnce(&mut Kept, u64) -> T) -> T {
+        let queue = self.queue.lock();
+        let cached = executor.cache.lock().used();
+        let mut kept = executor.kept.lock();
+        let idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
+        let most = cache_limit(executor).min(executor.memory.saturating_sub(2 * queue.claimed + idle));
+        let spare = most.saturating_sub(cached + kept.held());
+        take(&mut kept, spare)
+    }
+
     /// The turn of the first in the queue, if it can have it now.
     fn admit<'a>(&'a self, queue: &mut Queue, executor: &Executor, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
         let Wanted { processing, alone, .. } = wanted;
@@ -219,21 +233,32 @@ impl Admission {
             return Ok(None);
         }
         let mut cache = executor.cache.lock();
+        let mut kept = executor.kept.lock();
+        if queue.running == 0 && kept.is_stale() {
+            kept.clear();
+        }
         let mut missing = wanted.prepared.map_or(0, |prepared| prepared.missing(&cache));
         let fits =
             |used: u64, claimed: u64| used <= cache_limit(executor) && used + claimed + processing <= executor.memory;
-        if alone || !fits(cache.used() + missing, queue.claimed) {
+        if alone || !fits(cache.used() + kept.held() + missing, queue.claimed) {
             if queue.running > 0 {
                 return Ok(None);
             }
-            // What other queries left makes room.
+            // What other queries left makes room: first what would only have to travel once more.
             queue.idle.clear();
-            cache.clear();
-            executor.recoded.clear();
-            missing = wanted.data();
+            let used = cache.used() + missing;
+            match alone {
+                true => kept.clear(),
+                false => kept.make_way(cache_limit(executor).min(executor.memory - processing).saturating_sub(used)),
+            }
+            if alone || !fits(cache.used() + missing, queue.claimed) {
+                cache.clear();
+                executor.recoded.clear();
+                missing = wanted.data();
+            }
         }
-        let used = cache.used() + missing + queue.claimed;
-        drop(cache);
+        let used = cache.used() + kept.held() + missing + queue.claimed;
+        drop((cache, kept));
         let mut lane = match queue.idle.pop() {
             Some(lane) => lane,
             None => Lane::new(&executor.device)?,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use warpmill_cpu::ExecError;
 use warpmill_format::parquet_file::ParquetSlice;
-use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk};
+use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
 use warpmill_plan::Unsupported;
 
 use super::Result;
@@ -16,6 +16,7 @@ use super::paths::{Decoding, device_undoes};
 const SEGMENT: u8 = 0;
 const EXPANDED: u8 = 3;
 const COMPRESSED: u8 = 4;
+const STORED: u8 = 5;
 
 /// One column of one row segment.
 #[derive(Debug)]
@@ -248,6 +249,22 @@ impl Chunk {
     /// What finds its segment among places in memory.
     pub fn key(&self) -> Key {
         (self.address(), if self.for_device().is_some() { COMPRESSED } else { SEGMENT })
+    }
+
+    /// What finds what travels of it: its segment, or, where the device decompresses that, what it is made from.
+    pub fn travels_as(&self) -> Key {
+        if self.for_device().is_some() { (self.address(), STORED) } else { self.key() }
+    }
+
+    /// Whether what travels may stay in device memory: files of others may change, and strings must be on the host, too, for results
+    /// that refer to them.
+    pub fn may_stay(&self) -> bool {
+        let strings = matches!(self.layout.values, ValueLayout::Strings { .. });
+        match &self.data {
+            Data::Segment(_) | Data::Compressed(_) => self.decoded_by_host.is_none(),
+            Data::OnHost(_) => !strings,
+            Data::Parquet(_) => false,
+        }
     }
 
     /// What finds what its segment expands to.

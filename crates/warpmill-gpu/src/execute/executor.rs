@@ -16,6 +16,7 @@ use crate::device::{Device, DeviceKind};
 
 use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
+use super::kept::Kept;
 use super::memory::{Cache, Owner, Region, aligned};
 use super::parquet::Decoder;
 use super::paths::{Choice, Paths, Representation, ScanColumn};
@@ -70,8 +71,10 @@ pub struct Executor {
     /// Bytes of device memory, of both regions together.
     pub(super) memory: u64,
     pub(super) limits: Limits,
-    admission: Admission,
+    pub(super) admission: Admission,
     pub(super) cache: Mutex<Cache>,
+    /// What stays of data that passes through.
+    pub(super) kept: Mutex<Kept>,
     /// Held while data is copied into the caching region.
     pub(super) loading: Mutex<()>,
     pub(super) pinned: PinnedCopies,
@@ -129,7 +132,8 @@ impl Executor {
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
         let memory = memory.min(device.free_memory()?);
         let kind = device.properties().kind;
-        let cache = Cache::new(Region::new(device.clone(), "the caching region", memory / 4 * 3));
+        let region = || Region::new(device.clone(), "the caching region", memory / 4 * 3);
+        let (cache, kept) = (Cache::new(region()), Kept::new(region()));
         let shared = device.properties().shared_per_block.min(80 << 10);
         let limits = Limits::new(memory, shared);
         Ok(Self {
@@ -138,6 +142,7 @@ impl Executor {
             limits,
             admission: Admission::default(),
             cache: Mutex::new(cache),
+            kept: Mutex::new(kept),
             loading: Mutex::default(),
             pinned: PinnedCopies::default(),
             recoded: Recoded::default(),

@@ -61,10 +61,7 @@ impl Region {
             chunk.used += bytes;
             return Ok(chunk.base + chunk.used - bytes);
         }
-        let size = match self.device.properties().kind {
-            DeviceKind::Sim => bytes,
-            DeviceKind::Cuda => bytes.max(CHUNK.min(self.limit)),
-        };
+        let size = self.new_chunk(bytes);
         let base = match self.device.allocate(size) {
             Ok(base) => base,
             Err(crate::device::DeviceError::OutOfMemory { .. }) => {
@@ -108,6 +105,22 @@ impl Region {
     /// Bytes handed out.
     pub fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Bytes of the device's memory that the region needs more to hand out `bytes`.
+    pub fn growth(&self, bytes: u64) -> u64 {
+        let bytes = aligned(bytes);
+        match self.chunks.iter().any(|chunk| chunk.size - chunk.used >= bytes) {
+            true => 0,
+            false => self.new_chunk(bytes),
+        }
+    }
+
+    fn new_chunk(&self, bytes: u64) -> u64 {
+        match self.device.properties().kind {
+            DeviceKind::Sim => bytes,
+            DeviceKind::Cuda => bytes.max(CHUNK.min(self.limit)),
+        }
     }
 
     /// Lets the region have `bytes` bytes from now on; nothing must be handed out. On a GPU they are one allocation: the one that
@@ -204,6 +217,16 @@ impl Cache {
     /// Bytes that it may have.
     pub fn limit(&self) -> u64 {
         self.region.limit
+    }
+
+    /// Bytes of the device's memory that it has.
+    pub fn held(&self) -> u64 {
+        self.region.held()
+    }
+
+    /// Bytes of the device's memory that it needs more for `bytes` bytes of data.
+    pub fn growth(&self, bytes: u64) -> u64 {
+        self.region.growth(padded(bytes))
     }
 }
 

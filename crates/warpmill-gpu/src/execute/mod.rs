@@ -9,7 +9,7 @@
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
 //!   `load`: their data, [`stream`] where it passes through, from where [`source`] says, in the form that [`paths`] chooses, [`mod@parquet`]
-//!   where pages of Parquet are decoded then; `run`: one run; `launch`: its launches;
+//!   where pages of Parquet are decoded then, `kept` for what of it stays; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
@@ -19,6 +19,7 @@ pub mod defer;
 pub mod executor;
 pub mod inputs;
 pub mod items;
+mod kept;
 mod launch;
 mod load;
 pub mod memory;

@@ -107,6 +107,10 @@ pub struct PathProfile {
     pub measured: Option<Stages>,
     /// What all columns in one form would take.
     pub fixed: Vec<FixedForm>,
+    /// Bytes that did not travel: they were in the caching region.
+    pub found_bytes: u64,
+    /// Bytes that travelled, and stay there from this run on.
+    pub kept_bytes: u64,
 }
 
 impl PathProfile {
@@ -127,13 +131,15 @@ impl PathProfile {
             predicted: choice.predicted,
             measured: None,
             fixed: choice.fixed.clone(),
+            found_bytes: 0,
+            kept_bytes: 0,
         }
     }
 }
 
 impl std::fmt::Display for PathProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { source, columns, reason, predicted, measured, fixed } = self;
+        let Self { source, columns, reason, predicted, measured, fixed, found_bytes, kept_bytes } = self;
         write!(f, "passes through from {source}, {reason}:")?;
         for (form, name) in [(Form::Light, "light"), (Form::Heavy, "heavy"), (Form::HeavyOnHost, "heavy (host)")] {
             let own: Vec<&PassedColumn> = columns.iter().filter(|column| column.form == form).collect();
@@ -174,7 +180,14 @@ impl std::fmt::Display for PathProfile {
                 format!("{} {:.3}{measured}", fixed.form.name(), fixed.predicted * 1e3)
             })
             .collect();
-        write!(f, "; all columns in one form: {} ms", all.join("; "))
+        write!(f, "; all columns in one form: {} ms", all.join("; "))?;
+        if *found_bytes > 0 {
+            write!(f, "; {found_bytes} bytes were in the caching region")?;
+        }
+        if *kept_bytes > 0 {
+            write!(f, "; {kept_bytes} bytes stay there from now on")?;
+        }
+        Ok(())
     }
 }
 

@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
         self.profile.fetch_nanos = self.profile.device_nanos - synchronized;
         self.profile.processing_bytes = self.lane.region.used();
-        self.profile.cached_bytes = self.executor.cache.lock().used();
+        self.profile.cached_bytes = self.executor.cache.lock().used() + self.executor.kept.lock().held();
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
         owners.extend(self.flushed.into_iter().flat_map(|flushed| flushed.text.owners));
@@ -232,8 +232,10 @@ impl<'a> Run<'a> {
             let all: Vec<usize> = rows.iter().map(|(segment, _)| *segment).collect();
             let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
             self.note_pruned(kernel, all, &rows);
-            for batch in plan.batches(&rows) {
-                let arrival = feed.bring(self.lane, prepared, &resident.places, (kernel, &rows[batch]))?;
+            let found = feed.find(&rows, &mut self.mirrors);
+            let places = (&resident.places, &found);
+            for batch in plan.batches(&rows, &found) {
+                let arrival = feed.bring(self.lane, prepared, places, (kernel, &rows[batch]))?;
                 let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
                 timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
                 feed.release(self.lane, &arrival)?;
@@ -256,10 +258,12 @@ impl<'a> Run<'a> {
 
     /// Notes what `feed` has brought, once all of it is done.
     fn note_passed(&mut self, feed: Feed<'_>) -> Result<()> {
+        let (found, kept) = feed.kept();
         let (transfers, measured) = feed.profile()?;
         self.profile.transfers.extend(transfers);
         if let Some(path) = &mut self.profile.path {
             path.measured = Some(measured.stages());
+            (path.found_bytes, path.kept_bytes) = (found, kept);
         }
         let place = (self.source(), self.options.io_bandwidth_limit);
         self.executor.paths.learn(self.asked, &self.prepared.forms, place, &measured);
@@ -270,7 +274,12 @@ impl<'a> Run<'a> {
     fn feed(&mut self, plan: &StreamPlan, places: &Places) -> Result<Feed<'a>> {
         let source = self.source();
         let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
-        Feed::new(self.executor, plan, self.lane, (source, self.options), places.states, texts)
+        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states, texts)?;
+        // What somebody wants to be copied for every run is.
+        if self.options.data == DataSource::Cache {
+            feed.keep(self.prepared);
+        }
+        Ok(feed)
     }
 
     /// Bytes of the buffers of sink `id`.

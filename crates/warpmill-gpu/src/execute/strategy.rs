@@ -22,6 +22,8 @@ pub struct Strategy {
     pub sinks: u64,
     /// Whether its segments pass through, because they do not fit beside its tables.
     pub streamed: bool,
+    /// Bytes of its columns that stayed in the caching region when earlier programs read them.
+    pub kept: u64,
     /// Sinks that are made in parts: what they are, their numbers, and how many parts.
     pub parts: Vec<(&'static str, usize, u64)>,
     /// Whether rows of the result go to the host while others are still made.
@@ -41,7 +43,11 @@ impl std::fmt::Display for Strategy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut says = vec![];
         if self.streamed {
-            says.push(format!("{} bytes of segments pass through", self.data));
+            let kept = match self.kept {
+                0 => String::new(),
+                kept => format!(" but for {kept} bytes in the caching region"),
+            };
+            says.push(format!("{} bytes of segments pass through{kept}", self.data));
         }
         let parts = self.parts.iter().map(|(what, sink, parts)| format!("{what} #{sink} in {parts} parts"));
         says.extend(parts);
@@ -78,6 +84,7 @@ impl Executor {
             return Ok(strategy);
         }
         strategy.streamed = strategy.data > 0;
+        strategy.kept = self.kept_bytes(&program).min(strategy.data);
         let slots = limits.stream_bytes.min(strategy.data);
         let room = memory.saturating_sub(slots + arena);
         if strategy.sinks <= room {
@@ -98,6 +105,20 @@ impl Executor {
         }
         strategy.lacks = whole(&hints, &layouts).saturating_sub(room);
         Ok(strategy)
+    }
+
+    /// Bytes of the columns that a program reads which stayed in the caching region.
+    fn kept_bytes(&self, program: &Program) -> u64 {
+        let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        });
+        let names = scans.flat_map(|scan| {
+            scan.columns.iter().map(move |&column| (&scan.name, scan.table.schema().field(column).name()))
+        });
+        let names: HashSet<(&String, &String)> = names.collect();
+        let kept = self.kept.lock();
+        names.into_iter().map(|(table, column)| kept.bytes_of(table, column)).sum()
     }
 }
 

@@ -5,6 +5,8 @@
 //! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
 //! memory that it wants to fill again.
 
+mod keep;
+mod open;
 mod ready;
 
 use std::collections::HashMap;
@@ -12,10 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::Library;
-use crate::device::{Device, DevicePtr, Event, Stream};
-use crate::kernels;
+use crate::device::{DevicePtr, Event};
 
 use super::admission::Lane;
 use super::chunks::Chunk;
@@ -26,10 +25,14 @@ use super::parquet;
 use super::paths::Measured;
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
+use super::rows::Mirrors;
 use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
 use super::source::{DataSource, disk};
 use super::{Failure, Result};
 
+pub use keep::Found;
+use keep::Keeper;
+pub use open::Openers;
 pub(super) use ready::Ready;
 use ready::{Throttle, fill, pinned};
 
@@ -62,7 +65,8 @@ pub struct StreamPlan {
 impl StreamPlan {
     /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger.
     pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64) -> Self {
-        let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row)));
+        let nothing = Found::new();
+        let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
         let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
         if total == 0 {
             return Self::default();
@@ -73,7 +77,7 @@ impl StreamPlan {
         let opened = |chunk: &Arc<Chunk>| chunk.for_device().is_some() || chunk.expanded.is_some();
         plan.opens = kernels.iter().any(|rows| chunks(rows).any(opened));
         for rows in kernels {
-            for batch in plan.batches(rows) {
+            for batch in plan.batches(rows, &nothing) {
                 let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
                 plan.segments = plan.segments.max(chunks(rows).count() as u64);
@@ -90,13 +94,19 @@ impl StreamPlan {
         self.slots * self.slot_bytes
     }
 
-    /// Which row segments travel together.
-    pub fn batches(&self, rows: &[RowSegment<'_>]) -> Vec<Range<usize>> {
+    /// Which row segments travel together, but for those of their chunks that were found in device memory.
+    pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
-        for position in 0..rows.len() {
+        let mut size = ([0; 5], 0);
+        for (position, row) in rows.iter().enumerate() {
+            let own = parts_of_slot(std::slice::from_ref(row), found);
+            let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1);
             match batches.last_mut() {
-                Some(last) if slot_bytes(&rows[last.start..=position]) <= self.slot_bytes => last.end = position + 1,
-                _ => batches.push(position..position + 1),
+                Some(last) if together(joined) <= self.slot_bytes => (last.end, size) = (position + 1, joined),
+                _ => {
+                    batches.push(position..position + 1);
+                    size = own;
+                }
             }
         }
         batches
@@ -104,13 +114,29 @@ impl StreamPlan {
 }
 
 /// What row segments and their descriptors take of a slot.
-fn slot_bytes(rows: &[RowSegment<'_>]) -> u64 {
-    copied_bytes(rows) + chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>()
+fn slot_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
+    together(parts_of_slot(rows, found))
 }
 
-/// What of that is copied.
-fn copied_bytes(rows: &[RowSegment<'_>]) -> u64 {
-    head_bytes(rows) + chunks(rows).map(|chunk| room(chunk.copied_bytes())).sum::<u64>()
+/// Bytes of descriptors, by kind, and of everything else: what row segments have together is the sum of what each has.
+fn parts_of_slot(rows: &[RowSegment<'_>], found: &Found) -> ([u64; 5], u64) {
+    let made = chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>();
+    (descriptor_bytes(rows), data_bytes(rows, found) + made)
+}
+
+fn together((descriptors, others): ([u64; 5], u64)) -> u64 {
+    descriptors.map(aligned).iter().sum::<u64>() + others
+}
+
+/// What of a slot is copied, descriptors included.
+fn copied_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
+    head_bytes(rows) + data_bytes(rows, found)
+}
+
+/// What chunks that travel take.
+fn data_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
+    let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
+    travelling.map(|chunk| room(chunk.copied_bytes())).sum()
 }
 
 /// What the descriptors of row segments take of a slot.
@@ -149,58 +175,6 @@ fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 4] {
     [ends[0], ends[1], ends[2], ends[2] + compressed]
 }
 
-/// What makes segments readable when they have arrived.
-#[derive(Clone)]
-pub struct Openers {
-    /// Decompresses blocks of chunks.
-    decompress: Kernel,
-    /// Expands segments.
-    expand: Kernel,
-}
-
-impl Openers {
-    /// For `device`.
-    ///
-    /// # Errors
-    /// The compiler's.
-    pub fn compile(device: &Arc<dyn Device>) -> Result<Self> {
-        let parts = [Library::Value, Library::Lane, Library::LaneFilter, Library::Scan].map(Library::text);
-        let own = [kernels::LANE_DELTA, kernels::EXPAND, kernels::DECOMPRESS];
-        let text = parts.into_iter().chain(own).collect::<Vec<_>>().join("\n");
-        let [decompress, expand] = Kernel::compile(device, text, [("decompress", 128, 0), ("expand", 256, 0)])?;
-        Ok(Self { decompress, expand })
-    }
-
-    /// Queues the decompression of `count` chunks, described at `chunks`, of `blocks` blocks together.
-    ///
-    /// # Safety
-    /// The descriptors name stored chunks and room for their segments in device memory; `state` is a `QueryState`.
-    pub unsafe fn decompress(
-        &self,
-        (chunks, count, blocks): (DevicePtr, u32, u32),
-        state: DevicePtr,
-        stream: Stream,
-    ) -> Result<()> {
-        let params = ParamBytes::new().u64(state).u64(chunks).u32(count).u32(blocks);
-        let grid = u64::from(blocks.div_ceil(self.decompress.threads() / 32));
-        // SAFETY: the caller's promise.
-        unsafe { self.decompress.launch(grid, params, stream)? };
-        Ok(())
-    }
-
-    /// Queues the expansion of `count` segments, described at `expansions`, of `vectors` vectors together.
-    ///
-    /// # Safety
-    /// The descriptors name segments and room for their values in device memory.
-    pub unsafe fn expand(&self, (expansions, count, vectors): (DevicePtr, u32, u32), stream: Stream) -> Result<()> {
-        let params = ParamBytes::new().u64(expansions).u32(count).u32(vectors);
-        let grid = u64::from(vectors.div_ceil(self.expand.threads() / 32));
-        // SAFETY: the caller's promise.
-        unsafe { self.expand.launch(grid, params, stream)? };
-        Ok(())
-    }
-}
-
 /// A slot of a run.
 struct Slot {
     at: DevicePtr,
@@ -235,6 +209,8 @@ pub struct Feed<'a> {
     measured: Measured,
     started: Instant,
     openers: Option<Openers>,
+    /// None where nothing is to stay.
+    keeper: Option<Keeper<'a>>,
 }
 
 /// A batch that is on its way; work queued on the lane's stream from now on finds it.
@@ -304,7 +280,23 @@ impl<'a> Feed<'a> {
             measured,
             started,
             openers,
+            keeper: None,
         })
+    }
+
+    /// Lets what `prepared` reads be looked for in the caching region, and stay there as far as there is room.
+    pub fn keep(&mut self, prepared: &Prepared) {
+        self.keeper = Some(Keeper::new(self.executor, prepared));
+    }
+
+    /// Where chunks of these row segments are that need not travel. `mirrors` hears of strings in them.
+    pub fn find(&mut self, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
+        self.keeper.as_mut().map(|keeper| keeper.find(rows, mirrors)).unwrap_or_default()
+    }
+
+    /// Bytes that were found, and those that stay from now on.
+    pub fn kept(&self) -> (u64, u64) {
+        self.keeper.as_ref().map_or((0, 0), |keeper| (keeper.found, keeper.kept))
     }
 
     /// Where the slots begin.
@@ -312,7 +304,8 @@ impl<'a> Feed<'a> {
         self.base
     }
 
-    /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are.
+    /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are, `found` where chunks are that need not
+    /// travel.
     ///
     /// # Errors
     /// The device's; data that cannot be read.
@@ -320,7 +313,7 @@ impl<'a> Feed<'a> {
         &mut self,
         lane: &mut Lane,
         prepared: &Prepared,
-        kept: &HashMap<Key, DevicePtr>,
+        (kept, found): (&HashMap<Key, DevicePtr>, &Found),
         (kernel, rows): (usize, &[RowSegment<'_>]),
     ) -> Result<Arrival> {
         let number = self.next;
@@ -332,14 +325,14 @@ impl<'a> Feed<'a> {
         }
         let at = self.slots[number].at;
         let mut places = kept.clone();
-        let parts = place(rows, self.source, at, &mut places);
+        let (parts, stored) = place(rows, (self.source, found), at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
         let [counts_at, expansions_at, compressed_at, parquet_at] = places_in_head(rows);
         (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
-        let (expansions, vectors) = expansions(&parts, &places)?;
-        let (compressed, blocks) = compressed(&parts, at, &places)?;
-        let stored = parts.iter().map(|part| (&*part.chunk, at + part.offset));
-        let (tasks, pages) = parquet::describe(stored, &places)?;
+        let (expansions, vectors) = expansions(&stored, &places)?;
+        let (compressed, blocks) = compressed(&stored, &places)?;
+        let pages = stored.iter().map(|(chunk, stored)| (&***chunk, *stored));
+        let (tasks, pages) = parquet::describe(pages, &places)?;
         let head = [
             (0, &columns),
             (counts_at, &counts),
@@ -357,7 +350,13 @@ impl<'a> Feed<'a> {
             (self.filling.bytes, self.filling.count) = (self.filling.bytes + copied, self.filling.count + 1);
         }
         self.transfer.bytes += copied;
-        self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows)))?;
+        self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows, found)))?;
+        if let Some(keeper) = &mut self.keeper {
+            let all = chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>();
+            keeper.found += all - copied;
+            let pipeline = prepared.lowered.kernels[kernel].pipeline;
+            keeper.keep((pipeline, rows), (at, &parts), lane.stream)?;
+        }
         let there = device.record(lane.stream)?;
         let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
         if let Some(openers) = self.openers.as_ref().filter(|_| blocks > 0) {
@@ -372,9 +371,9 @@ impl<'a> Feed<'a> {
             // SAFETY: as above.
             unsafe { openers.expand(values, lane.stream)? };
         }
-        for part in &parts {
-            let decompressed = part.chunk.decompressed_bytes().unwrap_or(0);
-            self.measured.on_device.0[part.chunk.codec() as usize] += decompressed;
+        for (chunk, _) in &stored {
+            let decompressed = chunk.decompressed_bytes().unwrap_or(0);
+            self.measured.on_device.0[chunk.codec() as usize] += decompressed;
         }
         if pages.pages > 0 {
             // SAFETY: the descriptors that were just copied name images that are there in full, and work areas of the size that they
@@ -472,6 +471,9 @@ impl<'a> Feed<'a> {
     /// The device's.
     pub fn profile(mut self) -> Result<(Vec<TransferProfile>, Measured)> {
         self.settle()?;
+        if let Some(keeper) = &mut self.keeper {
+            keeper.publish();
+        }
         let mut measured = std::mem::take(&mut self.measured);
         measured.total = self.started.elapsed();
         measured.link = (self.transfer.bytes, Duration::from_nanos(self.transfer.nanos));
@@ -521,19 +523,25 @@ fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Vec<&'a Arc<C
     (0..columns).flat_map(column).collect()
 }
 
-/// Where each chunk of some row segments goes in a slot at `at`, and what becomes of it.
-fn place(
-    rows: &[RowSegment<'_>],
-    source: DataSource,
+/// Where each chunk of some row segments that was not found goes in a slot at `at`, where what they are made from is of all chunks,
+/// and what becomes of it.
+fn place<'r>(
+    rows: &'r [RowSegment<'_>],
+    (source, found): (DataSource, &Found),
     at: DevicePtr,
     places: &mut HashMap<Key, DevicePtr>,
-) -> Vec<Part> {
+) -> (Vec<Part>, Vec<(&'r Arc<Chunk>, DevicePtr)>) {
     let mut offset = head_bytes(rows);
-    let mut parts = vec![];
+    let (mut parts, mut stored) = (vec![], vec![]);
     for chunk in in_order(rows, source) {
-        places.insert(chunk.key(), at + offset);
-        parts.push(Part { offset, chunk: chunk.clone() });
-        offset += room(chunk.copied_bytes());
+        let there = found.get(&chunk.travels_as()).copied();
+        if there.is_none() {
+            parts.push(Part { offset, chunk: chunk.clone() });
+        }
+        let from = there.unwrap_or(at + offset);
+        places.insert(chunk.key(), from);
+        stored.push((chunk, from));
+        offset += if there.is_none() { room(chunk.copied_bytes()) } else { 0 };
     }
     for chunk in chunks(rows) {
         let [decompressed, expanded] = made_bytes(chunk);
@@ -545,23 +553,23 @@ fn place(
         }
         offset += decompressed + expanded;
     }
-    parts
+    (parts, stored)
 }
 
 /// The descriptors of what segments expand to, and the vectors of all of these.
-fn expansions(parts: &[Part], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
+fn expansions(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
     let (mut image, mut vectors) = (vec![], 0);
-    for part in parts {
-        vectors += describe_expansion(&part.chunk, places, vectors, &mut image)?;
+    for (chunk, _) in stored {
+        vectors += describe_expansion(chunk, places, vectors, &mut image)?;
     }
     Ok((image, vectors))
 }
 
-/// The descriptors of chunks in a slot at `at` that the device decompresses, and the blocks of all of these.
-fn compressed(parts: &[Part], at: DevicePtr, places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
+/// The descriptors of chunks that the device decompresses, and the blocks of all of these.
+fn compressed(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
     let (mut image, mut blocks) = (vec![], 0);
-    for part in parts {
-        blocks += describe_compressed(&part.chunk, at + part.offset, places, blocks, &mut image)?;
+    for (chunk, at) in stored {
+        blocks += describe_compressed(chunk, *at, places, blocks, &mut image)?;
     }
     Ok((image, blocks))
 }

@@ -28,14 +28,18 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
-use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
-use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput};
+use tokio::sync::mpsc;
+use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
 use warpmill_plan::Program;
 
 use super::{UnprovenSums, input, parquet, place};
 use crate::Error;
 use crate::settings::WarpmillOptions;
+
+/// Batches of rows from temporary files that may wait for whoever reads them.
+const BATCHES_AHEAD: usize = 1;
 
 /// What a running query shares with its operators: an extension of the task's configuration.
 #[derive(Debug, Default)]
@@ -256,8 +260,11 @@ impl ExecutionPlan for WarpmillExec {
                     return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
                 }
             };
-            let rows = output.batches.iter().map(RecordBatch::num_rows).sum();
             output.profile.decoded_on_host = notes;
+            if let Some(rows) = output.in_files {
+                return Ok(merged_rows(rows, output.profile, (metrics, handle), result_schema).boxed());
+            }
+            let rows = output.batches.iter().map(RecordBatch::num_rows).sum();
             record(&metrics, &output.profile, rows);
             handle.profiles.lock().push(output.profile);
             let batches = output.batches.into_iter().map(move |batch| conform(batch, &result_schema));
@@ -310,6 +317,39 @@ fn run_program(
             },
         }
     }))
+}
+
+/// Rows that are brought together from temporary files while they are read; then the profile of their program is complete.
+fn merged_rows(
+    rows: RowsInFiles,
+    mut profile: warpmill_engine::QueryProfile,
+    (metrics, handle): (ExecutionPlanMetricsSet, Arc<QueryHandle>),
+    schema: SchemaRef,
+) -> impl Stream<Item = Result<RecordBatch>> {
+    let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+    let merging = tokio::task::spawn_blocking(move || {
+        let mut count = 0;
+        let merged = rows.for_each(&mut profile, |batch| {
+            count += batch.num_rows();
+            // Nobody is there any more who would read the rest.
+            sender.blocking_send(batch).is_ok()
+        });
+        merged.map(|()| (profile, count))
+    });
+    let batches = futures::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+    let batches = batches.map(move |batch| conform(batch, &schema));
+    let end = async move {
+        match merging.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))) {
+            Ok(Ok((profile, count))) => {
+                record(&metrics, &profile, count);
+                handle.profiles.lock().push(profile);
+                None
+            }
+            Ok(Err(error)) => Some(Err(Error::from(error).into())),
+            Err(error) => Some(Err(error)),
+        }
+    };
+    batches.chain(futures::stream::once(end).filter_map(std::future::ready))
 }
 
 /// The rows of all partitions of `plan`, from the start.

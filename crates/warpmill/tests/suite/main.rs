@@ -8,5 +8,6 @@ mod parquet;
 mod pruning;
 mod session;
 mod slt;
+mod spilled;
 mod support;
 mod topk;

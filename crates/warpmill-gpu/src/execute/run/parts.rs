@@ -483,15 +483,18 @@ impl<'a> Parts<'_, 'a> {
         for test in self.range_tests(prepared.lowered.kernels[kernel].pipeline) {
             rows.retain(|(segment, _)| test.may_pass(*segment));
         }
+        let found = self.feed.find(&rows, &mut self.run.mirrors);
         for row in &rows {
             if !self.read.insert((kernel, row.0)) {
-                self.again += row.1.iter().map(|chunk| chunk.copied_bytes()).sum::<u64>();
+                let travelling = row.1.iter().filter(|chunk| !found.contains_key(&chunk.travels_as()));
+                self.again += travelling.map(|chunk| chunk.copied_bytes()).sum::<u64>();
             }
         }
-        for batch in self.plan.batches(&rows) {
+        for batch in self.plan.batches(&rows, &found) {
             let columns = rows[batch.start].1.len() as u64;
             let resident = self.run.resident.clone();
-            let arrival = self.feed.bring(self.run.lane, prepared, &resident.places, (kernel, &rows[batch]))?;
+            let places = (&resident.places, &found);
+            let arrival = self.feed.bring(self.run.lane, prepared, places, (kernel, &rows[batch]))?;
             self.launch(kernel, Piece::Segments(arrival.descriptors, columns))?;
             self.feed.release(self.run.lane, &arrival)?;
         }
