@@ -11,7 +11,7 @@ use crate::cache;
 use crate::door::abi as door;
 use crate::door::rows::SourceView;
 use crate::execute::{Ended, execute};
-use crate::input::{Input, Part, VectorView};
+use crate::input::{Input, Part, Reading, VectorView};
 use crate::output::{ColumnView, Rows};
 use crate::plan::Plan;
 
@@ -302,8 +302,11 @@ unsafe extern "C" fn run_execute(run: *mut RunHandle, interrupted: Interrupted, 
         // SAFETY: inputs outlive the run, and nobody else uses them by now.
         let tables = run.inputs.iter().map(|&input| unsafe { &mut *input }.input.finish(run.threads));
         let tables = tables.collect::<Result<Vec<_>, _>>()?;
+        // SAFETY: see above.
+        let readings = run.inputs.iter().map(|&input| unsafe { &*input }.input.reading);
+        let reading = readings.reduce(Reading::and).unwrap_or_default();
         // SAFETY: the shim's own function and context.
-        match execute(&run.plan, &tables, run.threads, || unsafe { interrupted(context) })? {
+        match execute(&run.plan, &tables, (run.threads, reading), || unsafe { interrupted(context) })? {
             Ended::Interrupted => Ok(None),
             Ended::Done(batches, profile) => Ok(Some((Rows::new(batches, &run.plan.types)?, profile))),
         }

@@ -12,6 +12,7 @@ use warpmill::offload::QueryHandle;
 use warpmill_format::Table;
 
 use crate::Refused;
+use crate::input::Reading;
 use crate::plan::{Plan, runtime, session};
 
 /// How often the host is asked whether the query should stop.
@@ -36,17 +37,22 @@ pub struct Profile {
     pub bytes_read: u64,
     /// Rows of the inputs.
     pub input_rows: Vec<u64>,
+    /// How the rows of the inputs came in.
+    #[serde(flatten)]
+    pub reading: Reading,
     /// Where programs ran.
     pub devices: Vec<&'static str>,
     /// Why a program did not run on the GPU.
     pub not_on_device: Option<String>,
+    /// What devices did, by program: `warpmill_gpu::execute::DeviceProfile`.
+    pub on_device: Vec<serde_json::Value>,
 }
 
 /// Runs `plan` over the rows of its inputs.
 pub fn execute(
     plan: &Plan,
     tables: &[Arc<Table>],
-    threads: usize,
+    (threads, reading): (usize, Reading),
     interrupted: impl Fn() -> bool,
 ) -> Result<Ended, Refused> {
     let start = Instant::now();
@@ -76,13 +82,16 @@ pub fn execute(
     let Some(joined) = rows else { return Ok(Ended::Interrupted) };
     let batches = joined.map_err(|error| Refused::new(format!("the engine panicked: {error}")))??;
     let programs = std::mem::take(&mut *handle.profiles.lock());
+    let on_device = programs.iter().filter_map(|program| serde_json::to_value(program.on_device.as_ref()?).ok());
     let profile = Profile {
         planning_ms: planned.as_secs_f64() * 1e3,
         execution_ms: (start.elapsed() - planned).as_secs_f64() * 1e3,
         bytes_read: programs.iter().map(|program| program.bytes_read).sum(),
         input_rows: tables.iter().map(|table| table.snapshot().map_or(0, |s| s.num_rows())).collect(),
+        reading,
         devices: programs.iter().map(|program| program.device).collect(),
         not_on_device: programs.iter().find_map(|program| program.not_on_device.clone()),
+        on_device: on_device.collect(),
     };
     Ok(Ended::Done(batches.into_iter().filter(|batch| batch.num_rows() > 0).collect(), profile))
 }

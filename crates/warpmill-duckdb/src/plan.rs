@@ -25,6 +25,11 @@ use crate::types::Type;
 /// Verdicts that are remembered, by the text of the plan.
 const KNOWN_PLANS: usize = 512;
 
+/// Environment variables for Warpmill's settings `device` (`auto`, `cpu`, `gpu` or `sim`) and `profile` (`kernels`: with the time of each):
+/// their names, and what they are otherwise. Read once in a process.
+const SETTINGS: [(&str, &str, &str); 2] =
+    [("WARPMILL_DEVICE", "device", "auto"), ("WARPMILL_PROFILE", "profile", "on")];
+
 /// A plan of DuckDB's that Warpmill runs.
 #[derive(Debug)]
 pub struct Plan {
@@ -319,7 +324,10 @@ pub fn session(threads: usize) -> Result<Session, Refused> {
     if let Some(session) = sessions.get(&threads) {
         return Ok(session.clone());
     }
-    let mut builder = Session::builder().threads(threads).set("device", "auto").set("profile", "on");
+    let mut builder = Session::builder().threads(threads);
+    for (variable, setting, otherwise) in SETTINGS {
+        builder = builder.set(setting, &std::env::var(variable).unwrap_or_else(|_| otherwise.to_string()));
+    }
     // Unsupported parts are refused here, one by one: see `check_rest`.
     builder = builder.set("fallback", "allow");
     let session = builder.build()?;

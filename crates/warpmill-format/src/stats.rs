@@ -184,6 +184,81 @@ impl DistinctCounter {
     }
 }
 
+/// Counts the distinct values of a sample, a row of every [`SampleCounter::STEP`], and says how many all rows have: for columns that are
+/// made while a query waits. What counting all of them costs is more than all else that encoding does.
+pub(crate) struct SampleCounter {
+    /// By hash, open addressing: 32 other bits of it, never 0; 0 is free. Nearly no two values have all bits in common.
+    seen: Vec<u32>,
+    distinct: u64,
+    rows: u64,
+    random: u64,
+}
+
+impl SampleCounter {
+    /// Rows of which one is taken.
+    pub(crate) const STEP: usize = 16;
+
+    /// Of `rows` rows, which should be some thousands.
+    pub(crate) fn new(rows: usize) -> Self {
+        let slots = (2 * (rows / Self::STEP)).next_power_of_two().max(16);
+        Self { seen: vec![0; slots], distinct: 0, rows: 0, random: 1 }
+    }
+
+    /// Which of the next [`SampleCounter::STEP`] rows is taken: at random, because what lies at equal distances may be alike.
+    #[inline(always)]
+    pub(crate) fn next_row(&mut self) -> usize {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) as usize % Self::STEP
+    }
+
+    #[inline(always)]
+    fn add_hash(&mut self, hash: u64) {
+        let mask = self.seen.len() - 1;
+        let (tag, mut slot) = ((hash as u32).max(1), (hash >> 32) as usize & mask);
+        self.rows += 1;
+        while self.seen[slot] != tag {
+            if self.seen[slot] == 0 {
+                self.seen[slot] = tag;
+                self.distinct += 1;
+                return;
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// Takes a sample of integers.
+    pub(crate) fn add_all<V: Value>(&mut self, values: &[V]) {
+        for rows in values.as_chunks::<{ Self::STEP }>().0 {
+            let row = self.next_row();
+            self.add_hash(hash(rows[row].to_i128()));
+        }
+    }
+
+    /// Adds a row of the sample.
+    #[inline]
+    pub(crate) fn add_bytes(&mut self, value: &[u8]) {
+        self.add_hash(xxhash_rust::xxh3::xxh3_64(value));
+    }
+
+    /// Distinct values of all `rows` rows, at most `most`. Each is taken to be there equally often, so that a sample of a part `f` of the
+    /// rows has `D (1 - (1 - f)^(rows / D))` of `D` values: all of a key's, most of few.
+    pub(crate) fn estimate(&self, rows: u64, most: u64) -> u64 {
+        let most = most.max(self.distinct);
+        let rows = rows as f64;
+        let missed: f64 = 1.0 - (self.rows as f64 / rows.max(1.0)).min(1.0);
+        let expected = |values: f64| values * (1.0 - missed.powf(rows / values));
+        let (mut low, mut high) = (self.distinct as f64, most as f64);
+        if self.distinct == 0 || expected(high) <= self.distinct as f64 {
+            return most.min(rows as u64);
+        }
+        for _ in 0..50 {
+            let middle = (low + high) / 2.0;
+            if expected(middle) < self.distinct as f64 { low = middle } else { high = middle }
+        }
+        (high.round() as u64).clamp(self.distinct, most)
+    }
+}
+
 /// Mixes both halves of a value. Nearly all upper halves are but the sign.
 #[inline]
 fn hash(value: i128) -> u64 {
@@ -204,4 +279,37 @@ const fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ x >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_tell_how_many_values_there_are() {
+        let rows = 1i64 << 20;
+        let scattered = |i: i64, values: i64| (i * 7_919_777 % 1_048_583) * values / 1_048_583;
+        let random = |i: i64, values: i64| (mix(i as u64) % values as u64) as i64;
+        let cases: [(&str, i64, Box<dyn Fn(i64) -> i64>); 8] = [
+            ("a key", rows, Box::new(|i| i * 1_000_003 % 1_048_583)),
+            ("20 values", 20, Box::new(|i| i % 20)),
+            ("16 in turn", 16, Box::new(|i| i % 16)),
+            ("30000, even", 30_000, Box::new(move |i| scattered(i, 30_000))),
+            ("260000, even", 260_000, Box::new(move |i| scattered(i, 260_000))),
+            ("500000, even", 500_000, Box::new(move |i| scattered(i, 500_000))),
+            ("100000, at random", 100_000, Box::new(move |i| random(i, 100_000))),
+            ("two of each", rows / 2, Box::new(|i| i / 2)),
+        ];
+        for (name, distinct, f) in cases {
+            let values: Vec<i64> = (0..rows).map(f).collect();
+            let mut counter = SampleCounter::new(values.len());
+            counter.add_all(&values);
+            // Direct repetitions are seen elsewhere.
+            let most = if name == "two of each" { distinct } else { rows };
+            let estimate = counter.estimate(rows as u64, most as u64) as f64;
+            let error = (estimate / distinct as f64 - 1.0).abs();
+            assert!(error < 0.1, "{name}: {estimate} of {distinct}");
+        }
+        assert_eq!(SampleCounter::new(100).estimate(0, 0), 0);
+    }
 }

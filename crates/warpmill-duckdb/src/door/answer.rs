@@ -5,6 +5,7 @@ use arrow::compute::concat_batches;
 use super::rows::Rows;
 use crate::Refused;
 use crate::execute::{Ended, execute};
+use crate::input::Reading;
 use crate::output::{Batch, ColumnView};
 use crate::plan::Plan;
 
@@ -23,7 +24,7 @@ impl Answer {
             return Err(Refused::new("a plan of other tables"));
         }
         let tables = inputs.into_iter().zip(&plan.inputs).map(|(rows, needed)| match rows {
-            Some(rows) => rows.table(&needed.schema),
+            Some(rows) => rows.table(&needed.schema, threads.max(1)),
             None => {
                 let table = warpmill_format::Table::in_memory(needed.schema.clone());
                 table.replace(needed.schema.clone(), Default::default())?.commit()?;
@@ -31,7 +32,7 @@ impl Answer {
             }
         });
         let tables = tables.collect::<Result<Vec<_>, Refused>>()?;
-        let ended = execute(&plan, &tables, threads, || false);
+        let ended = execute(&plan, &tables, (threads, Reading::default()), || false);
         // The rows are the caller's of now, and nobody's later.
         plan.forget();
         let Ended::Done(batches, profile) = ended? else { return Err(Refused::new("the query was stopped")) };

@@ -19,6 +19,7 @@ pub struct VectorView {
 }
 
 /// Rows of some columns of one input, not handed over yet.
+#[derive(Default)]
 pub struct Part {
     pub(super) types: Vec<Type>,
     pub(super) pieces: Vec<Piece>,
@@ -26,6 +27,16 @@ pub struct Part {
 }
 
 impl Part {
+    /// No rows, of columns of `types`, with a piece for each.
+    pub fn new(types: Vec<Type>, pieces: Vec<Piece>) -> Self {
+        Self { types, pieces, rows: 0 }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Copies `rows` rows.
     ///
     /// # Safety
@@ -54,6 +65,11 @@ impl Part {
 }
 
 impl VectorView {
+    /// A flat vector: a value for each row, and a bit for each; null: all are valid.
+    pub fn flat(values: *const c_void, validity: *const u64) -> Self {
+        Self { values, validity, selection: std::ptr::null() }
+    }
+
     /// SAFETY: `row` is one of the vector's.
     #[inline(always)]
     unsafe fn place(&self, row: usize) -> usize {
@@ -114,13 +130,23 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
         // SAFETY: the caller's promise.
         (Values::F64(out), Type::Double) => unsafe { view.extend::<f64, f64>(rows, out, |x| x) },
         (Values::Strings(out), Type::Varchar) => {
+            let entries = view.values.cast::<[u8; 16]>();
             for row in 0..rows {
                 // SAFETY: the caller's promise; the text lives as long as the vector.
-                let text = unsafe {
+                unsafe {
                     let place = view.place(row);
-                    if view.is_valid(place) { text(view.values.cast::<[u8; 16]>().add(place).cast()) } else { &[] }
-                };
-                out.push(text)?;
+                    if !view.is_valid(place) {
+                        out.push_null();
+                        continue;
+                    }
+                    let entry = entries.add(place).cast::<u8>();
+                    let whole = entry.cast::<u128>().read_unaligned();
+                    // Short ones have all of their text in the entry: equal entries are equal texts.
+                    match whole as u32 <= INLINED {
+                        true => out.push_keyed(whole, || text(entry))?,
+                        false => out.push(text(entry))?,
+                    }
+                }
             }
         }
         (_, ty) => return Err(Refused::new(format!("a column of the type {ty:?}"))),
@@ -128,12 +154,14 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
     Ok(())
 }
 
+/// Bytes of text that lies in the entry itself.
+const INLINED: u32 = 12;
+
 /// `duckdb_string_t`: the length, then 12 bytes of text, or its first four and its address.
 ///
 /// SAFETY: an entry of a vector that is not NULL.
 #[inline(always)]
-pub(crate) unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
-    const INLINED: u32 = 12;
+unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe {
         let length = entry.cast::<u32>().read_unaligned();

@@ -9,6 +9,7 @@ use super::gpu::{GpuPacked, Scheme};
 use super::lane_delta::LaneDelta;
 use super::lane_for::LaneFor;
 use super::lane_rle::LaneRle;
+use super::outline::Outline;
 use super::plain::PlainIntegers;
 use super::word::Value;
 use crate::segment::Encoding;
@@ -22,20 +23,20 @@ const DELTA_SHARE: usize = 60;
 /// Encodes `values` into `out` and says how. `plain` is the width in bytes and the signedness of the column's type.
 /// Errors say why a forced encoding cannot hold the values.
 pub(crate) fn encode<V: Value>(
-    values: &[V],
+    (values, outline): (&[V], &Outline<V>),
     plain: (usize, bool),
     forced: Option<Encoding>,
     out: &mut SectionWriter,
 ) -> Result<Encoding, String> {
     let Some(forced) = forced else {
-        return Ok(automatic(values, plain, out));
+        return Ok(automatic((values, outline), plain, out));
     };
     let constant = values.first().copied().unwrap_or_default();
     match forced {
         Encoding::Constant if values.iter().any(|&x| x != constant) => return Err("the values are not constant".into()),
         Encoding::Constant => out.push(&[constant.to_i128()]),
         Encoding::Plain => PlainIntegers::encode(values.iter().map(|x| x.to_i128()), plain.0, plain.1, out),
-        Encoding::LaneFor => LaneFor::encode(values, out),
+        Encoding::LaneFor => LaneFor::encode_outlined((values, outline), out),
         Encoding::LaneDelta => {
             let plan = LaneDelta::plan(values, usize::MAX).ok_or("the deltas of the values need more than 32 bits")?;
             LaneDelta::encode(values, plan, out);
@@ -48,17 +49,21 @@ pub(crate) fn encode<V: Value>(
     Ok(forced)
 }
 
-fn automatic<V: Value>(values: &[V], plain: (usize, bool), out: &mut SectionWriter) -> Encoding {
-    let constant = values.first().copied().unwrap_or_default();
-    if values.iter().all(|&x| x == constant) {
+fn automatic<V: Value>(
+    (values, outline): (&[V], &Outline<V>),
+    plain: (usize, bool),
+    out: &mut SectionWriter,
+) -> Encoding {
+    let (constant, most) = outline.range().unwrap_or_default();
+    if constant == most {
         out.push(&[constant.to_i128()]);
         return Encoding::Constant;
     }
     let mut packed = SectionWriter::default();
-    LaneFor::encode(values, &mut packed);
+    LaneFor::encode_outlined((values, outline), &mut packed);
     let size = packed.size();
     // A run costs 10 bits of end and its value: no use trying below four rows per run.
-    if LaneRle::count(values) * 4 <= values.len() {
+    if outline.runs * 4 <= values.len() {
         let mut runs = SectionWriter::default();
         LaneRle::encode(values, &mut runs);
         if runs.size() * 100 <= size * RLE_SHARE {

@@ -106,8 +106,8 @@ impl LaneDelta {
         }
         out.push(&[i128::from(plan.step), i128::from(plan.width), plan.base_bytes as i128]);
         out.push(&references);
-        out.push(&bases);
-        out.push(&words);
+        out.push_bytes(bases);
+        out.push_words(words);
     }
 
     /// Reads the sections of [`LaneDelta::encode`] for `rows` rows.

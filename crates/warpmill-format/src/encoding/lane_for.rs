@@ -11,6 +11,7 @@
 
 use super::kernels;
 use super::lane::{self, Order, Places};
+use super::outline::Outline;
 use super::select::{self, RowMask};
 use super::word::{Value, Word};
 use crate::segment::LaneLayout;
@@ -98,7 +99,42 @@ type Histogram = [usize; 130];
 /// Bits that a patch costs: row, value, and its share of slower decoding.
 const PATCH_BITS: usize = 8 * (2 + 16) + 112;
 
+/// Rows of a sample that shows whether patches may pay.
+const SAMPLE: usize = 4096;
+
+/// Whether leaving out rows that need many of `widest` bits may save a tenth of the size: by a sample, and rather too often.
+fn patches_may_pay<V: Value>(values: &[V], reference: impl Fn(usize) -> V, widest: u32) -> bool {
+    if values.len() <= SAMPLE {
+        return true;
+    }
+    let mut rows: [usize; 130] = [0; 130];
+    let step = values.len() / SAMPLE + 1;
+    (0..values.len()).step_by(step).for_each(|row| rows[values[row].bits(reference(row / VECTOR_ROWS)) as usize] += 1);
+    let (all, mut above) = (values.len().div_ceil(step), 0);
+    let most = all * rounded_width(widest) as usize;
+    (0..widest).rev().any(|bits| {
+        above += rows[bits as usize + 1];
+        (all * rounded_width(bits) as usize + above * PATCH_BITS / 2) * 10 <= most * 9
+    })
+}
+
 impl<V: Value> Plan<V> {
+    /// The best with these references, from which no row needs more than `widest` bits.
+    fn of(
+        values: &[V],
+        references: impl Fn(usize) -> V + Copy,
+        (reference, per_vector): (V, bool),
+        widest: u32,
+    ) -> Self {
+        let vectors = values.len().div_ceil(VECTOR_ROWS);
+        if patches_may_pay(values, references, widest) {
+            return Self::best(&histogram(values, references), reference, per_vector, vectors);
+        }
+        let mut none: Histogram = [0; 130];
+        none[widest as usize] = values.len();
+        Self::best(&none, reference, per_vector, vectors)
+    }
+
     fn best(histogram: &Histogram, reference: V, per_vector: bool, vectors: usize) -> Self {
         let widest = histogram.iter().rposition(|&n| n > 0).unwrap_or(0) as u32;
         let header = if per_vector { 128 * vectors } else { 0 };
@@ -140,32 +176,32 @@ fn histogram<V: Value>(values: &[V], reference: impl Fn(usize) -> V) -> Histogra
     total
 }
 
-/// Whether references per vector, `minima`, may be worth it: a tenth of the size. A row that does not get smaller is a patch of
+/// Whether references per vector, the lower `bounds`, may be worth it: a tenth of the size. A row that does not get smaller is a patch of
 /// [`PATCH_BITS`] then, so that few such rows suffice to say no; a sample shows them.
-fn vectors_differ<V: Value>(values: &[V], minima: &[V], min: V, best: &Plan<V>) -> bool {
-    if minima.iter().all(|&x| x == min) {
+fn vectors_differ<V: Value>(values: &[V], bounds: &[(V, V)], min: V, best: &Plan<V>) -> bool {
+    if bounds.iter().all(|&(least, _)| least == min) {
         return false;
     }
     let (target, step) = (best.width * 9 / 10, values.len() / 2048 + 1);
     let rows = (0..values.len()).step_by(step);
     let count = rows.len();
-    let wide = rows.filter(|&row| values[row].bits(minima[row / VECTOR_ROWS]) > target).count();
+    let wide = rows.filter(|&row| values[row].bits(bounds[row / VECTOR_ROWS].0) > target).count();
     best.patches > 0 || wide * PATCH_BITS <= 2 * count * best.width as usize
 }
 
-fn plan<V: Value>(values: &[V]) -> Plan<V> {
-    let vectors = values.len().div_ceil(VECTOR_ROWS);
-    let minima: Vec<V> = values.chunks(VECTOR_ROWS).map(|c| *c.iter().min().expect("not empty")).collect();
-    let min = minima.iter().copied().min().unwrap_or_default();
-    let mut best = Plan::best(&histogram(values, |_| min), min, false, vectors);
+fn plan<V: Value>(values: &[V], outline: &Outline<V>) -> Plan<V> {
+    let vectors = outline.bounds.len();
+    let (min, max) = outline.range().unwrap_or_default();
+    let mut best = Plan::of(values, |_| min, (min, false), max.bits(min));
     if let Some(low) = low_without_outliers(values, min) {
         let candidate = Plan::best(&histogram(values, |_| low), low, false, vectors);
         if candidate.bits * 10 <= best.bits * 9 {
             best = candidate;
         }
     }
-    if vectors > 1 && vectors_differ(values, &minima, min, &best) {
-        let candidate = Plan::best(&histogram(values, |v| minima[v]), min, true, vectors);
+    if vectors > 1 && vectors_differ(values, &outline.bounds, min, &best) {
+        let widest = outline.bounds.iter().map(|(lo, hi)| hi.bits(*lo)).max().unwrap_or(0);
+        let candidate = Plan::of(values, |v| outline.bounds[v].0, (min, true), widest);
         // A reference per vector costs kernels a load: only for a tenth of the size.
         if candidate.bits * 10 <= best.bits * 9 {
             best = candidate;
@@ -195,17 +231,21 @@ fn low_without_outliers<V: Value>(values: &[V], min: V) -> Option<V> {
 impl LaneFor {
     /// Packs `values` (any number of rows), appending the sections to `out`.
     pub(crate) fn encode<V: Value>(values: &[V], out: &mut SectionWriter) {
-        let plan = plan(values);
+        Self::encode_outlined((values, &Outline::of(values)), out);
+    }
+
+    /// The same of values whose outline is known.
+    pub(crate) fn encode_outlined<V: Value>((values, outline): (&[V], &Outline<V>), out: &mut SectionWriter) {
+        let plan = plan(values, outline);
         let vectors = values.len().div_ceil(VECTOR_ROWS);
         let widths: Vec<u32> = limb_widths(plan.width).collect();
         let mut limbs: Vec<Vec<u32>> = widths.iter().map(|&w| vec![0; vectors * lane::vector_words(w)]).collect();
-        let (mut references, mut starts, mut rows, mut patches) = (vec![], vec![0u32], vec![], vec![]);
+        let (mut starts, mut rows, mut patches) = (vec![0u32], vec![], vec![]);
+        let reference = |v: usize| if plan.per_vector { outline.bounds[v].0 } else { plan.reference };
         let mut fields = [0u32; VECTOR_ROWS];
         for (v, chunk) in values.chunks(VECTOR_ROWS).enumerate() {
-            let min = || *chunk.iter().min().expect("not empty");
-            let reference = if plan.per_vector { min() } else { plan.reference };
-            references.push(reference.to_i128());
-            let exception = |x: &V| plan.patches > 0 && x.bits(reference) > plan.width;
+            let reference = reference(v);
+            let exception = |x: &V| x.bits(reference) > plan.width;
             if plan.patches > 0 {
                 for (row, x) in chunk.iter().enumerate().filter(|(_, x)| exception(x)) {
                     rows.push(row as u16);
@@ -215,17 +255,14 @@ impl LaneFor {
             }
             for (i, (&width, limb)) in widths.iter().zip(&mut limbs).enumerate() {
                 fields[chunk.len()..].fill(0);
-                for (field, x) in fields.iter_mut().zip(chunk) {
-                    if plan.patches == 0 && i == 0 {
-                        *field = x.offset64(reference) as u32;
-                        continue;
-                    }
-                    let offset = if i < 2 {
-                        x.offset64(reference) >> (32 * i)
-                    } else {
-                        (x.offset(reference) >> (32 * i)) as u64
-                    };
-                    *field = if exception(x) { 0 } else { offset as u32 };
+                let both = fields.iter_mut().zip(chunk);
+                match i {
+                    0 => both.for_each(|(field, x)| *field = x.offset64(reference) as u32),
+                    1 => both.for_each(|(field, x)| *field = (x.offset64(reference) >> 32) as u32),
+                    _ => both.for_each(|(field, x)| *field = (x.offset(reference) >> (32 * i)) as u32),
+                }
+                if plan.patches > 0 {
+                    fields.iter_mut().zip(chunk).filter(|(_, x)| exception(x)).for_each(|(field, _)| *field = 0);
                 }
                 let n = lane::vector_words(width);
                 lane::pack(&fields, width, Order::Striped, &mut limb[v * n..(v + 1) * n]);
@@ -234,14 +271,14 @@ impl LaneFor {
         let flags = if plan.per_vector { VECTOR_REFERENCES } else { 0 };
         out.push(&[plan.reference.to_i128(), i128::from(plan.width), flags, patches.len() as i128]);
         if plan.per_vector {
-            out.push(&references);
+            out.push(&(0..vectors).map(|v| reference(v).to_i128()).collect::<Vec<_>>());
         }
         if plan.patches > 0 {
             out.push(&starts);
             out.push(&rows);
             out.push(&patches);
         }
-        limbs.iter().for_each(|limb| out.push(limb));
+        limbs.into_iter().for_each(|limb| out.push_words(limb));
     }
 
     /// Where the parts lie, relative to `base`.

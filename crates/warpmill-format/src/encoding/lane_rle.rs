@@ -32,11 +32,6 @@ impl LaneRle {
         }
     }
 
-    /// Runs that `values` would be cut into.
-    pub(crate) fn count<V: Value>(values: &[V]) -> usize {
-        values.chunks(VECTOR_ROWS).map(|vector| 1 + vector.windows(2).filter(|pair| pair[0] != pair[1]).count()).sum()
-    }
-
     /// Packs `values`.
     pub(crate) fn encode<V: Value>(values: &[V], out: &mut SectionWriter) {
         let (mut starts, mut ends, mut heads) = (vec![0u32], Vec::<i64>::new(), Vec::<V>::new());

@@ -4,7 +4,7 @@
 //! - `lane_for`, `lane_delta`, `lane_rle`: the default encodings of integers and dictionary codes;
 //! - `gpu`: GPU-FOR, GPU-DFOR and GPU-RFOR as published, on request;
 //! - `plain`: integers at their type's width, strings as offsets and bytes;
-//! - `column`: the dispatch over them; `choose`: which one a segment gets.
+//! - `column`: the dispatch over them; `choose`: which one a segment gets; `outline`: what that is decided from.
 //!
 //! To add an encoding: a variant of [`crate::segment::Encoding`] (at the end: its position is stored), a file here with
 //! `encode`, `read` (which must reject every inconsistent size), `vector` and `get`, and its arms in `column` and `choose`.
@@ -18,6 +18,7 @@ mod lane_avx2;
 pub(crate) mod lane_delta;
 pub(crate) mod lane_for;
 pub(crate) mod lane_rle;
+pub(crate) mod outline;
 pub(crate) mod plain;
 pub(crate) mod select;
 pub(crate) mod word;

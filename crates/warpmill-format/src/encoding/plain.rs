@@ -68,8 +68,7 @@ impl PlainIntegers {
     /// Stores `values`, each of which fits `bytes` bytes (signed or not).
     pub(crate) fn encode(values: impl Iterator<Item = i128>, bytes: usize, signed: bool, out: &mut SectionWriter) {
         out.push(&[bytes as u32, u32::from(signed)]);
-        let stored: Vec<u8> = values.flat_map(|x| x.to_le_bytes().into_iter().take(bytes)).collect();
-        out.push(&stored);
+        out.push_bytes(values.flat_map(|x| x.to_le_bytes().into_iter().take(bytes)).collect());
     }
 
     pub(crate) fn read(reader: &mut SectionReader<'_>, rows: usize) -> Result<Self> {
@@ -119,8 +118,8 @@ impl PlainStrings {
             bytes.extend_from_slice(value.as_bytes());
             offsets.push(u32::try_from(bytes.len()).ok()?);
         }
-        out.push(&offsets);
-        out.push(&bytes);
+        out.push_words(offsets);
+        out.push_bytes(bytes);
         Some(())
     }
 

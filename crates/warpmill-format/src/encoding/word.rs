@@ -46,7 +46,7 @@ macro_rules! word {
 }
 word!(u32 => unpack_u32, u64 => unpack_u64, u128 => unpack_u128);
 
-/// A value while it is being encoded: `i64` nearly always, `i128` where the values need it.
+/// A value while it is being encoded: `i64` nearly always, `i32` for dictionary codes, `i128` where the values need it.
 pub(crate) trait Value: Copy + Ord + Default + Send + Sync + 'static {
     fn to_i128(self) -> i128;
     /// `self - reference` as an unsigned number; `reference <= self` or the result wraps.
@@ -57,6 +57,29 @@ pub(crate) trait Value: Copy + Ord + Default + Send + Sync + 'static {
     fn delta(self, next: Self) -> Option<i64>;
     /// Bits that the offset from `reference` needs; 129 when `self` lies below the reference.
     fn bits(self, reference: Self) -> u32;
+}
+
+impl Value for i32 {
+    #[inline(always)]
+    fn to_i128(self) -> i128 {
+        i128::from(self)
+    }
+    #[inline(always)]
+    fn offset(self, reference: Self) -> u128 {
+        u128::from(self.offset64(reference))
+    }
+    #[inline(always)]
+    fn offset64(self, reference: Self) -> u64 {
+        (i64::from(self) - i64::from(reference)) as u64
+    }
+    #[inline(always)]
+    fn delta(self, next: Self) -> Option<i64> {
+        Some(i64::from(next) - i64::from(self))
+    }
+    #[inline(always)]
+    fn bits(self, reference: Self) -> u32 {
+        if self < reference { 129 } else { 64 - self.offset64(reference).leading_zeros() }
+    }
 }
 
 impl Value for i64 {

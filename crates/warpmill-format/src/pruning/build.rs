@@ -167,6 +167,11 @@ pub(crate) fn of_segment(segment: &Segment, zone_rows: usize, metadata: Metadata
     })
 }
 
+/// Zones of which only the bounds are kept: those of each, `None` where all rows are null, and whether there are nulls.
+pub(crate) fn of_bounds(zones: impl Iterator<Item = (Option<(i128, i128)>, bool)>) -> Vec<Zone> {
+    zones.map(|(bounds, nulls)| Zone { bounds, nulls, histogram: [0; 4], bloom: None }).collect()
+}
+
 /// Those of valid rows; all, where there are no nulls.
 fn kept<T>(values: Vec<T>, valid: Option<&Bitmap>) -> Vec<T> {
     match valid {

@@ -20,7 +20,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use bloom::{BLOOM_BYTES, BLOOM_HASHES, BLOOM_ROWS, integer_hash, string_hash};
-pub(crate) use build::{ColumnZones, Zone, of_segment};
+pub(crate) use build::{ColumnZones, Zone, of_bounds, of_segment};
 pub use sideways::Sideways;
 pub(crate) use sideways::{Lookup, is_key};
 pub use zones::{Found, Zones};

@@ -129,16 +129,26 @@ impl SegmentBytes {
         Self::from_parts([(0, bytes)].into_iter(), bytes.len())
     }
 
-    /// An aligned buffer of `len` bytes, zero except for `parts` at their offsets.
+    /// An aligned buffer of `len` bytes, zero except for `parts` at their offsets, which ascend.
     pub(crate) fn from_parts<'a>(parts: impl Iterator<Item = (usize, &'a [u8])>, len: usize) -> Self {
-        let mut lines: Arc<[Line]> =
-            std::iter::repeat_n(Line([0; SEGMENT_ALIGN]), len.div_ceil(SEGMENT_ALIGN)).collect();
+        let mut lines = Arc::<[Line]>::new_uninit_slice(len.div_ceil(SEGMENT_ALIGN));
         let target = Arc::get_mut(&mut lines).expect("not shared yet");
-        // SAFETY: `Line` is a plain array of bytes without padding.
-        let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<u8>(), size_of_val(target)) };
+        let (start, size) = (target.as_mut_ptr().cast::<u8>(), size_of_val(target));
+        let mut end = 0;
         for (offset, part) in parts {
-            target[offset..offset + part.len()].copy_from_slice(part);
+            assert!(end <= offset && offset + part.len() <= size, "parts ascend within the buffer");
+            // SAFETY: both ranges lie inside the buffer, as just checked, and nobody else has it.
+            unsafe {
+                start.add(end).write_bytes(0, offset - end);
+                start.add(offset).copy_from_nonoverlapping(part.as_ptr(), part.len());
+            }
+            end = offset + part.len();
         }
+        // SAFETY: the rest of the buffer; then every byte has been written, and `Line` is an array of bytes.
+        let lines = unsafe {
+            start.add(end).write_bytes(0, size - end);
+            lines.assume_init()
+        };
         Self { ptr: lines.as_ptr().cast(), len, _owner: Owner::Lines(lines), file: None }
     }
 
@@ -246,12 +256,39 @@ impl<T> Deref for View<T> {
 /// at a multiple of [`SEGMENT_ALIGN`].
 #[derive(Default)]
 pub(crate) struct SectionWriter {
-    sections: Vec<Vec<u8>>,
+    sections: Vec<Section>,
+}
+
+/// The bytes of a section, as they came: large ones are copied once only, to their place.
+enum Section {
+    Bytes(Vec<u8>),
+    Words(Vec<u32>),
+}
+
+impl Deref for Section {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Section::Bytes(bytes) => bytes,
+            Section::Words(words) => bytes_of(words),
+        }
+    }
 }
 
 impl SectionWriter {
     pub(crate) fn push<T: Pod>(&mut self, values: &[T]) {
-        self.sections.push(bytes_of(values).to_vec());
+        self.push_bytes(bytes_of(values).to_vec());
+    }
+
+    /// Takes the bytes over.
+    pub(crate) fn push_bytes(&mut self, bytes: Vec<u8>) {
+        self.sections.push(Section::Bytes(bytes));
+    }
+
+    /// Takes the words over.
+    pub(crate) fn push_words(&mut self, words: Vec<u32>) {
+        self.sections.push(Section::Words(words));
     }
 
     pub(crate) fn append(&mut self, other: SectionWriter) {
@@ -260,7 +297,7 @@ impl SectionWriter {
 
     /// The size of all sections, in bytes.
     pub(crate) fn size(&self) -> usize {
-        self.sections.iter().map(Vec::len).sum()
+        self.sections.iter().map(|section| section.len()).sum()
     }
 
     pub(crate) fn finish(self, header: Header) -> SegmentBytes {

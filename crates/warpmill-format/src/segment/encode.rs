@@ -1,5 +1,7 @@
 //! Arrow arrays into segments: values, statistics, validity, and the choice of encoding.
 
+use std::borrow::Cow;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
@@ -10,13 +12,15 @@ use arrow::datatypes::{
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-use super::bytes::{Header, SectionWriter};
+use super::bytes::{Header, SectionWriter, corrupt};
 use super::read::{Kind, read, write_stats};
 use super::{Encoding, Segment};
 use crate::encoding::choose;
+use crate::encoding::outline::Outline;
 use crate::encoding::plain::PlainStrings;
 use crate::encoding::word::Value;
-use crate::stats::{DistinctCounter, string_bounds};
+use crate::pruning::{STRING_RANK_BYTES, string_rank};
+use crate::stats::{DistinctCounter, SampleCounter, string_bounds};
 use crate::{ColumnStats, Dictionary, FormatError, Result, StatValue};
 
 /// The error of a column that cannot be stored; the table layer knows its name.
@@ -74,8 +78,8 @@ pub(super) fn encode(array: &ArrayRef, dictionary: Option<&Dictionary>, forced: 
             };
             let nulls = nulls.as_ref();
             let encoding = match &integers {
-                Values::Narrow(x) => encode_integers(x, nulls, (bytes, signed), forced, &mut stats, &mut values)?,
-                Values::Wide(x) => encode_integers(x, nulls, (bytes, signed), forced, &mut stats, &mut values)?,
+                Values::Narrow(x) => encode_integers((x, nulls), (bytes, signed), forced, &mut stats, &mut values)?,
+                Values::Wide(x) => encode_integers((x, nulls), (bytes, signed), forced, &mut stats, &mut values)?,
             };
             (Kind::Integers, encoding)
         }
@@ -83,12 +87,20 @@ pub(super) fn encode(array: &ArrayRef, dictionary: Option<&Dictionary>, forced: 
     finish((kind, encoding), array.len(), nulls.as_ref(), &stats, values, array.data_type())
 }
 
-/// A segment of unscaled integers of type `data_type`; those of null rows are ignored.
+/// The bounds of each vector of a segment without nulls.
+pub(crate) type VectorBounds = Vec<(i128, i128)>;
+
+fn bounds_of<V: Value>(outline: &Outline<V>) -> VectorBounds {
+    outline.bounds.iter().map(|&(least, most)| (least.to_i128(), most.to_i128())).collect()
+}
+
+/// A segment of unscaled integers of type `data_type`; those of null rows are ignored. How many are distinct is estimated by a sample.
+/// The bounds of its vectors where it has no nulls.
 pub(super) fn encode_values<V: Value>(
     values: &[V],
     nulls: Option<&NullBuffer>,
     data_type: &DataType,
-) -> Result<Segment> {
+) -> Result<(Segment, Option<VectorBounds>)> {
     let width = integer_width(data_type);
     let (bytes, signed) = width.ok_or_else(|| schema(format!("values of type {data_type} are no integers")))?;
     let rows = values.len() as u64;
@@ -96,8 +108,12 @@ pub(super) fn encode_values<V: Value>(
     let mut stats = ColumnStats { rows, nulls: nulls.map_or(0, |n| n.null_count() as u64), ..Default::default() };
     stats.plain_bytes = if *data_type == DataType::Boolean { rows.div_ceil(8) } else { bytes as u64 * rows };
     let mut out = SectionWriter::default();
-    let encoding = encode_integers(values, nulls, (bytes, signed), None, &mut stats, &mut out)?;
-    finish((Kind::Integers, encoding), values.len(), nulls, &stats, out, data_type)
+    let filled = fill_nulls(values, nulls);
+    let outline = Outline::of(&filled);
+    let encoding =
+        encode_outlined((&filled, &outline), Counted::Sample, (bytes, signed), None, (&mut stats, &mut out))?;
+    let segment = finish((Kind::Integers, encoding), values.len(), nulls, &stats, out, data_type)?;
+    Ok((segment, nulls.is_none().then(|| bounds_of(&outline))))
 }
 
 /// Lays out statistics, validity and values, and reads the result back as a segment.
@@ -135,8 +151,8 @@ pub(super) fn recode(segment: &Segment, values: Vec<u128>, codes: bool, encoding
     let plain = narrowest(&values);
     let narrow: Option<Vec<i64>> = values.iter().map(|&x| i64::try_from(x).ok()).collect();
     match narrow {
-        Some(values) => encode_integers(&values, nulls.as_ref(), plain, Some(encoding), &mut stats, &mut out)?,
-        None => encode_integers(&values, nulls.as_ref(), plain, Some(encoding), &mut stats, &mut out)?,
+        Some(values) => encode_integers((&values, nulls.as_ref()), plain, Some(encoding), &mut stats, &mut out)?,
+        None => encode_integers((&values, nulls.as_ref()), plain, Some(encoding), &mut stats, &mut out)?,
     };
     finish((kind, encoding), segment.rows(), nulls.as_ref(), segment.stats(), out, &data_type)
 }
@@ -153,28 +169,127 @@ fn narrowest(values: &[i128]) -> (usize, bool) {
     [1, 2, 4, 8].into_iter().find_map(width).unwrap_or((16, true))
 }
 
-/// A segment of `codes`, each an entry of `dictionary` unless its row is null.
-pub(super) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary: &Dictionary) -> Result<Segment> {
+/// A segment of `codes`, each an entry of `dictionary` unless its row is null, and the bounds of its vectors where it has no nulls.
+pub(super) fn encode_codes(
+    codes: &[i32],
+    nulls: Option<&NullBuffer>,
+    dictionary: &Dictionary,
+) -> Result<(Segment, Option<VectorBounds>)> {
     let nulls = nulls.filter(|n| n.null_count() > 0);
     let mut stats = ColumnStats { rows: codes.len() as u64, ..Default::default() };
     stats.nulls = nulls.map_or(0, |n| n.null_count() as u64);
-    let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
-    let codes: Vec<i64> = codes.iter().map(|&code| code.into()).collect();
-    let lengths: Vec<u32> = dictionary.iter().map(|entry| entry.len() as u32).collect();
-    let mut bytes = 0;
-    for (_, &code) in codes.iter().enumerate().filter(|&(row, _)| valid(row)) {
-        let Some(&length) = lengths.get(code as usize) else {
-            return Err(schema(format!("code {code} of a dictionary of {} entries", dictionary.len())));
-        };
-        bytes += u64::from(length);
+    let filled = fill_nulls(codes, nulls);
+    let outline = Outline::of(&filled);
+    let most = outline.range().filter(|_| stats.nulls < stats.rows);
+    if let Some((least, most)) = most
+        && (least < 0 || most as usize >= dictionary.len())
+    {
+        return Err(schema(format!("codes {least} to {most} of a dictionary of {} entries", dictionary.len())));
     }
-    stats.plain_bytes = bytes + 4 * stats.rows;
+    let counts = count_codes(&filled, most.map_or(0, |(_, most)| most as usize + 1));
+    let lengths = (0u32..).zip(&counts).map(|(code, &count)| count * dictionary.get(code).len() as u64);
+    // Null rows repeat others, but have no bytes.
+    let repeated = nulls.map_or(0, |n| {
+        let null_rows = (0..codes.len()).filter(|&row| n.is_null(row) && !counts.is_empty());
+        null_rows.map(|row| dictionary.get(filled[row] as u32).len() as u64).sum()
+    });
+    stats.plain_bytes = lengths.sum::<u64>() - repeated + 4 * stats.rows;
+    let distinct = Counted::Known(counts.iter().filter(|&&count| count > 0).count() as u64);
     let mut values = SectionWriter::default();
-    let encoding = encode_integers(&codes, nulls, (4, false), None, &mut stats, &mut values)?;
+    let encoding = encode_outlined((&filled, &outline), distinct, (4, false), None, (&mut stats, &mut values))?;
     if let Some((min, max)) = stats.int_range() {
         (stats.min, stats.max) = string_bounds([min, max].map(|code| dictionary.get(code as u32)).into_iter());
     }
-    finish((Kind::Codes, encoding), codes.len(), nulls, &stats, values, &DataType::Utf8)
+    let segment = finish((Kind::Codes, encoding), codes.len(), nulls, &stats, values, &DataType::Utf8)?;
+    Ok((segment, nulls.is_none().then(|| bounds_of(&outline))))
+}
+
+/// How often there is each of the codes below `codes`, which all of `values` are.
+fn count_codes(values: &[i32], codes: usize) -> Vec<u64> {
+    if codes == 0 {
+        return vec![];
+    }
+    // Several counters for each code: neighbours may have the same, and would wait for each other's.
+    let mut counts = vec![[0u32; 4]; codes];
+    let (fours, rest) = values.as_chunks::<4>();
+    for four in fours {
+        (0..4).for_each(|i| counts[four[i] as usize][i] += 1);
+    }
+    rest.iter().for_each(|&code| counts[code as usize][0] += 1);
+    counts.iter().map(|four| four.iter().map(|&count| u64::from(count)).sum()).collect()
+}
+
+/// The rank of `bytes[start..end]`, see [`string_rank`].
+#[inline(always)]
+fn rank_at(bytes: &[u8], start: usize, end: usize) -> i128 {
+    let Some(first) = bytes.get(start..start + 16) else { return string_rank(&bytes[start..end]) };
+    let word = u128::from_be_bytes(first.try_into().expect("16 bytes"));
+    let len = (end - start).min(STRING_RANK_BYTES) as u32;
+    ((word & !(u128::MAX >> (8 * len))) >> 8) as i128
+}
+
+/// Ranks that bound the rows of a zone; `None`: all are null.
+pub(crate) type RankBounds = Option<(i128, i128)>;
+
+/// A segment of strings: row `i` is `bytes[offsets[i]..offsets[i + 1]]`, empty where it is null. With the bounds of every `zone_rows` rows.
+pub(super) fn encode_plain_strings(
+    (offsets, bytes): (Vec<u32>, Vec<u8>),
+    nulls: Option<&NullBuffer>,
+    zone_rows: usize,
+) -> Result<(Segment, Vec<RankBounds>)> {
+    let rows = offsets.len() - 1;
+    let nulls = nulls.filter(|n| n.null_count() > 0);
+    let place = |row: usize| (offsets[row] as usize, offsets[row + 1] as usize);
+    let text = |row: usize| &bytes[place(row).0..place(row).1];
+    let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
+    // The first of all rows, and the last.
+    let (mut first, mut last): (Option<(i128, usize)>, Option<(i128, usize)>) = (None, None);
+    let zone = |start: usize| {
+        let mut bounds: RankBounds = None;
+        for row in (start..rows.min(start + zone_rows)).filter(|&row| valid(row)) {
+            let rank = rank_at(&bytes, place(row).0, place(row).1);
+            bounds = Some(bounds.map_or((rank, rank), |(lo, hi)| (lo.min(rank), hi.max(rank))));
+            if first.is_none_or(|(least, at)| rank < least || rank == least && text(row) < text(at)) {
+                first = Some((rank, row));
+            }
+            if last.is_none_or(|(most, at)| rank > most || rank == most && text(row) > text(at)) {
+                last = Some((rank, row));
+            }
+        }
+        bounds
+    };
+    let zones = (0..rows).step_by(zone_rows).map(zone).collect();
+    let mut stats = ColumnStats { rows: rows as u64, ..Default::default() };
+    stats.nulls = nulls.map_or(0, |n| n.null_count() as u64);
+    stats.plain_bytes = bytes.len() as u64 + 4 * stats.rows;
+    stats.distinct = Some(distinct_strings(rows, &text, &valid));
+    if let (Some((_, first)), Some((_, last))) = (first, last) {
+        let [first, last] = [first, last].map(|row| std::str::from_utf8(text(row)));
+        let not_text = |error: std::str::Utf8Error| corrupt(format!("strings are not UTF-8: {error}"));
+        (stats.min, stats.max) = string_bounds([first.map_err(not_text)?, last.map_err(not_text)?].into_iter());
+    }
+    let mut values = SectionWriter::default();
+    values.push_words(offsets);
+    values.push_bytes(bytes);
+    Ok((finish((Kind::Strings, Encoding::Plain), rows, nulls, &stats, values, &DataType::Utf8)?, zones))
+}
+
+/// About how many of `rows` strings are distinct.
+fn distinct_strings<'a>(rows: usize, text: impl Fn(usize) -> &'a [u8], valid: impl Fn(usize) -> bool) -> u64 {
+    if rows < MANY_ROWS {
+        let mut counter = DistinctCounter::hashed();
+        (0..rows).filter(|&row| valid(row)).for_each(|row| counter.add_bytes(text(row)));
+        return counter.estimate();
+    }
+    let mut counter = SampleCounter::new(rows);
+    for start in (0..rows - SampleCounter::STEP).step_by(SampleCounter::STEP) {
+        let row = start + counter.next_row();
+        if valid(row) {
+            counter.add_bytes(text(row));
+        }
+    }
+    let count = (0..rows).filter(|&row| valid(row)).count() as u64;
+    counter.estimate(count, count)
 }
 
 fn plain_only(data_type: &DataType, forced: Option<Encoding>) -> Result<Encoding> {
@@ -237,48 +352,81 @@ fn narrowed(values: impl ExactSizeIterator<Item = i128> + Clone, array: &ArrayRe
     if fits { Values::Narrow(values.map(|x| x as i64).collect()) } else { Values::Wide(values.collect()) }
 }
 
+/// How many values are distinct.
+enum Counted {
+    /// All are looked at.
+    All,
+    /// A part of them is, where they are many.
+    Sample,
+    /// So many.
+    Known(u64),
+}
+
+/// Rows from which a sample shows what is distinct, and the range of values up to which all are looked at.
+const MANY_ROWS: usize = 1 << 16;
+const SMALL_RANGE: i128 = 1 << 14;
+
+/// The values with null rows repeating the row before them: inside the bounds, no delta, no new run.
+fn fill_nulls<'a, V: Value>(values: &'a [V], nulls: Option<&NullBuffer>) -> Cow<'a, [V]> {
+    let Some(nulls) = nulls else { return Cow::Borrowed(values) };
+    let mut previous = nulls.valid_indices().next().map_or(V::default(), |first| values[first]);
+    let filled = values.iter().enumerate().map(|(row, &x)| {
+        previous = if nulls.is_valid(row) { x } else { previous };
+        previous
+    });
+    Cow::Owned(filled.collect())
+}
+
 /// Encodes integers, filling `stats` (all but plain bytes).
 fn encode_integers<V: Value>(
-    values: &[V],
-    nulls: Option<&NullBuffer>,
+    (values, nulls): (&[V], Option<&NullBuffer>),
     plain: (usize, bool),
     forced: Option<Encoding>,
     stats: &mut ColumnStats,
     out: &mut SectionWriter,
 ) -> Result<Encoding> {
-    let Some((min, max)) = bounds(values, nulls) else {
-        stats.distinct = Some(0);
-        return choose::encode(&vec![V::default(); values.len()], plain, forced, out).map_err(schema);
-    };
-    (stats.min, stats.max) = (Some(StatValue::Int(min.to_i128())), Some(StatValue::Int(max.to_i128())));
-    let mut distinct = DistinctCounter::new(min.to_i128(), max.to_i128());
-    let Some(nulls) = nulls else {
-        distinct.add_all(values, min);
-        stats.distinct = Some(distinct.estimate());
-        return choose::encode(values, plain, forced, out).map_err(schema);
-    };
-    let valid = |row: usize| nulls.is_valid(row);
-    values.iter().enumerate().filter(|&(row, _)| valid(row)).for_each(|(_, x)| distinct.add(x.to_i128()));
-    stats.distinct = Some(distinct.estimate());
-    // A null row repeats the row before it: inside the bounds, no delta, no new run.
-    let mut previous = values.iter().enumerate().find(|&(row, _)| valid(row)).map_or(min, |(_, &x)| x);
-    let filled = values.iter().enumerate().map(|(row, &x)| {
-        previous = if valid(row) { x } else { previous };
-        previous
-    });
-    choose::encode(&filled.collect::<Vec<V>>(), plain, forced, out).map_err(schema)
+    let filled = fill_nulls(values, nulls);
+    encode_outlined((&filled, &Outline::of(&filled)), Counted::All, plain, forced, (stats, out))
 }
 
-/// The least and the greatest valid value.
-fn bounds<V: Value>(values: &[V], nulls: Option<&NullBuffer>) -> Option<(V, V)> {
-    let both = |(lo, hi): (V, V), x: V| (lo.min(x), hi.max(x));
-    let Some(nulls) = nulls else {
-        let &first = values.first()?;
-        return Some(values.iter().fold((first, first), |bounds, &x| both(bounds, x)));
-    };
-    let mut valid = nulls.valid_indices().map(|row| values[row]);
-    let first = valid.next()?;
-    Some(valid.fold((first, first), both))
+/// Encodes integers, null rows being filled.
+fn encode_outlined<V: Value>(
+    (values, outline): (&[V], &Outline<V>),
+    distinct: Counted,
+    plain: (usize, bool),
+    forced: Option<Encoding>,
+    (stats, out): (&mut ColumnStats, &mut SectionWriter),
+) -> Result<Encoding> {
+    let range = outline.range().filter(|_| stats.nulls < stats.rows);
+    stats.distinct = Some(0);
+    if let Some((min, max)) = range {
+        (stats.min, stats.max) = (Some(StatValue::Int(min.to_i128())), Some(StatValue::Int(max.to_i128())));
+        stats.distinct = Some(match distinct {
+            Counted::Known(distinct) => distinct,
+            _ if outline.descents == 0 => outline.changes as u64 + 1,
+            Counted::Sample if values.len() >= MANY_ROWS => sampled(values, outline, (min, max)),
+            _ => counted(values, (min, max)),
+        });
+    }
+    choose::encode((values, outline), plain, forced, out).map_err(schema)
+}
+
+fn counted<V: Value>(values: &[V], (min, max): (V, V)) -> u64 {
+    let mut counter = DistinctCounter::new(min.to_i128(), max.to_i128());
+    counter.add_all(values, min);
+    counter.estimate()
+}
+
+fn sampled<V: Value>(values: &[V], outline: &Outline<V>, (min, max): (V, V)) -> u64 {
+    let span = max.to_i128().saturating_sub(min.to_i128());
+    if span < SMALL_RANGE {
+        return counted(values, (min, max));
+    }
+    let mut counter = SampleCounter::new(values.len());
+    counter.add_all(values);
+    // Every value but the first of a kind follows another one, or its like.
+    let most = (outline.changes as u64 + 1).min(u64::try_from(span).unwrap_or(u64::MAX).saturating_add(1));
+    counter.estimate(values.len() as u64, most)
 }
 
 fn float_stats(values: impl Iterator<Item = f64>, width: u64, stats: &mut ColumnStats) {
@@ -319,7 +467,7 @@ fn encode_strings(
     let code = |s: &str| dictionary.code(s).ok_or_else(|| schema(format!("the dictionary lacks {s:?}")));
     let codes = strings.iter().map(|s| s.map_or(Ok(0), code).map(i64::from)).collect::<Result<Vec<i64>>>()?;
     let nulls = array.logical_nulls().filter(|n| n.null_count() > 0);
-    let encoding = encode_integers(&codes, nulls.as_ref(), (4, false), forced, stats, out)?;
+    let encoding = encode_integers((&codes, nulls.as_ref()), (4, false), forced, stats, out)?;
     if let Some((min, max)) = stats.int_range() {
         (stats.min, stats.max) = string_bounds([min, max].map(|code| dictionary.get(code as u32)).into_iter());
     }

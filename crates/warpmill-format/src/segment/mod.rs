@@ -18,7 +18,7 @@ mod read;
 
 use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
-pub(crate) use encode::integer_width;
+pub(crate) use encode::{RankBounds, VectorBounds, integer_width};
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
 
 /// How the values of a segment are encoded (see [`crate::encoding`]).
@@ -103,18 +103,33 @@ impl Segment {
         encode::encode(array, dictionary.map(|d| &**d), forced)
     }
 
-    /// Encodes unscaled integers of a column of type `data_type`; those of null rows are ignored.
+    /// Encodes unscaled integers of a column of type `data_type`; those of null rows are ignored. Also gives the bounds of its vectors,
+    /// where there are no nulls.
     pub(crate) fn encode_integers<V: Value>(
         values: &[V],
         nulls: Option<&NullBuffer>,
         data_type: &DataType,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Option<VectorBounds>)> {
         encode::encode_values(values, nulls, data_type)
     }
 
-    /// Encodes strings given as codes of `dictionary`; the codes of null rows are ignored.
-    pub(crate) fn encode_codes(codes: &[u32], nulls: Option<&NullBuffer>, dictionary: &Dictionary) -> Result<Self> {
+    /// Encodes strings given as codes of `dictionary`; the codes of null rows are ignored. The bounds are those of codes.
+    pub(crate) fn encode_codes(
+        codes: &[i32],
+        nulls: Option<&NullBuffer>,
+        dictionary: &Dictionary,
+    ) -> Result<(Self, Option<VectorBounds>)> {
         encode::encode_codes(codes, nulls, dictionary)
+    }
+
+    /// Encodes strings, that of row `i` being `bytes[offsets[i]..offsets[i + 1]]`, empty where it is null. Also gives the ranks that bound
+    /// every `zone_rows` rows.
+    pub(crate) fn encode_plain_strings(
+        (offsets, bytes): (Vec<u32>, Vec<u8>),
+        nulls: Option<&NullBuffer>,
+        zone_rows: usize,
+    ) -> Result<(Self, Vec<RankBounds>)> {
+        encode::encode_plain_strings((offsets, bytes), nulls, zone_rows)
     }
 
     /// The segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{ArrayRef, Float32Array, Float64Array, LargeStringArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use arrow::array::{ArrayRef, Float32Array, Float64Array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use parking_lot::Mutex;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -16,12 +16,12 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use super::encoder::in_column;
 use super::pieces::{Piece, Values};
 use super::pruning::{ColumnMap, Stored, ZoneMap};
-use super::strings::{Candidate, HeldCodes};
+use super::strings::{Candidate, HeldCodes, NarrowCodes};
 use super::version::{Chunk, ColumnDictionary, RowSegment, Source, Version};
 use super::{Home, Table, TableSnapshot};
-use crate::pruning::{ColumnZones, Metadata, ZONE_ROWS, Zone, Zones, of_segment};
-use crate::segment::SegmentBytes;
-use crate::{Bitmap, FormatError, Result, SEGMENT_ROWS, Segment};
+use crate::pruning::{ColumnZones, Metadata, ZONE_ROWS, Zone, Zones, of_bounds, of_segment};
+use crate::segment::{SegmentBytes, VectorBounds};
+use crate::{Bitmap, FormatError, Result, SEGMENT_ROWS, Segment, VECTOR_ROWS};
 
 /// Rows of a piece.
 pub type Part<'a> = (&'a Piece, Range<usize>);
@@ -78,6 +78,20 @@ impl ColumnWriter {
         Piece::new(self.field.data_type(), self.plain.load(Ordering::Relaxed)).expect("the type has been looked at")
     }
 
+    /// A piece whose rows are encoded, empty again.
+    pub fn again(&self, mut piece: Piece) -> Piece {
+        piece.clear();
+        let numbered = matches!(piece.parts().0, Values::Strings(strings) if !strings.is_plain());
+        if numbered && self.plain.load(Ordering::Relaxed) { self.piece() } else { piece }
+    }
+
+    /// Learns from a piece that is full what the next ones should be.
+    pub fn learn(&self, piece: &Piece) {
+        if matches!(piece.parts().0, Values::Strings(strings) if strings.is_plain()) {
+            self.plain.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Encodes row segment `segment`, of at most [`SEGMENT_ROWS`] rows, which are those of `parts` one after the other. Each is given once.
     ///
     /// Errors: text that is not UTF-8, 4 GiB or more of strings.
@@ -92,13 +106,13 @@ impl ColumnWriter {
             }
             return Ok(());
         }
-        let made = self.made(&values(parts, nulls, self.field.data_type())?, None);
+        let made = made(values(parts, nulls, self.field.data_type())?, None);
         self.state.lock().made.insert(segment, made);
         Ok(())
     }
 
     /// The rows of `parts` as codes of the column; `None` where they get none.
-    fn number(&self, parts: &[Part<'_>]) -> Option<Vec<u32>> {
+    fn number(&self, parts: &[Part<'_>]) -> Option<NarrowCodes> {
         if self.plain.load(Ordering::Relaxed) {
             return None;
         }
@@ -117,20 +131,12 @@ impl ColumnWriter {
             self.plain.store(true, Ordering::Relaxed);
             return None;
         };
-        let mut all = Vec::with_capacity(strings.iter().map(|(_, range)| range.len()).sum());
+        let most = entries.iter().flatten().copied().max().unwrap_or(0);
+        let mut all = NarrowCodes::with_capacity(most, strings.iter().map(|(_, range)| range.len()).sum());
         for ((numbered, range), entries) in strings.into_iter().zip(&entries) {
-            let codes = &numbered.expect("looked at above").0[range.clone()];
-            all.extend(codes.iter().map(|&code| entries[code as usize]));
+            all.extend(&numbered.expect("looked at above").0[range.clone()], entries);
         }
         Some(all)
-    }
-
-    fn made(&self, segment: &Arc<Segment>, generation: Option<u32>) -> Made {
-        let mut stats = segment.stats().clone();
-        stats.stored_bytes = segment.as_bytes().len() as u64;
-        let zones = of_segment(segment, ZONE_ROWS, Metadata::MinMax);
-        let chunk = Chunk::new(stats, segment.encoding(), generation, Source::Memory(Arc::clone(segment)), None);
-        Made { rows: segment.rows(), chunk, zones }
     }
 
     /// The column, once all of its row segments have been encoded.
@@ -143,15 +149,15 @@ impl ColumnWriter {
             let made: Vec<(usize, Made)> = if plain || candidate.too_large() || candidate.repeats_too_little() {
                 let make = |held: &HeldCodes| {
                     let segment = Segment::encode(&candidate.plain(held), None, None)?;
-                    Ok((held.segment, self.made(&Arc::new(segment), None)))
+                    let zones = of_segment(&segment, ZONE_ROWS, Metadata::MinMax);
+                    Ok((held.segment, made((segment, zones), None)))
                 };
                 candidate.held.par_iter().map(make).collect::<Result<_>>()
             } else {
                 let (entries, remap, held) = candidate.finish();
                 let entries = Arc::new(entries);
-                let make = |held: &HeldCodes| {
-                    Ok((held.segment, self.made(&Arc::new(held.encode(&remap, &entries)?), Some(0))))
-                };
+                let make =
+                    |held: &HeldCodes| Ok((held.segment, made(with_zones(held.encode(&remap, &entries)?), Some(0))));
                 if !held.is_empty() {
                     let dictionary_of =
                         |dictionary| ColumnDictionary { generation: 0, dictionary, place: None, remaps: vec![] };
@@ -187,8 +193,32 @@ fn nulls(parts: &[Part<'_>], rows: usize) -> Option<NullBuffer> {
     (nulls.null_count() > 0).then_some(nulls)
 }
 
+/// A segment and its zones.
+type Zoned = (Segment, Vec<Zone>);
+
+fn made((segment, zones): Zoned, generation: Option<u32>) -> Made {
+    let mut stats = segment.stats().clone();
+    stats.stored_bytes = segment.as_bytes().len() as u64;
+    let (rows, encoding) = (segment.rows(), segment.encoding());
+    let chunk = Chunk::new(stats, encoding, generation, Source::Memory(Arc::new(segment)), None);
+    Made { rows, chunk, zones }
+}
+
+/// The zones of a segment, from the bounds of its vectors where they are known.
+fn with_zones((segment, bounds): (Segment, Option<VectorBounds>)) -> Zoned {
+    const VECTORS: usize = ZONE_ROWS / VECTOR_ROWS;
+    let zones = match bounds {
+        Some(bounds) => {
+            let zone = |vectors: &[(i128, i128)]| vectors.iter().copied().reduce(|(a, b), (c, d)| (a.min(c), b.max(d)));
+            of_bounds(bounds.chunks(VECTORS).map(|vectors| (zone(vectors), false)))
+        }
+        None => of_segment(&segment, ZONE_ROWS, Metadata::MinMax),
+    };
+    (segment, zones)
+}
+
 /// The rows of `parts` as a segment, not of codes.
-fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<Arc<Segment>> {
+fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<Zoned> {
     /// All values of one kind together.
     macro_rules! all {
         ($kind:ident, $into:expr) => {
@@ -205,17 +235,19 @@ fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -
                 all!(Narrow, all);
                 Segment::encode_integers(all, nulls.as_ref(), data_type)
             };
-            return NARROW.with_borrow_mut(encode).map(Arc::new);
+            return NARROW.with_borrow_mut(encode).map(with_zones);
         }
         Some(Values::Wide(_)) => {
             let mut all = vec![];
             all!(Wide, all);
             let fits = |row: usize| i64::try_from(all[row]).is_ok() || nulls.as_ref().is_some_and(|n| n.is_null(row));
-            if (0..all.len()).all(fits) {
+            let segment = if (0..all.len()).all(fits) {
                 let narrow: Vec<i64> = all.iter().map(|&x| x as i64).collect();
-                return Segment::encode_integers(&narrow, nulls.as_ref(), data_type).map(Arc::new);
-            }
-            return Segment::encode_integers(&all, nulls.as_ref(), data_type).map(Arc::new);
+                Segment::encode_integers(&narrow, nulls.as_ref(), data_type)
+            } else {
+                Segment::encode_integers(&all, nulls.as_ref(), data_type)
+            };
+            return segment.map(with_zones);
         }
         Some(Values::F32(_)) => {
             let mut all = vec![];
@@ -227,22 +259,27 @@ fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -
             all!(F64, all);
             Arc::new(Float64Array::new(all.into(), nulls))
         }
-        Some(Values::Strings(_)) => Arc::new(plain_strings(parts, nulls)?),
+        Some(Values::Strings(_)) => return plain_strings(parts, nulls.as_ref()),
     };
-    Segment::encode(&array, None, None).map(Arc::new)
+    let segment = Segment::encode(&array, None, None)?;
+    let zones = of_segment(&segment, ZONE_ROWS, Metadata::MinMax);
+    Ok((segment, zones))
 }
 
-fn plain_strings(parts: &[Part<'_>], nulls: Option<NullBuffer>) -> Result<LargeStringArray> {
-    let (mut bytes, mut offsets) = (Vec::<u8>::new(), vec![0i64]);
+fn plain_strings(parts: &[Part<'_>], nulls: Option<&NullBuffer>) -> Result<Zoned> {
+    let rows = parts.iter().map(|(_, range)| range.len()).sum::<usize>();
+    let (mut offsets, mut bytes) = (Vec::with_capacity(rows + 1), Vec::new());
+    offsets.push(0);
     for (piece, range) in parts {
         let Values::Strings(strings) = piece.parts().0 else { unreachable!("pieces of one column are alike") };
-        for row in range.clone() {
-            bytes.extend_from_slice(strings.get(row));
-            offsets.push(bytes.len() as i64);
-        }
+        let copied = strings.copy_to(range.clone(), &mut offsets, &mut bytes);
+        copied.ok_or_else(|| FormatError::schema("", "4 GiB or more of strings in one segment"))?;
     }
-    let offsets = OffsetBuffer::new(offsets.into());
-    Ok(LargeStringArray::try_new(offsets, Buffer::from_vec(bytes), nulls)?)
+    let (segment, bounds) = Segment::encode_plain_strings((offsets, bytes), nulls, ZONE_ROWS)?;
+    let any_null =
+        |start: usize| nulls.is_some_and(|nulls| nulls.slice(start, ZONE_ROWS.min(rows - start)).null_count() > 0);
+    let zones = of_bounds((0..rows).step_by(ZONE_ROWS).zip(bounds).map(|(start, bounds)| (bounds, any_null(start))));
+    Ok((segment, zones))
 }
 
 impl EncodedColumn {

@@ -338,7 +338,7 @@ impl Encoder {
             let encode = |(c, codes): &(usize, HeldCodes)| {
                 let order = orders[*c].as_ref().expect("held codes are of a candidate");
                 let segment = codes.encode(&order.remap, &order.dictionary);
-                let segment = segment.map_err(|e| in_column(e, self.schema.field(*c).name()))?;
+                let (segment, _) = segment.map_err(|e| in_column(e, self.schema.field(*c).name()))?;
                 let zones = self.zones.options().of(&segment);
                 Ok((self.storage.prepare(*c, segment)?, zones))
             };

@@ -1,5 +1,7 @@
 //! Rows of one column as they come from elsewhere, before they are cut into row segments.
 
+use std::ops::Range;
+
 use arrow::datatypes::DataType;
 
 use super::interner::Interner;
@@ -78,6 +80,18 @@ impl Piece {
         }
     }
 
+    /// Forgets the rows, for others of the same column: their memory is there already, and most of their strings are known.
+    pub(super) fn clear(&mut self) {
+        self.valid = None;
+        match &mut self.values {
+            Values::Narrow(values) => values.clear(),
+            Values::Wide(values) => values.clear(),
+            Values::F32(values) => values.clear(),
+            Values::F64(values) => values.clear(),
+            Values::Strings(strings) => strings.clear(),
+        }
+    }
+
     pub(super) fn parts(&self) -> (&Values, Option<&Bitmap>) {
         (&self.values, self.valid.as_ref())
     }
@@ -96,7 +110,10 @@ impl Values {
 }
 
 /// Slots of the strings that were seen last: a column's few different ones all have one, nearly always.
-const SLOTS: usize = 1 << 10;
+const SLOTS: usize = 1 << 9;
+/// Different strings by which a column is judged whose strings hardly repeat, and rows that they come in then at most.
+const PROBED: usize = 1 << 13;
+const PROBED_ROWS: usize = PROBED + PROBED / 32;
 /// Longest strings that slots tell apart.
 const SLOT_BYTES: usize = 32;
 
@@ -135,12 +152,27 @@ impl Short {
     }
 }
 
+/// No key: see [`Strings::push_keyed`].
+const NO_KEY: u128 = u128::MAX;
+
+fn slot_of_key(key: u128) -> usize {
+    let mixed = (key as u64 ^ ((key >> 64) as u64).rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> (64 - SLOTS.ilog2())) as usize
+}
+
+/// The code of null rows, which no string has.
+const NULL: u32 = u32::MAX;
+
 /// Strings: numbered as long as few are different, as they are otherwise.
 pub struct Strings {
     known: Interner,
     codes: Vec<u32>,
     recent: Box<[(Short, u32)]>,
+    /// The same by keys.
+    keyed: Box<[(u128, u32)]>,
     plain: Option<PlainRows>,
+    /// Rows that came before those that are here.
+    before: usize,
 }
 
 impl std::fmt::Debug for Strings {
@@ -166,16 +198,45 @@ impl PlainRows {
 
 impl Strings {
     fn new(plain: bool) -> Self {
-        let recent = if plain { vec![] } else { vec![(Short::NONE, 0); SLOTS] };
-        let plain = plain.then(PlainRows::default);
-        Self { known: Interner::new(), codes: vec![], recent: recent.into(), plain }
+        let slots = if plain { 0 } else { SLOTS };
+        Self {
+            known: Interner::new(),
+            codes: vec![],
+            recent: vec![(Short::NONE, 0); slots].into(),
+            keyed: vec![(NO_KEY, 0); slots].into(),
+            plain: plain.then(PlainRows::default),
+            before: 0,
+        }
     }
 
     fn len(&self) -> usize {
         self.plain.as_ref().map_or(self.codes.len(), |plain| plain.ends.len())
     }
 
-    /// Adds a row; empty for null.
+    fn clear(&mut self) {
+        self.before += self.len();
+        self.codes.clear();
+        if let Some(plain) = &mut self.plain {
+            plain.bytes.clear();
+            plain.ends.clear();
+        }
+    }
+
+    /// Whether they are kept as they are, being too many different ones.
+    pub(super) fn is_plain(&self) -> bool {
+        self.plain.is_some()
+    }
+
+    /// Adds a null row.
+    #[inline]
+    pub fn push_null(&mut self) {
+        match &mut self.plain {
+            Some(plain) => plain.push(&[]),
+            None => self.codes.push(NULL),
+        }
+    }
+
+    /// Adds a row.
     ///
     /// Errors: text that is not UTF-8 (it may be found only when the column is encoded).
     #[inline]
@@ -198,6 +259,32 @@ impl Strings {
         self.add(code)
     }
 
+    /// Adds a row whose text is `text()`, which all rows with the same `key` have; no key is `u128::MAX`.
+    ///
+    /// Errors: as [`Strings::push`].
+    #[inline(always)]
+    pub fn push_keyed<'a>(&mut self, key: u128, text: impl FnOnce() -> &'a [u8]) -> Result<()> {
+        if self.plain.is_none() {
+            let (known, code) = self.keyed[slot_of_key(key)];
+            if known == key {
+                self.codes.push(code);
+                return Ok(());
+            }
+        }
+        self.push_new(key, text())
+    }
+
+    #[inline(never)]
+    fn push_new(&mut self, key: u128, text: &[u8]) -> Result<()> {
+        if let Some(plain) = &mut self.plain {
+            plain.push(text);
+            return Ok(());
+        }
+        let code = self.code(text)?;
+        self.keyed[slot_of_key(key)] = (key, code);
+        self.add(code)
+    }
+
     #[inline(never)]
     fn code(&mut self, text: &[u8]) -> Result<u32> {
         let text = std::str::from_utf8(text);
@@ -206,25 +293,38 @@ impl Strings {
 
     fn add(&mut self, code: u32) -> Result<()> {
         self.codes.push(code);
-        if too_large(&self.known) {
+        let known = self.known.len();
+        let hardly_repeats = known == PROBED && self.before + self.codes.len() <= PROBED_ROWS;
+        if hardly_repeats || too_large(&self.known) {
             let mut plain = PlainRows::default();
-            self.codes.iter().for_each(|&code| plain.push(self.known.bytes(code)));
-            *self = Self { plain: Some(plain), ..Self::new(true) };
+            self.codes.iter().for_each(|&code| plain.push(if code == NULL { &[] } else { self.known.bytes(code) }));
+            *self = Self { plain: Some(plain), before: self.before, ..Self::new(true) };
         }
         Ok(())
     }
 
-    /// Codes of all rows and what they stand for; `None` where the strings are plain.
+    /// Codes of all rows, null ones being of none, and what they stand for; `None` where the strings are plain.
     pub(super) fn numbered(&self) -> Option<(&[u32], &Interner)> {
         self.plain.is_none().then_some((&self.codes, &self.known))
     }
 
-    /// The bytes of row `row`.
-    pub(super) fn get(&self, row: usize) -> &[u8] {
-        match &self.plain {
-            Some(plain) => &plain.bytes[row.checked_sub(1).map_or(0, |before| plain.ends[before])..plain.ends[row]],
-            None => self.known.bytes(self.codes[row]),
-        }
+    /// Adds the rows `range` to strings that lie one after the other, each of which begins at its offset; `None`: they take 4 GiB or more.
+    pub(super) fn copy_to(&self, range: Range<usize>, offsets: &mut Vec<u32>, bytes: &mut Vec<u8>) -> Option<()> {
+        let base = bytes.len();
+        let Some(plain) = &self.plain else {
+            for &code in &self.codes[range] {
+                bytes.extend_from_slice(if code == NULL { &[] } else { self.known.bytes(code) });
+                offsets.push(u32::try_from(bytes.len()).ok()?);
+            }
+            return Some(());
+        };
+        let ends = &plain.ends[range.clone()];
+        let start = range.start.checked_sub(1).map_or(0, |before| plain.ends[before]);
+        let end = ends.last().copied().unwrap_or(start);
+        u32::try_from(base + (end - start)).ok()?;
+        bytes.extend_from_slice(&plain.bytes[start..end]);
+        offsets.extend(ends.iter().map(|end| (base + (end - start)) as u32));
+        Some(())
     }
 }
 
@@ -255,8 +355,49 @@ mod tests {
         let mut strings = Strings::new(false);
         let texts: Vec<String> = (0..70_000).map(|i| format!("{i} {}", "long ".repeat(i % 9))).collect();
         texts.iter().for_each(|text| strings.push(text.as_bytes()).unwrap());
-        assert!(strings.numbered().is_none() && strings.len() == texts.len());
-        assert!(texts.iter().enumerate().all(|(row, text)| strings.get(row) == text.as_bytes()));
+        assert!(strings.is_plain() && strings.len() == texts.len());
+        assert_eq!(copied(&strings, 0..texts.len()), texts);
+        assert_eq!(copied(&strings, 7..7), [""; 0]);
+        assert_eq!(copied(&strings, 69_000..70_000), texts[69_000..]);
+    }
+
+    fn copied(strings: &Strings, range: Range<usize>) -> Vec<String> {
+        let (mut offsets, mut bytes) = (vec![0], vec![]);
+        strings.copy_to(range, &mut offsets, &mut bytes).unwrap();
+        let text = |pair: &[u32]| String::from_utf8(bytes[pair[0] as usize..pair[1] as usize].to_vec()).unwrap();
+        offsets.windows(2).map(text).collect()
+    }
+
+    #[test]
+    fn keys_stand_for_their_texts() {
+        let mut strings = Strings::new(false);
+        let texts: Vec<String> = (0..30_000).map(|i| format!("{}", i % 3000)).collect();
+        for (i, text) in texts.iter().enumerate() {
+            match i % 3 {
+                0 => strings.push(text.as_bytes()).unwrap(),
+                _ => strings.push_keyed((i % 3000) as u128, || text.as_bytes()).unwrap(),
+            }
+        }
+        assert!(!strings.is_plain() && strings.numbered().unwrap().1.len() == 3000);
+        assert_eq!(copied(&strings, 0..texts.len()), texts);
+        // What is known stays, the rows do not.
+        strings.clear();
+        strings.push_keyed(2999, || unreachable!("it came last")).unwrap();
+        strings.push_null();
+        assert_eq!(copied(&strings, 0..2), ["2999", ""]);
+    }
+
+    #[test]
+    fn strings_that_hardly_repeat_are_given_up_early() {
+        for (rows, different, given_up) in [(PROBED, PROBED, true), (20_000, 10_000, true), (20_000, 8000, false)] {
+            let mut strings = Strings::new(false);
+            (0..rows).for_each(|i| strings.push(format!("{}", i % different).as_bytes()).unwrap());
+            assert_eq!(strings.is_plain(), given_up, "{different} different ones in {rows} rows");
+        }
+        // Enough of them repeat.
+        let mut strings = Strings::new(false);
+        (0..40_000).for_each(|i| strings.push(format!("{}", i / 2).as_bytes()).unwrap());
+        assert!(!strings.is_plain());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::buffer::NullBuffer;
 
 use super::interner::Interner;
+use crate::segment::VectorBounds;
 use crate::{Bitmap, Dictionary, FormatError, Result, Segment, VECTOR_ROWS};
 
 /// Most strings of a dictionary: codes of at most 16 bits, predicates evaluated once per entry.
@@ -35,8 +36,8 @@ pub(crate) struct HeldCodes {
     /// Position among the row segments being written.
     pub segment: usize,
     codes: NarrowCodes,
-    /// The provisional code of each.
-    entries: Vec<u32>,
+    /// The provisional code of each; `None`: they are the provisional codes.
+    entries: Option<Vec<u32>>,
     nulls: Option<NullBuffer>,
 }
 
@@ -48,26 +49,50 @@ pub(crate) struct OwnStrings {
 }
 
 /// Codes in as few bytes each as the largest needs.
-enum NarrowCodes {
-    One(Box<[u8]>),
-    Two(Box<[u16]>),
-    Four(Box<[u32]>),
+pub(super) enum NarrowCodes {
+    One(Vec<u8>),
+    Two(Vec<u16>),
+    Four(Vec<u32>),
 }
 
 impl NarrowCodes {
-    fn new(codes: Vec<u32>) -> Self {
-        match codes.iter().max().copied().unwrap_or(0) {
-            0..=0xff => Self::One(codes.into_iter().map(|c| c as u8).collect()),
-            0x100..=0xffff => Self::Two(codes.into_iter().map(|c| c as u16).collect()),
-            _ => Self::Four(codes.into()),
+    /// Room for `rows` codes, of which none is above `most`.
+    pub fn with_capacity(most: u32, rows: usize) -> Self {
+        match most {
+            0..=0xff => Self::One(Vec::with_capacity(rows)),
+            0x100..=0xffff => Self::Two(Vec::with_capacity(rows)),
+            _ => Self::Four(Vec::with_capacity(rows)),
         }
     }
 
-    /// Every code `c` as `remap[c]`; codes of null rows, which may be of no entry, as 0.
-    fn translate(&self, remap: &[u32]) -> Vec<u32> {
-        let of = |code: usize| remap.get(code).copied().unwrap_or(0);
+    /// Adds each code `c` as `entries[c]`; those of null rows, which may be of no entry, as 0.
+    pub fn extend(&mut self, codes: &[u32], entries: &[u32]) {
+        let of = |&code: &u32| entries.get(code as usize).copied().unwrap_or(0);
         match self {
-            Self::One(codes) => codes.iter().map(|&c| of(c.into())).collect(),
+            Self::One(all) => all.extend(codes.iter().map(|code| of(code) as u8)),
+            Self::Two(all) => all.extend(codes.iter().map(|code| of(code) as u16)),
+            Self::Four(all) => all.extend(codes.iter().map(of)),
+        }
+    }
+
+    fn new(codes: Vec<u32>) -> Self {
+        let entries = 0..codes.iter().max().map_or(0, |most| most + 1);
+        let mut narrow = Self::with_capacity(entries.end.saturating_sub(1), codes.len());
+        match &mut narrow {
+            Self::Four(all) => *all = codes,
+            narrow => narrow.extend(&codes, &entries.collect::<Vec<u32>>()),
+        }
+        narrow
+    }
+
+    /// Every code `c` as `remap[c]`; codes of null rows, which may be of no entry, as 0.
+    fn translate(&self, remap: &[u32]) -> Vec<i32> {
+        let of = |code: usize| remap.get(code).map_or(0, |&code| code as i32);
+        match self {
+            Self::One(codes) => {
+                let all: [i32; 256] = std::array::from_fn(of);
+                codes.iter().map(|&c| all[usize::from(c)]).collect()
+            }
             Self::Two(codes) => codes.iter().map(|&c| of(c.into())).collect(),
             Self::Four(codes) => codes.iter().map(|&c| of(c as usize)).collect(),
         }
@@ -105,7 +130,7 @@ impl Candidate {
         let OwnStrings { strings, codes, nulls } = own;
         let entries = (0..strings.len() as u32).map(|code| self.builder.intern(strings.get(code))).collect();
         self.rows += codes.len() as u64;
-        self.held.push(HeldCodes { segment, codes, entries, nulls });
+        self.held.push(HeldCodes { segment, codes, entries: Some(entries), nulls });
     }
 
     /// The provisional codes of strings that are numbered already, in their order.
@@ -114,10 +139,9 @@ impl Candidate {
     }
 
     /// Takes the rows of row segment `segment`, as provisional codes.
-    pub fn hold(&mut self, segment: usize, codes: Vec<u32>, nulls: Option<NullBuffer>) {
+    pub fn hold(&mut self, segment: usize, codes: NarrowCodes, nulls: Option<NullBuffer>) {
         self.rows += codes.len() as u64;
-        let entries = (0..codes.iter().max().map_or(0, |most| most + 1)).collect();
-        self.held.push(HeldCodes { segment, codes: NarrowCodes::new(codes), entries, nulls });
+        self.held.push(HeldCodes { segment, codes, entries: None, nulls });
     }
 
     /// Whether the dictionary has grown too large, whatever rows follow.
@@ -136,7 +160,8 @@ impl Candidate {
         let mut builder = StringBuilder::with_capacity(held.codes.len(), 0);
         for row in 0..held.codes.len() {
             let valid = held.nulls.as_ref().is_none_or(|n| n.is_valid(row));
-            builder.append_option(valid.then(|| self.builder.get(held.entries[held.codes.get(row) as usize])));
+            let code = |code: u32| held.entries.as_ref().map_or(code, |entries| entries[code as usize]);
+            builder.append_option(valid.then(|| self.builder.get(code(held.codes.get(row)))));
         }
         Arc::new(builder.finish())
     }
@@ -178,10 +203,13 @@ impl OwnStrings {
 }
 
 impl HeldCodes {
-    /// Encodes the rows as codes of `dictionary`, `remap` telling them by provisional code.
-    pub fn encode(&self, remap: &[u32], dictionary: &Arc<Dictionary>) -> Result<Segment> {
-        let own: Vec<u32> = self.entries.iter().map(|&code| remap[code as usize]).collect();
-        Segment::encode_codes(&self.codes.translate(&own), self.nulls.as_ref(), dictionary)
+    /// Encodes the rows as codes of `dictionary`, `remap` telling them by provisional code; with the bounds of its vectors where no row is
+    /// null.
+    pub fn encode(&self, remap: &[u32], dictionary: &Dictionary) -> Result<(Segment, Option<VectorBounds>)> {
+        let own: Option<Vec<u32>> =
+            self.entries.as_ref().map(|entries| entries.iter().map(|&code| remap[code as usize]).collect());
+        let codes = self.codes.translate(own.as_deref().unwrap_or(remap));
+        Segment::encode_codes(&codes, self.nulls.as_ref(), dictionary)
     }
 }
 

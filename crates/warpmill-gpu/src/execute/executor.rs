@@ -165,6 +165,7 @@ impl Executor {
     /// What the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, &Options::default())?;
+        prepared.compiled(&self.device)?;
         let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
@@ -258,12 +259,15 @@ impl Executor {
         runs: u32,
         alone: bool,
     ) -> Result<Outcome> {
+        // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
+        if prepared.stream.is_some() || prepared.missing(&self.cache.lock()) == 0 {
+            prepared.compiled(&self.device)?;
+        }
         let started = Instant::now();
         let wanted = Wanted { alone, ..wanted(prepared, inputs) };
         let mut turn = self.admission.enter(self, wanted, &options.cancel)?;
         let mut profile = DeviceProfile {
             device: self.device.properties().name.clone(),
-            prepare_nanos: prepared.nanos,
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
             scans: prepared.scan_profiles(),
@@ -272,6 +276,8 @@ impl Executor {
         };
         turn.busy = true;
         let resident = self.load(&mut turn, prepared, &mut profile)?;
+        prepared.compiled(&self.device)?;
+        profile.prepare_nanos = prepared.all_nanos();
         let outcome = Run::new(self, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
         // What succeeded has waited for its work.
         turn.busy = outcome.is_err();

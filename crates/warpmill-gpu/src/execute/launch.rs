@@ -116,7 +116,7 @@ pub(super) fn launch(
     if tasks == 0 {
         return Ok(None);
     }
-    let shape = shape(device, kernel, &prepared.functions[index], tasks)?;
+    let shape = shape(device, kernel, prepared.function(index), tasks)?;
     let mut missing = None;
     let params = kernel.params.image(|member| {
         let constant = prepared.constants.value(&member.binding, block, &resident.places);

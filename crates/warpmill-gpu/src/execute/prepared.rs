@@ -1,8 +1,10 @@
 //! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -39,8 +41,8 @@ pub struct Prepared {
     pub layouts: Vec<SinkLayout>,
     /// Kernels and places.
     pub lowered: Lowered,
-    /// One per kernel.
-    pub functions: Vec<Function>,
+    /// One per kernel, once they are compiled.
+    functions: Functions,
     /// The scans, by pipeline.
     pub scans: HashMap<usize, OpenScan>,
     /// Literals and tables.
@@ -49,8 +51,8 @@ pub struct Prepared {
     pub hints: Hints,
     /// Rows of each input that it was laid out for.
     pub inputs: Vec<u64>,
-    /// Time that it took, in nanoseconds.
-    pub nanos: u64,
+    /// Time that it took, in nanoseconds, without compilation.
+    nanos: u64,
     /// What its kernels read of host objects, but for the segments that are streamed.
     pub items: Vec<Item>,
     /// How segments pass through device memory; `None`: they are among the items.
@@ -115,7 +117,7 @@ impl Prepared {
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
         let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
-        let functions = compile(&lowered.kernels, device)?;
+        let functions = Functions::compile(&lowered.kernels, device);
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
         let mut items = items::collect(segments, &constants.dictionaries);
@@ -157,6 +159,24 @@ impl Prepared {
         prepared.data_bytes = data_bytes(&prepared.items, descriptors.into_iter());
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
+    }
+
+    /// Waits until its kernels are compiled.
+    ///
+    /// # Errors
+    /// Compiler errors.
+    pub fn compiled(&self, device: &Arc<dyn Device>) -> Result<()> {
+        self.functions.wait(&self.lowered.kernels, device)
+    }
+
+    /// The function of kernel `kernel`. Panics before [`Prepared::compiled`].
+    pub(super) fn function(&self, kernel: usize) -> &Function {
+        &self.functions.made.get().expect("kernels are compiled before they run")[kernel]
+    }
+
+    /// Time that preparing took, compilation included, in nanoseconds.
+    pub(super) fn all_nanos(&self) -> u64 {
+        self.nanos + self.functions.nanos.load(Ordering::Relaxed)
     }
 
     /// What its scans leave out.
@@ -305,9 +325,46 @@ pub(super) fn scan_columns(program: &Program, selected: &[(usize, Selected)]) ->
     columns
 }
 
+/// Kernels that are compiled on a thread of their own: data can be copied meanwhile.
+struct Functions {
+    made: OnceLock<Vec<Function>>,
+    /// With the time that it took.
+    running: Mutex<Option<JoinHandle<(Result<Vec<Function>>, Duration)>>>,
+    nanos: AtomicU64,
+}
+
+impl Functions {
+    fn compile(kernels: &[Kernel], device: &Arc<dyn Device>) -> Self {
+        let (sources, device) = (kernels.iter().map(source).collect::<Vec<_>>(), device.clone());
+        let running = std::thread::spawn(move || {
+            let started = Instant::now();
+            (compile(&sources, &device), started.elapsed())
+        });
+        Self { made: OnceLock::new(), running: Mutex::new(Some(running)), nanos: AtomicU64::new(0) }
+    }
+
+    /// Waits until they are there.
+    fn wait(&self, kernels: &[Kernel], device: &Arc<dyn Device>) -> Result<()> {
+        let mut running = self.running.lock();
+        if self.made.get().is_some() {
+            return Ok(());
+        }
+        let made = match running.take() {
+            Some(running) => {
+                let (made, time) = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                self.nanos.store(time.as_nanos() as u64, Ordering::Relaxed);
+                made?
+            }
+            // It failed before: the error again, unless that has passed.
+            None => compile(&kernels.iter().map(source).collect::<Vec<_>>(), device)?,
+        };
+        self.made.get_or_init(|| made);
+        Ok(())
+    }
+}
+
 /// Compiles kernels: those of the same text once.
-fn compile(kernels: &[Kernel], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
-    let sources: Vec<KernelSource> = kernels.iter().map(source).collect();
+fn compile(sources: &[KernelSource], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
     let distinct: HashSet<&KernelSource> = sources.iter().collect();
     let compiled = distinct
         .into_par_iter()

@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
     fn launch(&mut self, launch: &Launch) -> Result<Option<(usize, Event, Event)>> {
         self.options.cancel.check()?;
         let (device, prepared) = (self.device(), self.prepared);
-        let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], &prepared.functions[launch.kernel]);
+        let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], prepared.function(launch.kernel));
         let timed = self.options.profile.then(|| device.record(self.lane.stream)).transpose()?;
         // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
         // the layouts, from which the kernel was generated, say.
