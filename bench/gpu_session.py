@@ -375,9 +375,7 @@ def duckdb_process(database: str, out: str, hot: str) -> None:
             print(f"{table.name}: {time.perf_counter() - begun:.1f} s", flush=True)
     for name, key in (("orders", "o_orderkey"), ("part", "p_partkey")):
         before = f"lag({key}, 1, 0) OVER ()"
-        (ordered,) = con.sql(f"SELECT bool_and(d) FROM (SELECT {key} > {before} AS d FROM {name})").fetchone() or (
-            None,
-        )
+        [(ordered,)] = con.execute(f"SELECT bool_and(d) FROM (SELECT {key} > {before} AS d FROM {name})").fetchall()
         if not ordered:
             sys.exit(
                 f"the rows of {name} are not in the order of {key}: what follows would be measured on other tables"

@@ -55,6 +55,14 @@ impl Machine {
     }
 }
 
+impl Machine {
+    fn repeat(&mut self, runs: u64, columns: &[usize]) {
+        for _ in 0..runs {
+            self.run(columns);
+        }
+    }
+}
+
 #[test]
 fn what_has_room_stays() {
     let mut machine = Machine::new(4);
@@ -82,7 +90,7 @@ fn queries_that_take_turns_leave_each_other_alone() {
 #[test]
 fn what_is_read_more_often_gets_the_room() {
     let mut machine = Machine::new(8);
-    (0..4).for_each(|_| drop(machine.run(&[1])));
+    machine.repeat(4, &[1]);
     let mut travelled: Vec<u64> = (0..200).map(|_| machine.run(&[2])).collect();
     let changed = travelled.iter().position(|&chunks| chunks == 0).unwrap();
     assert!((4..20).contains(&changed), "{changed}");
@@ -96,8 +104,8 @@ fn what_is_read_more_often_gets_the_room() {
 #[test]
 fn columns_that_are_gone_are_forgotten() {
     let mut machine = Machine::new(8);
-    (0..40).for_each(|_| drop(machine.run(&[1])));
-    (0..70).for_each(|_| drop(machine.run(&[2])));
+    machine.repeat(40, &[1]);
+    machine.repeat(70, &[2]);
     assert_eq!((machine.run(&[2]), machine.kept.columns.len()), (0, 1));
 }
 
@@ -108,7 +116,7 @@ fn room_that_a_program_needed_is_left_to_it() {
     machine.kept.make_way(3 * CHUNK);
     assert_eq!([machine.run(&[1]), machine.run(&[1])], [8, 5]);
     // Until it has not been seen for a while.
-    (0..LEAVES_ROOM).for_each(|_| drop(machine.run(&[1])));
+    machine.repeat(LEAVES_ROOM, &[1]);
     assert_eq!(machine.run(&[1]), 0);
 }
 
