@@ -66,6 +66,7 @@ WRITERS: dict[str, dict[str, Any]] = {
     "differences": {
         "compression": "snappy",
         "use_dictionary": ["word"],
+        "store_decimal_as_integer": True,
         "column_encoding": {
             **dict.fromkeys(["k", "i", "day", "moment"], "DELTA_BINARY_PACKED"),
             **dict.fromkeys(["f", "money"], "BYTE_STREAM_SPLIT"),

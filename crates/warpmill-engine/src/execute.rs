@@ -133,6 +133,8 @@ pub struct QueryOutput {
 /// The rows of a program that ended with more of them than the memory limit has room for.
 pub struct RowsInFiles {
     rows: Arc<dyn SpilledRows>,
+    /// Those of the result, in its order; `None`: all.
+    columns: Option<Vec<usize>>,
     program: Arc<Program>,
     query: Arc<QueryContext>,
     /// What the time of bringing the rows together comes after.
@@ -159,6 +161,10 @@ impl RowsInFiles {
         let started = Instant::now();
         let fields = self.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
         self.rows.for_each(&self.query, &mut |columns, rows| {
+            let columns = match &self.columns {
+                Some(picked) => picked.iter().map(|&column| columns[column].clone()).collect(),
+                None => columns,
+            };
             let set = Arc::new(RowSet { batches: vec![(columns, rows)] });
             let batches = warpmill_cpu::arrow::to_batches(set, fields, &self.program.schema)?;
             Ok(batches.into_iter().all(&mut give))
@@ -208,9 +214,9 @@ pub fn execute(
     let arrow = Instant::now();
     let (batches, in_files) = match rows {
         Output::Rows(rows) => (warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?, None),
-        Output::Spilled(rows) => {
+        Output::Spilled(rows, columns) => {
             let (program, before) = (parts.program.clone(), started.elapsed().as_nanos() as u64);
-            (vec![], Some(RowsInFiles { rows, program, query: query.clone(), before }))
+            (vec![], Some(RowsInFiles { rows, columns, program, query: query.clone(), before }))
         }
     };
     let arrow_nanos = arrow.elapsed().as_nanos() as u64;

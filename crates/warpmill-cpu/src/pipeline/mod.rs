@@ -6,7 +6,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpmill_plan::{Program, Sink, Source};
+use warpmill_plan::{ExprKind, Operator, Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalSink, RowSet, SinkOutput, SpilledRows};
@@ -31,8 +31,8 @@ pub enum Placed {
 pub enum Output {
     /// In memory.
     Rows(Arc<RowSet>),
-    /// In temporary files, from which they are brought together as they are asked for.
-    Spilled(Arc<dyn SpilledRows>),
+    /// In temporary files, from which they are brought together as they are asked for: these columns of them, in this order, or all.
+    Spilled(Arc<dyn SpilledRows>, Option<Vec<usize>>),
 }
 
 /// Runs `program` to its end and gives the rows of its last sink, with a profile per pipeline. Another back end may run parts of it:
@@ -57,14 +57,22 @@ pub fn execute_placed(
                 run.outputs[program.pipelines[index].sink] = Some(SinkOutput::Rows(rows.clone()));
                 PipelineProfile::default()
             }
-            Some(Placed::Here) | None => run.pipeline(index, pool)?,
+            Some(Placed::Here) | None => match run.picked(index) {
+                // Rows that are many and only lose columns are not gathered for that.
+                Some(output) => {
+                    query.keep_alive(run.sinks);
+                    profiles.push(PipelineProfile::default());
+                    return Ok((output, profiles));
+                }
+                None => run.pipeline(index, pool)?,
+            },
         });
     }
     let output = run.outputs.pop().flatten();
     query.keep_alive(run.sinks);
     match output {
         Some(SinkOutput::Rows(rows)) => Ok((Output::Rows(rows), profiles)),
-        Some(SinkOutput::Spilled(rows)) => Ok((Output::Spilled(rows), profiles)),
+        Some(SinkOutput::Spilled(rows)) => Ok((Output::Spilled(rows, None), profiles)),
         _ => Err(ExecError::Unsupported("a program whose last sink gives no rows".into())),
     }
 }
@@ -93,6 +101,30 @@ impl<'a> Run<'a> {
         let source = build::source(self, &pipeline.source)?;
         let chain = build::chain(self, pipeline)?;
         self.run(index, source.as_ref(), chain, pool)
+    }
+
+    /// The program's rows, where pipeline `index` is the last and does no more than pick columns of rows in temporary files.
+    fn picked(&self, index: usize) -> Option<Output> {
+        let (pipeline, before) = self.program.pipelines.split_last()?;
+        let is_last = index == before.len() && before.iter().all(|other| other.sink != pipeline.sink);
+        let collects = matches!(self.program.sinks[pipeline.sink], Sink::Collect { .. });
+        let Source::Rows { sink, .. } = &pipeline.source else { return None };
+        let Some(SinkOutput::Spilled(rows)) = self.outputs[*sink].as_ref().filter(|_| is_last && collects) else {
+            return None;
+        };
+        let columns = match &pipeline.operators[..] {
+            [] => None,
+            [Operator::Project(list)] => Some(list.iter().map(|(_, expr)| match expr.kind {
+                ExprKind::Column(column) => Some(column),
+                _ => None,
+            })),
+            _ => return None,
+        };
+        let columns = match columns {
+            None => None,
+            Some(columns) => Some(columns.collect::<Option<Vec<_>>>()?),
+        };
+        Some(Output::Spilled(rows.clone(), columns))
     }
 
     /// The end of a pipeline: `rows` go into its sink.
