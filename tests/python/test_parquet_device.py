@@ -130,7 +130,9 @@ def test_files_of_pyarrow(con: warpmill.Connection, tmp_path: Path, name: str) -
     check(con, path, QUERIES if name == "none v1" else QUERIES[1:3])
 
 
-@pytest.mark.parametrize("options", ["CODEC snappy", "CODEC zstd, ROW_GROUP_SIZE 2048", "CODEC uncompressed, PARQUET_VERSION v2"])
+@pytest.mark.parametrize(
+    "options", ["CODEC snappy", "CODEC zstd, ROW_GROUP_SIZE 2048", "CODEC uncompressed, PARQUET_VERSION v2"]
+)
 def test_files_of_duckdb(con: warpmill.Connection, tmp_path: Path, options: str) -> None:
     path = tmp_path / "t.parquet"
     table = rows()

@@ -10,7 +10,9 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig};
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::logical_expr::CreateExternalTable;
+use datafusion::logical_expr::{CreateExternalTable, Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use futures::StreamExt;
 use object_store::ObjectStoreExt;
 use parking_lot::RwLock;
@@ -109,10 +111,63 @@ impl Remote {
         let config = ListingTableConfig::new(location.url.clone()).with_listing_options(options);
         let config = match reading.schema {
             Some(schema) => config.with_schema(schema),
-            None if location.is_file() => config.infer_schema(state).await?,
-            None => config.infer_partitions_from_path(state).await?.infer_schema(state).await?,
+            None => {
+                let config = if location.is_file() { config } else { config.infer_partitions_from_path(state).await? };
+                config.infer_schema(state).await.map_err(|error| location.unreadable(&file_type, error))?
+            }
         };
-        Ok(Arc::new(ListingTable::try_new(config)?))
+        let files = ListingTable::try_new(config)?;
+        Ok(match location.is_file() {
+            true => Arc::new(RemoteTable { files, url: location.shown }),
+            false => Arc::new(files),
+        })
+    }
+}
+
+impl Location {
+    /// What an error of reading its files says, which names them.
+    fn unreadable(&self, file_type: &str, error: DataFusionError) -> DataFusionError {
+        if RemoteError::find(&error).is_some() {
+            return error;
+        }
+        let text = format!("not a whole {file_type} file: {}", error.strip_backtrace());
+        external(RemoteError::new(self.shown.clone(), RemoteReason::Other(text)))
+    }
+}
+
+/// One file. It is there, or a query fails: DataFusion takes a file that is gone for a folder without files.
+#[derive(Debug)]
+struct RemoteTable {
+    files: ListingTable,
+    url: String,
+}
+
+#[async_trait]
+impl TableProvider for RemoteTable {
+    fn schema(&self) -> SchemaRef {
+        self.files.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.files.table_type()
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = self.files.scan(state, projection, filters, limit).await?;
+        match plan.is::<EmptyExec>() {
+            true => Err(external(RemoteError::new(self.url.clone(), RemoteReason::NotFound))),
+            false => Ok(plan),
+        }
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.files.supports_filters_pushdown(filters)
     }
 }
 
