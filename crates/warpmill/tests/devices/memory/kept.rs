@@ -76,7 +76,7 @@ fn the_next_run_copies_the_rest() {
     let session = session();
     let sql = "SELECT sum(a), max(far), count(day), sum(run), sum(id), count(far) FROM big";
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap());
-    on_device(&session, "1.2MB");
+    on_device(&session, "1.21MB");
     let run = || {
         let result = session.execute(sql, &[]).unwrap();
         assert_eq!(sorted_rows(&result), expected);
@@ -131,11 +131,12 @@ fn queries_that_take_turns_settle() {
 
 #[test]
 fn every_form_stays() {
-    for (codec, form, memory) in [
-        ("lz4", "heavy", "3.4MB"),
-        ("snappy", "heavy", "3.5MB"),
-        ("zstd", "heavy_host", "3.6MB"),
-        ("zstd", "light", "3.7MB"),
+    // Of what the host decompresses, numbers stay.
+    let numbers = ["SELECT sum(id), min(far), max(far), count(far), max(a) FROM big"];
+    for (codec, form, memory, queries) in [
+        ("lz4", "heavy", "3.4MB", &QUERIES[..3]),
+        ("snappy", "heavy", "3.5MB", &QUERIES[..3]),
+        ("zstd", "heavy_host", "1.16MB", &numbers),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let session = Session::builder()
@@ -148,11 +149,11 @@ fn every_form_stays() {
             .build()
             .unwrap();
         fill(&session);
-        let expected = QUERIES.map(|sql| sorted_rows(&session.execute(sql, &[]).unwrap()));
+        let expected: Vec<_> = queries.iter().map(|sql| sorted_rows(&session.execute(sql, &[]).unwrap())).collect();
         on_device(&session, memory);
         let mut saved = 0;
         for _ in 0..2 {
-            for (sql, expected) in QUERIES[..3].iter().zip(&expected) {
+            for (sql, expected) in queries.iter().zip(&expected) {
                 let result = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
                 assert_eq!(&sorted_rows(&result), expected, "{sql}, {codec} {form}");
                 saved += bytes(result.profile.as_ref().unwrap())[1];
