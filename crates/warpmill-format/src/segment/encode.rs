@@ -242,8 +242,8 @@ pub(super) fn encode_plain_strings(
     let place = |row: usize| (offsets[row] as usize, offsets[row + 1] as usize);
     let text = |row: usize| &bytes[place(row).0..place(row).1];
     let valid = |row: usize| nulls.is_none_or(|n| n.is_valid(row));
-    // The first of all rows, and the last.
-    let (mut first, mut last): (Option<(i128, usize)>, Option<(i128, usize)>) = (None, None);
+    // The first of all rows, and the last: rank and row.
+    let (mut first, mut last) = (None::<(i128, usize)>, None::<(i128, usize)>);
     let zone = |start: usize| {
         let mut bounds: RankBounds = None;
         for row in (start..rows.min(start + zone_rows)).filter(|&row| valid(row)) {
@@ -262,7 +262,7 @@ pub(super) fn encode_plain_strings(
     let mut stats = ColumnStats { rows: rows as u64, ..Default::default() };
     stats.nulls = nulls.map_or(0, |n| n.null_count() as u64);
     stats.plain_bytes = bytes.len() as u64 + 4 * stats.rows;
-    stats.distinct = Some(distinct_strings(rows, &text, &valid));
+    stats.distinct = Some(distinct_strings(rows, text, valid));
     if let (Some((_, first)), Some((_, last))) = (first, last) {
         let [first, last] = [first, last].map(|row| std::str::from_utf8(text(row)));
         let not_text = |error: std::str::Utf8Error| corrupt(format!("strings are not UTF-8: {error}"));

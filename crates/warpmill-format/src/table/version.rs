@@ -241,7 +241,7 @@ impl Version {
 
     /// Reads columns of remote Parquet files, several files at a time.
     pub fn prefetch(&self, segments: &[usize], columns: &[usize]) -> Result<()> {
-        let mut files: HashMap<*const ParquetFile, (&ParquetFile, Vec<(usize, usize)>)> = HashMap::new();
+        let mut files = HashMap::<_, (&ParquetFile, Vec<_>)>::new();
         for &segment in segments {
             for &column in columns {
                 if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
