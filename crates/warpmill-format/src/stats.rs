@@ -290,7 +290,8 @@ mod tests {
         let rows = 1i64 << 20;
         let scattered = |i: i64, values: i64| (i * 7_919_777 % 1_048_583) * values / 1_048_583;
         let random = |i: i64, values: i64| (mix(i as u64) % values as u64) as i64;
-        let cases: [(&str, i64, Box<dyn Fn(i64) -> i64>); 8] = [
+        type Case = (&'static str, i64, Box<dyn Fn(i64) -> i64>);
+        let cases: [Case; 8] = [
             ("a key", rows, Box::new(|i| i * 1_000_003 % 1_048_583)),
             ("20 values", 20, Box::new(|i| i % 20)),
             ("16 in turn", 16, Box::new(|i| i % 16)),

@@ -325,11 +325,13 @@ pub(super) fn scan_columns(program: &Program, selected: &[(usize, Selected)]) ->
     columns
 }
 
+/// What a thread that compiles kernels gives: these, and the time that it took.
+type Compiled = (Result<Vec<Function>>, Duration);
+
 /// Kernels that are compiled on a thread of their own: data can be copied meanwhile.
 struct Functions {
     made: OnceLock<Vec<Function>>,
-    /// With the time that it took.
-    running: Mutex<Option<JoinHandle<(Result<Vec<Function>>, Duration)>>>,
+    running: Mutex<Option<JoinHandle<Compiled>>>,
     nanos: AtomicU64,
 }
 

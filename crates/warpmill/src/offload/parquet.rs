@@ -226,7 +226,8 @@ fn files(config: &FileScanConfig) -> Result<Vec<Named>, String> {
         return Err(format!("{url} is neither a local file system nor an object store or a web server"));
     }
     // What of a file is scanned, where files are cut into ranges of bytes.
-    let (mut files, mut ranged): (Vec<Named>, Vec<(Named, &str, i64, i64)>) = (vec![], vec![]);
+    let mut files = Vec::<Named>::new();
+    let mut ranged = Vec::<(Named, &str, i64, i64)>::new();
     for file in config.file_groups.iter().flat_map(|group| group.iter()) {
         let location = file.object_meta.location.as_ref();
         let named = match remote {

@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn neighbours_are_one_request_and_long_ranges_several() {
-        assert_eq!(merged(&[900..1000, 0..100, 50..60]), [0..1000]);
+        assert_eq!(merged(&[900..1000, 0..100, 50..60]), vec![Range { start: 0, end: 1000 }]);
         assert_eq!(merged(&[0..100, 100 + GAP + 1..100 + GAP + 2]).len(), 2);
         let long: Vec<_> = parts(5..5 + 2 * PART + 1).collect();
         assert_eq!((long.len(), long[0].start, long[2].end), (3, 5, 5 + 2 * PART + 1));
         assert!(long.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert_eq!(parts(7..7).collect::<Vec<_>>(), [7..7]);
+        assert!(parts(7..7).eq(std::iter::once(7..7)));
     }
 
     proptest! {

@@ -163,7 +163,8 @@ fn s3(bucket: &str, options: &RemoteOptions) -> Result<AmazonS3Builder, RemoteRe
             key,
             AmazonS3ConfigKey::AccessKeyId | AmazonS3ConfigKey::SecretAccessKey | AmazonS3ConfigKey::Token
         );
-        if !(own_key && credential) && !value.is_empty() {
+        let from_elsewhere = own_key && credential;
+        if !from_elsewhere && !value.is_empty() {
             builder = builder.with_config(key, value);
         }
     }

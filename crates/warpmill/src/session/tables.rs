@@ -92,8 +92,10 @@ impl Session {
     /// A URL that is not understood, a session that may not read files.
     pub fn open_stores<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let runtime = self.inner.context.runtime_env();
-        let urls = urls.into_iter().filter(|url| is_remote(url));
-        urls.map(|url| Ok(self.inner.remote.open(&runtime, url)?)).collect()
+        for url in urls.into_iter().filter(|url| is_remote(url)) {
+            self.inner.remote.open(&runtime, url)?;
+        }
+        Ok(())
     }
 
     fn register_frame(&self, name: &str, frame: DataFrame) -> Result<()> {
