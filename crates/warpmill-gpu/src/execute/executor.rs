@@ -260,7 +260,7 @@ impl Executor {
         alone: bool,
     ) -> Result<Outcome> {
         // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
-        if prepared.stream.is_some() || prepared.missing(&self.cache.lock()) == 0 {
+        if !prepared.is_compiled() && (prepared.stream.is_some() || prepared.missing(&self.cache.lock()) == 0) {
             prepared.compiled(&self.device)?;
         }
         let started = Instant::now();

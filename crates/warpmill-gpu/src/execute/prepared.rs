@@ -169,6 +169,11 @@ impl Prepared {
         self.functions.wait(&self.lowered.kernels, device)
     }
 
+    /// Whether its kernels are known to be compiled.
+    pub fn is_compiled(&self) -> bool {
+        self.functions.made.get().is_some()
+    }
+
     /// The function of kernel `kernel`. Panics before [`Prepared::compiled`].
     pub(super) fn function(&self, kernel: usize) -> &Function {
         &self.functions.made.get().expect("kernels are compiled before they run")[kernel]
