@@ -81,7 +81,7 @@ pub fn source_column(pipeline: &Pipeline, key: &Expr) -> Option<usize> {
 }
 
 /// Columns that reach operator `position` of `pipeline`.
-fn width_before(pipeline: &Pipeline, position: usize) -> usize {
+pub fn width_before(pipeline: &Pipeline, position: usize) -> usize {
     let before = Pipeline { operators: pipeline.operators[..position].to_vec(), ..pipeline.clone() };
     before.fields().len()
 }

@@ -2,12 +2,13 @@
 //!
 //! A sink that is made as a whole is made once, and stays. A part is made when a pipeline that reads or probes its sink is run, for all
 //! parts one after the other; that pipeline's own sink takes in the rows of all of them. A pipeline that uses several such sinks is run for
-//! every combination of their parts, and what feeds a part may itself use sinks that are made in parts. Scans read only row segments which
+//! every combination of their parts that have rows in common, and what feeds a part may itself use sinks that are made in parts. Scans read only row segments which
 //! may have rows of the parts: of tables in the order of the keys, all parts together read the data about once.
 //!
 //! A part that turns out too large before anybody has seen it is cut into smaller ones. What the cuts were is kept for the next run.
 
 mod flush;
+mod overlap;
 
 use std::collections::{HashMap, HashSet};
 
@@ -78,6 +79,8 @@ struct Divided {
     seen: usize,
     /// The part that there is.
     held: Option<Range>,
+    /// The part that is being made.
+    making: Option<Range>,
     profile: PartProfile,
 }
 
@@ -102,7 +105,7 @@ impl<'a> Run<'a> {
             let ranges = known.unwrap_or_else(|| expected(&partition));
             let what = if matches!(layout, SinkLayout::Build(_)) { "hash build" } else { "groups" };
             let profile = PartProfile { sink: id, what, parts: 0, made: 0, cut: 0, bytes: self.bytes_of_sink(id) };
-            Some((id, Divided { partition, ranges, seen: 0, held: None, profile }))
+            Some((id, Divided { partition, ranges, seen: 0, held: None, making: None, profile }))
         });
         let divided = divided.collect();
         let structure =
@@ -274,7 +277,9 @@ impl<'a> Parts<'_, 'a> {
         // Parts may be cut on the way.
         while number < self.divided[&id].ranges.len() {
             chosen.push((id, number));
-            self.combine(pipeline, others, chosen)?;
+            if self.may_meet(pipeline, chosen) {
+                self.combine(pipeline, others, chosen)?;
+            }
             chosen.pop();
             number += 1;
         }
@@ -337,7 +342,7 @@ impl<'a> Parts<'_, 'a> {
     fn make(&mut self, id: SinkId, number: usize) -> Step {
         let divided = self.divided.get_mut(&id).expect("a sink in parts");
         let range = divided.ranges[number];
-        divided.held = None;
+        (divided.held, divided.making) = (None, Some(range));
         divided.profile.made += 1;
         self.made += 1;
         if self.made > MOST_PARTS {
@@ -354,6 +359,7 @@ impl<'a> Parts<'_, 'a> {
                 self.run_bundle(&bundle)?;
             }
         }
+        self.divided.get_mut(&id).expect("a sink in parts").making = None;
         self.finish(id)
     }
 

@@ -207,6 +207,46 @@ fn a_join_groups_and_rows_larger_than_the_device() {
     }
 }
 
+#[test]
+fn parts_of_joins_on_the_same_key_are_not_multiplied() {
+    let session = session();
+    let rows = 12_000 * size_factor();
+    let sql = |text: &str| drop(session.execute(&text.replace("12000", &rows.to_string()), &[]).unwrap());
+    // Keys below, among and above those of the others, and none.
+    sql(
+        "CREATE TABLE facts AS SELECT value AS id, CASE WHEN value % 13 = 0 THEN NULL ELSE value * 7919 % 12007 - 40 END AS k FROM range(12000)",
+    );
+    sql("CREATE TABLE more AS SELECT value % 12000 AS k, value AS a, value * 3 AS b FROM range(12000)");
+    sql("CREATE TABLE others AS SELECT 12000 - value AS k, value % 12000 AS c FROM range(11000)");
+    for (query, many) in [
+        ("SELECT count(*), sum(id), sum(a), sum(b), sum(c) FROM facts JOIN more USING (k) JOIN others USING (k)", true),
+        (
+            "SELECT count(*), sum(id), sum(a), sum(c) FROM facts LEFT JOIN more ON facts.k = more.k LEFT JOIN others ON facts.k = others.k",
+            true,
+        ),
+        (
+            "SELECT count(*), sum(id) FROM facts WHERE NOT EXISTS (SELECT 1 FROM others WHERE others.k = facts.k AND others.c <> facts.id)
+             AND EXISTS (SELECT 1 FROM more WHERE more.k = facts.k AND more.a <> facts.id)",
+            true,
+        ),
+        // Other keys: every part of one with every part of the other.
+        ("SELECT count(*), sum(a), sum(c) FROM facts JOIN more ON facts.k = more.k JOIN others ON facts.id = others.k", false),
+        ("SELECT facts.k, count(*), sum(id), min(a), sum(b) FROM facts JOIN more USING (k) GROUP BY facts.k", true),
+    ] {
+        session.set("warpmill.device", "cpu").unwrap();
+        let expected = sorted_rows(&session.execute(query, &[]).unwrap());
+        session.set("warpmill.device", &device()).unwrap();
+        session.set("warpmill.gpu_memory_limit", &format!("{}kB", 150 * size_factor())).unwrap();
+        let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
+        assert!(sorted_rows(&result) == expected, "{query}");
+        let profile = result.profile.unwrap();
+        let parts = &profile.programs[0].on_device.as_ref().unwrap().parts;
+        let (made, sum) = (parts.iter().map(|p| p.made).sum::<u64>(), parts.iter().map(|p| p.parts).sum::<u64>());
+        assert!(parts.len() == 2 && parts.iter().all(|p| p.parts >= 2), "{query}: {parts:?}");
+        assert!(!many || made <= 2 * sum, "{query}: {parts:?}");
+    }
+}
+
 /// TPC-H (or SSB) at a scale factor, in row segments of few rows.
 fn filled(suite: Suite, sf: f64) -> Session {
     let session = session();
