@@ -203,5 +203,12 @@ impl CodecConfig {
     }
 }
 
+/// Decompresses one block into all of `out`, on this thread.
+///
+/// Errors: [`FormatError::Codec`] for bytes that are not the codec's, or do not give exactly `out.len()` bytes.
+pub fn decompress_block(codec: Codec, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    block::decompress(codec, stored, out).map_err(|detail| FormatError::Codec { codec: codec.name().into(), detail })
+}
+
 #[cfg(test)]
 mod tests;

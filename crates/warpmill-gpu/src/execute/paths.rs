@@ -23,7 +23,7 @@ use super::source::DataSource;
 
 pub use measured::{Decoding, Measured};
 use model::{CODECS, same};
-pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, device_undoes, predict, total};
+pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, predict, total};
 
 /// How a column of a scan gets to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

@@ -5,6 +5,7 @@
 //! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
 //! memory that it wants to fill again.
 
+mod batches;
 mod keep;
 mod open;
 mod ready;
@@ -14,7 +15,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::device::{DevicePtr, Event};
+use crate::device::batch::{BatchCodec, BatchFormat};
+use crate::device::{DevicePtr, Event, Stream};
 
 use super::admission::Lane;
 use super::chunks::Chunk;
@@ -26,10 +28,12 @@ use super::paths::Measured;
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
 use super::rows::Mirrors;
-use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
+use super::segments::{self, COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
 use super::source::{DataSource, disk};
 use super::{Failure, Result};
 
+use batches::PAGE_ENTRY;
+pub use batches::{Batches, Scratch, Wanted};
 pub use keep::Found;
 use keep::Keeper;
 pub use open::Openers;
@@ -60,44 +64,58 @@ pub struct StreamPlan {
     pub batches: u64,
     /// Whether there is something to decompress or to expand when it has arrived.
     opens: bool,
+    /// What the vendor's library takes to decompress a batch, behind the slots.
+    scratch: Scratch,
 }
 
 impl StreamPlan {
-    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger.
-    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64) -> Self {
+    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger. `library`
+    /// decompresses what kernels of ours do not.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64, library: Option<&dyn BatchCodec>) -> Result<Self> {
         let nothing = Found::new();
         let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
         let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
         if total == 0 {
-            return Self::default();
+            return Ok(Self::default());
         }
+        let all: Vec<Wanted> = kernels.iter().flat_map(|rows| wanted_of(rows)).collect();
+        let library = library.filter(|_| !all.is_empty());
+        let temp = library.map_or(Ok(0), |library| Scratch::room(library, &all, most))?;
+        let most = most.saturating_sub(temp);
         let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
         let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
         let mut count = 0;
-        let opened = |chunk: &Arc<Chunk>| chunk.for_device().is_some() || chunk.expanded.is_some();
+        let own = |chunk: &Chunk| chunk.for_device().is_some() && chunk.batch_format().is_none();
+        let opened = |chunk: &Arc<Chunk>| own(chunk) || chunk.expanded.is_some();
         plan.opens = kernels.iter().any(|rows| chunks(rows).any(opened));
         for rows in kernels {
             for batch in plan.batches(rows, &nothing) {
                 let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
                 plan.segments = plan.segments.max(chunks(rows).count() as u64);
+                if let Some(library) = library {
+                    wanted_of(rows).iter().try_for_each(|wanted| plan.scratch.add(library, wanted, temp))?;
+                }
                 count += 1;
             }
         }
         plan.slots = (most / plan.slot_bytes).clamp(2, SLOTS).min(count);
         plan.batches = count;
-        plan
+        Ok(plan)
     }
 
-    /// What all slots take of a region.
+    /// What all slots take of a region, and what is behind them.
     pub fn bytes(&self) -> u64 {
-        self.slots * self.slot_bytes
+        self.slots * self.slot_bytes + self.scratch.bytes()
     }
 
     /// Which row segments travel together, but for those of their chunks that were found in device memory.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
-        let mut size = ([0; 5], 0);
+        let mut size = ([0; KINDS], 0);
         for (position, row) in rows.iter().enumerate() {
             let own = parts_of_slot(std::slice::from_ref(row), found);
             let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1);
@@ -119,12 +137,12 @@ fn slot_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
 }
 
 /// Bytes of descriptors, by kind, and of everything else: what row segments have together is the sum of what each has.
-fn parts_of_slot(rows: &[RowSegment<'_>], found: &Found) -> ([u64; 5], u64) {
+fn parts_of_slot(rows: &[RowSegment<'_>], found: &Found) -> ([u64; KINDS], u64) {
     let made = chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>();
     (descriptor_bytes(rows), data_bytes(rows, found) + made)
 }
 
-fn together((descriptors, others): ([u64; 5], u64)) -> u64 {
+fn together((descriptors, others): ([u64; KINDS], u64)) -> u64 {
     descriptors.map(aligned).iter().sum::<u64>() + others
 }
 
@@ -158,21 +176,31 @@ fn made_bytes(chunk: &Chunk) -> [u64; 2] {
     [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
 }
 
-/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks, of columns of Parquet.
-fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 5] {
+/// Kinds of descriptors.
+const KINDS: usize = 6;
+
+/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks, of columns of Parquet, and of those of its
+/// pages that the vendor's library decompresses.
+fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; KINDS] {
     let count = |which: fn(&Chunk) -> bool| chunks(rows).filter(|chunk| which(chunk)).count();
     let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
     let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
     let parquet = count(|chunk| chunk.pages().is_some()) * parquet::TASK;
+    let pages = chunks(rows).filter_map(|chunk| chunk.pages()).map(|slice| slice.batch_pages().count()).sum::<usize>();
     let columns = count(|_| true) * DESCRIPTOR;
-    [columns as u64, 4 * rows.len() as u64, expansions as u64, compressed as u64, parquet as u64]
+    let (counts, pages) = (4 * rows.len(), pages * PAGE_ENTRY);
+    [columns, counts, expansions, compressed, parquet, pages].map(|bytes| bytes as u64)
 }
 
-/// Where row counts, expansions, compressed chunks and columns of Parquet begin in a slot.
-fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 4] {
-    let [columns, counts, expansions, compressed, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
-    let ends = [columns, columns + counts, columns + counts + expansions];
-    [ends[0], ends[1], ends[2], ends[2] + compressed]
+/// Where row counts, expansions, compressed chunks, columns of Parquet and their pages begin in a slot.
+fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; KINDS - 1] {
+    let bytes = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
+    std::array::from_fn(|kind| bytes[..=kind].iter().sum())
+}
+
+/// What of row segments the vendor's library decompresses, by format, each once.
+fn wanted_of(rows: &[RowSegment<'_>]) -> Vec<Wanted> {
+    wanted(chunks(rows).filter_map(|chunk| chunk.batch()))
 }
 
 /// A slot of a run.
@@ -194,6 +222,8 @@ pub struct Feed<'a> {
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
     base: DevicePtr,
+    slot_bytes: u64,
+    scratch: Scratch,
     slots: Vec<Slot>,
     next: usize,
     /// When copies began and ended.
@@ -270,6 +300,8 @@ impl<'a> Feed<'a> {
             pinned_limit: Some(if options.pinned_memory_limit == 0 { u64::MAX } else { options.pinned_memory_limit }),
             state,
             base,
+            slot_bytes: plan.slot_bytes,
+            scratch: plan.scratch,
             slots,
             next,
             copies,
@@ -327,10 +359,11 @@ impl<'a> Feed<'a> {
         let mut places = kept.clone();
         let (parts, stored) = place(rows, (self.source, found), at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
-        let [counts_at, expansions_at, compressed_at, parquet_at] = places_in_head(rows);
+        let [counts_at, expansions_at, compressed_at, parquet_at, pages_at] = places_in_head(rows);
         (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
         let (expansions, vectors) = expansions(&stored, &places)?;
-        let (compressed, blocks) = compressed(&stored, &places)?;
+        let (compressed, groups) = compressed(&stored, &places)?;
+        let (batched, formats) = batched_pages(&stored, &places)?;
         let pages = stored.iter().map(|(chunk, stored)| (&***chunk, *stored));
         let (tasks, pages) = parquet::describe(pages, &places)?;
         let head = [
@@ -339,6 +372,7 @@ impl<'a> Feed<'a> {
             (expansions_at, &expansions),
             (compressed_at, &compressed),
             (parquet_at, &tasks),
+            (pages_at, &batched),
         ];
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
@@ -359,11 +393,11 @@ impl<'a> Feed<'a> {
         }
         let there = device.record(lane.stream)?;
         let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
-        if let Some(openers) = self.openers.as_ref().filter(|_| blocks > 0) {
-            let chunks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
-            // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room
-            // for what becomes of them.
-            unsafe { openers.decompress(chunks, self.state, lane.stream)? };
+        // SAFETY: the descriptors that were just copied name ranges of this slot: chunks and pages that are there in full, and room
+        // for what becomes of them.
+        unsafe {
+            self.decompress((at + compressed_at as u64, &groups), lane.stream)?;
+            self.decompress_pages((at + pages_at as u64, &formats), lane.stream)?;
         }
         self.arrived = Some([there, device.record(lane.stream)?]);
         if let Some(openers) = self.openers.as_ref().filter(|_| vectors > 0) {
@@ -372,8 +406,8 @@ impl<'a> Feed<'a> {
             unsafe { openers.expand(values, lane.stream)? };
         }
         for (chunk, _) in &stored {
-            let decompressed = chunk.decompressed_bytes().unwrap_or(0);
-            self.measured.on_device.0[chunk.codec() as usize] += decompressed;
+            let (codec, bytes) = chunk.undone_bytes();
+            self.measured.on_device.0[codec as usize] += bytes;
         }
         if pages.pages > 0 {
             // SAFETY: the descriptors that were just copied name images that are there in full, and work areas of the size that they
@@ -381,6 +415,46 @@ impl<'a> Feed<'a> {
             unsafe { self.executor.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
         Ok(Arrival { slot: number, descriptors })
+    }
+
+    /// Queues the decompression of chunks, described at `at`, one group after the other.
+    ///
+    /// # Safety
+    /// The descriptors name stored chunks of these groups and room for their segments in device memory.
+    unsafe fn decompress(&self, (at, groups): (DevicePtr, &[Group]), stream: Stream) -> Result<()> {
+        let mut at = at;
+        for &Group { chunks, wanted, own } in groups {
+            if let Some(openers) = self.openers.as_ref().filter(|_| own > 0) {
+                // SAFETY: the caller's promise.
+                unsafe { openers.decompress((at, chunks, own), self.state, stream)? };
+            }
+            if let Some(wanted) = wanted {
+                let batches = self.executor.batches()?;
+                // SAFETY: the caller's promise; the scratch memory is the run's own, all of whose work is on this stream.
+                unsafe { batches.chunks((at, chunks), &wanted, self.scratch(), self.state, stream)? };
+            }
+            at += u64::from(chunks) * COMPRESSED as u64;
+        }
+        Ok(())
+    }
+
+    /// Queues the decompression of pages, listed at `at`, one format after the other.
+    ///
+    /// # Safety
+    /// The entries name pages and room for them in device memory.
+    unsafe fn decompress_pages(&self, (at, formats): (DevicePtr, &[Wanted]), stream: Stream) -> Result<()> {
+        let mut at = at;
+        for wanted in formats {
+            // SAFETY: as of chunks.
+            unsafe { self.executor.batches()?.pages(at, wanted, self.scratch(), self.state, stream)? };
+            at += wanted.count * PAGE_ENTRY as u64;
+        }
+        Ok(())
+    }
+
+    /// The memory that the vendor's library may use, and where it is.
+    fn scratch(&self) -> (&Scratch, DevicePtr) {
+        (&self.scratch, self.base + self.slots.len() as u64 * self.slot_bytes)
     }
 
     /// Lets what travels be in page-locked memory.
@@ -565,13 +639,68 @@ fn expansions(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DeviceP
     Ok((image, vectors))
 }
 
-/// The descriptors of chunks that the device decompresses, and the blocks of all of these.
-fn compressed(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
-    let (mut image, mut blocks) = (vec![], 0);
-    for (chunk, at) in stored {
-        blocks += describe_compressed(chunk, *at, places, blocks, &mut image)?;
+/// Chunks that are decompressed together: how many, and what the vendor's library, or a kernel of ours, has to do.
+struct Group {
+    chunks: u32,
+    wanted: Option<Wanted>,
+    /// Blocks, where it is a kernel of ours.
+    own: u32,
+}
+
+/// The descriptors of chunks that the device decompresses, in groups: those of kernels of ours, then those of the library by format.
+fn compressed(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, Vec<Group>)> {
+    let (mut image, mut groups) = (vec![], vec![]);
+    for format in std::iter::once(None).chain(BatchFormat::ALL.map(Some)) {
+        let (mut blocks, mut chunks, mut largest) = (0, 0, 0);
+        let own =
+            |(chunk, _): &&(&Arc<Chunk>, DevicePtr)| chunk.for_device().is_some() && chunk.batch_format() == format;
+        for (chunk, at) in stored.iter().filter(own) {
+            blocks += describe_compressed(chunk, *at, places, blocks, &mut image)?;
+            largest = u64::max(largest, chunk.batch().map_or(0, |wanted| wanted.largest));
+            chunks += 1;
+        }
+        if chunks > 0 {
+            let wanted = format.map(|format| Wanted { format, count: blocks.into(), largest });
+            groups.push(Group { chunks, wanted, own: if format.is_none() { blocks } else { 0 } });
+        }
     }
-    Ok((image, blocks))
+    Ok((image, groups))
+}
+
+/// The entries of pages that the library decompresses: per format four arrays of u64 (where each is, its bytes, those that it
+/// decompresses to, where it goes).
+fn batched_pages(
+    stored: &[(&Arc<Chunk>, DevicePtr)],
+    places: &HashMap<Key, DevicePtr>,
+) -> Result<(Vec<u8>, Vec<Wanted>)> {
+    let pages = || stored.iter().filter(|(chunk, _)| chunk.pages().is_some());
+    let formats = wanted(pages().filter_map(|(chunk, _)| chunk.batch()));
+    let mut image = vec![];
+    for Wanted { format, .. } in &formats {
+        let mut arrays: [Vec<u64>; 4] = Default::default();
+        for (chunk, at) in pages().filter(|(chunk, _)| chunk.batch_format() == Some(*format)) {
+            let Some(slice) = chunk.pages() else { continue };
+            let work = segments::place(places, chunk.key())?;
+            for page in slice.batch_pages() {
+                let entry = [at + page.stored.0, page.stored.1, page.made.1, work + page.made.0];
+                arrays.iter_mut().zip(entry).for_each(|(array, word)| array.push(word));
+            }
+        }
+        arrays.iter().flatten().for_each(|word| image.extend_from_slice(&word.to_le_bytes()));
+    }
+    Ok((image, formats))
+}
+
+/// Adds up what is of the same format.
+fn wanted(all: impl Iterator<Item = Wanted>) -> Vec<Wanted> {
+    let mut formats: Vec<Wanted> = vec![];
+    for own in all {
+        match formats.iter_mut().find(|other| other.format == own.format) {
+            Some(sum) => (sum.count, sum.largest) = (sum.count + own.count, sum.largest.max(own.largest)),
+            None => formats.push(own),
+        }
+    }
+    formats
 }
 
 fn add(sum: &mut (u64, Duration), bytes: u64, time: Duration) {

@@ -7,6 +7,7 @@ use warpmill_plan::Program;
 use warpmill_format::Codec;
 
 use super::*;
+use crate::execute::undone::Undone;
 
 const LZ4: usize = Codec::Lz4 as usize;
 const ZSTD: usize = Codec::Zstd as usize;
@@ -21,9 +22,10 @@ fn column(light: u64, codec: Codec, heavy: u64, both: bool) -> ScanColumn {
     ScanColumn {
         pipeline: 0,
         name: ("t".into(), "c".into()),
-        codec,
+        codec: codec.name(),
+        undone: Undone::default().has(codec),
         light: if both { as_it_is } else { on_host },
-        heavy: if device_undoes(codec) { on_device } else { on_host },
+        heavy: if Undone::default().has(codec) { on_device } else { on_host },
         on_host,
     }
 }
