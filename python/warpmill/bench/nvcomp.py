@@ -126,6 +126,12 @@ class SnappyDecompressOpts(ctypes.Structure):
     _fields_ = [("backend", c_int), ("sort_before_hw_decompress", c_int), ("reserved", c_char * 56)]
 
 
+class Plain(ctypes.Structure):
+    """Options of the other formats, which are all zero unless somebody wants something else."""
+
+    _fields_ = [("members", c_int * 16)]
+
+
 class Alignments(ctypes.Structure):
     """``nvcompAlignmentRequirements_t``."""
 
