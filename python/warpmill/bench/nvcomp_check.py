@@ -1,8 +1,9 @@
 """Codecs through the whole engine, on the device and by the host's threads, beside nvCOMP alone; answers compared.
 
-`python -m warpmill.bench.nvcomp_check --json FILE` writes one table per codec and Parquet files, runs the same queries on the
-CPU, and on the device with the codec undone there (`heavy`: LZ4 and Snappy by kernels of Warpmill, the rest by nvCOMP) and by
-the host (`heavy_host`), and prints bytes per second of each. `--device sim` does all of it without a GPU, for its correctness.
+`python -m warpmill.bench.nvcomp_check --json FILE` writes one table per codec and Parquet files, runs the same queries
+on the CPU, and on the device with the codec undone there (`heavy`: LZ4 and Snappy by kernels of Warpmill, the rest by
+nvCOMP) and by the host (`heavy_host`), and prints bytes per second of each. `--device sim` does all of it without a
+GPU, for its correctness.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def measure(con: warpmill.Connection, codec: str, place: str, options: argparse.
                         "stages": stages,
                         "no_library": path["no_library"],
                     }
-                except Exception as error:  # noqa: BLE001  each combination on its own: a short lease is not wasted
+                except Exception as error:
                     row |= {"equal": False, "error": str(error)[:600]}
                 out.append(row)
     return out
@@ -182,7 +183,7 @@ def run(options: argparse.Namespace) -> bool:
             with warpmill.connect(Path(folder) / codec) as con:
                 try:
                     con.create_table("t", data, codec=codec)
-                except Exception as error:  # noqa: BLE001  as above
+                except Exception as error:
                     report["measurements"].append(
                         {"codec": codec, "from": "table", "query": "", "form": "", "source": "", "equal": False}
                         | {"error": str(error)[:600]}
