@@ -197,8 +197,8 @@ class Connection:
         `sideways` keeps it of attributes of other tables: "lo_custkey=customer.c_custkey:c_region,c_nation".
 
         `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate", "gdeflate"; "auto" chooses
-        for each column by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each
-        column that it samples, `codec_block` the bytes of a block (64 KiB). With `codec_light`
+        for each column by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the
+        part of each column that it samples, `codec_block` the bytes of a block (64 KiB). With `codec_light`
         what is compressed is stored without the codec as well: queries on a device read what is faster. What is not
         said is as the settings say.
         """

@@ -128,7 +128,9 @@ def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("", f"[yellow]{escape(found['no_nvrtc'])}[/yellow]"))
     nvcomp = found["nvcomp"]
     where = escape(nvcomp["path"] or "found by the loader") if nvcomp else ""
-    rows.append(("nvCOMP", f"{nvcomp['version']}, {where}" if nvcomp else "not found: the host undoes zstd and deflate"))
+    rows.append(
+        ("nvCOMP", f"{nvcomp['version']}, {where}" if nvcomp else "not found: the host undoes zstd and deflate")
+    )
     if found["no_nvcomp"] and found["gpus"]:
         rows.append(("", f"[dim]{escape(found['no_nvcomp'])}[/dim]"))
     missing = found["no_simulated_device"]

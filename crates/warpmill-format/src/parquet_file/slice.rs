@@ -286,11 +286,6 @@ impl ParquetSlice {
         self.codec
     }
 
-    /// Bytes that its compressed pages have decompressed.
-    pub fn decompressed_bytes(&self) -> u64 {
-        self.pages.iter().filter(|placed| placed.codec != PageCodec::None).map(Placed::bytes).sum()
-    }
-
     /// The pages that a library for batches decompresses on the device: those of Zstandard and Gzip, where the device has that.
     pub fn batch_pages(&self) -> impl Iterator<Item = BatchPage> + '_ {
         let own = |placed: &&Placed| matches!(placed.on_device(self.codecs), PageCodec::Zstd | PageCodec::Gzip);

@@ -265,7 +265,9 @@ impl Paths {
             // Codecs that were decompressed together have the same rate, as far as that can be told.
             let bytes = measured.on_device.0[codec];
             let part = bytes as f64 / decoded.max(1) as f64;
-            learnt.learn(3 + codec, bytes, seconds(measured.on_device.1) * part);
+            if !measured.cold {
+                learnt.learn(3 + codec, bytes, seconds(measured.on_device.1) * part);
+            }
             let (bytes, time) = measured.on_host.of(codec);
             learnt.learn(3 + CODECS + codec, bytes, time);
         }

@@ -41,16 +41,19 @@ impl<'a> Lanes<'a> {
     }
 
     /// The next bits of this lane.
+    #[inline]
     fn peek(&self) -> u64 {
-        self.bits[self.lane]
+        self.bits[self.lane % LANES]
     }
 
+    #[inline]
     fn drop(&mut self, bits: u32) {
         // Never more than there are: a turn begins with 32, and none takes more.
-        self.bits[self.lane] >>= bits;
-        self.left[self.lane] -= bits;
+        self.bits[self.lane % LANES] >>= bits;
+        self.left[self.lane % LANES] -= bits;
     }
 
+    #[inline]
     fn take(&mut self, bits: u32) -> u32 {
         let found = (self.peek() & ((1 << bits) - 1)) as u32;
         self.drop(bits);
@@ -58,13 +61,14 @@ impl<'a> Lanes<'a> {
     }
 
     /// Takes a word where there is room for one.
+    #[inline]
     fn refill(&mut self) -> Result<(), String> {
-        if self.left[self.lane] < WORD {
+        if self.left[self.lane % LANES] < WORD {
             let Some((word, rest)) = self.words.split_first_chunk() else {
                 return Err("the stream ends too early".into());
             };
-            self.bits[self.lane] |= u64::from(u32::from_le_bytes(*word)) << self.left[self.lane];
-            self.left[self.lane] += WORD;
+            self.bits[self.lane % LANES] |= u64::from(u32::from_le_bytes(*word)) << self.left[self.lane % LANES];
+            self.left[self.lane % LANES] += WORD;
             self.words = rest;
         }
         Ok(())
@@ -78,6 +82,7 @@ impl<'a> Lanes<'a> {
         Ok(())
     }
 
+    #[inline]
     fn symbol(&mut self, code: &Code) -> Result<u32, String> {
         let (symbol, bits) = code.find(self.peek())?;
         self.drop(bits);
@@ -170,7 +175,7 @@ fn read_codes(lanes: &mut Lanes<'_>, codes: &mut Codes) -> Result<(), String> {
 /// The symbols of a block, up to its end; some matches may still lack their distance.
 fn symbols(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8], mut at: usize) -> Result<usize, String> {
     loop {
-        if lanes.matches[lanes.lane].length > 0 {
+        if lanes.matches[lanes.lane % LANES].length > 0 {
             copy(lanes, codes, out)?;
         } else {
             match lanes.symbol(&codes.symbols)? {
@@ -186,7 +191,7 @@ fn symbols(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8], mut at: usize) 
                     if length > out.len() - at {
                         return Err("more bytes than belong there".into());
                     }
-                    lanes.matches[lanes.lane] = Match { at, length };
+                    lanes.matches[lanes.lane % LANES] = Match { at, length };
                     at += length;
                 }
             }
@@ -198,7 +203,7 @@ fn symbols(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8], mut at: usize) 
 /// What is left to do when a block has ended: matches whose distance comes now.
 fn finish(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8]) -> Result<(), String> {
     for _ in 0..LANES {
-        if lanes.matches[lanes.lane].length > 0 {
+        if lanes.matches[lanes.lane % LANES].length > 0 {
             copy(lanes, codes, out)?;
         }
         lanes.advance()?;
@@ -208,7 +213,7 @@ fn finish(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8]) -> Result<(), St
 
 /// Reads the distance of this lane's match, and copies it.
 fn copy(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8]) -> Result<(), String> {
-    let Match { at, length } = std::mem::take(&mut lanes.matches[lanes.lane]);
+    let Match { at, length } = std::mem::take(&mut lanes.matches[lanes.lane % LANES]);
     let symbol = lanes.symbol(&codes.distances)?;
     let (least, bits) = DISTANCES[symbol as usize];
     let distance = (least + lanes.take(bits)) as usize;

@@ -6,6 +6,7 @@
 //! blocks of a batch, they are decompressed in several goes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpmill_plan::Unsupported;
 
@@ -103,7 +104,10 @@ impl Scratch {
 /// Decompresses batches of blocks.
 #[derive(Clone)]
 pub struct Batches {
+    device: Arc<dyn Device>,
     library: Arc<dyn BatchCodec>,
+    /// Formats that were decompressed before, a bit each.
+    used: Arc<AtomicU32>,
     list: Kernel,
     check: Kernel,
 }
@@ -118,7 +122,13 @@ impl Batches {
         let parts = [Library::Value, Library::Lane].map(Library::text);
         let text = parts.into_iter().chain([kernels::DECOMPRESS, kernels::BATCH]).collect::<Vec<_>>().join("\n");
         let [list, check] = Kernel::compile(device, text, [("list_blocks", 128, 0), ("check_blocks", 128, 0)])?;
-        Ok(Self { library, list, check })
+        Ok(Self { device: device.clone(), library, used: Arc::default(), list, check })
+    }
+
+    /// Whether `format` has not been decompressed before: the library loads its kernels then, which takes much longer than they do.
+    pub fn is_first(&self, format: BatchFormat) -> bool {
+        let bit = 1 << format as u32;
+        self.used.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
     /// Queues the decompression of `count` chunks, described at `chunks`, of `wanted` blocks together.
@@ -177,7 +187,11 @@ impl Batches {
             let count = self.at_once(&own, scratch)?;
             let batch = Batch { count, stored, stored_bytes, room, out, ..scratch.at(at) };
             // SAFETY: the caller's promise.
-            unsafe { self.decompress(wanted.format, &batch, (state, ERROR_DATA, true), stream)? };
+            unsafe {
+                // What the library says nothing of went wrong.
+                self.device.fill(batch.statuses, 0xFF, 4 * count, stream)?;
+                self.decompress(wanted.format, &batch, (state, ERROR_DATA, true), stream)?;
+            }
             first += count;
         }
         Ok(())

@@ -128,8 +128,13 @@ fn the_choice_settles_and_explain_tells_it() {
 
 #[test]
 fn damage_of_a_form_is_named_when_it_is_read() {
+    ["lz4", "zstd", "gdeflate"].into_iter().for_each(check_damage);
+}
+
+/// A flipped bit in the compressed form of a column.
+fn check_damage(codec: &str) {
     let folder = tempfile::tempdir().unwrap();
-    session(folder.path(), "lz4", true);
+    session(folder.path(), codec, true);
     let table = folder.path().join("t");
     let manifest = std::fs::read_to_string(table.join("0000000000000001.manifest")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(manifest.lines().nth(1).unwrap()).unwrap();
