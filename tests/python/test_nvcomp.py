@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import json
 import re
+import struct
 from ctypes import c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,9 @@ def test_nvcomp_reads_the_gdeflate_of_tables(tmp_path: Path) -> None:
     chunk = manifest["segments"][0]["columns"][0]
     assert chunk["codec"]["name"] == "gdeflate"
     data = next((tmp_path / "t").glob("*.data")).read_bytes()[chunk["offset"] :][: chunk["bytes"]]
-    size, count, total = *np.frombuffer(data, np.uint32, 2, 8).tolist(), int(np.frombuffer(data, np.uint64, 1, 16)[0])
+    size, count, total = struct.unpack_from("<IIQ", data, 8)
     segment = b""
-    for offset, length in np.frombuffer(data, np.uint64, 2 * count, 64).reshape(-1, 2).tolist():
+    for offset, length in struct.iter_unpack("<QQ", data[64 : 64 + 16 * count]):
         block, out = (
             ctypes.create_string_buffer(data[offset : offset + length], length),
             ctypes.create_string_buffer(size),
