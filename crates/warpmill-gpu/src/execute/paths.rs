@@ -31,7 +31,8 @@ pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, pre
 pub enum Form {
     /// As it is encoded; where it is only stored through a codec, the host undoes that on the way.
     Light,
-    /// Through its codec, which the device undoes where it can (LZ4, Snappy), otherwise the host on the way.
+    /// Through its codec, which the device undoes where it can (LZ4, Snappy; others by a library, if there is one),
+    /// otherwise the host on the way.
     Heavy,
     /// Read through its codec, which the host undoes on the way.
     #[serde(rename = "heavy_host")]
