@@ -196,9 +196,9 @@ class Connection:
         metadata: "none", "minmax", "histogram", "bloom", "all", or "auto" (what takes at most about 1% of the data).
         `sideways` keeps it of attributes of other tables: "lo_custkey=customer.c_custkey:c_region,c_nation".
 
-        `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate"; "auto" chooses for each column
-        by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the part of each
-        column that it samples, `codec_block` the bytes of a block (64 KiB). With `codec_light`
+        `codec` compresses the column chunks ("none", "lz4", "snappy", "zstd", "deflate", "gdeflate"; "auto" chooses
+        for each column by samples). `objective` ("time", "size", "balanced") is what it chooses for, `codec_sample` the
+        part of each column that it samples, `codec_block` the bytes of a block (64 KiB). With `codec_light`
         what is compressed is stored without the codec as well: queries on a device read what is faster. What is not
         said is as the settings say.
         """

@@ -16,7 +16,7 @@ from warpmill.cli import app
 if TYPE_CHECKING:
     from pathlib import Path
 
-CODECS = ("lz4", "snappy", "zstd", "deflate", "auto")
+CODECS = ("lz4", "snappy", "zstd", "deflate", "gdeflate", "auto")
 
 needs_sim = pytest.mark.skipif(
     json.loads(_warpmill.devices())["no_simulated_device"] is not None, reason="no C++ compiler"
@@ -68,7 +68,7 @@ def test_tpch_has_the_same_answers(
 
 
 @needs_sim
-@pytest.mark.parametrize("codec", CODECS[:4])
+@pytest.mark.parametrize("codec", CODECS[:5])
 def test_the_simulated_device_reads_them_too(
     codec: str, parquet: dict[str, Path], answers: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -171,7 +171,7 @@ def test_sql_writes_through_codecs_and_appends_keep_them(tmp_path: Path) -> None
         assert con.inspect("later")[1]["codecs"] == {"zstd": 1}
         assert con.sql("SELECT count(*), sum(a) FROM later").fetchone() == (25_000, 212_487_500)
         assert con.sql("SELECT count(*) FROM (SELECT * FROM t EXCEPT SELECT * FROM later)").fetchone() == (0,)
-        for value in ("'rar'", "'gdeflate'"):
+        for value in ("'rar'", "'bitcomp'"):
             with pytest.raises(warpmill.Error, match="codec"):
                 con.sql(f"SET warpmill.codec = {value}")
 

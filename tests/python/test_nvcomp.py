@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import re
+import struct
+from ctypes import c_size_t, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 np = pytest.importorskip("numpy")
+pa = pytest.importorskip("pyarrow")
 
+import warpmill  # noqa: E402
+from warpmill import _warpmill  # noqa: E402
 from warpmill.bench import lineorder, nvcomp  # noqa: E402
-
-if TYPE_CHECKING:
-    import warpmill
 
 #: The C types of the headers' structures.
 SIZES = {"char": 1, "uint8_t": 1, "int": 4, "uint32_t": 4, "uint64_t": 8, "size_t": 8, "double": 8}
@@ -90,6 +93,44 @@ def test_the_library_takes_every_option_by_value() -> None:
     nonsense = nvcomp.Codec("Cascaded", "", nvcomp.CascadedCompressOpts(), nvcomp.CascadedDecompressOpts())
     with pytest.raises(nvcomp.NvcompError, match="nvcompBatchedCascadedCompressGetMaxOutputChunkSize"):
         library.size(nonsense, "CompressGetMaxOutputChunkSize", nvcomp.CHUNK, nonsense.compress, ...)
+
+
+@needs_wheel
+def test_the_engine_finds_the_wheel() -> None:
+    found = json.loads(_warpmill.devices())["nvcomp"]
+    assert found["version"].startswith("6.")
+
+
+@needs_wheel
+def test_nvcomp_reads_the_gdeflate_of_tables(tmp_path: Path) -> None:
+    """Its decoder for CPUs, of every block of a column."""
+    folder = installed()
+    assert folder is not None
+    library = ctypes.CDLL(str(folder / "lib64" / "libnvcomp_cpu.so.6"))
+    decompress = library._ZN6nvcomp8gdeflate13decompressCPUEPKPKvPKmmPKPvPmSA_
+    decompress.restype = None
+    values = np.arange(60_000, dtype=np.float64) % 777 / 8
+    with warpmill.connect(tmp_path) as con:
+        con.create_table("t", pa.table({"x": values}), codec="gdeflate", pruning="none")
+    manifest = json.loads(next((tmp_path / "t").glob("*.manifest")).read_text().splitlines()[1])
+    chunk = manifest["segments"][0]["columns"][0]
+    assert chunk["codec"]["name"] == "gdeflate"
+    data = next((tmp_path / "t").glob("*.data")).read_bytes()[chunk["offset"] :][: chunk["bytes"]]
+    size, count, total = struct.unpack_from("<IIQ", data, 8)
+    segment = b""
+    for offset, length in struct.iter_unpack("<QQ", data[64 : 64 + 16 * count]):
+        block, out = (
+            ctypes.create_string_buffer(data[offset : offset + length], length),
+            ctypes.create_string_buffer(size),
+        )
+        written, one = c_size_t(), c_size_t * 1
+        decompress(
+            (c_void_p * 1)(ctypes.addressof(block)), one(length), c_size_t(1), (c_void_p * 1)(ctypes.addressof(out)),
+            one(size), ctypes.byref(written),
+        )  # fmt: skip
+        segment += out.raw[: written.value]
+    assert len(segment) == total
+    assert values.tobytes() in segment
 
 
 def test_a_missing_library_says_what_to_install() -> None:

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use warpmill_gpu::device::cuda::{CudaDevice, nvrtc};
+use warpmill_gpu::device::cuda::{CudaDevice, nvcomp, nvrtc};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
 use warpmill_gpu::execute::Executor;
@@ -57,7 +57,7 @@ pub fn has_device(choice: DeviceChoice, memory: u64) -> bool {
 fn open(sim: bool, memory: u64) -> Opened {
     let device: Arc<dyn Device> = if sim {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
-        let options = SimOptions { memory_bytes, ..SimOptions::default() };
+        let options = SimOptions { memory_bytes, batches: !nvcomp::is_off(), ..SimOptions::default() };
         Arc::new(SimDevice::new(options).map_err(|error| error.to_string())?)
     } else {
         CudaDevice::open(0).map_err(|error| error.to_string())?
@@ -85,6 +85,10 @@ pub struct Devices {
     pub nvrtc: Option<NvrtcLibrary>,
     /// Why kernels cannot be compiled for GPUs.
     pub no_nvrtc: Option<String>,
+    /// What decompresses Zstd, Deflate, GDeflate and Gzip on GPUs.
+    pub nvcomp: Option<NvcompLibrary>,
+    /// Why there is none: the host decompresses then.
+    pub no_nvcomp: Option<String>,
     /// Why there is no simulated device (it needs a C++ compiler).
     pub no_simulated_device: Option<String>,
     /// What runs programs under `warpmill.device = 'auto'`: `gpu` or `cpu`.
@@ -110,7 +114,18 @@ pub struct NvrtcLibrary {
     pub path: Option<PathBuf>,
 }
 
-/// Looks for devices and compilers.
+/// An installed nvCOMP.
+#[derive(Debug, Clone, Serialize)]
+pub struct NvcompLibrary {
+    /// Its version.
+    pub version: String,
+    /// The CUDA release that it was built with.
+    pub cuda: String,
+    /// Its file, where it can be told.
+    pub path: Option<PathBuf>,
+}
+
+/// Looks for devices, compilers and codecs.
 pub fn devices() -> Devices {
     let opened = CudaDevice::count().and_then(|count| (0..count).map(gpu).collect::<Result<Vec<_>, _>>());
     let (gpus, no_gpu) = match opened {
@@ -118,12 +133,18 @@ pub fn devices() -> Devices {
         Err(error) => (vec![], Some(error.to_string())),
     };
     let (nvrtc, no_nvrtc) = (nvrtc::available().ok(), no_compiler(gpus.first().map(|gpu| &gpu.properties)));
+    let (nvcomp, no_nvcomp) = match nvcomp::available() {
+        Ok(nvcomp::NvcompVersion { version, cuda, path }) => (Some(NvcompLibrary { version, cuda, path }), None),
+        Err(reason) => (None, Some(reason)),
+    };
     Devices {
         default: if gpus.is_empty() || no_nvrtc.is_some() { "cpu" } else { "gpu" },
         gpus,
         no_gpu,
         nvrtc: nvrtc.map(|found| NvrtcLibrary { version: found.to_string(), path: found.path }),
         no_nvrtc,
+        nvcomp,
+        no_nvcomp,
         no_simulated_device: SimDevice::new(SimOptions::default()).err().map(|error| error.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 //! - [`encoding`]: the light encodings (lane-packed FOR / delta / run-length, the published GPU-FOR family, plain), one
 //!   file each, and the choice between them;
 //! - [`segment`]: one column over up to 2^20 rows: statistics, validity, encoded values, and every way to read them;
-//! - [`codec`]: general compression (LZ4, Snappy, Zstd, Deflate) over encoded segments, and the choice of it;
+//! - [`codec`]: general compression (LZ4, Snappy, Zstd, Deflate, GDeflate) over encoded segments, and the choice of it;
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
 //! - [`parquet_file`]: Parquet files as devices read them: pages as they are stored;

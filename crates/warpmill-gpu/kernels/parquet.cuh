@@ -227,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(128) parquet_open(const ParquetPara
             const u64 end = words * (number + 1) / chunk.pages;
             for (u64 i = words * number / chunk.pages + lane; i < end; i += 32) valid[i] = 0;
         }
-        if (page.codec == 0) continue;
+        // None, or a library for batches has undone it.
+        if (page.codec != CODEC_LZ4 && page.codec != CODEC_SNAPPY) continue;
         Window w = window_open(t.image + page.stored_at + page.levels, page.stored - page.levels, lane);
         u8* const out = t.work + page.made_at;
         const u32 done = page.codec == CODEC_LZ4 ? lz4_block(w, out, page.bytes) : snappy_block(w, out, page.bytes);

@@ -19,6 +19,9 @@ pub const EXPAND: &str = include_str!("../kernels/expand.cuh");
 /// Chunks that went through LZ4 or Snappy. Needs [`crate::codegen::Library::Value`] and [`LANE`].
 pub const DECOMPRESS: &str = include_str!("../kernels/decompress.cuh");
 
+/// Blocks that a library for batches decompresses. Needs [`DECOMPRESS`].
+pub const BATCH: &str = include_str!("../kernels/batch.cuh");
+
 /// Whether bytes are UTF-8. Needs [`crate::codegen::Library::Value`].
 pub const UTF8: &str = include_str!("../kernels/utf8.cuh");
 

@@ -6,5 +6,6 @@
 - `runner`: the interleaved measurement;
 - `report`: the table people read and the JSON that machines read (docs/bench.md);
 - `compaction`: the chunk compaction micro-benchmark and its plots;
-- `nvcomp`: nvCOMP's decompression of SSB's columns (`lineorder`) on the GPU (`cuda`), beside Warpmill's.
+- `nvcomp`: nvCOMP's decompression of SSB's columns (`lineorder`) on the GPU (`cuda`), beside Warpmill's;
+- `nvcomp_check`: codecs through the whole engine, undone by the device and by the host, beside nvCOMP alone.
 """

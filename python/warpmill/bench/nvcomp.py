@@ -126,6 +126,12 @@ class SnappyDecompressOpts(ctypes.Structure):
     _fields_ = [("backend", c_int), ("sort_before_hw_decompress", c_int), ("reserved", c_char * 56)]
 
 
+class Plain(ctypes.Structure):
+    """Options of the other formats, which are all zero unless somebody wants something else."""
+
+    _fields_ = [("members", c_int * 16)]
+
+
 class Alignments(ctypes.Structure):
     """``nvcompAlignmentRequirements_t``."""
 
@@ -263,10 +269,7 @@ class Bench:
 
     def column(self, name: str, values: NDArray[np.int32]) -> ColumnReport:
         """All options with the recommended chunks, then the fastest of each mode with other chunks."""
-        self._values = values
-        with self._device.upload(values) as uploaded:
-            self._device.copy(self._input.pointer, uploaded.pointer, values.nbytes)
-            self._device.synchronize()
+        self.load(values)
         report = ColumnReport(name, lineorder.width(values))
         grid = list(cascaded())
         report.measurements += [self.measure(codec, CHUNK) for codec in [*grid, *others()]]
@@ -275,6 +278,13 @@ class Bench:
             codecs = [codec for codec in grid if best and codec.text == best.options]
             report.measurements += [self.measure(codec, chunk) for codec in codecs for chunk in OTHER_CHUNKS]
         return report
+
+    def load(self, values: NDArray[np.int32]) -> None:
+        """Let these, as many as before, be what is compressed from now on."""
+        self._values = values
+        with self._device.upload(values) as uploaded:
+            self._device.copy(self._input.pointer, uploaded.pointer, values.nbytes)
+            self._device.synchronize()
 
     def measure(self, codec: Codec, chunk: int) -> Measurement:
         """Compress, decompress, compare, time; what nvCOMP refuses is reported, not hidden."""

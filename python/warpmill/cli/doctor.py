@@ -126,6 +126,13 @@ def _devices(found: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("NVRTC", f"{nvrtc['version']}, {where}" if nvrtc else "not found"))
     if found["no_nvrtc"] and found["gpus"]:
         rows.append(("", f"[yellow]{escape(found['no_nvrtc'])}[/yellow]"))
+    nvcomp = found["nvcomp"]
+    where = escape(nvcomp["path"] or "found by the loader") if nvcomp else ""
+    rows.append(
+        ("nvCOMP", f"{nvcomp['version']}, {where}" if nvcomp else "not found: the host undoes zstd and deflate")
+    )
+    if found["no_nvcomp"] and found["gpus"]:
+        rows.append(("", f"[dim]{escape(found['no_nvcomp'])}[/dim]"))
     missing = found["no_simulated_device"]
     rows.append(("simulated device", escape(missing) if missing else "available: there is a C++ compiler"))
     first = " (GPU 0)" if found["default"] == "gpu" else ""

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::{Codec, CodecConfig};
+use super::{Codec, CodecConfig, gdeflate};
 
 thread_local! {
     static ZSTD_OUT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
@@ -30,6 +30,7 @@ pub(super) fn compress(config: &CodecConfig, block: &[u8]) -> Result<Vec<u8>, St
             context.compress(block).map_err(|e| e.to_string())
         })?,
         Codec::Deflate => deflate(block, config.level)?,
+        Codec::Gdeflate => gdeflate::lay_out(&deflate(block, config.level)?)?,
         other => return Err(format!("{other} does not compress here")),
     })
 }
@@ -37,7 +38,7 @@ pub(super) fn compress(config: &CodecConfig, block: &[u8]) -> Result<Vec<u8>, St
 fn deflate(block: &[u8], level: i32) -> Result<Vec<u8>, String> {
     let mut context = Compress::new(Compression::new(level.clamp(0, 9) as u32), false);
     // Stored blocks of at most 65,535 bytes with 5 bytes each are the worst case.
-    let mut out = Vec::with_capacity(block.len() + block.len() / 1000 + 64);
+    let mut out = Vec::with_capacity(block.len() + block.len() / 16 + 256);
     match context.compress_vec(block, &mut out, FlushCompress::Finish) {
         Ok(Status::StreamEnd) => Ok(out),
         Ok(status) => Err(format!("deflate stopped with {status:?}")),
@@ -68,6 +69,7 @@ pub(super) fn decompress(codec: Codec, block: &[u8], out: &mut [u8]) -> Result<(
             context.decompress_to_buffer(block, out).map_err(|e| e.to_string())
         })?,
         Codec::Deflate => inflate(block, out)?,
+        Codec::Gdeflate => gdeflate::decompress(block, out)?,
         other => return Err(format!("{other} does not decompress here")),
     };
     if written == expected { Ok(()) } else { Err(format!("{written} bytes where {expected} belong")) }

@@ -155,7 +155,8 @@ impl CodecOptions {
             Some(bytes) => vec![bytes],
             None => vec![BLOCK_BYTES, SAMPLE_BYTES],
         };
-        for codec in Codec::AVAILABLE {
+        // GDeflate is larger than Deflate, and slower where there is no device: it is for whoever asks for it.
+        for codec in Codec::AVAILABLE.into_iter().filter(|&codec| codec != Codec::Gdeflate) {
             let levels: &[i32] = match (codec, self.objective) {
                 (Codec::Zstd, Objective::Size) => &[3, 9],
                 (Codec::Zstd, _) => &[1, 3],

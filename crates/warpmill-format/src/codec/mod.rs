@@ -1,10 +1,10 @@
 //! Codecs: general compression over the bytes of an encoded segment, undone before the segment is decoded.
 //!
 //! The bytes are cut into blocks (64 KiB unless asked otherwise), each compressed on its own, in the formats that nvCOMP's
-//! batched low-level interface takes: raw LZ4 blocks, raw Snappy, Zstd frames, raw Deflate. So a device can decompress every
+//! batched low-level interface takes: raw LZ4 blocks, raw Snappy, Zstd frames, raw Deflate, GDeflate. So a device can decompress every
 //! block by its own group of threads, and any number of CPU workers share one chunk (`docs/format.md`, section 6).
 //!
-//! - `block`: one block through one codec;
+//! - `block`: one block through one codec; `gdeflate`: the one that no ordinary library has;
 //! - `stored`: the stored form of a chunk, written, checked and taken apart;
 //! - `shared`: a chunk that several workers decompress together; `sparse`: one of which only parts are wanted;
 //! - `choose`: which codec a column gets, from samples, for an objective;
@@ -20,6 +20,7 @@ use crate::{FormatError, Result};
 pub mod bench;
 mod block;
 mod choose;
+mod gdeflate;
 mod shared;
 mod sparse;
 mod stored;
@@ -58,11 +59,11 @@ pub enum Codec {
     Zstd,
     /// Deflate without a zlib or gzip header.
     Deflate,
-    /// Deflate laid out for 32 lanes; needs nvCOMP.
+    /// Deflate laid out for 32 lanes.
     Gdeflate,
-    /// Run lengths, deltas and bit-packing of nvCOMP; needs nvCOMP.
+    /// Run lengths, deltas and bit-packing of nvCOMP; not available.
     Cascaded,
-    /// nvCOMP's Bitcomp; needs nvCOMP.
+    /// nvCOMP's Bitcomp; not available.
     Bitcomp,
 }
 
@@ -80,7 +81,7 @@ impl Codec {
     ];
 
     /// The codecs that this build compresses and decompresses, [`Codec::None`] apart.
-    pub const AVAILABLE: [Codec; 4] = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate];
+    pub const AVAILABLE: [Codec; 5] = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
 
     /// The number that is stored.
     pub fn number(self) -> u8 {
@@ -120,11 +121,12 @@ impl Codec {
     /// Errors: [`FormatError::Codec`] says what is needed.
     pub fn require(self) -> Result<()> {
         match self {
-            Self::Gdeflate | Self::Cascaded | Self::Bitcomp => Err(FormatError::Codec {
+            Self::Cascaded | Self::Bitcomp => Err(FormatError::Codec {
                 codec: self.name().into(),
-                detail: "its number is reserved: compressing and decompressing it needs nvCOMP and a GPU, which this \
-                         build does not use; lz4, snappy, zstd and deflate need neither"
-                    .into(),
+                detail:
+                    "its number is reserved: only nvCOMP reads it, and no table of this build has it; lz4, snappy, \
+                         zstd, deflate and gdeflate are read everywhere"
+                        .into(),
             }),
             _ => Ok(()),
         }
@@ -144,7 +146,8 @@ impl FromStr for Codec {
         let found = Self::ALL.into_iter().find(|codec| codec.name().eq_ignore_ascii_case(name.trim()));
         found.ok_or_else(|| FormatError::Codec {
             codec: name.trim().into(),
-            detail: "there is no such codec: there are none, lz4, snappy, zstd and deflate, and auto chooses".into(),
+            detail: "there is no such codec: there are none, lz4, snappy, zstd, deflate and gdeflate, and auto chooses"
+                .into(),
         })
     }
 }
@@ -156,7 +159,7 @@ pub struct CodecConfig {
     pub codec: Codec,
     /// Uncompressed bytes of a block, a multiple of 4096; of no meaning without a codec.
     pub block_bytes: usize,
-    /// How hard the compressor tries (Zstd, Deflate); what is decompressed does not depend on it.
+    /// How hard the compressor tries (Zstd, Deflate, GDeflate); what is decompressed does not depend on it.
     pub level: i32,
     /// Whether integers and codes are compressed as plain values, not as they would be encoded without a codec.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -174,7 +177,7 @@ impl CodecConfig {
     pub fn new(codec: Codec) -> Self {
         let level = match codec {
             Codec::Zstd => 3,
-            Codec::Deflate => 6,
+            Codec::Deflate | Codec::Gdeflate => 6,
             _ => 0,
         };
         Self { codec, level, ..Self::NONE }
@@ -201,6 +204,13 @@ impl CodecConfig {
         }
         Ok(())
     }
+}
+
+/// Decompresses one block into all of `out`, on this thread.
+///
+/// Errors: [`FormatError::Codec`] for bytes that are not the codec's, or do not give exactly `out.len()` bytes.
+pub fn decompress_block(codec: Codec, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    block::decompress(codec, stored, out).map_err(|detail| FormatError::Codec { codec: codec.name().into(), detail })
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ mod thrift;
 mod types;
 
 pub use file::ParquetFile;
+pub use pages::PageCodec;
 pub use remote::{KeptBytes, RangeBytes, RemoteFile};
-pub use slice::{ParquetChunk, ParquetSlice};
+pub use slice::{BatchPage, PageCodecs, ParquetChunk, ParquetSlice, decompress};
 pub(crate) use table::ParquetColumn;
 pub use table::{Unreadable, table, table_of};

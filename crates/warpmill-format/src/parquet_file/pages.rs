@@ -23,12 +23,30 @@ pub(super) struct Page {
 
 /// How a page's bytes are decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PageCodec {
+pub enum PageCodec {
+    /// Not at all.
     None,
+    /// Snappy.
     Snappy,
+    /// LZ4 blocks (`LZ4_RAW`).
     Lz4,
+    /// Zstandard.
     Zstd,
+    /// Gzip.
     Gzip,
+}
+
+impl PageCodec {
+    /// Of a column chunk; [`PageCodec::None`] also for those that only DataFusion undoes.
+    pub(super) fn of(compression: Compression) -> Self {
+        match compression {
+            Compression::SNAPPY => PageCodec::Snappy,
+            Compression::LZ4_RAW => PageCodec::Lz4,
+            Compression::ZSTD(_) => PageCodec::Zstd,
+            Compression::GZIP(_) => PageCodec::Gzip,
+            _ => PageCodec::None,
+        }
+    }
 }
 
 /// The pages of a column chunk.
@@ -63,13 +81,9 @@ impl PageMap {
             (file.metadata().row_group(group).num_rows(), file.metadata().row_group(group).column(column));
         let rows = u64::try_from(rows).map_err(|_| corrupt(format!("{rows} rows")))?;
         let mut map = Self { dictionary: None, data: vec![], codec: PageCodec::None, host: None };
-        match chunk.compression() {
-            Compression::UNCOMPRESSED => {}
-            Compression::SNAPPY => map.codec = PageCodec::Snappy,
-            Compression::LZ4_RAW => map.codec = PageCodec::Lz4,
-            Compression::ZSTD(_) => map.codec = PageCodec::Zstd,
-            Compression::GZIP(_) => map.codec = PageCodec::Gzip,
-            other => map.host = Some(format!("codec {other:?}")),
+        map.codec = PageCodec::of(chunk.compression());
+        if map.codec == PageCodec::None && chunk.compression() != Compression::UNCOMPRESSED {
+            map.host = Some(format!("codec {:?}", chunk.compression()));
         }
         let (start, end) = {
             let range = file.chunk_range(group, column)?;

@@ -5,6 +5,7 @@
 //! them. All places are offsets; `kernels/parquet.cuh` has the structures.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::crc::crc32;
 use super::pages::{
@@ -22,6 +23,9 @@ const PAGE: u64 = 96;
 
 /// Values that a warp decodes: a page has tiles of them.
 const TILE: u64 = 1024;
+
+/// A library for batches takes scratch memory by its largest page: larger ones are the host's.
+const MAX_BATCH_PAGE: u64 = 16 << 20;
 
 /// Bytes that may be read behind the last of a page.
 const SLACK: u64 = 16;
@@ -42,10 +46,31 @@ pub enum ParquetChunk {
     Host(String),
 }
 
+/// Codecs of pages that a device undoes beside Snappy and LZ4, which all do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct PageCodecs {
+    /// Zstandard.
+    pub zstd: bool,
+    /// Gzip.
+    pub gzip: bool,
+}
+
+/// A page that the device decompresses through a library for batches, not by a kernel of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchPage {
+    /// In the image: where what is compressed begins, and its bytes.
+    pub stored: (u64, u64),
+    /// In the work area: where it goes decompressed, and the bytes that it has then.
+    pub made: (u64, u64),
+}
+
 /// A column of up to 2^20 rows of a row group that a device decodes.
 #[derive(Debug)]
 pub struct ParquetSlice {
     column: ParquetColumn,
+    codecs: PageCodecs,
+    /// Of its pages, but for those that are not compressed.
+    codec: PageCodec,
     pages: Vec<Placed>,
     valid_at: Option<u64>,
     strings_at: u64,
@@ -82,16 +107,26 @@ impl Placed {
         u64::from(self.page.header.uncompressed) - self.levels()
     }
 
-    /// The codec that the device undoes.
-    fn on_device(&self) -> PageCodec {
-        match self.codec {
-            PageCodec::Snappy | PageCodec::Lz4 => self.codec,
-            PageCodec::None | PageCodec::Zstd | PageCodec::Gzip => PageCodec::None,
-        }
+    /// The codec that the device, which has `codecs`, undoes.
+    fn on_device(&self, codecs: PageCodecs) -> PageCodec {
+        let large = matches!(self.codec, PageCodec::Zstd | PageCodec::Gzip) && self.bytes() > MAX_BATCH_PAGE;
+        if codecs.has(self.codec) && !large { self.codec } else { PageCodec::None }
     }
 
     fn tiles(&self) -> u64 {
         if self.is_dictionary { 0 } else { u64::from(self.page.header.values).div_ceil(TILE) }
+    }
+}
+
+impl PageCodecs {
+    /// Whether devices with these undo `codec`.
+    fn has(self, codec: PageCodec) -> bool {
+        match codec {
+            PageCodec::None => false,
+            PageCodec::Snappy | PageCodec::Lz4 => true,
+            PageCodec::Zstd => self.zstd,
+            PageCodec::Gzip => self.gzip,
+        }
     }
 }
 
@@ -107,11 +142,11 @@ impl Places {
 }
 
 impl ParquetSlice {
-    /// Places the pages of a column.
+    /// Places the pages of a column for a device that undoes `codecs`.
     ///
     /// # Errors
     /// Page headers that are none, or that do not fit the footer or each other.
-    pub(super) fn open(column: &ParquetColumn) -> Result<ParquetChunk> {
+    pub(super) fn open(column: &ParquetColumn, codecs: PageCodecs) -> Result<ParquetChunk> {
         let map = column.file.pages(column.group, column.column)?;
         if let Some(reason) = &map.host {
             return Ok(ParquetChunk::Host(reason.clone()));
@@ -166,7 +201,7 @@ impl ParquetSlice {
                 runs_at: 0,
                 first_tile: tiles as u32,
             };
-            let on_device = placed.on_device();
+            let on_device = placed.on_device(codecs);
             placed.stored = match on_device {
                 PageCodec::None => u64::from(levels) + u64::from(bytes),
                 _ => header.compressed.into(),
@@ -201,7 +236,8 @@ impl ParquetSlice {
         }
         let Ok(tiles) = u32::try_from(tiles) else { return corrupt("pages of too many values") };
         let (image, work) = (image.0, work.0);
-        let slice = Self { column: column.clone(), pages, valid_at, strings_at, image, work, tiles };
+        let (column, codec) = (column.clone(), map.codec);
+        let slice = Self { column, codecs, codec, pages, valid_at, strings_at, image, work, tiles };
         Ok(ParquetChunk::Device(Arc::new(slice)))
     }
 
@@ -245,17 +281,31 @@ impl ParquetSlice {
         self.pages.len() as u32
     }
 
+    /// The codec of its pages, whoever undoes it.
+    pub fn codec(&self) -> PageCodec {
+        self.codec
+    }
+
+    /// The pages that a library for batches decompresses on the device: those of Zstandard and Gzip, where the device has that.
+    pub fn batch_pages(&self) -> impl Iterator<Item = BatchPage> + '_ {
+        let own = |placed: &&Placed| matches!(placed.on_device(self.codecs), PageCodec::Zstd | PageCodec::Gzip);
+        self.pages.iter().filter(own).map(|placed| BatchPage {
+            stored: (placed.stored_at + placed.levels(), placed.stored - placed.levels()),
+            made: (placed.made_at, placed.bytes()),
+        })
+    }
+
     /// Tiles of up to 1024 values of all data pages.
     pub fn tiles(&self) -> u32 {
         self.tiles
     }
 
-    /// Writes the image, which `out` has room for.
+    /// Writes the image, which `out` has room for. Gives the bytes that were decompressed for it, and the time that this took.
     ///
     /// # Errors
     /// A file that cannot be read or has become shorter, checksums of pages that do not fit, pages that do not decompress (where the host
     /// does that).
-    pub fn write_image(&self, out: &mut [u8]) -> Result<()> {
+    pub fn write_image(&self, out: &mut [u8]) -> Result<(u64, Duration)> {
         self.write_header(out);
         let (file, group, column) = (&self.column.file, self.column.group, self.column.column);
         let place = || file.place(group, column);
@@ -263,12 +313,12 @@ impl ParquetSlice {
         let end = |placed: &Placed| placed.page.offset + u64::from(placed.page.header.compressed);
         let end = self.pages.iter().map(end).max().unwrap_or(0);
         let reader = file.reader((group, column), start..end, &place)?;
-        let mut scratch = vec![];
+        let (mut scratch, mut decompressed, mut time) = (vec![], 0, Duration::ZERO);
         for placed in &self.pages {
             let header = &placed.page.header;
             let (at, stored) = (placed.stored_at as usize, placed.stored as usize);
             let room = &mut out[at..at + stored];
-            let as_stored = placed.codec == placed.on_device();
+            let as_stored = placed.codec == placed.on_device(self.codecs);
             let bytes: &mut [u8] = if as_stored {
                 &mut room[..]
             } else {
@@ -289,12 +339,14 @@ impl ParquetSlice {
                 let levels = placed.levels() as usize;
                 let (head, values) = room.split_at_mut(levels);
                 head.copy_from_slice(&scratch[..levels]);
+                let started = Instant::now();
                 decompress(placed.codec, &scratch[levels..], values)
                     .map_err(|detail| reader.corrupt(format!("a page does not decompress: {detail}")))?;
+                (decompressed, time) = (decompressed + placed.bytes(), time + started.elapsed());
             }
             out[at + stored..(at + stored).next_multiple_of(16)].fill(0);
         }
-        Ok(())
+        Ok((decompressed, time))
     }
 
     fn write_header(&self, out: &mut [u8]) {
@@ -325,10 +377,12 @@ impl ParquetSlice {
         let words =
             [placed.stored_at, placed.made_at, placed.masks_at, placed.ranks_at, placed.runs_at, first_row as u64];
         head.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-        let codec = match placed.on_device() {
-            PageCodec::Lz4 => 1u32,
+        let codec = match placed.on_device(self.codecs) {
+            PageCodec::None => 0u32,
+            PageCodec::Lz4 => 1,
             PageCodec::Snappy => 2,
-            _ => 0,
+            // Decompressed when kernels see them.
+            PageCodec::Zstd | PageCodec::Gzip => 3,
         };
         let version = if header.kind == PageKind::DataV2 { VERSION_2 } else { 0 };
         let kind = if placed.is_dictionary { IS_DICTIONARY } else { 0 };
@@ -347,8 +401,11 @@ impl ParquetSlice {
     }
 }
 
-/// Undoes a codec of the host's.
-fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::result::Result<(), String> {
+/// Undoes a codec into all of `out`, on the host. Only Zstandard and Gzip: the others are always the device's.
+///
+/// # Errors
+/// Bytes that are not the codec's, or do not give exactly as many as there is room for.
+pub fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::result::Result<(), String> {
     use std::io::Read;
     let wanted = out.len();
     let found = match codec {
@@ -358,7 +415,7 @@ fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::result::R
             reader.read_exact(out).map_err(|error| error.to_string())?;
             if reader.read(&mut [0]).map_err(|error| error.to_string())? > 0 { wanted + 1 } else { wanted }
         }
-        PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => unreachable!("the device's"),
+        PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => return Err("no codec of the host's".into()),
     };
     if found == wanted { Ok(()) } else { Err(format!("{found} bytes instead of {wanted}")) }
 }

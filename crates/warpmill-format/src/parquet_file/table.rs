@@ -10,7 +10,8 @@ use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 
-use super::slice::ParquetSlice;
+use super::pages::PageCodec;
+use super::slice::{PageCodecs, ParquetSlice};
 use super::types::StoredType;
 use super::{ParquetChunk, ParquetFile};
 use crate::segment::Encoding;
@@ -148,9 +149,18 @@ impl ParquetColumn {
         (&self.file, (self.group, self.column))
     }
 
-    /// How a device gets it.
-    pub(crate) fn chunk(&self) -> Result<ParquetChunk> {
-        ParquetSlice::open(self)
+    /// The codec of its pages, and their bytes as stored and decompressed: of a part of a row group, its share.
+    pub(crate) fn page_sizes(&self) -> (PageCodec, u64, u64) {
+        let group = self.file.metadata().row_group(self.group);
+        let (chunk, all) = (group.column(self.column), group.num_rows().max(1) as u128);
+        let own = u128::from(self.rows.end - self.rows.start);
+        let share = |bytes: i64| (u128::from(bytes.max(0) as u64) * own / all) as u64;
+        (PageCodec::of(chunk.compression()), share(chunk.compressed_size()), share(chunk.uncompressed_size()))
+    }
+
+    /// How a device that undoes `codecs` gets it.
+    pub(crate) fn chunk(&self, codecs: PageCodecs) -> Result<ParquetChunk> {
+        ParquetSlice::open(self, codecs)
     }
 
     /// The rows, decoded by the host.

@@ -9,7 +9,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::crc::crc32;
 use super::thrift::{HeaderError, PageKind, page_header};
-use super::{ParquetChunk, Unreadable, table};
+use super::{PageCodecs, ParquetChunk, Unreadable, table};
 use crate::{FormatError, SEGMENT_ROWS};
 
 #[test]
@@ -85,7 +85,9 @@ fn large_row_groups_are_cut() {
     let mut values = vec![0; 1500];
     last.decode_i64(0, &mut values);
     assert_eq!(values[1499], rows as i64 - 1);
-    let Some(ParquetChunk::Device(slice)) = table.parquet(1, 0).unwrap() else { panic!("pages") };
+    let Some(ParquetChunk::Device(slice)) = table.parquet(1, 0, PageCodecs::default()).unwrap() else {
+        panic!("pages")
+    };
     assert_eq!(slice.rows(), 1500);
     let mut image = vec![0; slice.image_bytes() as usize];
     slice.write_image(&mut image).unwrap();
@@ -101,7 +103,7 @@ fn what_a_device_does_not_decode_has_a_reason() {
     let words = RecordBatch::try_new(text.clone(), vec![words]).unwrap();
     let path = write_batch(folder.path(), &words, properties.set_encoding(Encoding::DELTA_BYTE_ARRAY).build());
     let found = table(std::slice::from_ref(&path), &text).unwrap();
-    match found.parquet(0, 0).unwrap() {
+    match found.parquet(0, 0, PageCodecs::default()).unwrap() {
         Some(ParquetChunk::Host(reason)) => assert_eq!(reason, "encoding DELTA_BYTE_ARRAY"),
         other => panic!("{other:?}"),
     }
@@ -120,7 +122,9 @@ fn a_file_that_was_cut_names_row_group_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), 5000, WriterProperties::builder().build());
     let found = table(std::slice::from_ref(&path), &schema()).unwrap();
-    let Some(ParquetChunk::Device(slice)) = found.parquet(0, 0).unwrap() else { panic!("pages") };
+    let Some(ParquetChunk::Device(slice)) = found.parquet(0, 0, PageCodecs::default()).unwrap() else {
+        panic!("pages")
+    };
     std::fs::File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
     let error = slice.write_image(&mut vec![0; slice.image_bytes() as usize]).unwrap_err();
     assert!(matches!(&error, FormatError::Corrupt { .. }), "{error}");

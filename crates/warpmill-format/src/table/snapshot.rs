@@ -12,7 +12,7 @@ use super::stored_chunk::StoredChunk;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
-use crate::parquet_file::ParquetChunk;
+use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk};
 use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Dictionary, Result, Segment};
 
@@ -193,12 +193,18 @@ impl TableSnapshot {
         self.parquet
     }
 
-    /// How a device gets a column of one row segment of Parquet files (page headers are read on first use); `None` where the table is of
-    /// another kind. [`TableSnapshot::segment`] decodes such a column on the host, each time.
+    /// How a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read on first use); `None`
+    /// where the table is of another kind. [`TableSnapshot::segment`] decodes such a column on the host, each time.
     ///
     /// Errors: page headers that are none, or that do not fit the footer.
-    pub fn parquet(&self, segment: usize, column: usize) -> Result<Option<ParquetChunk>> {
-        self.version.parquet(segment, column)
+    pub fn parquet(&self, segment: usize, column: usize, codecs: PageCodecs) -> Result<Option<ParquetChunk>> {
+        self.version.parquet(segment, column, codecs)
+    }
+
+    /// The codec of a column of one row segment of Parquet files, its bytes as stored and decompressed, as the footer has them; `None`
+    /// where the table is of another kind.
+    pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
+        self.version.page_sizes(segment, column)
     }
 
     /// Reads what [`TableSnapshot::parquet`] will want of `columns` in `segments`, where the files are remote: all of it at once.

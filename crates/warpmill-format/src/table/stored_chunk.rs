@@ -37,6 +37,11 @@ impl StoredChunk {
         self.form().2.name
     }
 
+    /// Uncompressed bytes of every block but the last, which may have fewer.
+    pub fn block_bytes(&self) -> u64 {
+        self.form().2.block as u64
+    }
+
     /// Number of blocks.
     pub fn blocks(&self) -> usize {
         let codec = self.form().2;

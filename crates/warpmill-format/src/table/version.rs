@@ -15,7 +15,7 @@ use super::manifest::{
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
-use crate::parquet_file::{ParquetChunk, ParquetColumn, ParquetFile};
+use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk, ParquetColumn, ParquetFile};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
@@ -232,10 +232,18 @@ impl Version {
     }
 
     /// How a device gets a column of a Parquet file; `None` where the chunk is none.
-    pub fn parquet(&self, segment: usize, column: usize) -> Result<Option<ParquetChunk>> {
+    pub fn parquet(&self, segment: usize, column: usize, codecs: PageCodecs) -> Result<Option<ParquetChunk>> {
         match &self.segments[segment].columns[column].source {
-            Source::Parquet(parquet) => parquet.chunk().map(Some),
+            Source::Parquet(parquet) => parquet.chunk(codecs).map(Some),
             _ => Ok(None),
+        }
+    }
+
+    /// Codec and bytes, stored and decompressed, of a column of a Parquet file; `None` where the chunk is none.
+    pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
+        match &self.segments[segment].columns[column].source {
+            Source::Parquet(parquet) => Some(parquet.page_sizes()),
+            _ => None,
         }
     }
 

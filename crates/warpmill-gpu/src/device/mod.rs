@@ -4,6 +4,7 @@
 //! host's C++ compiler and runs thread blocks as cooperative fibers, so that every kernel is tested on machines without a
 //! GPU. Nothing above this module knows which one it runs on.
 
+pub mod batch;
 pub mod cuda;
 mod error;
 mod kernel_cache;
@@ -11,6 +12,7 @@ pub mod sim;
 
 use std::sync::Arc;
 
+use self::batch::BatchCodec;
 pub use error::{DeviceError, Result};
 
 /// An address in device memory (on the simulated device, of the host process).
@@ -266,4 +268,7 @@ pub trait Device: Send + Sync + std::fmt::Debug {
 
     /// Gives an event back.
     fn destroy_event(&self, event: Event);
+
+    /// The library that decompresses batches of blocks on this device; or why there is none.
+    fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String>;
 }

@@ -10,7 +10,10 @@ use warpmill_plan::Unsupported;
 
 use super::Result;
 use super::memory::{Key, Owner};
-use super::paths::{Decoding, device_undoes};
+use super::paths::Decoding;
+use super::stream::Wanted;
+use super::undone::{batch_format, page_format, same_rate};
+use crate::device::batch::BatchFormat;
 
 /// Kinds of data that belong to a chunk.
 const SEGMENT: u8 = 0;
@@ -102,7 +105,7 @@ impl Chunk {
     }
 
     /// One that goes through a codec: `parts` tells where those of its segment are, `stats` are its statistics. The host decompresses it
-    /// on the way if it is to be done `on_host`, or the device cannot. `None` where the device cannot read its encoding.
+    /// on the way if it is to be done `on_host`. `None` where the device cannot read its encoding.
     pub fn stored(stored: StoredChunk, parts: SegmentParts, stats: &ColumnStats, on_host: bool) -> Option<Self> {
         let layout = parts.layout?;
         let expanded = Expanded::with(&layout, parts.dictionary, stats);
@@ -110,7 +113,6 @@ impl Chunk {
             return None;
         }
         let (rows, bytes, remap) = (stats.rows as usize, stored.uncompressed_bytes(), parts.remap);
-        let on_host = on_host || !device_undoes(stored.codec());
         let data = if on_host { Data::OnHost(stored) } else { Data::Compressed(stored) };
         Some(Self { layout, rows, bytes, expanded, remap, decoded_by_host: None, data })
     }
@@ -163,6 +165,37 @@ impl Chunk {
     /// Its codec.
     pub fn codec(&self) -> Codec {
         self.compressed().map_or(Codec::None, StoredChunk::codec)
+    }
+
+    /// The format in which the vendor's library decompresses its blocks or pages on the device, if it does.
+    pub fn batch_format(&self) -> Option<BatchFormat> {
+        match &self.data {
+            Data::Compressed(chunk) => batch_format(chunk.codec()),
+            Data::Parquet(slice) => page_format(slice.codec()).filter(|_| slice.batch_pages().next().is_some()),
+            Data::Segment(_) | Data::OnHost(_) => None,
+        }
+    }
+
+    /// What is decompressed that way.
+    pub fn batch(&self) -> Option<Wanted> {
+        let format = self.batch_format()?;
+        let (count, largest) = match &self.data {
+            Data::Parquet(slice) => {
+                let pages = slice.batch_pages().map(|page| page.made.1);
+                pages.fold((0, 0), |(count, largest), bytes| (count + 1, u64::max(largest, bytes)))
+            }
+            _ => self.for_device().map_or((0, 0), |chunk| (chunk.blocks() as u64, chunk.block_bytes())),
+        };
+        Some(Wanted { format, count, largest })
+    }
+
+    /// Bytes that the device decompresses, and the codec whose rate that is.
+    pub fn undone_bytes(&self) -> (Codec, u64) {
+        match &self.data {
+            Data::Compressed(chunk) => (chunk.codec(), self.bytes),
+            Data::Parquet(slice) => (same_rate(slice.codec()), slice.batch_pages().map(|page| page.made.1).sum()),
+            Data::Segment(_) | Data::OnHost(_) => (Codec::None, 0),
+        }
     }
 
     /// Bytes that travel to the device.
@@ -230,7 +263,11 @@ impl Chunk {
                 }
                 return Ok(());
             }
-            Data::Parquet(slice) => return Ok(slice.write_image(out).map_err(ExecError::from)?),
+            Data::Parquet(slice) => {
+                let (bytes, time) = slice.write_image(out).map_err(ExecError::from)?;
+                decoding.add(same_rate(slice.codec()), bytes, time);
+                return Ok(());
+            }
             Data::OnHost(chunk) => chunk,
         };
         let opened = match stored {

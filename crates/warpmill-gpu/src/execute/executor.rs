@@ -25,7 +25,8 @@ use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
 use super::segments::Recoded;
 use super::source::{DataSource, PinnedCopies};
-use super::stream::Openers;
+use super::stream::{Batches, Openers};
+use super::undone::Undone;
 use super::{Failure, Result};
 
 /// A program is not run more often than this, each time with more room.
@@ -85,6 +86,7 @@ pub struct Executor {
     peak: OnceLock<Option<f64>>,
     /// Made when they are first needed.
     openers: Mutex<Option<Openers>>,
+    batches: Mutex<Option<Batches>>,
     parquet: Mutex<Option<Decoder>>,
 }
 
@@ -136,6 +138,7 @@ impl Executor {
         let (cache, kept) = (Cache::new(region()), Kept::new(region()));
         let shared = device.properties().shared_per_block.min(80 << 10);
         let limits = Limits::new(memory, shared);
+        let recoded = Recoded::new(Undone::of(&*device));
         Ok(Self {
             device,
             memory,
@@ -145,11 +148,12 @@ impl Executor {
             kept: Mutex::new(kept),
             loading: Mutex::default(),
             pinned: PinnedCopies::default(),
-            recoded: Recoded::default(),
+            recoded,
             paths: Paths::new(kind),
             prepared: Mutex::default(),
             peak: OnceLock::new(),
             openers: Mutex::default(),
+            batches: Mutex::default(),
             parquet: Mutex::default(),
         })
     }
@@ -192,6 +196,15 @@ impl Executor {
         match &*openers {
             Some(known) => Ok(known.clone()),
             None => Ok(openers.insert(Openers::compile(&self.device)?).clone()),
+        }
+    }
+
+    /// What decompresses through the vendor's library.
+    pub(super) fn batches(&self) -> Result<Batches> {
+        let mut batches = self.batches.lock();
+        match &*batches {
+            Some(known) => Ok(known.clone()),
+            None => Ok(batches.insert(Batches::compile(&self.device)?).clone()),
         }
     }
 
@@ -344,10 +357,10 @@ impl Executor {
         }
         // Numbered as it will be run.
         let deferred = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let columns = scan_columns(&deferred, &selected_scans(&deferred)?);
+        let columns = scan_columns(&deferred, &selected_scans(&deferred)?, self.recoded.undone);
         let place = (options.data, options.io_bandwidth_limit);
         let choice = self.paths.preview(program, &columns, place, (options.representation, GUESSED_BATCHES));
-        Ok((!columns.is_empty()).then(|| PathProfile::new(options.data, &columns, &choice)))
+        Ok((!columns.is_empty()).then(|| PathProfile::new(options.data, &columns, &choice, &self.library())))
     }
 
     fn choose(&self, program: &Arc<Program>, columns: &[ScanColumn], batches: u64, options: &Options) -> Choice {
@@ -361,7 +374,12 @@ impl Executor {
         let place = (source, options.io_bandwidth_limit);
         let batches = prepared.stream.as_ref().map_or(1, |stream| stream.batches);
         let choice = self.paths.explain(program, &prepared.columns, place, (&prepared.forms, batches));
-        PathProfile::new(source, &prepared.columns, &choice)
+        PathProfile::new(source, &prepared.columns, &choice, &self.library())
+    }
+
+    /// The name of the vendor's library that decompresses; or why there is none.
+    fn library(&self) -> Result<String, String> {
+        self.device.batch_codec().map(|library| library.name())
     }
 
     /// `prepared` is what ran last.

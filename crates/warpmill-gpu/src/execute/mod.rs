@@ -9,7 +9,7 @@
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
 //!   `load`: their data, [`stream`] where it passes through, from where [`source`] says, in the form that [`paths`] chooses, [`mod@parquet`]
-//!   where pages of Parquet are decoded then, `kept` for what of it stays; `run`: one run; `launch`: its launches;
+//!   where pages of Parquet are decoded then, [`undone`] for what the device decompresses, `kept` for what of it stays; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
@@ -36,6 +36,7 @@ mod shares;
 pub mod source;
 pub mod strategy;
 pub mod stream;
+pub mod undone;
 
 use warpmill_cpu::ExecError;
 use warpmill_plan::Unsupported;

@@ -23,7 +23,7 @@ use super::source::DataSource;
 
 pub use measured::{Decoding, Measured};
 use model::{CODECS, same};
-pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, device_undoes, predict, total};
+pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, predict, total};
 
 /// How a column of a scan gets to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -31,7 +31,8 @@ pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, dev
 pub enum Form {
     /// As it is encoded; where it is only stored through a codec, the host undoes that on the way.
     Light,
-    /// Through its codec, which the device undoes where it can (LZ4, Snappy), otherwise the host on the way.
+    /// Through its codec, which the device undoes where it can (LZ4, Snappy; others by a library, if there is one),
+    /// otherwise the host on the way.
     Heavy,
     /// Read through its codec, which the host undoes on the way.
     #[serde(rename = "heavy_host")]
@@ -265,7 +266,9 @@ impl Paths {
             // Codecs that were decompressed together have the same rate, as far as that can be told.
             let bytes = measured.on_device.0[codec];
             let part = bytes as f64 / decoded.max(1) as f64;
-            learnt.learn(3 + codec, bytes, seconds(measured.on_device.1) * part);
+            if !measured.cold {
+                learnt.learn(3 + codec, bytes, seconds(measured.on_device.1) * part);
+            }
             let (bytes, time) = measured.on_host.of(codec);
             learnt.learn(3 + CODECS + codec, bytes, time);
         }

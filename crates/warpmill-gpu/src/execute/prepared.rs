@@ -32,6 +32,7 @@ use super::run::Range;
 use super::segments::{self, OpenScan, Recoded};
 use super::shares;
 use super::stream::StreamPlan;
+use super::undone::Undone;
 
 /// A program made ready.
 pub struct Prepared {
@@ -105,7 +106,7 @@ impl Prepared {
             shares::share_out(&program, &mut layouts, &places, &hints);
         }
         let selected = selected_scans(&program)?;
-        let columns = if hints.streamed { scan_columns(&program, &selected) } else { vec![] };
+        let columns = if hints.streamed { scan_columns(&program, &selected, recoded.undone) } else { vec![] };
         let forms = if hints.streamed { forms(&columns) } else { vec![] };
         let mut scans = HashMap::new();
         let mut next = 0;
@@ -151,7 +152,8 @@ impl Prepared {
         let descriptors: Vec<u64> = if prepared.hints.streamed {
             let kernels = 0..prepared.lowered.kernels.len();
             let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
-            prepared.stream = Some(StreamPlan::new(&kernels, limits.stream_bytes));
+            let library = device.batch_codec().ok();
+            prepared.stream = Some(StreamPlan::new(&kernels, limits.stream_bytes, library.as_deref())?);
             vec![]
         } else {
             prepared.descriptor_bytes().collect()
@@ -320,12 +322,13 @@ pub(super) fn selected_scans(program: &Program) -> Result<Vec<(usize, Selected)>
 }
 
 /// All columns of these scans, in order.
-pub(super) fn scan_columns(program: &Program, selected: &[(usize, Selected)]) -> Vec<ScanColumn> {
+pub(super) fn scan_columns(program: &Program, selected: &[(usize, Selected)], undone: Undone) -> Vec<ScanColumn> {
     let mut columns = vec![];
     for (index, selected) in selected {
         let Source::Scan(scan) = &program.pipelines[*index].source else { continue };
         let segments = selected.segments();
-        columns.extend((0..scan.columns.len()).map(|position| ScanColumn::new(*index, scan, position, &segments)));
+        let column = |position| ScanColumn::new(*index, scan, position, &segments, undone);
+        columns.extend((0..scan.columns.len()).map(column));
     }
     columns
 }

@@ -1,6 +1,7 @@
 //! What a program did on a device.
 
 use serde::Serialize;
+use warpmill_format::Codec;
 use warpmill_plan::pruning::PruningReport;
 
 use super::paths::{Choice, FixedForm, Form, ScanColumn, Stages};
@@ -85,6 +86,8 @@ pub struct PassedColumn {
     pub form: Form,
     /// The codec of its compressed form; `none`: it has none.
     pub codec: &'static str,
+    /// Who undoes it: `device` (a kernel of ours), the vendor's library by name, or `host`; nobody where it passed without.
+    pub undone_by: Option<String>,
     /// Bytes that are read of it where it is stored.
     pub stored_bytes: u64,
     /// Bytes that are copied to the device.
@@ -111,16 +114,29 @@ pub struct PathProfile {
     pub found_bytes: u64,
     /// Bytes that travelled, and stay there from this run on.
     pub kept_bytes: u64,
+    /// Why the device has no library that undoes codecs, where one of a column's would need it.
+    pub no_library: Option<String>,
 }
 
 impl PathProfile {
-    /// Of a choice for `columns`.
-    pub fn new(source: DataSource, columns: &[ScanColumn], choice: &Choice) -> Self {
+    /// Of a choice for `columns` on a device with `library`, or without one, for a reason.
+    pub fn new(source: DataSource, columns: &[ScanColumn], choice: &Choice, library: &Result<String, String>) -> Self {
+        let undone_by = |column: &ScanColumn, form: Form| {
+            let work = column.work(form);
+            if work.on_host.iter().any(|&bytes| bytes > 0) {
+                return Some("host".to_owned());
+            }
+            let own = column.codec == Codec::Lz4.name() || column.codec == Codec::Snappy.name();
+            let by = || if own { "device".to_owned() } else { library.clone().unwrap_or_default() };
+            work.on_device.iter().any(|&bytes| bytes > 0).then(by)
+        };
+        let lacks = |column: &ScanColumn| column.codec != Codec::None.name() && !column.undone;
         let passed = |(column, form): (&ScanColumn, &Form)| PassedColumn {
             table: column.name.0.clone(),
             column: column.name.1.clone(),
             form: *form,
-            codec: column.codec.name(),
+            codec: column.codec,
+            undone_by: undone_by(column, *form),
             stored_bytes: column.work(*form).read,
             copied_bytes: column.work(*form).copied,
         };
@@ -133,13 +149,14 @@ impl PathProfile {
             fixed: choice.fixed.clone(),
             found_bytes: 0,
             kept_bytes: 0,
+            no_library: library.clone().err().filter(|_| columns.iter().any(lacks)),
         }
     }
 }
 
 impl std::fmt::Display for PathProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { source, columns, reason, predicted, measured, fixed, found_bytes, kept_bytes } = self;
+        let Self { source, columns, reason, predicted, measured, fixed, found_bytes, kept_bytes, no_library } = self;
         write!(f, "passes through from {source}, {reason}:")?;
         for (form, name) in [(Form::Light, "light"), (Form::Heavy, "heavy"), (Form::HeavyOnHost, "heavy (host)")] {
             let own: Vec<&PassedColumn> = columns.iter().filter(|column| column.form == form).collect();
@@ -186,6 +203,20 @@ impl std::fmt::Display for PathProfile {
         }
         if *kept_bytes > 0 {
             write!(f, "; {kept_bytes} bytes stay there from now on")?;
+        }
+        let mut undone: Vec<(&str, &str)> = vec![];
+        for column in columns {
+            if let Some(by) = &column.undone_by
+                && !undone.contains(&(column.codec, by))
+            {
+                undone.push((column.codec, by));
+            }
+        }
+        for (codec, by) in undone {
+            write!(f, "; {codec} undone by {by}")?;
+        }
+        if let Some(reason) = no_library {
+            write!(f, "; {reason}")?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
-use warpmill_format::parquet_file::ParquetChunk;
+use warpmill_format::parquet_file::{PageCodecs, ParquetChunk};
 use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, ValueLayout};
 use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Scan, Unsupported};
@@ -20,6 +20,7 @@ use super::chunks::{Chunk, Expanded};
 use super::items::remap_key;
 use super::memory::Key;
 use super::paths::Form;
+use super::undone::Undone;
 use super::{Failure, Result};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
@@ -96,7 +97,8 @@ fn chunk(
     recoded: &Recoded,
     form: Option<Form>,
 ) -> Result<Arc<Chunk>> {
-    match table.parquet(segment, column).map_err(ExecError::from)? {
+    let codecs = if form == Some(Form::Heavy) { recoded.undone.pages() } else { PageCodecs::default() };
+    match table.parquet(segment, column, codecs).map_err(ExecError::from)? {
         Some(ParquetChunk::Device(slice)) => return Ok(Arc::new(Chunk::parquet(slice))),
         Some(ParquetChunk::Host(reason)) => {
             let decoded = Chunk::of(table.segment(segment, column).map_err(ExecError::from)?)?;
@@ -110,7 +112,7 @@ fn chunk(
     {
         // Codes are translated as the column's dictionary grows.
         let dictionary = table.dictionary(column).cloned();
-        let on_host = form != Form::Heavy;
+        let on_host = form != Form::Heavy || !recoded.undone.has(stored.codec());
         let key = (stored.address(), dictionary.as_ref().map_or(0, |it| Arc::as_ptr(it) as usize), on_host);
         if let Some((known, _)) = recoded.stored.lock().get(&key) {
             return Ok(known.clone());
@@ -131,6 +133,8 @@ fn chunk(
 /// dictionary, which are kept, too, and by whether the host decompresses them.
 #[derive(Debug, Default)]
 pub struct Recoded {
+    /// What the device decompresses.
+    pub undone: Undone,
     segments: Mutex<HashMap<usize, Pair>>,
     stored: Mutex<HashMap<(usize, usize, bool), Stored>>,
 }
@@ -139,6 +143,11 @@ type Pair = (Arc<Segment>, Arc<Segment>);
 type Stored = (Arc<Chunk>, Option<Arc<Dictionary>>);
 
 impl Recoded {
+    /// Nothing, for a device that decompresses `undone`.
+    pub fn new(undone: Undone) -> Self {
+        Self { undone, ..Self::default() }
+    }
+
     /// `segment`, or the same rows in an encoding that kernels read.
     fn readable(&self, segment: Arc<Segment>, streamed: bool) -> Result<Arc<Segment>> {
         let direct = segment.layout().is_some_and(|layout| layout.values.has_single_rows());
@@ -208,7 +217,8 @@ fn missing() -> Failure {
     Failure::Unsupported(Unsupported::new("segment", "not in device memory"))
 }
 
-fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
+/// Where what `key` names is.
+pub(super) fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
     places.get(&key).copied().ok_or_else(missing)
 }
 

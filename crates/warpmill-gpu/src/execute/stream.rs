@@ -5,6 +5,8 @@
 //! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
 //! memory that it wants to fill again.
 
+mod batches;
+mod head;
 mod keep;
 mod open;
 mod ready;
@@ -14,22 +16,29 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::device::{DevicePtr, Event};
+use crate::device::batch::{BatchCodec, BatchFormat};
+use crate::device::{DevicePtr, Event, Stream};
 
 use super::admission::Lane;
 use super::chunks::Chunk;
 use super::executor::{Executor, Options};
 use super::items::Descriptors;
-use super::memory::{Key, aligned, padded};
+use super::memory::{Key, aligned};
 use super::parquet;
 use super::paths::Measured;
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
 use super::rows::Mirrors;
-use super::segments::{COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
+use super::segments::{COMPRESSED, EXPANSION};
 use super::source::{DataSource, disk};
 use super::{Failure, Result};
 
+use batches::PAGE_ENTRY;
+pub use batches::{Batches, Scratch, Wanted};
+use head::{
+    Group, KINDS, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, parts_of_slot, place,
+    places_in_head, slot_bytes, together, wanted_of,
+};
 pub use keep::Found;
 use keep::Keeper;
 pub use open::Openers;
@@ -60,44 +69,58 @@ pub struct StreamPlan {
     pub batches: u64,
     /// Whether there is something to decompress or to expand when it has arrived.
     opens: bool,
+    /// What the vendor's library takes to decompress a batch, behind the slots.
+    scratch: Scratch,
 }
 
 impl StreamPlan {
-    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger.
-    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64) -> Self {
+    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger. `library`
+    /// decompresses what kernels of ours do not.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64, library: Option<&dyn BatchCodec>) -> Result<Self> {
         let nothing = Found::new();
         let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
         let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
         if total == 0 {
-            return Self::default();
+            return Ok(Self::default());
         }
+        let all: Vec<Wanted> = kernels.iter().flat_map(|rows| wanted_of(rows)).collect();
+        let library = library.filter(|_| !all.is_empty());
+        let temp = library.map_or(Ok(0), |library| Scratch::room(library, &all, most))?;
+        let most = most.saturating_sub(temp);
         let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
         let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
         let mut count = 0;
-        let opened = |chunk: &Arc<Chunk>| chunk.for_device().is_some() || chunk.expanded.is_some();
+        let own = |chunk: &Chunk| chunk.for_device().is_some() && chunk.batch_format().is_none();
+        let opened = |chunk: &Arc<Chunk>| own(chunk) || chunk.expanded.is_some();
         plan.opens = kernels.iter().any(|rows| chunks(rows).any(opened));
         for rows in kernels {
             for batch in plan.batches(rows, &nothing) {
                 let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
                 plan.segments = plan.segments.max(chunks(rows).count() as u64);
+                if let Some(library) = library {
+                    wanted_of(rows).iter().try_for_each(|wanted| plan.scratch.add(library, wanted, temp))?;
+                }
                 count += 1;
             }
         }
         plan.slots = (most / plan.slot_bytes).clamp(2, SLOTS).min(count);
         plan.batches = count;
-        plan
+        Ok(plan)
     }
 
-    /// What all slots take of a region.
+    /// What all slots take of a region, and what is behind them.
     pub fn bytes(&self) -> u64 {
-        self.slots * self.slot_bytes
+        self.slots * self.slot_bytes + self.scratch.bytes()
     }
 
     /// Which row segments travel together, but for those of their chunks that were found in device memory.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
-        let mut size = ([0; 5], 0);
+        let mut size = ([0; KINDS], 0);
         for (position, row) in rows.iter().enumerate() {
             let own = parts_of_slot(std::slice::from_ref(row), found);
             let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1);
@@ -111,68 +134,6 @@ impl StreamPlan {
         }
         batches
     }
-}
-
-/// What row segments and their descriptors take of a slot.
-fn slot_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
-    together(parts_of_slot(rows, found))
-}
-
-/// Bytes of descriptors, by kind, and of everything else: what row segments have together is the sum of what each has.
-fn parts_of_slot(rows: &[RowSegment<'_>], found: &Found) -> ([u64; 5], u64) {
-    let made = chunks(rows).map(|chunk| made_bytes(chunk).iter().sum::<u64>()).sum::<u64>();
-    (descriptor_bytes(rows), data_bytes(rows, found) + made)
-}
-
-fn together((descriptors, others): ([u64; 5], u64)) -> u64 {
-    descriptors.map(aligned).iter().sum::<u64>() + others
-}
-
-/// What of a slot is copied, descriptors included.
-fn copied_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
-    head_bytes(rows) + data_bytes(rows, found)
-}
-
-/// What chunks that travel take.
-fn data_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
-    let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
-    travelling.map(|chunk| room(chunk.copied_bytes())).sum()
-}
-
-/// What the descriptors of row segments take of a slot.
-fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
-    descriptor_bytes(rows).map(aligned).iter().sum()
-}
-
-fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Chunk>> {
-    rows.iter().flat_map(|(_, columns)| columns.iter())
-}
-
-/// What `bytes` bytes of data take.
-fn room(bytes: u64) -> u64 {
-    aligned(padded(bytes))
-}
-
-/// What the segment that the device decompresses a chunk to takes of a slot, and what that expands to.
-fn made_bytes(chunk: &Chunk) -> [u64; 2] {
-    [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
-}
-
-/// Bytes of the descriptors of columns, of row counts, of expansions, of compressed chunks, of columns of Parquet.
-fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; 5] {
-    let count = |which: fn(&Chunk) -> bool| chunks(rows).filter(|chunk| which(chunk)).count();
-    let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
-    let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
-    let parquet = count(|chunk| chunk.pages().is_some()) * parquet::TASK;
-    let columns = count(|_| true) * DESCRIPTOR;
-    [columns as u64, 4 * rows.len() as u64, expansions as u64, compressed as u64, parquet as u64]
-}
-
-/// Where row counts, expansions, compressed chunks and columns of Parquet begin in a slot.
-fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; 4] {
-    let [columns, counts, expansions, compressed, _] = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
-    let ends = [columns, columns + counts, columns + counts + expansions];
-    [ends[0], ends[1], ends[2], ends[2] + compressed]
 }
 
 /// A slot of a run.
@@ -194,6 +155,8 @@ pub struct Feed<'a> {
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
     base: DevicePtr,
+    slot_bytes: u64,
+    scratch: Scratch,
     slots: Vec<Slot>,
     next: usize,
     /// When copies began and ended.
@@ -270,6 +233,8 @@ impl<'a> Feed<'a> {
             pinned_limit: Some(if options.pinned_memory_limit == 0 { u64::MAX } else { options.pinned_memory_limit }),
             state,
             base,
+            slot_bytes: plan.slot_bytes,
+            scratch: plan.scratch,
             slots,
             next,
             copies,
@@ -327,10 +292,11 @@ impl<'a> Feed<'a> {
         let mut places = kept.clone();
         let (parts, stored) = place(rows, (self.source, found), at, &mut places);
         let (mut descriptors, columns, counts) = prepared.describe(kernel, rows, &places)?;
-        let [counts_at, expansions_at, compressed_at, parquet_at] = places_in_head(rows);
+        let [counts_at, expansions_at, compressed_at, parquet_at, pages_at] = places_in_head(rows);
         (descriptors.columns, descriptors.rows) = (at, at + counts_at as u64);
         let (expansions, vectors) = expansions(&stored, &places)?;
-        let (compressed, blocks) = compressed(&stored, &places)?;
+        let (compressed, groups) = compressed(&stored, &places)?;
+        let (batched, formats) = batched_pages(&stored, &places)?;
         let pages = stored.iter().map(|(chunk, stored)| (&***chunk, *stored));
         let (tasks, pages) = parquet::describe(pages, &places)?;
         let head = [
@@ -339,6 +305,7 @@ impl<'a> Feed<'a> {
             (expansions_at, &expansions),
             (compressed_at, &compressed),
             (parquet_at, &tasks),
+            (pages_at, &batched),
         ];
         let started = Instant::now();
         let staging = &mut lane.staging[number][..];
@@ -359,11 +326,11 @@ impl<'a> Feed<'a> {
         }
         let there = device.record(lane.stream)?;
         let made = |bytes: &[u8], size: usize| (bytes.len() / size) as u32;
-        if let Some(openers) = self.openers.as_ref().filter(|_| blocks > 0) {
-            let chunks = (at + compressed_at as u64, made(&compressed, COMPRESSED), blocks);
-            // SAFETY: the descriptors that were just copied name ranges of this slot: chunks that are there in full, and room
-            // for what becomes of them.
-            unsafe { openers.decompress(chunks, self.state, lane.stream)? };
+        // SAFETY: the descriptors that were just copied name ranges of this slot: chunks and pages that are there in full, and room
+        // for what becomes of them.
+        unsafe {
+            self.decompress((at + compressed_at as u64, &groups), lane.stream)?;
+            self.decompress_pages((at + pages_at as u64, &formats), lane.stream)?;
         }
         self.arrived = Some([there, device.record(lane.stream)?]);
         if let Some(openers) = self.openers.as_ref().filter(|_| vectors > 0) {
@@ -372,8 +339,8 @@ impl<'a> Feed<'a> {
             unsafe { openers.expand(values, lane.stream)? };
         }
         for (chunk, _) in &stored {
-            let decompressed = chunk.decompressed_bytes().unwrap_or(0);
-            self.measured.on_device.0[chunk.codec() as usize] += decompressed;
+            let (codec, bytes) = chunk.undone_bytes();
+            self.measured.on_device.0[codec as usize] += bytes;
         }
         if pages.pages > 0 {
             // SAFETY: the descriptors that were just copied name images that are there in full, and work areas of the size that they
@@ -381,6 +348,55 @@ impl<'a> Feed<'a> {
             unsafe { self.executor.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
         Ok(Arrival { slot: number, descriptors })
+    }
+
+    /// Queues the decompression of chunks, described at `at`, one group after the other.
+    ///
+    /// # Safety
+    /// The descriptors name stored chunks of these groups and room for their segments in device memory.
+    unsafe fn decompress(&mut self, (at, groups): (DevicePtr, &[Group]), stream: Stream) -> Result<()> {
+        let mut at = at;
+        for &Group { chunks, wanted, own } in groups {
+            if let Some(openers) = self.openers.as_ref().filter(|_| own > 0) {
+                // SAFETY: the caller's promise.
+                unsafe { openers.decompress((at, chunks, own), self.state, stream)? };
+            }
+            if let Some(wanted) = wanted {
+                let batches = self.batches(wanted.format)?;
+                // SAFETY: the caller's promise; the scratch memory is the run's own, all of whose work is on this stream.
+                unsafe { batches.chunks((at, chunks), &wanted, self.scratch(), self.state, stream)? };
+            }
+            at += u64::from(chunks) * COMPRESSED as u64;
+        }
+        Ok(())
+    }
+
+    /// Queues the decompression of pages, listed at `at`, one format after the other.
+    ///
+    /// # Safety
+    /// The entries name pages and room for them in device memory.
+    unsafe fn decompress_pages(&mut self, (at, formats): (DevicePtr, &[Wanted]), stream: Stream) -> Result<()> {
+        let mut at = at;
+        for wanted in formats {
+            // SAFETY: as of chunks.
+            unsafe { self.batches(wanted.format)?.pages(at, wanted, self.scratch(), self.state, stream)? };
+            at += wanted.count * PAGE_ENTRY as u64;
+        }
+        Ok(())
+    }
+
+    /// What decompresses `format`.
+    fn batches(&mut self, format: BatchFormat) -> Result<Batches> {
+        let batches = self.executor.batches()?;
+        if batches.is_first(format) {
+            (self.measured.first, self.measured.cold) = (true, true);
+        }
+        Ok(batches)
+    }
+
+    /// The memory that the vendor's library may use, and where it is.
+    fn scratch(&self) -> (&Scratch, DevicePtr) {
+        (&self.scratch, self.base + self.slots.len() as u64 * self.slot_bytes)
     }
 
     /// Lets what travels be in page-locked memory.
@@ -510,68 +526,6 @@ impl Drop for Feed<'_> {
         let work = self.work.iter().flatten().chain(self.arrived.iter().flatten()).copied();
         events.chain(timed).chain(work).for_each(|event| self.executor.device.destroy_event(event));
     }
-}
-
-/// Chunks in the order in which they lie in a slot. Copies in page-locked memory are made in this order: column by column, what
-/// programs with some columns in common read stays one range, long enough for the link's full bandwidth.
-fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Vec<&'a Arc<Chunk>> {
-    if source != DataSource::Pinned {
-        return chunks(rows).collect();
-    }
-    let columns = rows.iter().map(|(_, columns)| columns.len()).max().unwrap_or(0);
-    let column = |number: usize| rows.iter().filter_map(move |(_, columns)| columns.get(number));
-    (0..columns).flat_map(column).collect()
-}
-
-/// Where each chunk of some row segments that was not found goes in a slot at `at`, where what they are made from is of all chunks,
-/// and what becomes of it.
-fn place<'r>(
-    rows: &'r [RowSegment<'_>],
-    (source, found): (DataSource, &Found),
-    at: DevicePtr,
-    places: &mut HashMap<Key, DevicePtr>,
-) -> (Vec<Part>, Vec<(&'r Arc<Chunk>, DevicePtr)>) {
-    let mut offset = head_bytes(rows);
-    let (mut parts, mut stored) = (vec![], vec![]);
-    for chunk in in_order(rows, source) {
-        let there = found.get(&chunk.travels_as()).copied();
-        if there.is_none() {
-            parts.push(Part { offset, chunk: chunk.clone() });
-        }
-        let from = there.unwrap_or(at + offset);
-        places.insert(chunk.key(), from);
-        stored.push((chunk, from));
-        offset += if there.is_none() { room(chunk.copied_bytes()) } else { 0 };
-    }
-    for chunk in chunks(rows) {
-        let [decompressed, expanded] = made_bytes(chunk);
-        if decompressed > 0 {
-            places.insert(chunk.key(), at + offset);
-        }
-        if expanded > 0 {
-            places.insert(chunk.expanded_key(), at + offset + decompressed);
-        }
-        offset += decompressed + expanded;
-    }
-    (parts, stored)
-}
-
-/// The descriptors of what segments expand to, and the vectors of all of these.
-fn expansions(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
-    let (mut image, mut vectors) = (vec![], 0);
-    for (chunk, _) in stored {
-        vectors += describe_expansion(chunk, places, vectors, &mut image)?;
-    }
-    Ok((image, vectors))
-}
-
-/// The descriptors of chunks that the device decompresses, and the blocks of all of these.
-fn compressed(stored: &[(&Arc<Chunk>, DevicePtr)], places: &HashMap<Key, DevicePtr>) -> Result<(Vec<u8>, u32)> {
-    let (mut image, mut blocks) = (vec![], 0);
-    for (chunk, at) in stored {
-        blocks += describe_compressed(chunk, *at, places, blocks, &mut image)?;
-    }
-    Ok((image, blocks))
 }
 
 fn add(sum: &mut (u64, Duration), bytes: u64, time: Duration) {

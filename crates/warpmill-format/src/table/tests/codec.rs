@@ -197,7 +197,7 @@ fn options_that_cannot_be_are_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let with = |codec: CodecOptions| WriteOptions { codec: Some(codec), ..small() };
     for (codec, expected) in [
-        (CodecOptions::fixed(Codec::Gdeflate), "codec gdeflate"),
+        (CodecOptions::fixed(Codec::Bitcomp), "codec bitcomp"),
         (CodecOptions { block_bytes: Some(1000), ..CodecOptions::fixed(Codec::Lz4) }, "1000 bytes"),
         (CodecOptions { block_bytes: Some(1 << 17), ..CodecOptions::fixed(Codec::Deflate) }, "131072 bytes"),
         (CodecOptions { choice: CodecChoice::Auto, sample: 0.0, ..CodecOptions::default() }, "sample of 0"),
@@ -312,18 +312,18 @@ fn a_codec_that_this_build_lacks_is_named_with_file_and_chunk() {
     let (s, c, _, offset, bytes, name) = &places[0];
     let file = path.join(DATA);
     let mut data = std::fs::read(&file).unwrap();
-    data[*offset as usize + 6] = Codec::Gdeflate.number();
+    data[*offset as usize + 6] = Codec::Bitcomp.number();
     std::fs::write(&file, &data).unwrap();
     forge(&path, |manifest| {
         let chunk = &mut manifest.segments[*s].columns[*c];
         chunk.blob.xxh3 = xxh3_64(&data[*offset as usize..(offset + bytes) as usize]);
-        chunk.codec.as_mut().unwrap().name = Codec::Gdeflate;
+        chunk.codec.as_mut().unwrap().name = Codec::Bitcomp;
     });
     // All else of the table can be read.
     let snapshot = fresh(&path);
     let error = snapshot.segment(*s, *c).unwrap_err();
     let text = error.to_string();
-    assert!(matches!(error, FormatError::Codec { codec, .. } if codec == "gdeflate"));
+    assert!(matches!(error, FormatError::Codec { codec, .. } if codec == "bitcomp"));
     assert!(text.contains(DATA) && text.contains(name.as_str()) && text.contains("nvCOMP"), "{text}");
 }
 
@@ -419,6 +419,9 @@ fn compressed_chunks_have_the_zones_of_their_values() {
     }
 }
 
+/// The codecs of the first tables of version 2; others came later.
+pub(super) const GOLDEN: [Codec; 4] = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate];
+
 fn golden_v2() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2")
 }
@@ -429,9 +432,9 @@ fn version_2_is_read() {
     let batches: Vec<RecordBatch> = (0..5).map(|i| rows(600 * i, 600).project(&[3, 6, 9, 10]).unwrap()).collect();
     if std::env::var_os("WARPMILL_WRITE_GOLDEN").is_some() {
         let _ = std::fs::remove_dir_all(golden_v2());
-        build(&golden_v2(), &batches[0], through(Codec::AVAILABLE[0]));
+        build(&golden_v2(), &batches[0], through(GOLDEN[0]));
         let table = Table::open(&golden_v2()).unwrap();
-        for (batch, codec) in batches[1..].iter().zip(Codec::AVAILABLE[1..].iter().chain([&Codec::None])) {
+        for (batch, codec) in batches[1..].iter().zip(GOLDEN[1..].iter().chain([&Codec::None])) {
             let mut writer = table.append(through(*codec)).unwrap();
             writer.write(batch).unwrap();
             writer.commit().unwrap();
@@ -443,7 +446,7 @@ fn version_2_is_read() {
     let snapshot = fresh(&golden_v2());
     assert_holds(&snapshot, &batches);
     let found = chunks(&snapshot);
-    assert!(Codec::AVAILABLE.iter().all(|codec| found[codec] >= 3), "{found:?}");
+    assert!(GOLDEN.iter().all(|codec| found[codec] >= 3), "{found:?}");
     let manifest = std::fs::read(golden_v2().join("0000000000000005.manifest")).unwrap();
     assert!(manifest.starts_with(b"warpmill-manifest 2 "));
 }

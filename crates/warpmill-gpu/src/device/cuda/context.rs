@@ -198,6 +198,15 @@ impl Context {
         if is_fatal(result) { Err(self.judge_fatal(call, result)) } else { Ok(result) }
     }
 
+    /// Runs what is no driver call (a library that uses the runtime, which works in the thread's current context) with the context current.
+    pub(super) fn with_current<T>(&self, run: impl FnOnce() -> T) -> Result<T> {
+        if let Some((what, detail)) = self.lost.get() {
+            return Err(DeviceError::Lost { what: what.clone(), detail: detail.clone() });
+        }
+        let _current = Current::enter(self.handle).map_err(|(call, error)| self.judge_fatal(call, error))?;
+        Ok(run())
+    }
+
     /// The error of a device whose memory cannot hold `requested` bytes more.
     pub(super) fn out_of_memory(&self, what: &'static str, requested: u64) -> DeviceError {
         DeviceError::OutOfMemory { what, requested, available: self.free_memory().unwrap_or(0) }

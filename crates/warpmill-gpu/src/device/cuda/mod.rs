@@ -6,6 +6,7 @@
 
 mod context;
 mod module;
+pub mod nvcomp;
 pub mod nvrtc;
 mod staging;
 
@@ -19,6 +20,7 @@ use rayon::prelude::*;
 use self::context::Context;
 use self::module::{CudaModule, Functions, Loaded, Modules};
 use self::staging::Staging;
+use super::batch::BatchCodec;
 use super::kernel_cache::KernelCache;
 use super::{
     BuildInfo, BuildOrigin, Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function,
@@ -360,6 +362,10 @@ impl Device for CudaDevice {
         if let Err(error) = self.context.call("cuEventDestroy", destroy) {
             tracing::debug!(%error, "an event cannot be destroyed");
         }
+    }
+
+    fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String> {
+        Ok(Arc::new(nvcomp::Batches::new(self.context.clone())?))
     }
 }
 

@@ -16,6 +16,7 @@
 //!
 //! Compiled kernels are kept below `$WARPMILL_CACHE_DIR`, `$XDG_CACHE_HOME/warpmill` or `~/.cache/warpmill`, in `sim/`.
 
+mod batch;
 mod cache;
 mod compiler;
 mod memory;
@@ -31,10 +32,12 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use self::batch::HostBatches;
 use self::compiler::Toolchain;
 pub use self::compiler::{record_sources, recorded_sources};
 use self::memory::Memory;
 use self::module::Entry;
+use super::batch::BatchCodec;
 use super::{
     Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function, KernelSource, LaunchShape, Module,
     PinnedBuffer, Result, Stream,
@@ -61,6 +64,8 @@ pub struct SimOptions {
     pub sanitize: bool,
     /// Runs lanes, and warps, from the last to the first: another order shows a barrier that is missing.
     pub reverse: bool,
+    /// Has a library that decompresses batches of blocks (the host's).
+    pub batches: bool,
 }
 
 impl Default for SimOptions {
@@ -72,6 +77,7 @@ impl Default for SimOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             sanitize: false,
             reverse: false,
+            batches: true,
         }
     }
 }
@@ -82,7 +88,7 @@ pub struct SimDevice {
     options: SimOptions,
     properties: DeviceProperties,
     toolchain: Arc<Toolchain>,
-    memory: Mutex<Memory>,
+    memory: Arc<Mutex<Memory>>,
     /// The first error of each stream's work since it was synchronized.
     streams: Mutex<HashMap<Stream, Option<DeviceError>>>,
     events: Mutex<HashMap<Event, Instant>>,
@@ -109,7 +115,7 @@ impl SimDevice {
             driver: String::new(),
         };
         Self {
-            memory: Mutex::new(Memory::new(options.memory_bytes)),
+            memory: Arc::new(Mutex::new(Memory::new(options.memory_bytes))),
             options,
             properties,
             toolchain,
@@ -297,5 +303,12 @@ impl Device for SimDevice {
 
     fn destroy_event(&self, event: Event) {
         self.events.lock().remove(&event);
+    }
+
+    fn batch_codec(&self) -> std::result::Result<Arc<dyn BatchCodec>, String> {
+        match self.options.batches {
+            true => Ok(Arc::new(HostBatches { memory: self.memory.clone() })),
+            false => Err("this simulated device has no library that decompresses".into()),
+        }
     }
 }

@@ -32,6 +32,8 @@ pub struct Measured {
     pub kernels: Duration,
     /// Whether things were made that later runs find: their time says nothing.
     pub first: bool,
+    /// Whether the device decompressed something for the first time: the time of that says nothing.
+    pub cold: bool,
 }
 
 impl Measured {

@@ -1,11 +1,13 @@
 //! What bringing columns to the device takes: bytes, rates, and the stages that follow from them.
 
 use serde::Serialize;
-use warpmill_format::Codec;
+use warpmill_format::parquet_file::PageCodec;
+use warpmill_format::{Codec, TableSnapshot};
 use warpmill_plan::Scan;
 
 use crate::device::DeviceKind;
 use crate::execute::source::DataSource;
+use crate::execute::undone::{Undone, same_rate};
 
 use super::Form;
 
@@ -38,11 +40,6 @@ impl Work {
     }
 }
 
-/// Whether devices undo a codec.
-pub fn device_undoes(codec: Codec) -> bool {
-    matches!(codec, Codec::Lz4 | Codec::Snappy)
-}
-
 /// A column of a scan: the work that each form of it is, over the row segments that are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanColumn {
@@ -51,37 +48,40 @@ pub struct ScanColumn {
     /// The table and the column.
     pub name: (String, String),
     /// Its codec, of the first chunk that has one.
-    pub codec: Codec,
+    pub codec: &'static str,
+    /// Whether the device undoes it.
+    pub undone: bool,
     pub(super) light: Work,
     pub(super) heavy: Work,
     pub(super) on_host: Work,
 }
 
 impl ScanColumn {
-    /// Of `pipeline`'s scan, column `position`, of row segments `segments`.
-    pub fn new(pipeline: usize, scan: &Scan, position: usize, segments: &[usize]) -> Self {
+    /// Of `pipeline`'s scan, column `position`, of row segments `segments`, for a device that undoes these codecs.
+    pub fn new(pipeline: usize, scan: &Scan, position: usize, segments: &[usize], undone: Undone) -> Self {
         let (table, column) = (&scan.table, scan.columns[position]);
         let name = (scan.name.clone(), table.schema().field(column).name().clone());
         let (light, heavy, on_host) = Default::default();
-        let mut found = Self { pipeline, name, codec: Codec::None, light, heavy, on_host };
+        let mut found = Self { pipeline, name, codec: Codec::None.name(), undone: false, light, heavy, on_host };
         for &segment in segments {
             let bytes = table.segment_stats(segment, column).stored_bytes;
             let as_it_is = Work { read: bytes, copied: bytes, ..Work::default() };
-            let Some((codec, stored, decompressed)) = table.stored_sizes(segment, column) else {
+            let Some(form) = Compressed::of(table, segment, column, undone) else {
                 [&mut found.light, &mut found.heavy, &mut found.on_host]
                     .into_iter()
                     .for_each(|work| work.add(&as_it_is));
                 continue;
             };
-            if found.codec == Codec::None {
-                found.codec = codec;
+            let Compressed { name, codec, stored, decompressed, undone, light } = form;
+            if found.codec == Codec::None.name() {
+                (found.codec, found.undone) = (name, undone);
             }
             let mut on_host = Work { read: stored, copied: decompressed, ..Work::default() };
             let mut heavy = Work { read: stored, copied: stored, ..Work::default() };
             on_host.on_host[codec as usize] = decompressed;
             heavy.on_device[codec as usize] = decompressed;
-            found.light.add(if table.has_light(segment, column) { &as_it_is } else { &on_host });
-            found.heavy.add(if device_undoes(codec) { &heavy } else { &on_host });
+            found.light.add(if light { &as_it_is } else { &on_host });
+            found.heavy.add(if undone { &heavy } else { &on_host });
             found.on_host.add(&on_host);
         }
         found
@@ -94,6 +94,36 @@ impl ScanColumn {
             Form::Heavy => &self.heavy,
             Form::HeavyOnHost => &self.on_host,
         }
+    }
+}
+
+/// A column of a row segment that has a codec.
+struct Compressed {
+    name: &'static str,
+    /// By whose rate it is decompressed.
+    codec: Codec,
+    stored: u64,
+    decompressed: u64,
+    /// Whether the device undoes it.
+    undone: bool,
+    /// Whether it is there without the codec as well.
+    light: bool,
+}
+
+impl Compressed {
+    /// Pages of Parquet have one only where there is a choice: those of Snappy and LZ4 are always the device's.
+    fn of(table: &TableSnapshot, segment: usize, column: usize, device: Undone) -> Option<Self> {
+        if let Some((pages, stored, decompressed)) = table.page_sizes(segment, column) {
+            let (name, undone) = match pages {
+                PageCodec::Zstd => ("zstd", device.pages().zstd),
+                PageCodec::Gzip => ("gzip", device.pages().gzip),
+                PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => return None,
+            };
+            return Some(Self { name, codec: same_rate(pages), stored, decompressed, undone, light: false });
+        }
+        let (codec, stored, decompressed) = table.stored_sizes(segment, column)?;
+        let (undone, light) = (device.has(codec), table.has_light(segment, column));
+        Some(Self { name: codec.name(), codec, stored, decompressed, undone, light })
     }
 }
 
@@ -119,21 +149,18 @@ pub struct Rates {
 impl Rates {
     /// Before anything has been measured: an H200 and an NVMe drive; or the simulated device, whose threads are slow.
     pub fn guess(kind: DeviceKind, threads: usize) -> Self {
-        let by_codec = |lz4: f64, snappy: f64, zstd: f64, deflate: f64| {
+        let by_codec = |known: [f64; 5]| {
+            let codecs = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
             let mut rates = [f64::INFINITY; CODECS];
-            for (codec, rate) in
-                [(Codec::Lz4, lz4), (Codec::Snappy, snappy), (Codec::Zstd, zstd), (Codec::Deflate, deflate)]
-            {
-                rates[codec as usize] = rate;
-            }
+            codecs.into_iter().zip(known).for_each(|(codec, rate)| rates[codec as usize] = rate);
             rates
         };
-        let on_host = by_codec(2e9, 1.5e9, 0.9e9, 0.5e9);
-        let (link, device) = match kind {
-            DeviceKind::Cuda => (50e9, 40e9),
-            DeviceKind::Sim => (5e9, 20e6),
+        let on_host = by_codec([2e9, 1.5e9, 0.9e9, 0.5e9, 0.3e9]);
+        // The simulated device's own kernels are slow; what it has for a library is the host's.
+        let (link, on_device) = match kind {
+            DeviceKind::Cuda => (50e9, by_codec([40e9, 40e9, 30e9, 30e9, 60e9])),
+            DeviceKind::Sim => (5e9, by_codec([20e6, 20e6, 0.9e9, 0.5e9, 0.3e9])),
         };
-        let on_device = by_codec(device, device, f64::INFINITY, f64::INFINITY);
         let staging = (4e9 * threads.max(1) as f64).min(40e9);
         Self {
             disk: 2.2e9,

@@ -7,6 +7,7 @@ use warpmill_plan::Program;
 use warpmill_format::Codec;
 
 use super::*;
+use crate::execute::undone::Undone;
 
 const LZ4: usize = Codec::Lz4 as usize;
 const ZSTD: usize = Codec::Zstd as usize;
@@ -21,9 +22,10 @@ fn column(light: u64, codec: Codec, heavy: u64, both: bool) -> ScanColumn {
     ScanColumn {
         pipeline: 0,
         name: ("t".into(), "c".into()),
-        codec,
+        codec: codec.name(),
+        undone: Undone::default().has(codec),
         light: if both { as_it_is } else { on_host },
-        heavy: if device_undoes(codec) { on_device } else { on_host },
+        heavy: if Undone::default().has(codec) { on_device } else { on_host },
         on_host,
     }
 }
@@ -77,7 +79,7 @@ fn the_slowest_stage_decides() {
 }
 
 #[test]
-fn zstd_is_the_hosts() {
+fn zstd_is_the_hosts_without_a_library() {
     let columns = vec![column(1 << 30, Codec::Zstd, 1 << 28, true)];
     assert_eq!(columns[0].heavy, columns[0].on_host);
     assert_eq!(candidates(&columns, &rates()).len(), 2);
@@ -85,6 +87,32 @@ fn zstd_is_the_hosts() {
     assert_eq!(total(&columns, &forms).on_host[ZSTD], 1 << 30);
     let slow = Rates { on_host: [0.1e9; CODECS], ..rates() };
     assert_eq!(choice(&columns, &slow, setting(DataSource::Disk, 0, 0.01)).forms, [Form::Light]);
+}
+
+#[test]
+fn a_library_undoes_zstd_where_that_is_faster() {
+    let mut zstd = column(1 << 30, Codec::Zstd, 1 << 28, true);
+    zstd.heavy = Work { read: 1 << 28, copied: 1 << 28, ..Work::default() };
+    (zstd.heavy.on_device[ZSTD], zstd.undone) = (1 << 30, true);
+    let columns = vec![zstd];
+    let rates = Rates { threads: 4, ..rates() };
+    assert_eq!(candidates(&columns, &rates).len(), 3);
+    assert_eq!(choice(&columns, &rates, setting(DataSource::Disk, 0, 0.01)).forms, [Form::Heavy]);
+    let weak = Rates { on_device: [1e9; CODECS], ..rates };
+    assert_eq!(choice(&columns, &weak, setting(DataSource::Disk, 0, 0.01)).forms, [Form::HeavyOnHost]);
+}
+
+/// What the device needs when it decompresses for the first time is not its rate.
+#[test]
+fn a_cold_library_is_not_judged() {
+    let paths = Paths::new(DeviceKind::Cuda);
+    let mut measured = Measured { on_device: ([0; CODECS], Duration::from_secs(1)), ..Measured::default() };
+    measured.on_device.0[ZSTD] = 1 << 30;
+    for (cold, rate) in [(true, paths.rates().on_device[ZSTD]), (false, (1u64 << 30) as f64)] {
+        measured.cold = cold;
+        paths.learn(&program(), &vec![], (DataSource::Host, 0), &measured);
+        assert_eq!(paths.rates().on_device[ZSTD], rate);
+    }
 }
 
 #[test]

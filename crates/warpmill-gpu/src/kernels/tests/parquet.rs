@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use warpmill_format::parquet_file::{ParquetChunk, ParquetSlice, table};
+use warpmill_format::parquet_file::{PageCodecs, ParquetChunk, ParquetSlice, table};
 use warpmill_format::{Segment, TableSnapshot, ValueLayout};
 
 use crate::device::sim::{SimDevice, SimOptions};
@@ -146,7 +146,7 @@ fn open(name: &str) -> Arc<TableSnapshot> {
 
 fn slices(table: &TableSnapshot) -> Vec<(usize, usize, Arc<ParquetSlice>)> {
     let all = (0..table.num_segments()).flat_map(|s| (0..table.schema().fields().len()).map(move |c| (s, c)));
-    let slice = |(segment, column)| match table.parquet(segment, column).unwrap() {
+    let slice = |(segment, column)| match table.parquet(segment, column, PageCodecs::default()).unwrap() {
         Some(ParquetChunk::Device(slice)) => Some((segment, column, slice)),
         Some(ParquetChunk::Host(reason)) => panic!("column {column}: {reason}"),
         None => panic!("a table of Parquet"),

@@ -34,7 +34,7 @@ fn check_sources(codec: &str) {
     ];
     let expected = queries.map(|query| sorted_rows(&sql(query)));
     session.set("warpmill.device", &device()).unwrap();
-    let mut copied_bytes = 0;
+    let (mut copied_bytes, mut undone) = (0, codec != "none");
     for (data, copies) in [
         ("cache", "segments to the device"),
         ("pinned", "segments from pinned memory"),
@@ -62,6 +62,8 @@ fn check_sources(codec: &str) {
             }
             assert!(copied.is_some_and(|copied| copied.nanos > 0), "{data}: {:?}", on_device.transfers);
             copied_bytes = copied.unwrap().bytes;
+            // A GPU may lack the library that undoes some codecs.
+            undone &= on_device.path.as_ref().unwrap().no_library.is_none();
         }
     }
     if copied_bytes > 0 && codec == "none" {
@@ -72,7 +74,7 @@ fn check_sources(codec: &str) {
         assert!(started.elapsed().as_secs_f64() > copied_bytes as f64 / 5e6, "{:?}", started.elapsed());
     }
     // What the device decompresses travels compressed.
-    let expected = if matches!(codec, "lz4" | "snappy") { 100_000..350_000 } else { 350_000..900_000 };
+    let expected = if undone { 30_000..350_000 } else { 350_000..900_000 };
     assert!(copied_bytes == 0 || expected.contains(&copied_bytes), "{codec}: {copied_bytes} bytes");
 }
 

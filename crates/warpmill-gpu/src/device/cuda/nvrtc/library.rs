@@ -150,7 +150,7 @@ fn preload_builtins(folder: &Path) {
 }
 
 /// The file that is mapped at `address`.
-fn mapped_file(address: usize) -> Option<PathBuf> {
+pub(in crate::device::cuda) fn mapped_file(address: usize) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines().find_map(|line| {
         let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
@@ -211,7 +211,7 @@ fn in_folder(folder: &Path, named: bool) -> Vec<PathBuf> {
 }
 
 /// The folders in `folder` whose names start with `prefix`, the last by name first.
-fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+pub(in crate::device::cuda) fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let starts = |name: &OsStr| name.to_string_lossy().starts_with(prefix);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<_> = entries

@@ -1,0 +1,133 @@
+//! nvCOMP, NVIDIA's library of codecs for GPUs: optional, proprietary, loaded at run time where it is installed, never shipped.
+//!
+//! It is looked for once, in this order: `WARPMILL_NVCOMP` (its path, or its folder; nothing else is tried then; `off`: it is not
+//! used), the loader's path, `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheels
+//! `nvidia-libnvcomp-cu13` and `-cu12` in the folders of `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
+//!
+//! Majors of nvCOMP differ in the structures that they take by value: only [`MAJOR`] is used, whatever others are installed.
+//!
+//! nvCOMP calls the CUDA runtime, which works in the calling thread's current context: the device's primary one while a
+//! [`Batches`] runs, the same that [`CudaDevice`](super::CudaDevice) uses.
+
+mod library;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::context::Context;
+use crate::device::batch::{Batch, BatchCodec, BatchFormat};
+use crate::device::{DeviceError, Result, Stream};
+use library::{Format, Nvcomp, Options};
+
+/// The major version whose interface this is.
+pub const MAJOR: u32 = 6;
+
+/// What is known of the process's nvCOMP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NvcompVersion {
+    /// `6.0.0`.
+    pub version: String,
+    /// Its file, where it can be told.
+    pub path: Option<PathBuf>,
+    /// The release of CUDA that it was built with: `13.4`.
+    pub cuda: String,
+}
+
+/// The nvCOMP of this process; or why there is none.
+///
+/// # Errors
+/// What was looked for, and what to do.
+pub fn available() -> std::result::Result<NvcompVersion, String> {
+    Nvcomp::get().map(Nvcomp::version)
+}
+
+/// Whether somebody wants it not to be used.
+pub fn is_off() -> bool {
+    std::env::var_os("WARPMILL_NVCOMP").is_some_and(|value| value == "off")
+}
+
+/// nvCOMP on one device.
+pub struct Batches {
+    library: &'static Nvcomp,
+    context: Arc<Context>,
+}
+
+impl Batches {
+    /// For the device of `context`; fails with the reason where there is no nvCOMP.
+    pub(super) fn new(context: Arc<Context>) -> std::result::Result<Self, String> {
+        Ok(Self { library: Nvcomp::get()?, context })
+    }
+
+    fn format(&self, format: BatchFormat) -> Result<&'static Format> {
+        self.library.format(format).ok_or_else(|| DeviceError::Call {
+            call: "nvCOMP",
+            detail: format!("this one does not decompress {}", format.name()),
+        })
+    }
+
+    fn check(&self, call: &'static str, status: i32) -> Result<()> {
+        match status {
+            0 => Ok(()),
+            status => Err(DeviceError::Call { call, detail: self.library.describe(status) }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("library", &self.library.version()).finish_non_exhaustive()
+    }
+}
+
+impl BatchCodec for Batches {
+    fn name(&self) -> String {
+        format!("nvCOMP {}", self.library.version().version)
+    }
+
+    fn input_alignment(&self, format: BatchFormat) -> Option<u64> {
+        // Outputs and memory for intermediate results are aligned to 16 at least: the library was checked to want no more.
+        self.library.format(format).map(|format| format.alignments.input as u64)
+    }
+
+    fn temp_bytes(&self, format: BatchFormat, count: u64, largest: u64) -> Result<u64> {
+        const CALL: &str = "nvcompBatched...DecompressGetTempSize";
+        let (functions, mut bytes) = (self.format(format)?, 0);
+        let (chunks, most, total) = (count as usize, largest as usize, (count * largest) as usize);
+        // SAFETY: the type is the function's C signature; the pointer is valid; no work is queued, the stream is the default one.
+        let ask = || unsafe {
+            (functions.temp_bytes)(chunks, most, Options::DECOMPRESS, &mut bytes, total, std::ptr::null_mut())
+        };
+        let status = self.context.with_current(ask)?;
+        self.check(CALL, status)?;
+        Ok(bytes as u64)
+    }
+
+    unsafe fn decompress(&self, format: BatchFormat, batch: &Batch, stream: Stream) -> Result<()> {
+        const CALL: &str = "nvcompBatched...DecompressAsync";
+        let functions = self.format(format)?;
+        self.context.launched(&functions.name);
+        let address = |at: u64| at as *mut std::ffi::c_void;
+        // SAFETY: the type is the function's C signature; what the arrays hold is the caller's promise. Streams of the driver are
+        // streams of the runtime.
+        let queue = || unsafe {
+            (functions.decompress)(
+                address(batch.stored).cast(),
+                address(batch.stored_bytes).cast(),
+                address(batch.room).cast(),
+                address(batch.written).cast(),
+                batch.count as usize,
+                address(batch.temp.0),
+                batch.temp.1 as usize,
+                address(batch.out).cast(),
+                Options::DECOMPRESS,
+                address(batch.statuses).cast(),
+                address(stream.0),
+            )
+        };
+        let status = self.context.with_current(queue)?;
+        self.check(CALL, status)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Which codecs a device undoes: by kernels of ours, or by the vendor's library for batches, where it has one.
+
+use warpmill_format::Codec;
+use warpmill_format::parquet_file::{PageCodec, PageCodecs};
+
+use crate::device::Device;
+use crate::device::batch::BatchFormat;
+
+/// What blocks of stored chunks are aligned to (docs/format.md, section 6).
+const BLOCK_ALIGN: u64 = 16;
+
+/// Codecs that a device undoes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Undone {
+    zstd: bool,
+    deflate: bool,
+    gdeflate: bool,
+    pages: PageCodecs,
+}
+
+impl Undone {
+    /// Those of `device`.
+    pub fn of(device: &dyn Device) -> Self {
+        let Ok(library) = device.batch_codec() else { return Self::default() };
+        let takes = |format, align| library.input_alignment(format).is_some_and(|least| align % least == 0);
+        Self {
+            zstd: takes(BatchFormat::Zstd, BLOCK_ALIGN),
+            deflate: takes(BatchFormat::Deflate, BLOCK_ALIGN),
+            gdeflate: takes(BatchFormat::Gdeflate, BLOCK_ALIGN),
+            // Pages begin anywhere.
+            pages: PageCodecs { zstd: takes(BatchFormat::Zstd, 1), gzip: takes(BatchFormat::Gzip, 1) },
+        }
+    }
+
+    /// Whether blocks of stored chunks are undone.
+    pub fn has(self, codec: Codec) -> bool {
+        match codec {
+            Codec::Lz4 | Codec::Snappy => true,
+            Codec::Zstd => self.zstd,
+            Codec::Deflate => self.deflate,
+            Codec::Gdeflate => self.gdeflate,
+            Codec::None | Codec::Cascaded | Codec::Bitcomp => false,
+        }
+    }
+
+    /// Codecs of Parquet's pages, beside those that kernels of ours undo.
+    pub fn pages(self) -> PageCodecs {
+        self.pages
+    }
+}
+
+/// What the library calls a codec of stored chunks; `None` for those that kernels of ours undo.
+pub fn batch_format(codec: Codec) -> Option<BatchFormat> {
+    match codec {
+        Codec::Zstd => Some(BatchFormat::Zstd),
+        Codec::Deflate => Some(BatchFormat::Deflate),
+        Codec::Gdeflate => Some(BatchFormat::Gdeflate),
+        Codec::None | Codec::Lz4 | Codec::Snappy | Codec::Cascaded | Codec::Bitcomp => None,
+    }
+}
+
+/// The same of pages.
+pub fn page_format(codec: PageCodec) -> Option<BatchFormat> {
+    match codec {
+        PageCodec::Zstd => Some(BatchFormat::Zstd),
+        PageCodec::Gzip => Some(BatchFormat::Gzip),
+        PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => None,
+    }
+}
+
+/// The codec of stored chunks that is decompressed at about the rate of one of pages: Gzip is Deflate with a checksum.
+pub fn same_rate(codec: PageCodec) -> Codec {
+    match codec {
+        PageCodec::None => Codec::None,
+        PageCodec::Snappy => Codec::Snappy,
+        PageCodec::Lz4 => Codec::Lz4,
+        PageCodec::Zstd => Codec::Zstd,
+        PageCodec::Gzip => Codec::Deflate,
+    }
+}
