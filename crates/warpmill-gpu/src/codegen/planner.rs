@@ -172,6 +172,7 @@ impl Planner<'_> {
         };
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
         let capacity = self.capacity();
+        let on_host = self.hints.is_on_host(self.id);
         let payload_bytes: u64 =
             FlatColumn::all("", fields).iter().map(|column| column.row_bytes() as u64).sum::<u64>() + 1;
         let table = match &shape {
@@ -182,7 +183,11 @@ impl Planner<'_> {
                 // NULL keys have no place in a bitmap, but their rows are asked for.
                 let null_rows = *track_matches && keys.iter().any(|key| key.ty.nullable) && !null_equals_null;
                 let few = *cells <= 16 * self.rows + (1 << 16);
-                let bitmap_bytes = cells / 8 + cells.saturating_mul(payload_bytes);
+                // Rows on the host may lie at their keys' places where few of these stay empty.
+                let bitmap_bytes = match on_host && *cells <= 2 * self.rows {
+                    true => cells / 8,
+                    false => cells / 8 + cells.saturating_mul(payload_bytes),
+                };
                 let pure = payload.is_empty() && !track_matches && !self.has_residual();
                 let marks = pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
                 let fits = few && bitmap_bytes <= self.limits.table_bytes;
@@ -233,6 +238,7 @@ impl Planner<'_> {
             track_matches: *track_matches,
             null_equals_null: *null_equals_null,
             partition: None,
+            on_host: on_host && !payload.is_empty(),
         };
         Ok((SinkLayout::Build(layout), rows))
     }

@@ -187,6 +187,10 @@ impl Device for SimDevice {
         memory::pinned(bytes)
     }
 
+    fn mapped(&self, memory: &PinnedBuffer) -> Result<DevicePtr> {
+        Ok(memory.as_ptr() as u64)
+    }
+
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>> {
         Ok(Arc::new(self.toolchain.module(source)?))
     }

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use warpmill_plan::SinkId;
 
+use crate::codegen::layout::{SinkLayout, Table};
 use crate::execute::Failure;
-use crate::execute::plan::SINK_STATE;
+use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::rows::Mirrors;
 use crate::execute::run::Flushed;
 
-use super::{Parts, Step};
+use super::{Parts, Step, Stop, row_text};
 
 impl Parts<'_, '_> {
     /// Drops the strings of sink `id`.
     pub(super) fn clear_text(&mut self, id: SinkId) -> Step {
-        if let Some(at) = self.prepared().memory.text_state(id) {
+        let memory = &self.prepared().memory;
+        for at in memory.text_state(id).into_iter().chain(memory.host_text_state(id)) {
             // SAFETY: the first words of a `QueryState`: errors, which have been looked at, and the bytes used.
             unsafe { self.run.device().fill(self.places.states + at, 0, 16, self.run.lane.stream)? };
         }
@@ -25,6 +27,21 @@ impl Parts<'_, '_> {
     pub(super) fn full_text(&self, id: SinkId, words: &[u64]) -> Option<u64> {
         let at = self.prepared().memory.text_state(id)? as usize / 8;
         (words[at] >> 32 != 0).then(|| words[at + 1])
+    }
+
+    /// Ends the run where the strings of build `id` on the host had too little room: the next one makes more.
+    pub(super) fn check_host_text(&self, id: SinkId, words: &[u64]) -> Step {
+        let prepared = self.prepared();
+        let Some(at) = prepared.memory.host_text_state(id).map(|at| at as usize / 8) else { return Ok(()) };
+        let SinkLayout::Build(build) = &prepared.layouts[id] else { return Ok(()) };
+        if words[at] >> 32 == 0 {
+            return self.run.check_values(&words[at..]).map_err(Stop::from);
+        }
+        let count = self.run.state(words, id, Stage::Own).count;
+        let rows = if build.table == Table::Bitmap { build.capacity } else { count.min(build.capacity) };
+        let mut hints = prepared.hints.clone();
+        hints.host_text.insert(id, row_text(words[at + 1], rows));
+        Err(Stop::Again(Box::new(hints)))
     }
 
     /// Lets a sink whose rows are flushed have none.
