@@ -83,7 +83,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
             if let Some(plan) =
                 strategy.as_ref().filter(|strategy| strategy.is_for_cpu()).and_then(|it| it.join.as_ref())
             {
-                return on_cpu(Some(plan.to_string()));
+                return on_cpu(Some(plan.refusal().to_string()));
             }
             Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
         }

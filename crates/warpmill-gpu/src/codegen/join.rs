@@ -1,7 +1,7 @@
 //! Joins whose hash builds do not fit the device's memory: how they are done, and why. [`crate::execute`] decides.
 
 use serde::Serialize;
-use warpmill_plan::SinkId;
+use warpmill_plan::{SinkId, Unsupported};
 
 /// How joins are done whose hash builds do not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
@@ -72,6 +72,11 @@ impl JoinPlan {
     pub fn all_hybrid() -> Self {
         let (builds, predicted) = Default::default();
         Self { strategy: JoinStrategy::Hybrid, reason: "forced", builds, mapped_bytes: 0, predicted }
+    }
+
+    /// Why the device does not run the program, where the CPU is to.
+    pub fn refusal(&self) -> Unsupported {
+        Unsupported::new("joins larger than device memory", self.to_string())
     }
 
     /// Whether what probes read of the rows of build `id` is on the host.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_format::Dictionary;
 use warpmill_plan::pruning::Selected;
-use warpmill_plan::{Program, Scan, Source, Unsupported};
+use warpmill_plan::{Program, Scan, Source};
 
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
@@ -300,9 +300,7 @@ impl Prepared {
     /// How joins are done of which hash builds do not fit.
     fn joins(&self, hints: &Hints, means: &Means) -> Result<Option<JoinPlan>> {
         match joins::choose(&self.program, &self.inputs, (hints, self.limits), means)? {
-            Some(plan) if plan.strategy == JoinStrategy::Cpu => {
-                Err(Unsupported::new("joins larger than device memory", plan.to_string()).into())
-            }
+            Some(plan) if plan.strategy == JoinStrategy::Cpu => Err(plan.refusal().into()),
             plan => Ok(plan),
         }
     }
