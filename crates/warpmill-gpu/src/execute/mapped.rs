@@ -99,3 +99,33 @@ impl Drop for Mapped {
         self.pool.0.lock().idle.extend(self.memory.take());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::sim::{SimDevice, SimOptions};
+
+    #[test]
+    fn pieces_are_used_again_and_bounded() {
+        let device = SimDevice::new(SimOptions::default()).expect("the host has a C++ compiler");
+        let pool = MappedPool::default();
+        let first = pool.take(&device, 1000, 3000).unwrap();
+        let second = pool.take(&device, 1500, 3000).unwrap();
+        assert_eq!((pool.bytes(), first.iter().all(|byte| *byte == POISON)), (2500, true));
+        match pool.take(&device, 600, 3000) {
+            Err(Failure::HostMemory { requested: 600, available: 500 }) => {}
+            other => panic!("{other:?}"),
+        }
+        let at = second.as_ptr();
+        drop(second);
+        // The same piece; for one of another size it makes way, as does everything for a smaller limit.
+        let again = pool.take(&device, 1400, 3000).unwrap();
+        assert_eq!((again.as_ptr(), again.len(), pool.bytes()), (at, 1500, 2500));
+        drop(again);
+        let small = pool.take(&device, 100, 3000).unwrap();
+        assert_eq!(pool.bytes(), 1100);
+        drop((first, small));
+        assert!(matches!(pool.take(&device, 1000, 900), Err(Failure::HostMemory { available: 900, .. })));
+        assert_eq!(pool.bytes(), 0);
+    }
+}

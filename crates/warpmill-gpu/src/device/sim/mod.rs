@@ -33,7 +33,7 @@ use parking_lot::Mutex;
 
 use self::compiler::Toolchain;
 pub use self::compiler::{record_sources, recorded_sources};
-use self::memory::Memory;
+use self::memory::{Memory, Reachable};
 use self::module::Entry;
 use super::{
     Device, DeviceError, DeviceKind, DeviceProperties, DevicePtr, Event, Function, KernelSource, LaunchShape, Module,
@@ -83,6 +83,7 @@ pub struct SimDevice {
     properties: DeviceProperties,
     toolchain: Arc<Toolchain>,
     memory: Mutex<Memory>,
+    reachable: Reachable,
     /// The first error of each stream's work since it was synchronized.
     streams: Mutex<HashMap<Stream, Option<DeviceError>>>,
     events: Mutex<HashMap<Event, Instant>>,
@@ -110,6 +111,7 @@ impl SimDevice {
         };
         Self {
             memory: Mutex::new(Memory::new(options.memory_bytes)),
+            reachable: Reachable::default(),
             options,
             properties,
             toolchain,
@@ -184,11 +186,15 @@ impl Device for SimDevice {
     }
 
     fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
-        memory::pinned(bytes)
+        memory::pinned(bytes, &self.reachable)
     }
 
     fn mapped(&self, memory: &PinnedBuffer) -> Result<DevicePtr> {
-        Ok(memory.as_ptr() as u64)
+        let at = memory.as_ptr() as DevicePtr;
+        match self.reachable.lock().get(&at) {
+            Some(bytes) if *bytes == memory.len() => Ok(at),
+            _ => Err(DeviceError::Call { call: "map", detail: "host memory that is not of this device".into() }),
+        }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>> {
