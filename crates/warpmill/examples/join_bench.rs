@@ -92,6 +92,9 @@ fn main() {
     let device = arguments.get(1).map_or("gpu", String::as_str).to_string();
     let session = Session::builder().set("warpmill.join_order", "off").build().unwrap();
     session.set("warpmill.device", "cpu").unwrap();
+    // Row segments are small beside the memory, however few rows there are.
+    let segment_rows = (rows / 64 / 1024 * 1024).clamp(1024, 1 << 20);
+    session.set("warpmill.segment_rows", &segment_rows.to_string()).unwrap();
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap_or_else(|error| panic!("{text}: {error}")));
     // Numbers of 48 bits, which no encoding makes much smaller; every key once, in no order.
     let wide = [2654435761u64, 2246822519, 3266489917, 668265263]
