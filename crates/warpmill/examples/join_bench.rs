@@ -2,7 +2,7 @@
 //! `join_bench [ROWS of the build side, default 20000000] [gpu|sim] [RUNS, default 5]`.
 //!
 //! Four columns of 8 bytes are fetched for every match; a probe side of four times as many rows finds a partner for all of them, or for one in a
-//! hundred. Every answer is compared with that of the CPU back end.
+//! hundred; the build side is in the order of its keys, or in none. Every answer is compared with that of the CPU back end.
 
 use std::time::Instant;
 
@@ -12,6 +12,8 @@ use warpmill::{QueryResult, Session};
 /// A way to join, measured.
 #[derive(Serialize)]
 struct Measured {
+    /// Whether the build side is in the order of its keys.
+    ordered: bool,
     /// The part of the probe side's rows that has a partner.
     matching: f64,
     /// As `warpmill.device_join` was set.
@@ -51,7 +53,13 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-fn measure(session: &Session, device: &str, runs: usize, setting: &'static str, matching: f64, sql: &str) -> Measured {
+fn measure(
+    session: &Session,
+    (device, runs): (&str, usize),
+    setting: &'static str,
+    (ordered, matching): (bool, f64),
+    sql: &str,
+) -> Measured {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = text(&session.execute(sql, &[]).unwrap());
     session.set("warpmill.device", device).unwrap();
@@ -71,6 +79,7 @@ fn measure(session: &Session, device: &str, runs: usize, setting: &'static str, 
     let predicted = plan.map(|plan| [plan.predicted.partitioned, plan.predicted.hybrid, plan.predicted.cpu]);
     let otherwise = if on_device.is_some() { "device" } else { "cpu" };
     Measured {
+        ordered,
         matching,
         setting,
         strategy: plan.map_or(otherwise, |plan| plan.strategy.name()).to_string(),
@@ -96,13 +105,14 @@ fn main() {
     let segment_rows = (rows / 64 / 1024 * 1024).clamp(1024, 1 << 20);
     session.set("warpmill.segment_rows", &segment_rows.to_string()).unwrap();
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap_or_else(|error| panic!("{text}: {error}")));
-    // Numbers of 48 bits, which no encoding makes much smaller; every key once, in no order.
+    // Numbers of 48 bits, which no encoding makes much smaller; every key once.
     let wide = [2654435761u64, 2246822519, 3266489917, 668265263]
         .iter()
         .zip(["a", "b", "c", "d"])
         .map(|(factor, name)| format!("value * {factor} % 4294967291 * 65537 AS {name}"));
     let wide = wide.collect::<Vec<_>>().join(", ");
-    sql(format!("CREATE TABLE build AS SELECT value * 7919 % {rows} AS k, {wide} FROM range({rows})"));
+    sql(format!("CREATE TABLE ordered AS SELECT value AS k, {wide} FROM range({rows})"));
+    sql(format!("CREATE TABLE shuffled AS SELECT value * 7919 % {rows} AS k, {wide} FROM range({rows})"));
     sql(format!(
         "CREATE TABLE probe AS SELECT value * 104729 % {rows} AS k, value % 100 AS x FROM range({})",
         4 * rows
@@ -111,12 +121,15 @@ fn main() {
     let limit = build_bytes / 4;
     session.set("warpmill.gpu_memory_limit", &limit.to_string()).unwrap();
     let mut results = vec![];
-    for (matching, condition) in [(1.0, "x >= 0"), (0.01, "x = 7")] {
-        let query = format!(
-            "SELECT count(*), sum(a % 1000 + b % 1000 + c % 1000 + d % 1000) FROM build JOIN probe ON build.k = probe.k WHERE {condition}"
-        );
-        for setting in ["partitioned", "hybrid", "cpu", "auto"] {
-            results.push(measure(&session, &device, runs, setting, matching, &query));
+    for (build, ordered) in [("ordered", true), ("shuffled", false)] {
+        for (matching, condition) in [(1.0, "x >= 0"), (0.01, "x = 7")] {
+            let query = format!(
+                "SELECT count(*), sum(a % 1000 + b % 1000 + c % 1000 + d % 1000) FROM {build} JOIN probe ON {build}.k = probe.k
+                 WHERE {condition}"
+            );
+            for setting in ["partitioned", "hybrid", "cpu", "auto"] {
+                results.push(measure(&session, (&device, runs), setting, (ordered, matching), &query));
+            }
         }
     }
     let wrong = results.iter().filter(|measured| !measured.equal_to_cpu).count();
