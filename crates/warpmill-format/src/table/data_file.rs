@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use memmap2::Mmap;
@@ -18,8 +19,8 @@ use crate::{FormatError, Result};
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
 const HEADER_BYTES: usize = SEGMENT_ALIGN;
 
-/// A data file is closed and the next one started when it has grown to this size.
-const ROLL_BYTES: u64 = 1 << 30;
+/// Full files that may be on their way to the disk while the next one is written.
+const MOST_CLOSING: usize = 4;
 
 /// A data file of a committed version, or of one being written (then not mapped yet).
 #[derive(Debug)]
@@ -148,6 +149,8 @@ pub(crate) struct DataFileWriter {
     version: u64,
     open: Option<OpenFile>,
     done: Vec<(Arc<DataFile>, u64)>,
+    /// Threads that make full files durable, the oldest first.
+    closing: Vec<JoinHandle<Result<()>>>,
     published: bool,
 }
 
@@ -155,6 +158,11 @@ struct OpenFile {
     out: Box<dyn OutputFile>,
     file: Arc<DataFile>,
     offset: u64,
+}
+
+/// What became of closing a file.
+fn joined(thread: JoinHandle<Result<()>>) -> Result<()> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The name of an unfinished file.
@@ -165,13 +173,14 @@ fn temporary(path: &Path) -> PathBuf {
 impl DataFileWriter {
     pub fn new(fs: Arc<dyn FileSystem>, directory: &Path, home: &Path, version: u64) -> Self {
         let (directory, home) = (directory.to_owned(), home.to_owned());
-        Self { fs, directory, home, version, open: None, done: Vec::new(), published: false }
+        let (done, closing) = (Vec::new(), Vec::new());
+        Self { fs, directory, home, version, open: None, done, closing, published: false }
     }
 
     /// Appends `bytes` as one blob, at a multiple of `align` bytes (a multiple of 64 that divides 4096).
     pub fn put(&mut self, bytes: &[u8], align: usize) -> Result<Place> {
-        if self.open.as_ref().is_some_and(|open| open.offset >= ROLL_BYTES) {
-            self.close()?;
+        if self.open.as_ref().is_some_and(|open| open.offset >= self.fs.full_file_bytes()) {
+            self.close_behind()?;
         }
         let open = match &mut self.open {
             Some(open) => open,
@@ -206,18 +215,35 @@ impl DataFileWriter {
         Ok(OpenFile { out, file: Arc::new(file), offset: HEADER_BYTES as u64 })
     }
 
-    fn close(&mut self) -> Result<()> {
-        let Some(OpenFile { mut out, file, offset }) = self.open.take() else { return Ok(()) };
+    /// Ends the file that is open; returns what makes it durable under its name.
+    fn ended(&mut self) -> Option<impl FnOnce() -> Result<()> + Send + use<>> {
+        let OpenFile { mut out, file, offset } = self.open.take()?;
         let path = self.directory.join(&file.name);
         self.done.push((file, offset));
-        out.sync().map_err(FormatError::io("cannot sync", &path))?;
-        drop(out);
-        self.fs.rename(&temporary(&path), &path).map_err(FormatError::io("cannot rename to", &path))
+        let fs = self.fs.clone();
+        Some(move || {
+            out.sync().map_err(FormatError::io("cannot sync", &path))?;
+            drop(out);
+            fs.rename(&temporary(&path), &path).map_err(FormatError::io("cannot rename to", &path))
+        })
+    }
+
+    /// Ends the file that is open on a thread of its own: the next one is written while the disk takes this one.
+    fn close_behind(&mut self) -> Result<()> {
+        let Some(close) = self.ended() else { return Ok(()) };
+        while self.closing.len() >= MOST_CLOSING {
+            joined(self.closing.remove(0))?;
+        }
+        let thread = std::thread::Builder::new().name("warpmill-sync".into()).spawn(close);
+        let thread = thread.map_err(|e| FormatError::Catalog(format!("cannot start a thread that writes files: {e}")))?;
+        self.closing.push(thread);
+        Ok(())
     }
 
     /// Makes all files durable under their names and maps them; then the manifest can name them.
     pub fn finish(&mut self) -> Result<()> {
-        self.close()?;
+        self.ended().map_or(Ok(()), |close| close())?;
+        self.closing.drain(..).try_for_each(joined)?;
         self.done.iter().try_for_each(|(file, bytes)| file.map_from(&self.directory, *bytes))
     }
 
@@ -231,6 +257,10 @@ impl Drop for DataFileWriter {
     fn drop(&mut self) {
         if self.published {
             return;
+        }
+        // Nobody may give a file its name after it has been removed.
+        for thread in self.closing.drain(..) {
+            let _ = thread.join();
         }
         let open = self.open.take().map(|open| open.file);
         for file in self.done.iter().map(|(file, _)| file).chain(&open) {

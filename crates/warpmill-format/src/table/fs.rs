@@ -19,6 +19,11 @@ pub(crate) trait FileSystem: Send + Sync + std::fmt::Debug {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in directory `path` durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The size at which a data file is full, and the next one is started.
+    fn full_file_bytes(&self) -> u64 {
+        1 << 30
+    }
 }
 
 /// A file being written from start to end.

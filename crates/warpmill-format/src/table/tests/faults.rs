@@ -25,6 +25,9 @@ fn strike_everywhere(
             if !fs.struck() {
                 assert_holds(&written.unwrap(), new);
                 assert!(at >= 10, "only {at} operations");
+                let names = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+                let files = names.filter(|name| name.ends_with(".data")).count();
+                assert!(files > 2, "{files} data files: none was made durable behind the next");
                 break;
             }
             fs.lose();

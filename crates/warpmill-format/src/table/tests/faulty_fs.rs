@@ -112,6 +112,11 @@ fn step(state: &Mutex<State>, fault: Fault, at: usize) -> io::Result<()> {
 }
 
 impl FileSystem for FaultyFs {
+    /// Small, so that every write has files that are made durable behind it.
+    fn full_file_bytes(&self) -> u64 {
+        8192
+    }
+
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.step()?;
         SystemFs.create_dir(path)?;
