@@ -95,12 +95,11 @@ pub fn choose(
     let hosted = share(program, planner::sinks(program, inputs, &on_host, limits)?, &on_host)?;
     let of_sink = |(id, layout)| host_bytes_of_sink(id, layout) + host_text_of_sink(id, layout, &on_host);
     let mapped_bytes: u64 = hosted.layouts.iter().enumerate().map(of_sink).sum();
-    let whole = (&whole[..], &parted.places[..]);
     let mut plan = JoinPlan { mapped_bytes, ..asked };
     plan.predicted = JoinTimes {
         partitioned: parted.seconds(program, inputs, means),
         hybrid: if mapped_bytes > 0 { hosted.seconds(program, inputs, means) } else { None },
-        cpu: (means.cpu_threads > 0).then(|| on_cpu(program, whole.0, inputs, means.cpu_threads)),
+        cpu: (means.cpu_threads > 0).then(|| on_cpu(program, &whole, inputs, means.cpu_threads)),
     };
     if mapped_bytes > means.host_room {
         plan.predicted.hybrid = None;

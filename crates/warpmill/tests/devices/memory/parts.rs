@@ -144,8 +144,10 @@ proptest! {
         heavy in 1usize..40,
         count in 2u32..9,
         chosen in prop::collection::vec(0usize..1000, 2),
+        on_host in any::<bool>(),
     ) {
         let session = session();
+        session.set("warpmill.device_join", if on_host { "hybrid" } else { "partitioned" }).unwrap();
         tables(&session, [big, small], [keys, heavy]);
         let queries = joins();
         for number in chosen {
