@@ -235,7 +235,8 @@ impl DataFileWriter {
             joined(self.closing.remove(0))?;
         }
         let thread = std::thread::Builder::new().name("warpmill-sync".into()).spawn(close);
-        let thread = thread.map_err(|e| FormatError::Catalog(format!("cannot start a thread that writes files: {e}")))?;
+        let thread =
+            thread.map_err(|e| FormatError::Catalog(format!("cannot start a thread that writes files: {e}")))?;
         self.closing.push(thread);
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use warpmill_cpu::context::ExecError;
 use warpmill_plan::{AggregateExpr, Sink, SinkId};
 
-use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS, host_text};
+use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{Hints, SinkLayout, Table};
 use crate::codegen::partition::{Partition, names};
 use crate::codegen::program::{Place, Work};
@@ -144,33 +144,6 @@ impl<'a> Run<'a> {
             Err(Stop::Again(hints)) => Ok(Err(hints)),
             Err(Stop::Failed(failure)) => Err(failure),
         }
-    }
-}
-
-impl Run<'_> {
-    /// Lets the strings of sinks that have some of their own be at `base`, or on the host.
-    fn place_texts(&self, places: &Places, base: u64, names: &mut HashMap<String, u64>) -> Result<()> {
-        let memory = &self.prepared.memory;
-        let mut texts = vec![];
-        let mut at = base;
-        for &(id, bytes) in &memory.texts {
-            texts.extend(memory.text_state(id).map(|state| (state, bytes, at)));
-            at += bytes;
-        }
-        at = places.hosted;
-        for &(id, bytes) in &memory.host_texts {
-            let Some(state) = memory.host_text_state(id) else { continue };
-            names.insert(host_text(id), places.states + state);
-            texts.push((state, bytes, at));
-            at += bytes;
-        }
-        for (state, bytes, at) in texts {
-            let image: Vec<u8> = [0, 0, bytes, at].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
-            // SAFETY: a `QueryState`; the copy is done before the image is gone.
-            unsafe { self.device().copy_to_device(places.states + state, &image, self.lane.stream)? };
-            self.device().synchronize(self.lane.stream)?;
-        }
-        Ok(())
     }
 }
 

@@ -1,16 +1,46 @@
-//! Rows and strings that leave the device while others are still made.
+//! Strings of sinks that are made in parts, and rows and strings that leave the device while others are still made.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpmill_plan::SinkId;
 
+use crate::codegen::generator::host_text;
 use crate::codegen::layout::{SinkLayout, Table};
-use crate::execute::Failure;
+use crate::execute::launch::Places;
 use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::rows::Mirrors;
-use crate::execute::run::Flushed;
+use crate::execute::run::{Flushed, Run};
+use crate::execute::{Failure, Result};
 
 use super::{Parts, Step, Stop, row_text};
+
+impl Run<'_> {
+    /// Lets the strings of sinks that have some of their own be at `base`, or on the host.
+    pub(super) fn place_texts(&self, places: &Places, base: u64, names: &mut HashMap<String, u64>) -> Result<()> {
+        let memory = &self.prepared.memory;
+        let mut texts = vec![];
+        let mut at = base;
+        for &(id, bytes) in &memory.texts {
+            texts.extend(memory.text_state(id).map(|state| (state, bytes, at)));
+            at += bytes;
+        }
+        at = places.hosted;
+        for &(id, bytes) in &memory.host_texts {
+            let Some(state) = memory.host_text_state(id) else { continue };
+            names.insert(host_text(id), places.states + state);
+            texts.push((state, bytes, at));
+            at += bytes;
+        }
+        for (state, bytes, at) in texts {
+            let image: Vec<u8> = [0, 0, bytes, at].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+            // SAFETY: a `QueryState`; the copy is done before the image is gone.
+            unsafe { self.device().copy_to_device(places.states + state, &image, self.lane.stream)? };
+            self.device().synchronize(self.lane.stream)?;
+        }
+        Ok(())
+    }
+}
 
 impl Parts<'_, '_> {
     /// Drops the strings of sink `id`.
