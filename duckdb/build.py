@@ -95,6 +95,14 @@ def fetch(version: Version, folder: Path) -> Path | None:
     return include
 
 
+def interface() -> int:
+    """The version of the interface to the engine, as in `interface.rs`: FNV-1a of the header."""
+    checksum = 0x811C9DC5
+    for byte in (SOURCES / "engine.h").read_bytes():
+        checksum = (checksum ^ byte) * 0x01000193 % (1 << 32)
+    return checksum
+
+
 def compile_shim(version: Version, include: Path, out: Path) -> Path:
     """One shared library from all sources, against the headers of one version."""
     text = (include.parent / "version.cpp").read_text()
@@ -109,6 +117,7 @@ def compile_shim(version: Version, include: Path, out: Path) -> Path:
         f"-DWARPMILL_DUCKDB={version.number}",
         f'-DWARPMILL_DUCKDB_VERSION="{names["DUCKDB_VERSION"]}"',
         f'-DWARPMILL_DUCKDB_SOURCE="{names["DUCKDB_SOURCE_ID"]}"',
+        f"-DWARPMILL_ENGINE_ABI={interface()}u",
         f"-I{include}",
         f"-I{SOURCES}",
         str(ROOT / "duckdb" / "unity.cpp"),

@@ -7,7 +7,9 @@
 
 extern "C" {
 
-#define WARPMILL_ENGINE_ABI 3
+#ifndef WARPMILL_ENGINE_ABI
+#error "duckdb/build.py defines WARPMILL_ENGINE_ABI: a checksum of this file"
+#endif
 // Rows in any order.
 #define WM_NO_PLACE UINT64_MAX
 

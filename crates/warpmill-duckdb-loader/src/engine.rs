@@ -3,8 +3,10 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::OnceLock;
 
-/// The version of the interface.
-pub const ABI: u32 = 3;
+#[path = "../../../duckdb/src/interface.rs"]
+mod interface;
+
+use interface::ABI;
 
 /// A column of a chunk.
 #[repr(C)]

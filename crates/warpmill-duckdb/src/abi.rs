@@ -1,4 +1,4 @@
-//! The C interface. The header is `duckdb/src/engine.h`: both change together, with [`ABI`].
+//! The C interface. The header is `duckdb/src/engine.h`: both change together. [`ABI`] is a checksum of the header.
 //!
 //! No panic leaves a function: it becomes an error of the plan, the input or the run.
 
@@ -15,8 +15,10 @@ use crate::input::{Input, Part, Reading, VectorView};
 use crate::output::{ColumnView, Rows};
 use crate::plan::Plan;
 
-/// The version of the interface.
-pub const ABI: u32 = 3;
+#[path = "../../../duckdb/src/interface.rs"]
+mod interface;
+
+pub use interface::ABI;
 
 /// A plan, or why it is refused.
 pub struct PlanHandle {

@@ -103,14 +103,17 @@ __device__ inline bool same_value(Str a, Str b) {
 }
 
 #define EMPTY_KEY 0xFFFFFFFFFFFFFFFFull
-// Longer probe sequences mean that a table is too small.
-#define MOST_PROBES 4096u
+// Longer probe sequences mean that a table is too small: with half of 2^28 slots taken, about 200 are to be expected at most,
+// with three quarters about 700.
+#define MOST_PROBES 1024u
 
 // The slot of `key` in an open-addressing table of mask + 1 slots, claimed if it is new (then `*fresh`); mask + 1 when the
-// table is too small.
-__device__ inline u64 claim_slot(u64* keys, u64 mask, u64 key, bool* fresh) {
+// table is too small, which `*overflow` says then. The program will run again, with a larger table: once one row has found that out,
+// no other row goes far, or else all of them would go through long sequences of slots that are taken.
+__device__ inline u64 claim_slot(u64* keys, u64 mask, u64 key, bool* fresh, u32* overflow) {
     u64 slot = hash_u64(key) & mask;
     for (u32 i = 0; i < MOST_PROBES && i <= mask; i++) {
+        if ((i & 15) == 15 && *(volatile u32*)overflow) break;
         u64 found = keys[slot];
         if (found == EMPTY_KEY) {
             found = atomicCAS(keys + slot, EMPTY_KEY, key);
@@ -122,6 +125,7 @@ __device__ inline u64 claim_slot(u64* keys, u64 mask, u64 key, bool* fresh) {
         if (found == key) return slot;
         slot = (slot + 1) & mask;
     }
+    *overflow = 1;
     return mask + 1;
 }
 

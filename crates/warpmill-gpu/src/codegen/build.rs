@@ -160,8 +160,8 @@ fn link(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Value], key
             let mask = slot_mask(g, layout);
             let table = g.params.output("u64", "keys", named("keys"));
             g.code.line("bool fresh = false;");
-            let slot = g.code.define(CType::U64, "slot", format!("claim_slot({table}, {mask}, {key}, &fresh)"));
-            g.code.line(format!("if ({slot} > {mask}) {state}->overflow = 1;"));
+            let slot = format!("claim_slot({table}, {mask}, {key}, &fresh, &{state}->overflow)");
+            let slot = g.code.define(CType::U64, "slot", slot);
             g.code.open(format!("if ({slot} <= {mask})"));
             slot
         }

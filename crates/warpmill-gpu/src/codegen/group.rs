@@ -109,9 +109,8 @@ fn find_group(g: &mut Generator, id: SinkId, layout: &GroupLayout, keys: &[Value
             let mask = g.params.value(CType::U64, "mask", (layout.cells - 1).to_le_bytes().to_vec());
             let state = g.sink_state(id);
             g.code.line("bool fresh_group = false;");
-            let slot = format!("{active} ? claim_slot({table}, {mask}, {key}, &fresh_group) : 0");
+            let slot = format!("{active} ? claim_slot({table}, {mask}, {key}, &fresh_group, &{state}->overflow) : 0");
             let slot = g.code.define(CType::U64, "slot", slot);
-            g.code.line(format!("if ({slot} > {mask}) {state}->overflow = 1;"));
             g.active = g.code.define(CType::Bool, "room", format!("{active} && {slot} <= {mask}"));
             slot
         }
@@ -175,7 +174,7 @@ fn packed_member(
     let flag = g.code.variable(CType::Bool, "fresh", "false");
     g.code.when(guard, |code| {
         code.line(format!("const u64 member = (u64){cell} * {size} + ((u64){} - {min});", value.text));
-        code.line(format!("if (claim_slot({table}, {mask}, member, &{flag}) > {mask}) {state}->overflow = 1;"));
+        code.line(format!("claim_slot({table}, {mask}, member, &{flag}, &{state}->overflow);"));
     });
     flag
 }

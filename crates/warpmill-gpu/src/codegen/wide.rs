@@ -51,6 +51,8 @@ pub fn claim(g: &mut Generator, id: SinkId, set: &WideSet<'_>, guard: &str, valu
     g.code.line(format!("u32 head = atomicAdd({heads} + slot, 0u);"));
     g.code.open("if (head == 0)");
     g.code.open("if (own == 0)");
+    g.code.comment("Once one row has found that there is no room, the others need not count on.");
+    g.code.line(format!("if (*(volatile u32*)&{state}->overflow) break;"));
     g.code.line(format!("const u64 number = atomicAdd({taken}, 1ull);"));
     g.code.when(&format!("number >= {capacity}"), |code| {
         code.line(format!("{state}->overflow = 1;"));

@@ -4,7 +4,9 @@
 //! placed and run again with wide sums. The operator gives its first row at its end only, so nobody sees the first run. The
 //! wide version is kept: later runs of the same plan (the plan cache) begin with it.
 
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -28,7 +30,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     SendableRecordBatchStream,
 };
-use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
@@ -52,6 +54,9 @@ pub struct QueryHandle {
     pub widened: AtomicU64,
     /// Whether kernels are timed although the settings do not ask for it.
     pub time_kernels: AtomicBool,
+    /// Whether the thread that polls the plan has nothing else to do: its program runs there. Waking another thread, and being woken
+    /// by it, takes about as long as a short query.
+    pub polled_alone: AtomicBool,
 }
 
 /// Runs a program; its children are the program's inputs.
@@ -238,11 +243,13 @@ impl ExecutionPlan for WarpmillExec {
             return internal_err!("WarpmillExec has one partition, not {partition}");
         }
         let schema = self.schema();
+        let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
         if let Some(wide) = self.wide.get() {
+            // It may have several programs, which wait for each other.
+            handle.polled_alone.store(false, Ordering::Relaxed);
             let rows = run_plan(wide, &context)?;
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
-        let handle = context.session_config().get_extension::<QueryHandle>().unwrap_or_default();
         let (scanned, program, inputs) = (Scanned::of(self), Arc::clone(&self.program), self.inputs.clone());
         let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
         let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
@@ -255,6 +262,7 @@ impl ExecutionPlan for WarpmillExec {
                 Ran::Done(output) => output,
                 Ran::NeedsWideSums => {
                     handle.widened.fetch_add(1, Ordering::Relaxed);
+                    handle.polled_alone.store(false, Ordering::Relaxed);
                     let options = WarpmillOptions::of(context.session_config().options());
                     let placement = place(source, &options, UnprovenSums::Wide)?;
                     return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
@@ -285,7 +293,7 @@ enum Ran {
     NeedsWideSums,
 }
 
-/// Starts `program` on a thread of its own.
+/// Starts `program` on a thread of its own, unless this one has nothing else to do.
 fn run_program(
     program: Arc<Program>,
     inputs: &[Arc<dyn ExecutionPlan>],
@@ -302,11 +310,19 @@ fn run_program(
         _ => input::input(plan, context, &first_error),
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let running = tokio::task::spawn_blocking(move || {
+    let run = move || {
         let _held = held;
         warpmill_engine::execute(&program, inputs, other.as_ref(), &execution)
-    });
-    Ok(running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).and_then(async move |done| {
+    };
+    let running = match handle.polled_alone.load(Ordering::Relaxed) {
+        true => futures::future::lazy(|_| catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(&*panic)))
+            .left_future(),
+        false => {
+            let running = tokio::task::spawn_blocking(run);
+            running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).right_future()
+        }
+    };
+    Ok(running.and_then(async move |done| {
         match (done, first_error.lock().take()) {
             (Ok(output), _) => Ok(Ran::Done(Box::new(output))),
             (Err(EngineError::Exec(ExecError::NeedsWideSums { .. })), _) => Ok(Ran::NeedsWideSums),
@@ -317,6 +333,13 @@ fn run_program(
             },
         }
     }))
+}
+
+/// A program that panicked where it was waited for: the statement fails, and nothing else.
+fn panicked(panic: &(dyn Any + Send)) -> DataFusionError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    DataFusionError::Internal(format!("a program panicked: {text}"))
 }
 
 /// Rows that are brought together from temporary files while they are read; then the profile of their program is complete.

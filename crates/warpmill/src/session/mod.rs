@@ -107,7 +107,9 @@ impl Session {
 
     /// Runs one statement to its end. `params` are the values of `$1`, `$2`, ...
     pub fn execute(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
-        self.block_on(self.execute_async(sql, params))
+        let mut query = self.inner.running.start();
+        query.waited_for = true;
+        self.block_on(query.until_cancelled(self.run_statement(sql, params, &query)))
     }
 
     /// [`Session::execute`] for asynchronous callers. Dropping the future cancels the statement.

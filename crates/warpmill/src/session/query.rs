@@ -68,14 +68,14 @@ impl Session {
     /// Runs a plan to its end.
     pub(super) async fn run_prepared(&self, prepared: &Prepared, query: &Query) -> Result<QueryResult> {
         let start = Instant::now();
-        let context = self.task_context(query);
-        let profiled = WarpmillOptions::of(context.session_config().options()).profile > ProfileMode::Off;
-        // A program keeps no state between runs; DataFusion's operators do.
-        let stateless = prepared.plan.is::<WarpmillExec>() && prepared.plan.children().is_empty();
-        let plan = match stateless {
-            true => Arc::clone(&prepared.plan),
-            false => reset_plan_states(Arc::clone(&prepared.plan))?,
+        // A program keeps no state between runs, and calls no functions; DataFusion's operators do.
+        let one_program = prepared.plan.is::<WarpmillExec>() && prepared.plan.children().is_empty();
+        let (plan, context) = match one_program {
+            true => (Arc::clone(&prepared.plan), self.context_of_program(query)),
+            false => (reset_plan_states(Arc::clone(&prepared.plan))?, self.task_context(query)),
         };
+        query.handle.polled_alone.store(one_program && query.waited_for, Ordering::Relaxed);
+        let profiled = WarpmillOptions::of(context.session_config().options()).profile > ProfileMode::Off;
         let batches = collect(plan, context).await?;
         let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
         let profile = profiled.then(|| {
@@ -98,6 +98,16 @@ impl Session {
         let context = TaskContext::from(&*state.read());
         let config = context.session_config().clone().with_extension(Arc::clone(&query.handle));
         Arc::new(context.with_session_config(config))
+    }
+
+    /// The same without the session's functions, hundreds of them, which would be copied.
+    fn context_of_program(&self, query: &Query) -> Arc<TaskContext> {
+        let state = self.inner.context.state_ref();
+        let state = state.read();
+        let config = state.config().clone().with_extension(Arc::clone(&query.handle));
+        let (id, runtime) = (state.session_id().to_owned(), Arc::clone(state.runtime_env()));
+        let (scalar, higher_order, aggregate, window) = Default::default();
+        Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, runtime))
     }
 
     pub(super) async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {

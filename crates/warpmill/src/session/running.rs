@@ -48,6 +48,8 @@ pub(super) struct Query {
     stopped: watch::Receiver<bool>,
     /// What its operators share.
     pub(super) handle: Arc<QueryHandle>,
+    /// Whether a thread does nothing but wait for it.
+    pub(super) waited_for: bool,
 }
 
 impl Running {
@@ -56,7 +58,7 @@ impl Running {
         let handle = Arc::new(QueryHandle::default());
         let (sender, stopped) = watch::channel(false);
         self.queries.lock().insert(id, Stop { handle: Arc::clone(&handle), stopped: sender });
-        Query { id, queries: Arc::clone(&self.queries), stopped, handle }
+        Query { id, queries: Arc::clone(&self.queries), stopped, handle, waited_for: false }
     }
 
     pub(super) fn handle(&self) -> CancelHandle {

@@ -14,6 +14,11 @@ fn device() -> String {
     std::env::var("WARPMILL_TEST_DEVICE").unwrap_or_else(|_| "sim".into())
 }
 
+/// By how much more rows and memory a test takes whose sizes are those of the simulated device: kernels take room for every multiprocessor.
+fn size_factor() -> u64 {
+    if device() == "sim" { 1 } else { 16 }
+}
+
 /// Why programs did not run on the device.
 fn reasons(profile: &QueryProfile) -> Vec<String> {
     profile.programs.iter().filter_map(|program| program.not_on_device.clone()).collect()

@@ -7,7 +7,7 @@ use warpmill_format::Table;
 use warpmill_format::table::WriteOptions;
 
 use crate::support::sorted_rows;
-use crate::{device, reasons};
+use crate::{device, reasons, size_factor};
 
 /// The most parts of a sink of a query.
 fn parts(profile: &QueryProfile) -> u64 {
@@ -160,7 +160,10 @@ proptest! {
 #[test]
 fn a_join_groups_and_rows_larger_than_the_device() {
     let session = session();
-    let sql = |text: &str| drop(session.execute(text, &[]).unwrap());
+    // As many keys as rows, and some more.
+    let (rows, keys, all) = (12_000 * size_factor(), 12_000 * size_factor() + 7, 30_000 * size_factor());
+    let sized = |text: &str| text.replace("12000", &rows.to_string()).replace("12007", &keys.to_string());
+    let sql = |text: &str| drop(session.execute(&sized(text).replace("30000", &all.to_string()), &[]).unwrap());
     sql(
         "CREATE TABLE facts AS SELECT value AS id, value * 7919 % 12007 AS k, value * 31 % 1000 AS x FROM range(12000)",
     );
@@ -185,9 +188,10 @@ fn a_join_groups_and_rows_larger_than_the_device() {
         session.set("warpmill.device", "cpu").unwrap();
         let expected = sorted_rows(&session.execute(query, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
-        session.set("warpmill.gpu_memory_limit", "100kB").unwrap();
+        session.set("warpmill.gpu_memory_limit", &format!("{}kB", 100 * size_factor())).unwrap();
         let explained = session.explain(query, false).unwrap();
-        let strategy = explained.lines().find(|line| line.starts_with("program 0: sim")).unwrap_or_default();
+        let strategy =
+            explained.lines().find(|line| line.starts_with(&format!("program 0: {}", device()))).unwrap_or_default();
         assert!(strategy.contains(expectation) && strategy.contains("pass through"), "{query}: {explained}");
         // What a run learnt of the sizes of parts is kept for the next.
         for _ in 0..if query.contains("sum(b)") { 2 } else { 1 } {
