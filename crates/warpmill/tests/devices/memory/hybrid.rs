@@ -7,7 +7,7 @@ use warpmill_datagen::Suite;
 
 use super::parts::{self, filled, joins, tables};
 use crate::support::sorted_rows;
-use crate::{device, reasons};
+use crate::{device, reasons, size_factor};
 
 fn session() -> Session {
     let session = parts::session();
@@ -42,8 +42,14 @@ fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<QueryProfile
     )
 }
 
+/// Lets the device have so many kB of memory; no other test has as much, so that none has the same device.
+fn limit(session: &Session, memory: u64) {
+    session.set("warpmill.gpu_memory_limit", &format!("{}kB", memory * size_factor())).unwrap();
+}
+
 /// A build side of so many wide rows, with strings and NULLs, and what looks for partners there.
-fn large_tables(session: &Session, rows: usize) {
+fn large_tables(session: &Session, rows: u64) {
+    let rows = rows * size_factor();
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap());
     sql(format!(
         "CREATE TABLE wide AS SELECT value AS k, value * 2654435761 % 4294967291 * 65537 AS a,
@@ -84,7 +90,7 @@ fn every_strategy_gives_the_same_answers() {
     let session = session();
     large_tables(&session, 12_000);
     session.set("warpmill.device_fallback", "allow").unwrap();
-    session.set("warpmill.gpu_memory_limit", "207kB").unwrap();
+    limit(&session, 207);
     // The rows of the build side alone take four times the memory.
     for (sql, builds) in [
         (
@@ -138,7 +144,7 @@ fn every_strategy_gives_the_same_answers() {
 fn the_predicted_times_decide() {
     let session = session();
     large_tables(&session, 20_000);
-    session.set("warpmill.gpu_memory_limit", "257kB").unwrap();
+    limit(&session, 257);
     session.set("warpmill.device", &device()).unwrap();
     let few_partners = "SELECT sum(p.id), count(*), sum(w.a), sum(w.b), max(w.c), min(w.d) FROM wide w JOIN probes p ON p.k = w.k WHERE p.id < 40";
     let all_partners = "SELECT p.id, w.a, w.b, w.c, w.d FROM wide w JOIN probes p ON p.k = w.k";
@@ -174,7 +180,7 @@ fn the_predicted_times_decide() {
 fn page_locked_memory_is_bounded() {
     let session = session();
     large_tables(&session, 20_000);
-    session.set("warpmill.gpu_memory_limit", "409kB").unwrap();
+    limit(&session, 409);
     session.set("warpmill.device_join", "hybrid").unwrap();
     let query =
         "SELECT sum(p.id), count(*), sum(w.a), min(w.note) FROM wide w JOIN probes p ON p.k = w.k WHERE p.id < 100";
@@ -187,18 +193,19 @@ fn page_locked_memory_is_bounded() {
     let (failure, profile) = difference(&session, query);
     assert_eq!((failure, on_host(&profile)), (None, (0, vec!["partitioned"])));
     session.set("warpmill.device_join", "hybrid").unwrap();
-    session.set("warpmill.pinned_memory_limit", "40MB").unwrap();
+    session.set("warpmill.pinned_memory_limit", &format!("{}MB", 40 * size_factor())).unwrap();
     let (failure, profile) = difference(&session, query);
     assert_eq!((failure, on_host(&profile).1), (None, vec!["hybrid"]));
     // It is no part of the device's memory.
     let on_device = profile.programs[0].on_device.as_ref().unwrap();
-    assert!(on_device.mapped_bytes > 409 << 10 && on_device.processing_bytes < 409 << 10, "{on_device:?}");
+    let memory = (409 << 10) * size_factor();
+    assert!(on_device.mapped_bytes > memory && on_device.processing_bytes < memory, "{on_device:?}");
 }
 
 #[test]
 fn tpch_with_rows_on_the_host() {
-    let session = filled(Suite::Tpch, 0.01);
-    session.set("warpmill.gpu_memory_limit", "707kB").unwrap();
+    let session = filled(Suite::Tpch, 0.01 * size_factor() as f64);
+    limit(&session, 707);
     session.set("warpmill.device_join", "hybrid").unwrap();
     let mut hybrid = vec![];
     for query in warpmill_datagen::queries(Suite::Tpch) {
