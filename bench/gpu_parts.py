@@ -147,7 +147,7 @@ def through_duckdb(database: str, out: str, device: str = "auto", runs: str = "5
         if ratios:
             medians["first_ratio"] = round(statistics.median(ratios), 3)
         report["totals"][f"kernels_{kernels}"] = medians
-    Path(out).write_text(json.dumps(report, indent=1, default=str) + "\n", encoding="utf-8")
+    Path(out).write_text(json.dumps(report, default=str) + "\n", encoding="utf-8")
     print(json.dumps(report["totals"], indent=1))
     processes_ = report["kernels_none"] + report["kernels_kept"]
     if any(row["error"] for process in processes_ for row in process["results"]):
@@ -326,7 +326,9 @@ def limited(con: Any, sql: str, expected: tuple[list[tuple[Any, ...]], list[str]
         row["not_on_device"] = [p["not_on_device"] for p in programs if p["not_on_device"]]
         row["median_s"] = statistics.median(row["s"][1:] or row["s"])
         row["error"] = difference(result.fetchall(), *expected, sql)
-        row["programs"] = programs
+        row["spilled_bytes"] = sum(program["spilled_bytes"] for program in programs)
+        devices = [program["on_device"] for program in programs if program["on_device"]]
+        row["on_device"] = [{key: one[key] for key in ("runs", "parts", "bytes_again", "transfers")} for one in devices]
     except Exception as error:
         row["error"] = f"{type(error).__name__}: {error}"
     return row

@@ -10,7 +10,7 @@ use crate::Refused;
 use crate::cache;
 use crate::door::abi as door;
 use crate::door::rows::SourceView;
-use crate::execute::{Ended, execute};
+use crate::execute::{Ended, execute, open_device};
 use crate::input::{Input, Part, Reading, VectorView};
 use crate::output::{ColumnView, Rows};
 use crate::plan::Plan;
@@ -164,7 +164,10 @@ unsafe extern "C" fn plan_new(json: *const c_char, length: usize) -> *mut PlanHa
         Err(_) => Err(Refused::new("a plan with text that is not UTF-8")),
     });
     let handle = match verdict {
-        Ok(plan) => PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() },
+        Ok(plan) => {
+            open_device();
+            PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() }
+        }
         Err(refused) => PlanHandle { plan: None, refusal: Some(c_text(&refused.reason)), text: OnceLock::new() },
     };
     Box::into_raw(Box::new(handle))

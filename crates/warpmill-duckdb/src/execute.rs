@@ -1,6 +1,7 @@
 //! Runs a plan to its end.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -8,7 +9,8 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::collect;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use serde::Serialize;
-use warpmill::offload::QueryHandle;
+use warpmill::WarpmillOptions;
+use warpmill::offload::{QueryHandle, context_of_program, has_device, is_one_program};
 use warpmill_format::Table;
 
 use crate::Refused;
@@ -48,6 +50,21 @@ pub struct Profile {
     pub on_device: Vec<serde_json::Value>,
 }
 
+/// Opens the device, on a thread of its own, when there is the first plan: that takes long, and tables are read meanwhile.
+pub fn open_device() {
+    static OPENED: Once = Once::new();
+    OPENED.call_once(|| {
+        let open = || {
+            let Ok(session) = session(0) else { return };
+            let options = WarpmillOptions::of(session.context().copied_config().options());
+            // Who runs the plan learns why there is none.
+            has_device(&options);
+        };
+        // Without a thread it is opened when it is needed.
+        let _ = std::thread::Builder::new().name("warpmill-open".into()).spawn(open);
+    });
+}
+
 /// Runs `plan` over the rows of its inputs.
 pub fn execute(
     plan: &Plan,
@@ -59,11 +76,20 @@ pub fn execute(
     let physical = plan.physical(tables, threads)?;
     let planned = start.elapsed();
     let handle = Arc::new(QueryHandle::default());
-    let state = session(threads)?.context().state();
-    let context = TaskContext::from(&state);
-    let config = context.session_config().clone().with_extension(Arc::clone(&handle));
-    let context = Arc::new(context.with_session_config(config));
-    let running = runtime().spawn(collect(reset_plan_states(physical)?, context));
+    let session = session(threads)?;
+    let (physical, context) = match is_one_program(&*physical) {
+        true => {
+            handle.polled_alone.store(true, Ordering::Relaxed);
+            (physical, context_of_program(&session.context().state_ref().read(), &handle))
+        }
+        false => {
+            let context = TaskContext::from(&*session.context().state_ref().read());
+            let config = context.session_config().clone().with_extension(Arc::clone(&handle));
+            (reset_plan_states(physical)?, Arc::new(context.with_session_config(config)))
+        }
+    };
+    // On a thread of its own, while this one asks the host whether to go on.
+    let running = runtime().spawn_blocking(move || runtime().block_on(collect(physical, context)));
     let rows = runtime().block_on(async {
         let mut running = running;
         loop {

@@ -17,6 +17,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -57,6 +58,25 @@ pub struct QueryHandle {
     /// Whether the thread that polls the plan has nothing else to do: its program runs there. Waking another thread, and being woken
     /// by it, takes about as long as a short query.
     pub polled_alone: AtomicBool,
+}
+
+/// Whether programs run on a device under `options`; opens it.
+pub fn has_device(options: &WarpmillOptions) -> bool {
+    warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64)
+}
+
+/// Whether `plan` is one program that reads no rows of other operators.
+pub fn is_one_program(plan: &dyn ExecutionPlan) -> bool {
+    plan.is::<WarpmillExec>() && plan.children().is_empty()
+}
+
+/// What one program sees of a session and of its query: everything but the session's functions, hundreds of them, which would be
+/// copied.
+pub fn context_of_program(state: &SessionState, handle: &Arc<QueryHandle>) -> Arc<TaskContext> {
+    let config = state.config().clone().with_extension(Arc::clone(handle));
+    let (id, runtime) = (state.session_id().to_owned(), Arc::clone(state.runtime_env()));
+    let (scalar, higher_order, aggregate, window) = Default::default();
+    Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, runtime))
 }
 
 /// Runs a program; its children are the program's inputs.
@@ -156,8 +176,7 @@ impl Scanned {
         handle: &QueryHandle,
     ) -> Result<parquet::ForDevices> {
         let (runtime, cancel) = (context.runtime_env(), handle.cancel.clone());
-        let has_device = warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64);
-        if self.leaves.is_empty() || !has_device {
+        if self.leaves.is_empty() || !has_device(&options) {
             return Ok(parquet::ForDevices::default());
         }
         let found = tokio::task::spawn_blocking(move || self.for_devices(&options, &runtime, cancel)).await;
@@ -171,7 +190,7 @@ impl Scanned {
         runtime: &RuntimeEnv,
         cancel: CancelToken,
     ) -> Result<parquet::ForDevices, Error> {
-        if !warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64) {
+        if !has_device(options) {
             return Ok(parquet::ForDevices::default());
         }
         let readers = parquet::Readers::new(options, runtime, cancel);

@@ -20,7 +20,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use warpmill_plan::translate::{Options, Translated, translate};
 use warpmill_plan::{Operator, Program, PruningMode, Sink, Source, Unsupported};
 
-pub use exec::{QueryHandle, WarpmillExec};
+pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one_program};
 pub use parquet::{ForDevices, Held};
 
 use crate::Error;

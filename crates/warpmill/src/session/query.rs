@@ -17,7 +17,7 @@ use super::explain::kernels_statement;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
-use crate::offload::{self, UnprovenSums, WarpmillExec};
+use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Prepared, normalized};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
@@ -69,9 +69,10 @@ impl Session {
     pub(super) async fn run_prepared(&self, prepared: &Prepared, query: &Query) -> Result<QueryResult> {
         let start = Instant::now();
         // A program keeps no state between runs, and calls no functions; DataFusion's operators do.
-        let one_program = prepared.plan.is::<WarpmillExec>() && prepared.plan.children().is_empty();
+        let one_program = is_one_program(&*prepared.plan);
+        let state = self.inner.context.state_ref();
         let (plan, context) = match one_program {
-            true => (Arc::clone(&prepared.plan), self.context_of_program(query)),
+            true => (Arc::clone(&prepared.plan), context_of_program(&state.read(), &query.handle)),
             false => (reset_plan_states(Arc::clone(&prepared.plan))?, self.task_context(query)),
         };
         query.handle.polled_alone.store(one_program && query.waited_for, Ordering::Relaxed);
@@ -98,16 +99,6 @@ impl Session {
         let context = TaskContext::from(&*state.read());
         let config = context.session_config().clone().with_extension(Arc::clone(&query.handle));
         Arc::new(context.with_session_config(config))
-    }
-
-    /// The same without the session's functions, hundreds of them, which would be copied.
-    fn context_of_program(&self, query: &Query) -> Arc<TaskContext> {
-        let state = self.inner.context.state_ref();
-        let state = state.read();
-        let config = state.config().clone().with_extension(Arc::clone(&query.handle));
-        let (id, runtime) = (state.session_id().to_owned(), Arc::clone(state.runtime_env()));
-        let (scalar, higher_order, aggregate, window) = Default::default();
-        Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, runtime))
     }
 
     pub(super) async fn plan_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Planned> {
