@@ -14,7 +14,7 @@ use warpmill_cpu::source::InputStream;
 use warpmill_cpu::spill::SpillSettings;
 use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::parquet::ERROR_DATA;
-use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, Representation};
+use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, JoinStrategy, Representation};
 use warpmill_plan::{Program, Source};
 
 use crate::device::{self, DeviceChoice, device_name};
@@ -45,6 +45,8 @@ pub struct ExecutionContext {
     pub representation: Representation,
     /// Parts in which a device makes every hash build and every table of groups (for tests); 0: as memory asks for.
     pub device_partitions: u32,
+    /// How joins are done whose hash builds do not fit a device.
+    pub device_join: JoinStrategy,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -71,6 +73,7 @@ impl Default for ExecutionContext {
             pinned_memory_limit: 0,
             representation: Representation::default(),
             device_partitions: 0,
+            device_join: JoinStrategy::default(),
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
@@ -81,6 +84,14 @@ impl Default for ExecutionContext {
 }
 
 impl ExecutionContext {
+    /// Worker threads, at least one.
+    fn worker_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
     /// What a device's executor is told.
     pub(crate) fn device_options(&self) -> warpmill_gpu::execute::Options {
         warpmill_gpu::execute::Options {
@@ -90,6 +101,12 @@ impl ExecutionContext {
             io_bandwidth_limit: self.io_bandwidth_limit,
             pinned_memory_limit: self.pinned_memory_limit,
             partitions: self.device_partitions,
+            join: self.device_join,
+            cpu_threads: if self.device_strict && self.device != DeviceChoice::Auto {
+                0
+            } else {
+                self.worker_threads()
+            },
             representation: self.representation,
         }
     }
@@ -187,10 +204,7 @@ pub fn execute(
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
     let started = Instant::now();
-    let threads = match context.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
+    let threads = context.worker_threads();
     let parts = match context.device {
         DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
         choice => on_device(choice, program, (inputs, for_devices), context)?,

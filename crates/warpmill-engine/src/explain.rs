@@ -20,7 +20,7 @@ use crate::device::{device_name, executor, no_compiler};
 use crate::execute::ExecutionContext;
 
 /// Where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// `cpu`, `gpu` or `sim`.
     pub device: &'static str,
@@ -78,8 +78,13 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
             let path = executor.preview(program, &context.device_options()).ok().flatten();
             let path = path.map(|path| path.to_string());
             // Parts that somebody asked for are no matter of memory.
-            let strategy = executor.strategy(program, inputs).ok();
+            let strategy = executor.strategy(program, inputs, &context.device_options()).ok();
             let strategy = strategy.filter(|strategy| strategy.streamed || strategy.sinks_do_not_fit());
+            if let Some(plan) =
+                strategy.as_ref().filter(|strategy| strategy.is_for_cpu()).and_then(|it| it.join.as_ref())
+            {
+                return on_cpu(Some(plan.refusal().to_string()));
+            }
             Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
         }
         Err(reason) => on_cpu(Some(reason.to_string())),

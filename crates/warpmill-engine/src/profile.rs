@@ -105,6 +105,12 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
     if !profile.parts.is_empty() {
         writeln!(f, "  {:<60} bytes {:>12}", "segments read again for parts", profile.bytes_again)?;
     }
+    if let Some(plan) = &profile.join {
+        writeln!(f, "  {plan}")?;
+    }
+    if profile.mapped_bytes > 0 {
+        writeln!(f, "  {:<60} bytes {:>12}", "page-locked memory for rows of hash builds", profile.mapped_bytes)?;
+    }
     if profile.flushed_rows > 0 {
         writeln!(f, "  {:<60} rows {:>12}", "to the host before all were there", profile.flushed_rows)?;
     }

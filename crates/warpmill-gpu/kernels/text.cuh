@@ -92,16 +92,19 @@ __device__ inline u8* append(u8* to, Str s) {
 }
 
 // Where strings go that are to live as long as the query: those in the `bytes` bytes from `passing`, which other segments take
-// next, are copied.
+// next, are copied, and so are those in the `hosted_bytes` bytes from `hosted`, which are in the host's memory.
 struct Keep {
     QueryState* state;
     const u8* passing;
     u64 bytes;
+    const u8* hosted;
+    u64 hosted_bytes;
 };
 
 // `s` for as long as the query lives; none when the arena is full.
 __device__ inline Str keep_text(Str s, Keep keep) {
-    if (s.len == 0 || (u64)(s.data - keep.passing) >= keep.bytes) return s;
+    const bool stays = (u64)(s.data - keep.passing) >= keep.bytes && (u64)(s.data - keep.hosted) >= keep.hosted_bytes;
+    if (s.len == 0 || stays) return s;
     u8* to = arena_alloc(keep.state, s.len);
     if (to == nullptr) return Str{nullptr, 0};
     append(to, s);

@@ -1,10 +1,14 @@
 //! The settings `warpmill.*`, for `SET`, `SHOW` and builders.
 
+mod entries;
+
 use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
-use warpmill_engine::{CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, Representation};
+use warpmill_engine::{
+    CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, JoinStrategy, Representation,
+};
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
 use warpmill_plan::PruningMode;
@@ -32,6 +36,8 @@ pub struct WarpmillOptions {
     pub representation: Representation,
     /// Parts in which a device makes every hash build and every table of groups; 0: as memory asks for.
     pub device_partitions: u32,
+    /// How joins are done whose hash builds do not fit a device.
+    pub device_join: JoinStrategy,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -156,6 +162,7 @@ impl Default for WarpmillOptions {
             pinned_memory_limit: 0,
             representation: Representation::default(),
             device_partitions: 0,
+            device_join: JoinStrategy::default(),
             threads: 0,
             memory_limit: usize::MAX,
             spill: true,
@@ -213,6 +220,7 @@ impl WarpmillOptions {
             pinned_memory_limit: self.pinned_memory_limit as u64,
             representation: self.representation,
             device_partitions: self.device_partitions,
+            device_join: self.device_join,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -238,6 +246,13 @@ const DATA_SOURCES: [(&str, DataSource); 4] = [
     ("pinned", DataSource::Pinned),
     ("host", DataSource::Host),
     ("disk", DataSource::Disk),
+];
+
+const JOINS: [(&str, JoinStrategy); 4] = [
+    ("auto", JoinStrategy::Auto),
+    ("partitioned", JoinStrategy::Partitioned),
+    ("hybrid", JoinStrategy::Hybrid),
+    ("cpu", JoinStrategy::Cpu),
 ];
 
 const REPRESENTATIONS: [(&str, Representation); 4] = [
@@ -347,6 +362,10 @@ impl ExtensionOptions for WarpmillOptions {
                 let parts = text.parse().ok().filter(|parts| *parts <= 1024);
                 self.device_partitions = parts.ok_or_else(|| expects("a number of parts up to 1024"))?;
             }
+            "device_join" => {
+                let found = JOINS.iter().find(|(name, _)| *name == text);
+                self.device_join = found.ok_or_else(|| expects("auto, partitioned, hybrid or cpu"))?.1;
+            }
             "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "chunk_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));
@@ -411,124 +430,7 @@ impl ExtensionOptions for WarpmillOptions {
     }
 
     fn entries(&self) -> Vec<ConfigEntry> {
-        let switch = |on: bool| if on { "on" } else { "off" }.to_string();
-        let bytes = |bytes: usize| if bytes == usize::MAX { "unlimited".to_string() } else { bytes.to_string() };
-        let (memory_limit, temp_directory_limit) = (bytes(self.memory_limit), bytes(self.temp_directory_limit));
-        let limit = |bytes: usize| if bytes == 0 { "unlimited".to_string() } else { bytes.to_string() };
-        let gpu_memory_limit = limit(self.gpu_memory_limit);
-        let io_bandwidth_limit = limit(self.io_bandwidth_limit);
-        let pinned_memory_limit = limit(self.pinned_memory_limit);
-        let codec = match self.codec.choice {
-            None => "keep".to_string(),
-            Some(CodecChoice::Auto) => "auto".to_string(),
-            Some(CodecChoice::Fixed(codec)) => codec.to_string(),
-        };
-        let block = self.codec.block_bytes.map_or("auto".to_string(), |bytes| bytes.to_string());
-        let entries = [
-            ("warpmill.chunk_rows", self.chunk_rows.to_string(), "Rows of a full chunk"),
-            (
-                "warpmill.cluster",
-                self.cluster.clone(),
-                "Columns, or auto: what rows of tables that are written are sorted by",
-            ),
-            ("warpmill.codec", codec, "How tables that are written are compressed"),
-            ("warpmill.codec_block", block, "Uncompressed bytes of a codec's block"),
-            ("warpmill.codec_light", switch(self.codec.light), "Store what is compressed without its codec as well"),
-            (
-                "warpmill.representation",
-                name_of(&REPRESENTATIONS, &self.representation).to_string(),
-                "auto, light, heavy or heavy_host: which form of columns passes through a device's memory",
-            ),
-            (
-                "warpmill.codec_objective",
-                self.codec.objective.name().to_string(),
-                "time, size or balanced: what codec = 'auto' chooses for",
-            ),
-            (
-                "warpmill.codec_sample",
-                self.codec.sample.to_string(),
-                "The part of a column that codec = 'auto' samples",
-            ),
-            ("warpmill.compaction", self.compaction_name().to_string(), "When small chunks are copied together"),
-            ("warpmill.device", self.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
-            (
-                "warpmill.device_data",
-                name_of(&DATA_SOURCES, &self.device_data).to_string(),
-                "cache, pinned, host or disk: where the data of a device's programs is",
-            ),
-            (
-                "warpmill.device_partitions",
-                self.device_partitions.to_string(),
-                "Parts in which a device makes hash tables, whatever their size (for tests); 0: as memory asks for",
-            ),
-            (
-                "warpmill.device_fallback",
-                self.device_fallback.name().to_string(),
-                "allow: the CPU runs what the chosen device cannot; error: refuse",
-            ),
-            ("warpmill.direct_io", switch(self.direct_io), "Align all chunks that are written for direct I/O"),
-            (
-                "warpmill.fallback",
-                self.fallback.name().to_string(),
-                "allow: DataFusion runs what Warpmill does not; error: refuse",
-            ),
-            ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
-            (
-                "warpmill.io_bandwidth_limit",
-                io_bandwidth_limit,
-                "Bytes per second that a device's data is read with from files",
-            ),
-            (
-                "warpmill.pinned_memory_limit",
-                pinned_memory_limit,
-                "Bytes of page-locked memory that copies of a device's data may take",
-            ),
-            ("warpmill.equal_hashes", switch(self.equal_hashes), "Make all hashes equal (for tests)"),
-            ("warpmill.join_order", switch(self.join_order), "Reorder joins by estimated cardinality"),
-            ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
-            ("warpmill.plan_cache", switch(self.plan_cache), "Keep the plans of repeated queries"),
-            (
-                "warpmill.profile",
-                name_of(&PROFILES, &self.profile).to_string(),
-                "off, on or kernels: what results tell",
-            ),
-            (
-                "warpmill.pruning",
-                name_of(&PRUNING, &self.pruning).to_string(),
-                "none, minmax or all: what scans skip rows by",
-            ),
-            (
-                "warpmill.pruning_metadata",
-                name_of(&Metadata::NAMES, &self.pruning_metadata).to_string(),
-                "auto, none, minmax, histogram, bloom or all: metadata of tables that are written",
-            ),
-            ("warpmill.segment_rows", self.segment_rows.to_string(), "Rows of a segment in tables that are written"),
-            (
-                "warpmill.sideways",
-                self.sideways.clone(),
-                "Attributes of other tables of which tables that are written get metadata",
-            ),
-            ("warpmill.spill", switch(self.spill), "Put aside in temporary files what exceeds the memory limit"),
-            (
-                "warpmill.storage_bandwidth",
-                self.codec.storage_bandwidth.to_string(),
-                "Bytes per second of the storage, for the cost model",
-            ),
-            ("warpmill.temp_directory", self.temp_directory.clone(), "Where temporary files are made"),
-            (
-                "warpmill.temp_directory_limit",
-                temp_directory_limit,
-                "Bytes that a query's temporary files may take together",
-            ),
-            ("warpmill.threads", self.threads.to_string(), "Worker threads (0: all cores)"),
-            ("warpmill.zone_rows", self.zone_rows.to_string(), "Rows that pruning metadata is about"),
-        ];
-        let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
-            key: key.to_string(),
-            value: Some(value),
-            description,
-        };
-        entries.into_iter().map(entry).chain(self.remote.entries()).collect()
+        entries::entries(self)
     }
 }
 
@@ -585,6 +487,7 @@ mod tests {
             ("io_bandwidth_limit", "slow"),
             ("pinned_memory_limit", "some"),
             ("device_partitions", "many"),
+            ("device_join", "loops"),
             ("threads", "-1"),
             ("spill", "perhaps"),
             ("temp_directory_limit", "much"),

@@ -111,6 +111,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             code.line(format!("rows{key}++;"));
         });
     }
+    let on_host = layout.on_host.then_some(id);
     match layout.table {
         Table::Bitmap => {
             let (key, _) = g.packed_key(&layout.keys, &key_values, false);
@@ -120,7 +121,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             g.code.open(format!("if ({keyed})"));
             g.code.line(format!("if (bit_set({bits}, {key})) {state}->duplicate = 1;"));
             g.code.line(format!("if ({state}->count == 0) {state}->count = 1;"));
-            g.store(&layout.payload, &values, &key);
+            g.store_in(&layout.payload, &values, &key, on_host);
             g.code.close_to(depth);
         }
         Table::All | Table::Direct | Table::Hash | Table::Wide => {
@@ -128,7 +129,7 @@ pub fn build(g: &mut Generator, id: SinkId, layout: &BuildLayout, keys: &[Expr],
             let capacity = g.params.value(CType::U64, "capacity", layout.capacity.to_le_bytes().to_vec());
             let depth = g.code.depth();
             g.code.open(format!("if ({active} && {at} < {capacity})"));
-            g.store(&layout.payload, &values, &at);
+            g.store_in(&layout.payload, &values, &at, on_host);
             match layout.table {
                 Table::Direct | Table::Hash => link(g, id, layout, &key_values, &keyed, &at),
                 Table::Wide => {

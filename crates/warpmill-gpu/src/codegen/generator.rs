@@ -1,7 +1,7 @@
 //! The state of generating one kernel: statements, parameters, and the columns of each operator's input, loaded when an
 //! expression first asks for them.
 
-use warpmill_plan::{Expr, Field, Phys, Unsupported};
+use warpmill_plan::{Expr, Field, Phys, SinkId, Unsupported};
 
 use super::cpp::{CType, Code, Value};
 use super::expr::{self, Context, Memo};
@@ -14,6 +14,16 @@ use super::storage::FlatColumn;
 pub const SLOTS: &str = "slots";
 /// See [`SLOTS`].
 pub const SLOT_BYTES: &str = "slots.bytes";
+
+/// What executors call the host's memory that strings of hash builds are in, and its size in bytes.
+pub const HOSTED: &str = "hosted";
+/// See [`HOSTED`].
+pub const HOSTED_BYTES: &str = "hosted.bytes";
+
+/// What executors call the `QueryState` of the strings of build `id` that are in the host's memory.
+pub fn host_text(id: SinkId) -> String {
+    format!("sink{id}.texts")
+}
 
 /// How a column's value is loaded.
 #[derive(Debug, Clone)]
@@ -87,6 +97,8 @@ pub struct Generator {
     pub tested: Vec<Tested>,
     /// Whether strings of the scan are gone when the kernel has ended.
     pub passing: bool,
+    /// Whether there are strings in the host's memory, which are gone when the query is done with its hash builds.
+    pub hosted: bool,
     /// Dynamic shared memory, in bytes.
     pub shared: usize,
     /// Threads of a block.
@@ -116,6 +128,7 @@ impl Generator {
             active: "false".into(),
             tested: vec![],
             passing: false,
+            hosted: false,
             shared: 0,
         }
     }
@@ -382,9 +395,15 @@ impl Generator {
 
     /// Stores `values` as row `row` of `columns`; the caller has made sure that there is one.
     pub fn store(&mut self, columns: &[FlatColumn], values: &[Value], row: &str) {
+        self.store_in(columns, values, row, None);
+    }
+
+    /// As [`Generator::store`]; strings are kept where those of build `on_host` are, if one is named.
+    pub fn store_in(&mut self, columns: &[FlatColumn], values: &[Value], row: &str, on_host: Option<SinkId>) {
         let arrays = self.arrays(columns, true);
         for ((column, value), (data, valid)) in columns.iter().zip(values).zip(arrays) {
-            let text = self.lasting(value);
+            let keep = if value.ty == CType::Str { self.keep_in(on_host) } else { None };
+            let text = keep.map_or_else(|| value.text.clone(), |keep| format!("keep_text({}, {keep})", value.text));
             self.code.line(format!("{data}[{row}] = ({}){text};", column.storage.name()));
             if let Some(valid) = valid {
                 self.code.line(format!("{valid}[{row}] = {};", value.valid_text()));
@@ -394,11 +413,16 @@ impl Generator {
 
     /// The `Keep` (kernels/text.cuh) with which strings outlive the kernel, where they do not anyway.
     pub fn keep(&mut self) -> Option<String> {
+        self.keep_in(None)
+    }
+
+    /// As [`Generator::keep`], in the memory for the strings of build `on_host`, if one is named.
+    fn keep_in(&mut self, on_host: Option<SinkId>) -> Option<String> {
         if !self.passing {
             return None;
         }
         self.params.require(Library::Text);
-        let state = self.params.state();
+        let own = if on_host.is_none() { self.params.state() } else { String::new() };
         let mut named = |ty: &str, prefix: &str, name: &str| {
             let binding = Binding::Named(name.into());
             let known =
@@ -408,8 +432,13 @@ impl Generator {
                 None => self.params.add(ty.into(), 8, prefix, binding),
             }
         };
+        let state = on_host.map_or(own, |id| named("QueryState*", "texts", &host_text(id)));
         let (slots, bytes) = (named("const u8*", "passing", SLOTS), named("u64", "bytes", SLOT_BYTES));
-        Some(format!("Keep{{{state}, {slots}, {bytes}}}"))
+        if !self.hosted {
+            return Some(format!("Keep{{{state}, {slots}, {bytes}, nullptr, 0}}"));
+        }
+        let (hosted, host_bytes) = (named("const u8*", "hosted", HOSTED), named("u64", "bytes", HOSTED_BYTES));
+        Some(format!("Keep{{{state}, {slots}, {bytes}, {hosted}, {host_bytes}}}"))
     }
 
     /// The operand of a value that outlives the kernel; evaluated where the row is wanted only.

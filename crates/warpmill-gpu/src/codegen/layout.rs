@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use warpmill_plan::{AggregateFunction, Expr, SinkId};
 
+use super::cpp::CType;
+use super::join::JoinPlan;
 use super::keys::{KeyPart, KeyShape};
 use super::library::Library;
 use super::partition::Partition;
@@ -36,12 +38,21 @@ pub struct Hints {
     pub least_part: HashMap<SinkId, u64>,
     /// Bytes of strings of a row of a sink that is made in parts, where they were counted.
     pub row_text: HashMap<SinkId, u64>,
+    /// How joins are done of which hash builds do not fit, once that has been decided.
+    pub join: Option<JoinPlan>,
+    /// Bytes of strings of a row of a hash build on the host, where they were counted.
+    pub host_text: HashMap<SinkId, u64>,
 }
 
 impl Hints {
     /// Whether sinks may be made in parts.
     pub fn makes_parts(&self) -> bool {
         self.partitioned.is_some() || self.forced_partitions > 1
+    }
+
+    /// Whether the payload of build `id` is on the host.
+    pub fn is_on_host(&self, id: SinkId) -> bool {
+        self.join.as_ref().is_some_and(|plan| plan.is_on_host(id))
     }
 }
 
@@ -139,9 +150,17 @@ pub struct BuildLayout {
     pub reserves: bool,
     /// How it is made in parts, where all of it does not fit.
     pub partition: Option<Partition>,
+    /// Whether the payload, strings included, is in page-locked memory of the host, which kernels write to and read from over the link.
+    pub on_host: bool,
 }
 
 impl BuildLayout {
+    /// Strings of a row that are in the host's memory.
+    pub fn host_strings(&self) -> u64 {
+        let strings = self.payload.iter().filter(|column| column.ty == CType::Str);
+        if self.on_host { strings.count() as u64 } else { 0 }
+    }
+
     /// The bounds of key `key` of this build, `id`: their name, and how dense keys are where none is missing.
     pub fn key_bounds(&self, id: SinkId, key: usize) -> Option<(String, f64)> {
         let (_, _, density) = self.bounds.iter().find(|(other, ..)| *other == key)?;

@@ -4,7 +4,7 @@
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's
 //!   text depends on the shape of a query only;
 //! - [`library`]: the hand-written device functions that generated code composes;
-//! - [`layout`], [`keys`], [`storage`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
+//! - [`layout`], [`keys`], [`storage`], [`join`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
 //!   [`order`], [`partition`] decide;
 //! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
 //!   [`group`], [`wide`], [`top`], [`sort`].
@@ -19,6 +19,7 @@ pub mod estimate;
 pub mod expr;
 pub mod generator;
 pub mod group;
+pub mod join;
 pub mod keys;
 pub mod layout;
 pub mod library;

@@ -90,6 +90,11 @@ const MANY: f64 = 0.02;
 /// Bytes of shared memory that a table of groups takes without a second thought.
 const SMALL_SHARED: u64 = 16 << 10;
 
+/// Slots of an open-addressing table for so many rows.
+fn slots_for(rows: u64) -> u64 {
+    (2 * rows).next_power_of_two().max(1024)
+}
+
 /// Sinks of so many rows reserve positions for warps.
 const MANY_ROWS: u64 = 1 << 20;
 
@@ -172,6 +177,7 @@ impl Planner<'_> {
         };
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
         let capacity = self.capacity();
+        let on_host = self.hints.is_on_host(self.id);
         let payload_bytes: u64 =
             FlatColumn::all("", fields).iter().map(|column| column.row_bytes() as u64).sum::<u64>() + 1;
         let table = match &shape {
@@ -182,13 +188,22 @@ impl Planner<'_> {
                 // NULL keys have no place in a bitmap, but their rows are asked for.
                 let null_rows = *track_matches && keys.iter().any(|key| key.ty.nullable) && !null_equals_null;
                 let few = *cells <= 16 * self.rows + (1 << 16);
-                let bitmap_bytes = cells / 8 + cells.saturating_mul(payload_bytes);
+                // Beside rows on the host, the smaller table leaves more room for keys.
+                let direct_bytes = match on_host {
+                    true => self.limits.table_bytes.max(slots_for(capacity).saturating_mul(12)),
+                    false => self.limits.table_bytes,
+                };
+                // Rows on the host may lie at their keys' places where few of these stay empty.
+                let bitmap_bytes = match on_host && *cells <= 2 * self.rows {
+                    true => cells / 8,
+                    false => cells / 8 + cells.saturating_mul(payload_bytes),
+                };
                 let pure = payload.is_empty() && !track_matches && !self.has_residual();
                 let marks = pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
                 let fits = few && bitmap_bytes <= self.limits.table_bytes;
                 if marks || (fits && !null_rows && self.is_unique(keys)) {
                     Table::Bitmap
-                } else if few && 4 * cells <= self.limits.table_bytes && capacity < u64::from(u32::MAX) {
+                } else if few && 4 * cells <= direct_bytes && capacity < u64::from(u32::MAX) {
                     Table::Direct
                 } else {
                     Table::Hash
@@ -212,7 +227,7 @@ impl Planner<'_> {
         // Positions stay unused where warps reserve them: nobody may go through all rows then.
         let chained = matches!(table, Table::Direct | Table::Hash);
         let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
-        let slots = (2 * rows).next_power_of_two().max(1024);
+        let slots = slots_for(rows);
         let rows = if reserves { rows + (1 << 21) } else { rows };
         let from: f64 = self.source_rows();
         let layout = BuildLayout {
@@ -233,6 +248,7 @@ impl Planner<'_> {
             track_matches: *track_matches,
             null_equals_null: *null_equals_null,
             partition: None,
+            on_host: on_host && !payload.is_empty(),
         };
         Ok((SinkLayout::Build(layout), rows))
     }

@@ -203,6 +203,8 @@ impl Lowering<'_> {
         let choice = Choice::new(scan, &filters, &shapes, &prunes);
         (g.threads, g.min_blocks) = self.block(&choice);
         g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str) || self.uses_parts();
+        g.hosted = self.uses_host_text();
+        g.passing |= g.hosted;
         self.prologue(&mut g);
         scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
         self.operators(&mut g)?;
@@ -212,10 +214,18 @@ impl Lowering<'_> {
 
     /// Whether it reads or probes a sink that is made in parts: strings are gone when the next part is made.
     fn uses_parts(&self) -> bool {
-        let in_parts = |id: SinkId| self.sinks[id].partition().is_some();
-        let probes = |operator: &Operator| matches!(operator, Operator::Probe(probe) if in_parts(probe.build));
+        self.uses(|sink| sink.partition().is_some())
+    }
+
+    /// Whether it reads or probes a hash build with strings in the host's memory: the query after it gets that memory.
+    fn uses_host_text(&self) -> bool {
+        self.uses(|sink| matches!(sink, SinkLayout::Build(build) if build.host_strings() > 0))
+    }
+
+    fn uses(&self, is: impl Fn(&SinkLayout) -> bool) -> bool {
+        let probes = |operator: &Operator| matches!(operator, Operator::Probe(probe) if is(&self.sinks[probe.build]));
         let reads = match &self.pipeline.source {
-            Source::Rows { sink, .. } | Source::Build { sink, .. } => in_parts(*sink),
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => is(&self.sinks[*sink]),
             _ => false,
         };
         reads || self.pipeline.operators.iter().any(probes)
@@ -274,7 +284,8 @@ impl Lowering<'_> {
     /// The kernel of a pipeline over rows in device memory.
     fn flat(&self, inputs: &[u64]) -> Result<Kernel> {
         let mut g = Generator::new();
-        g.passing = self.uses_parts();
+        g.hosted = self.uses_host_text();
+        g.passing = self.uses_parts() || g.hosted;
         self.prologue(&mut g);
         let (most, from) = match &self.pipeline.source {
             Source::Rows { sink, .. } => {

@@ -35,7 +35,7 @@ pub fn update(layout: &GroupLayout, slot: &Slot, argument: Option<&Value>, cell:
 }
 
 /// The `Keep` of strings that live as long as the query anyway.
-const NO_KEEP: &str = "Keep{nullptr, nullptr, 0}";
+const NO_KEEP: &str = "Keep{nullptr, nullptr, 0, nullptr, 0}";
 
 /// The `Keep` of the strings that an accumulator of `slot` gets (kernels/text.cuh).
 pub fn keep(g: &mut Generator, slot: &Slot) -> String {

@@ -208,6 +208,9 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Allocates page-locked host memory (zeroed).
     fn pinned(&self, bytes: usize) -> Result<PinnedBuffer>;
 
+    /// The address by which kernels read and write page-locked memory of this device over the link, as long as `memory` lives.
+    fn mapped(&self, memory: &PinnedBuffer) -> Result<DevicePtr>;
+
     /// Compiles (or finds in the caches) and loads `source`.
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>>;
 

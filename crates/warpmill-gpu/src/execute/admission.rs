@@ -13,10 +13,11 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use warpmill_cpu::context::CancelToken;
 
-use crate::device::{Device, PinnedBuffer, Stream};
+use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 
 use super::executor::Executor;
 use super::kept::Kept;
+use super::mapped::{Mapped, MappedPool};
 use super::memory::Region;
 use super::prepared::Prepared;
 use super::{Failure, Result};
@@ -38,6 +39,8 @@ pub struct Lane {
     pub host: Option<PinnedBuffer>,
     /// Page-locked memory that segments pass through on their way to the device.
     pub staging: Vec<PinnedBuffer>,
+    /// Page-locked memory that kernels of the program that runs reach over the link.
+    mapped: Option<Mapped>,
     /// The stream of their copies.
     copies: Option<Stream>,
 }
@@ -46,7 +49,7 @@ impl Lane {
     fn new(device: &Arc<dyn Device>) -> Result<Self> {
         let region = Region::new(device.clone(), "the processing region", 0);
         let stream = device.stream()?;
-        Ok(Self { device: device.clone(), stream, region, host: None, staging: vec![], copies: None })
+        Ok(Self { device: device.clone(), stream, region, host: None, staging: vec![], mapped: None, copies: None })
     }
 
     /// The stream for copies that overlap with other work.
@@ -70,6 +73,19 @@ impl Lane {
             self.staging.push(self.device.pinned(bytes.max(1))?);
         }
         Ok(())
+    }
+
+    /// Where kernels find `bytes` bytes of page-locked memory of the host until the program's turn ends, from `pool`, which may have `room`
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`Failure::HostMemory`] where there is not as much.
+    pub fn map(&mut self, pool: &MappedPool, bytes: u64, room: u64) -> Result<DevicePtr> {
+        self.mapped = None;
+        let memory = pool.take(&*self.device, bytes, room)?;
+        let at = self.device.mapped(&memory)?;
+        self.mapped = Some(memory);
+        Ok(at)
     }
 
     /// Waits for all of its work.
@@ -175,6 +191,7 @@ impl Drop for Turn<'_> {
             let _ = lane.synchronize();
         }
         lane.region.reset();
+        lane.mapped = None;
         let mut queue = self.admission.queue.lock();
         queue.running -= 1;
         // Whoever wanted to be alone was.

@@ -18,11 +18,13 @@ pub struct Buffer {
     pub bytes: u64,
     /// What all its bytes are at first; `None`: whatever was there.
     pub fill: Option<u8>,
+    /// Whether it is in page-locked memory of the host.
+    pub on_host: bool,
 }
 
 impl Buffer {
     fn new(name: String, bytes: u64, fill: Option<u8>) -> Self {
-        Self { name, bytes, fill }
+        Self { name, bytes, fill, on_host: false }
     }
 }
 
@@ -45,7 +47,21 @@ fn of_sink(id: usize, layout: &SinkLayout, buffers: &mut Vec<Buffer>) {
 pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     let mut buffers = vec![];
     of_sink(id, layout, &mut buffers);
-    buffers.iter().map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
+    let on_device = buffers.iter().filter(|buffer| !buffer.on_host);
+    on_device.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
+}
+
+/// What the buffers of sink `id` take of the host's memory.
+pub fn host_bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
+    let mut buffers = vec![];
+    of_sink(id, layout, &mut buffers);
+    host_bytes(&buffers)
+}
+
+/// What those of `buffers` take that are in the host's memory.
+pub fn host_bytes(buffers: &[Buffer]) -> u64 {
+    let on_host = buffers.iter().filter(|buffer| buffer.on_host);
+    on_host.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
 }
 
 /// The arrays of columns of `capacity` rows.
@@ -110,7 +126,9 @@ fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
         add("flags", build.capacity, Some(0));
     }
     of_columns(&build.key_columns, build.capacity, buffers);
+    let payload = buffers.len();
     of_columns(&build.payload, build.capacity, buffers);
+    buffers[payload..].iter_mut().for_each(|buffer| buffer.on_host = build.on_host);
 }
 
 fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {

@@ -10,16 +10,20 @@ use warpmill_cpu::context::CancelToken;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::Program;
 
+use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits};
 use crate::codegen::program;
+use crate::device::cuda::available_host_memory;
 use crate::device::{Device, DeviceKind};
 
 use super::admission::{self, Admission, Wanted};
 use super::inputs::Inputs;
+use super::joins::Means;
 use super::kept::Kept;
+use super::mapped::MappedPool;
 use super::memory::{Cache, Owner, Region, aligned};
 use super::parquet::Decoder;
-use super::paths::{Choice, Paths, Representation, ScanColumn};
+use super::paths::{Choice, Paths, Rates, Representation, ScanColumn};
 use super::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
@@ -52,6 +56,10 @@ pub struct Options {
     pub representation: Representation,
     /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.
     pub partitions: u32,
+    /// How joins are done whose hash builds do not fit.
+    pub join: JoinStrategy,
+    /// Threads of the CPU back end, where it may run what the device does not; 0: it may not.
+    pub cpu_threads: usize,
 }
 
 /// What a program gave.
@@ -79,6 +87,8 @@ pub struct Executor {
     /// Held while data is copied into the caching region.
     pub(super) loading: Mutex<()>,
     pub(super) pinned: PinnedCopies,
+    /// Where rows of hash builds are that do not fit.
+    pub(super) mapped: MappedPool,
     pub(super) recoded: Recoded,
     /// What has been learnt of data that passes through.
     pub(super) paths: Paths,
@@ -103,20 +113,26 @@ struct Asked {
     streamed: bool,
     /// Every sink that can be is made in so many parts.
     partitions: u32,
+    /// How joins are done.
+    join: JoinStrategy,
 }
 
 impl Asked {
     /// Pages of Parquet are decoded where they pass through.
     fn of(program: &Program, options: &Options) -> Self {
         let streamed = options.data != DataSource::Cache || super::parquet::is_scanned(program);
-        Self { streamed, partitions: options.partitions }
+        Self { streamed, partitions: options.partitions, join: options.join }
     }
 
     /// What a program is laid out with at first.
     fn hints(self) -> Hints {
         let parts = self.partitions > 1;
         let forced_partitions = if parts { self.partitions } else { 0 };
-        Hints { streamed: self.streamed || parts, forced_partitions, ..Hints::default() }
+        let join = (self.partitions > 0 && self.join == JoinStrategy::Hybrid).then(JoinPlan::all_hybrid);
+        let streamed = self.streamed || parts || join.is_some();
+        // One part has all the room that there is.
+        let partitioned = (join.is_some() && !parts).then_some(u64::MAX);
+        Hints { streamed, forced_partitions, join, partitioned, ..Hints::default() }
     }
 }
 
@@ -148,6 +164,7 @@ impl Executor {
             kept: Mutex::new(kept),
             loading: Mutex::default(),
             pinned: PinnedCopies::default(),
+            mapped: MappedPool::default(),
             recoded,
             paths: Paths::new(kind),
             prepared: Mutex::default(),
@@ -182,6 +199,7 @@ impl Executor {
             tracing::warn!(%error, "the device's data was not dropped");
         }
         self.pinned.clear();
+        self.mapped.clear();
     }
 
     /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
@@ -254,13 +272,47 @@ impl Executor {
                         alone = true;
                         continue;
                     }
-                    let less = prepared.with_less_memory(self.memory, inputs.allocated());
+                    let (means, taken) = (self.means(options), inputs.allocated());
+                    let less = match prepared.with_less_memory(self.memory, taken, &means)? {
+                        None => prepared.without_rows_on_host(self.memory, taken, &means)?,
+                        less => less,
+                    };
                     let Some(hints) = less else { return Err(failure) };
                     prepared = self.prepare(program, &rows, hints, options)?;
                     alone = false;
                 }
+                Err(failure @ Failure::HostMemory { .. }) => {
+                    let means = self.means(options);
+                    let less = prepared.without_rows_on_host(self.memory, inputs.allocated(), &means)?;
+                    let Some(hints) = less else { return Err(failure) };
+                    prepared = self.prepare(program, &rows, hints, options)?;
+                }
                 Err(failure) => return Err(failure),
             }
+        }
+    }
+
+    /// What joins larger than device memory can be done with.
+    pub(super) fn means(&self, options: &Options) -> Means {
+        // What the simulated device measures of itself says nothing.
+        let rates = match self.device.properties().kind {
+            DeviceKind::Cuda => self.paths.rates(),
+            DeviceKind::Sim => Rates::guess(DeviceKind::Cuda, 16),
+        };
+        let passing = match options.data.passing() {
+            DataSource::Disk => rates.link.min(rates.disk),
+            DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
+            DataSource::Pinned => rates.link,
+        };
+        let (strategy, cpu_threads) = (options.join, options.cpu_threads);
+        Means { strategy, cpu_threads, host_room: self.room_on_host(options), passing, link: rates.link }
+    }
+
+    /// Bytes of page-locked memory that kernels may reach: what copies of data leave of the limit, or half of what the host has.
+    pub(super) fn room_on_host(&self, options: &Options) -> u64 {
+        match options.pinned_memory_limit {
+            0 => available_host_memory().map_or(u64::MAX, |free| free / 2 + self.mapped.bytes()),
+            limit => limit.saturating_sub(self.pinned.bytes()),
         }
     }
 
@@ -284,6 +336,7 @@ impl Executor {
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
             scans: prepared.scan_profiles(),
+            join: prepared.hints.join.clone(),
             path: prepared.stream.is_some().then(|| self.path(program, prepared, options)),
             ..DeviceProfile::default()
         };

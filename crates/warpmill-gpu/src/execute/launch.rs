@@ -40,6 +40,8 @@ pub(super) struct Places {
     pub block: DevicePtr,
     pub states: DevicePtr,
     pub arena: DevicePtr,
+    /// Strings in the host's memory.
+    pub hosted: DevicePtr,
     /// As in the plan.
     pub buffers: Vec<DevicePtr>,
 }

@@ -3,7 +3,7 @@
 //! - [`memory`]: the caching region (segments, dictionaries) and the processing region (a query's tables and rows);
 //! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
-//! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts;
+//! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts; `joins`: or have their rows on the host instead ([`mapped`]);
 //! - [`strategy`]: how all of that is expected to turn out;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
@@ -19,9 +19,11 @@ pub mod defer;
 pub mod executor;
 pub mod inputs;
 pub mod items;
+mod joins;
 mod kept;
 mod launch;
 mod load;
+pub mod mapped;
 pub mod memory;
 pub mod parquet;
 pub mod paths;
@@ -43,6 +45,7 @@ use warpmill_plan::Unsupported;
 
 use crate::device::DeviceError;
 
+pub use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes};
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
 pub use paths::{Form, Representation};
 pub use profile::{DeviceProfile, KernelProfile, PartProfile, PathProfile, TransferProfile};
@@ -59,6 +62,12 @@ pub enum Failure {
     #[error("{what} needs {requested} bytes of device memory, {available} are left")]
     #[allow(missing_docs, reason = "fields are named in the message")]
     Memory { what: String, requested: u64, available: u64 },
+    /// Rows of hash builds do not fit the page-locked memory that there may be.
+    #[error(
+        "rows of hash builds need {requested} bytes of page-locked memory, {available} may be used (warpmill.pinned_memory_limit)"
+    )]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    HostMemory { requested: u64, available: u64 },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -12,7 +12,7 @@ use crate::codegen::storage::FlatColumn;
 
 use super::buffers::{self, Buffer};
 use super::memory::aligned;
-use super::shares::text_of_sink;
+use super::shares::{host_text_of_sink, text_of_sink};
 
 /// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
 pub const QUERY_STATE: u64 = 32;
@@ -103,6 +103,8 @@ pub struct MemoryPlan {
     pub texts: Vec<(usize, u64)>,
     /// Bytes of those that others read.
     pub read_texts: u64,
+    /// Hash builds whose strings are in page-locked memory of the host, and bytes for them.
+    pub host_texts: Vec<(usize, u64)>,
     /// What the host reads.
     pub results: Vec<ResultRows>,
     /// Bytes of the processing region that all of it takes.
@@ -163,9 +165,14 @@ impl MemoryPlan {
                 self.read_texts += if kind { 0 } else { bytes };
             }
         }
-        self.states_bytes += QUERY_STATE * self.texts.len() as u64;
+        for (id, layout) in layouts.iter().enumerate() {
+            let bytes = host_text_of_sink(id, layout, hints);
+            self.host_texts.extend((bytes > 0).then_some((id, bytes)));
+        }
+        let own = self.texts.len() + self.host_texts.len();
+        self.states_bytes += QUERY_STATE * own as u64;
         self.block_bytes = self.states_at + self.states_bytes;
-        if !self.texts.is_empty() {
+        if own > 0 {
             self.read_bytes = self.states_bytes;
         }
     }
@@ -173,12 +180,28 @@ impl MemoryPlan {
     /// Where among the states that of the strings of sink `id` is, if it has some of its own.
     pub fn text_state(&self, id: usize) -> Option<u64> {
         let number = self.texts.iter().position(|(other, _)| *other == id)?;
-        Some(self.states_bytes - QUERY_STATE * (self.texts.len() - number) as u64)
+        Some(self.states_bytes - QUERY_STATE * (self.texts.len() + self.host_texts.len() - number) as u64)
+    }
+
+    /// Where among the states that of the strings of build `id` is which are on the host, if there are some.
+    pub fn host_text_state(&self, id: usize) -> Option<u64> {
+        let number = self.host_texts.iter().position(|(other, _)| *other == id)?;
+        Some(self.states_bytes - QUERY_STATE * (self.host_texts.len() - number) as u64)
+    }
+
+    /// Bytes for strings in page-locked memory of the host.
+    pub fn host_text_bytes(&self) -> u64 {
+        self.host_texts.iter().map(|(_, bytes)| bytes).sum()
     }
 
     /// What the buffers of sinks take of that.
     pub fn sinks(&self) -> u64 {
-        self.buffers.iter().map(|buffer| aligned(buffer.bytes)).sum()
+        self.buffers.iter().filter(|buffer| !buffer.on_host).map(|buffer| aligned(buffer.bytes)).sum()
+    }
+
+    /// What they take of page-locked memory that kernels reach over the link.
+    pub fn on_host(&self) -> u64 {
+        buffers::host_bytes(&self.buffers) + self.host_text_bytes()
     }
 
     /// The arrays of results first, then those that are filled, byte by byte.

@@ -12,6 +12,7 @@ use warpmill_format::Dictionary;
 use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Program, Scan, Source};
 
+use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::params::Binding;
 use crate::codegen::planner;
@@ -22,6 +23,7 @@ use crate::device::{Device, DevicePtr, Function, KernelSource};
 use super::Result;
 use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
+use super::joins::{self, Means};
 use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key, aligned};
@@ -263,11 +265,46 @@ impl Prepared {
     /// of guessed, the host sorts the result.
     ///
     /// `limit` are the bytes that the device has for it, `inputs` those of them that rows from outside take.
-    pub fn with_less_memory(&self, limit: u64, inputs: u64) -> Option<Hints> {
+    /// How joins go on of which hash builds do not fit, `means` say.
+    ///
+    /// # Errors
+    /// [`Failure::Unsupported`] where the CPU is to run it.
+    pub fn with_less_memory(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
         let room = self.room_for_sinks(limit, inputs);
         let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
         let hints = if hopeless || self.hints.makes_parts() { None } else { self.with_whole_sinks() };
-        hints.or_else(|| self.with_parts(room?))
+        match (hints, room) {
+            (Some(hints), _) => Ok(Some(hints)),
+            (None, Some(room)) => self.with_parts(room, means),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// What it is laid out with next where there is too little page-locked memory for rows of hash builds: without such.
+    ///
+    /// # Errors
+    /// As [`Prepared::with_less_memory`].
+    pub fn without_rows_on_host(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
+        if means.strategy != JoinStrategy::Auto || !self.is_hybrid() {
+            return Ok(None);
+        }
+        let Some(room) = self.room_for_sinks(limit, inputs) else { return Ok(None) };
+        let mut hints = Hints { join: None, ..self.hints.clone() };
+        hints.partitioned = Some(room);
+        hints.join = self.joins(&hints, &Means { host_room: 0, ..*means })?;
+        Ok(Some(hints))
+    }
+
+    fn is_hybrid(&self) -> bool {
+        self.hints.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Hybrid)
+    }
+
+    /// How joins are done of which hash builds do not fit.
+    fn joins(&self, hints: &Hints, means: &Means) -> Result<Option<JoinPlan>> {
+        match joins::choose(&self.program, &self.inputs, (hints, self.limits), means)? {
+            Some(plan) if plan.strategy == JoinStrategy::Cpu => Err(plan.refusal().into()),
+            plan => Ok(plan),
+        }
     }
 
     /// Bytes that all sinks may take beside what else there is.
@@ -281,7 +318,7 @@ impl Prepared {
     }
 
     /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
-    fn with_parts(&self, room: u64) -> Option<Hints> {
+    fn with_parts(&self, room: u64, means: &Means) -> Result<Option<Hints>> {
         let mut hints = self.hints.clone();
         if !hints.makes_parts() {
             hints.capacity.remove(&usize::MAX);
@@ -289,7 +326,10 @@ impl Prepared {
         hints.streamed = true;
         hints.give_up_sorts(&self.program, &self.layouts, room);
         hints.partitioned = Some(room);
-        (hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints)
+        if hints.join.is_none() && hints.forced_partitions <= 1 {
+            hints.join = self.joins(&hints, means)?;
+        }
+        Ok((hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints))
     }
 
     fn with_whole_sinks(&self) -> Option<Hints> {

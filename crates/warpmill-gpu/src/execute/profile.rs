@@ -4,6 +4,8 @@ use serde::Serialize;
 use warpmill_format::Codec;
 use warpmill_plan::pruning::PruningReport;
 
+use crate::codegen::join::JoinPlan;
+
 use super::paths::{Choice, FixedForm, Form, ScanColumn, Stages};
 use super::source::DataSource;
 
@@ -248,6 +250,10 @@ pub struct DeviceProfile {
     pub scans: Vec<ScanProfile>,
     /// Sinks that were made in parts.
     pub parts: Vec<PartProfile>,
+    /// How joins were done of which hash builds did not fit, and why.
+    pub join: Option<JoinPlan>,
+    /// Bytes of page-locked memory of the host for rows of hash builds, strings included.
+    pub mapped_bytes: u64,
     /// Bytes of segments that were read more than once for that.
     pub bytes_again: u64,
     /// Rows of the result that went to the host while others were still made.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use warpmill_plan::pruning::PruningMode;
-use warpmill_plan::{Expr, JoinKind, Phys, Pipeline, PruneKey, Scan, Sink, SinkId, Source};
+use warpmill_plan::{Expr, JoinKind, Phys, Pipeline, Program, PruneKey, Scan, Sink, SinkId, Source};
 
 use crate::codegen::estimate::source_column;
 use crate::codegen::keys::{KeyPart, KeyShape};
@@ -81,14 +81,18 @@ pub struct RangeTest<'p> {
 
 impl<'p> RangeTest<'p> {
     /// For the rows that are put into the part with `size` values of keys from `from` on of the sink of a pipeline.
-    pub fn of_sink(prepared: &'p Prepared, pipeline: usize, (from, size): (u64, u64)) -> Option<Self> {
-        let pipeline = &prepared.program.pipelines[pipeline];
-        let keys = match &prepared.program.sinks[pipeline.sink] {
+    pub fn of_sink(
+        (program, layouts): (&'p Program, &[SinkLayout]),
+        pipeline: usize,
+        (from, size): (u64, u64),
+    ) -> Option<Self> {
+        let pipeline = &program.pipelines[pipeline];
+        let keys = match &program.sinks[pipeline.sink] {
             Sink::HashBuild { keys, .. } => keys,
             Sink::Aggregate { groups, .. } => groups,
             Sink::Sort { .. } | Sink::Collect { .. } => return None,
         };
-        let shape = match &prepared.layouts[pipeline.sink] {
+        let shape = match &layouts[pipeline.sink] {
             SinkLayout::Build(build) => &build.keys,
             SinkLayout::Groups(groups) => &groups.keys,
             SinkLayout::Rows(_) => return None,
@@ -99,9 +103,14 @@ impl<'p> RangeTest<'p> {
     }
 
     /// For the rows of a pipeline that find their partners in that part of build `id`.
-    pub fn of_probe(prepared: &'p Prepared, pipeline: usize, id: SinkId, (from, size): (u64, u64)) -> Option<Self> {
-        let SinkLayout::Build(build) = &prepared.layouts[id] else { return None };
-        let pipeline = &prepared.program.pipelines[pipeline];
+    pub fn of_probe(
+        (program, layouts): (&'p Program, &[SinkLayout]),
+        pipeline: usize,
+        id: SinkId,
+        (from, size): (u64, u64),
+    ) -> Option<Self> {
+        let SinkLayout::Build(build) = &layouts[id] else { return None };
+        let pipeline = &program.pipelines[pipeline];
         let (position, probe) = probes(pipeline).find(|(_, probe)| probe.build == id)?;
         let needs_partner =
             matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);

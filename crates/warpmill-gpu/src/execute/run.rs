@@ -17,6 +17,7 @@ use crate::codegen::sort::{self, Sorted};
 use crate::device::{Device, DevicePtr, Event};
 
 use super::admission::Lane;
+use super::buffers::Buffer;
 use super::executor::{DeviceOutput, Executor, Options, Outcome};
 use super::inputs::Inputs;
 use super::items::{Descriptors, Resident};
@@ -31,7 +32,8 @@ use super::source::DataSource;
 use super::stream::{Feed, StreamPlan};
 use super::{Failure, Result};
 
-pub(super) use piece::Range;
+pub(super) use parts::MOST_PARTS;
+pub(super) use piece::{Range, expected};
 use results::Flushed;
 
 /// One run of a program.
@@ -113,6 +115,7 @@ impl<'a> Run<'a> {
         self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
         self.profile.fetch_nanos = self.profile.device_nanos - synchronized;
         self.profile.processing_bytes = self.lane.region.used();
+        self.profile.mapped_bytes = self.prepared.memory.on_host();
         self.profile.cached_bytes = self.executor.cache.lock().used() + self.executor.kept.lock().held();
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
@@ -126,9 +129,21 @@ impl<'a> Run<'a> {
         let (device, stream, plan) = (self.device(), self.lane.stream, &self.prepared.memory);
         let block = self.lane.region.allocate(plan.block_bytes)?;
         let states = block + plan.states_at;
+        let mut on_host = match plan.on_host() {
+            0 => 0,
+            bytes => self.lane.map(&self.executor.mapped, bytes, self.executor.room_on_host(self.options))?,
+        };
         let region = &mut self.lane.region;
-        let buffers: Vec<DevicePtr> =
-            plan.buffers.iter().map(|buffer| region.allocate(buffer.bytes)).collect::<Result<_>>()?;
+        let place = |buffer: &Buffer| {
+            if !buffer.on_host {
+                return region.allocate(buffer.bytes);
+            }
+            let at = on_host;
+            on_host += aligned(buffer.bytes);
+            Ok(at)
+        };
+        let buffers: Vec<DevicePtr> = plan.buffers.iter().map(place).collect::<Result<_>>()?;
+        let hosted = on_host;
         let arena = if plan.arena > 0 { region.allocate(plan.arena)? } else { 0 };
         let mut image = self.prepared.constants.image(block);
         image.resize(plan.block_bytes as usize, 0);
@@ -138,7 +153,7 @@ impl<'a> Run<'a> {
         // SAFETY: just allocated with this size.
         unsafe { device.copy_to_device(block, &image, stream)? };
         self.mirrors.add(block, self.prepared.constants.bytes(), self.prepared.clone());
-        let places = Places { block, states, arena, buffers };
+        let places = Places { block, states, arena, hosted, buffers };
         self.fill(&places)?;
         Ok(places)
     }

@@ -31,7 +31,7 @@ const LEAST_TEXT: u64 = 4 << 10;
 fn strings_of(layout: &SinkLayout) -> u64 {
     let strings = |columns: &[FlatColumn]| columns.iter().filter(|column| column.ty == CType::Str).count() as u64;
     match layout {
-        SinkLayout::Build(build) => strings(&build.payload) + strings(&build.key_columns),
+        SinkLayout::Build(build) => strings(&build.payload) - build.host_strings() + strings(&build.key_columns),
         SinkLayout::Groups(groups) => {
             let best = |slot: &&Slot| matches!(slot.accumulator, Accumulator::MinText | Accumulator::MaxText);
             let extremes = groups.slots.iter().filter(best).count() as u64;
@@ -46,6 +46,16 @@ fn strings_of(layout: &SinkLayout) -> u64 {
 pub fn text_of_sink(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
     let row = hints.row_text.get(&id).copied().unwrap_or(STRING * strings_of(layout));
     aligned(rows_of(layout).saturating_mul(row).max(LEAST_TEXT))
+}
+
+/// Bytes for the strings of sink `id` that are on the host.
+pub fn host_text_of_sink(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
+    let SinkLayout::Build(build) = layout else { return 0 };
+    if build.host_strings() == 0 {
+        return 0;
+    }
+    let row = hints.host_text.get(&id).copied().unwrap_or(STRING * build.host_strings());
+    aligned(build.capacity.saturating_mul(row).max(LEAST_TEXT))
 }
 
 impl Hints {

@@ -152,6 +152,11 @@ impl PinnedCopies {
         Ok(Some((chunks.iter().map(|chunk| copies.by_key[&chunk.key()].clone()).collect(), made)))
     }
 
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.lock().bytes
+    }
+
     /// Forgets all copies.
     pub(super) fn clear(&self) {
         *self.0.lock() = Copies::default();

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use warpmill_plan::{Program, Source};
 
+use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, SinkLayout};
 use crate::codegen::{planner, program};
 
 use super::Result;
-use super::executor::Executor;
+use super::executor::{Executor, Options};
+use super::joins;
 use super::plan::first_arena;
 use super::shares::{bytes, rows_of, share_out};
 
 /// How a program is expected to be run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strategy {
     /// Bytes of the columns that it reads, as they are stored.
     pub data: u64,
@@ -28,14 +30,21 @@ pub struct Strategy {
     pub parts: Vec<(&'static str, usize, u64)>,
     /// Whether rows of the result go to the host while others are still made.
     pub flushes: bool,
+    /// How joins are done of which hash builds do not fit, and why.
+    pub join: Option<JoinPlan>,
     /// Bytes of device memory that it would need more than there are; 0: it fits.
     pub lacks: u64,
 }
 
 impl Strategy {
+    /// Whether the CPU is to run it because of joins.
+    pub fn is_for_cpu(&self) -> bool {
+        self.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Cpu)
+    }
+
     /// Whether its tables and rows do not all fit at once.
     pub fn sinks_do_not_fit(&self) -> bool {
-        self.flushes || self.lacks > 0 || !self.parts.is_empty()
+        self.flushes || self.lacks > 0 || self.join.is_some() || !self.parts.is_empty()
     }
 }
 
@@ -51,6 +60,7 @@ impl std::fmt::Display for Strategy {
         }
         let parts = self.parts.iter().map(|(what, sink, parts)| format!("{what} #{sink} in {parts} parts"));
         says.extend(parts);
+        says.extend(self.join.as_ref().map(JoinPlan::to_string));
         if self.flushes {
             says.push("rows of the result to the host as they are made".into());
         }
@@ -69,7 +79,7 @@ impl Executor {
     ///
     /// # Errors
     /// What the device cannot do.
-    pub fn strategy(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Strategy> {
+    pub fn strategy(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Strategy> {
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let limits = self.limits;
         let mut strategy = Strategy { data: data_bytes(&program), ..Strategy::default() };
@@ -92,6 +102,11 @@ impl Executor {
         }
         hints.give_up_sorts(&program, &layouts, room);
         (hints.streamed, hints.partitioned) = (true, Some(room));
+        strategy.join = joins::choose(&program, inputs, (&hints, limits), &self.means(options))?;
+        if strategy.is_for_cpu() {
+            return Ok(strategy);
+        }
+        hints.join = strategy.join.clone();
         let mut layouts = planner::sinks(&program, inputs, &hints, limits)?;
         let whole_rows: Vec<u64> = layouts.iter().map(rows_of).collect();
         let places = program::places(&program, &layouts)?;

@@ -230,7 +230,10 @@ impl<'a> Feed<'a> {
             executor,
             source,
             throttle,
-            pinned_limit: Some(if options.pinned_memory_limit == 0 { u64::MAX } else { options.pinned_memory_limit }),
+            pinned_limit: Some(match options.pinned_memory_limit {
+                0 => u64::MAX,
+                limit => limit.saturating_sub(executor.mapped.bytes()),
+            }),
             state,
             base,
             slot_bytes: plan.slot_bytes,

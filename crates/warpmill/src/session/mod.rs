@@ -192,6 +192,7 @@ impl Session {
             "warpmill.pinned_memory_limit",
             "warpmill.representation",
             "warpmill.device_partitions",
+            "warpmill.device_join",
         ];
         if for_runs.contains(&key) {
             return Ok(());

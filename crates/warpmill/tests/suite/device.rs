@@ -88,3 +88,24 @@ fn ssb() {
 fn tpch() {
     check(Suite::Tpch);
 }
+
+/// Strings too are fetched from, and put into, the host's memory by kernels that GPUs can run.
+#[test]
+fn rows_of_joins_on_the_host() {
+    machine_code::record();
+    let session = session(Suite::Tpch);
+    let sql = "SELECT c_name, o_comment, c_address, sum(l_quantity) FROM customer JOIN orders ON c_custkey = o_custkey
+               LEFT JOIN lineitem ON l_orderkey = o_orderkey GROUP BY c_name, o_comment, c_address";
+    session.set("warpmill.device", "cpu").unwrap();
+    let expected = sorted_rows(&session.execute(sql, &[]).unwrap());
+    session.set("warpmill.device", &setting("WARPMILL_TEST_DEVICE", "sim")).unwrap();
+    session.set("warpmill.device_join", "hybrid").unwrap();
+    for parts in ["1", "2"] {
+        session.set("warpmill.device_partitions", parts).unwrap();
+        let result = session.execute(sql, &[]).unwrap();
+        assert_eq!(difference(&result, &expected), None);
+        let profile = result.profile.unwrap();
+        assert!(profile.programs[0].on_device.as_ref().unwrap().mapped_bytes > 0, "{profile}");
+    }
+    machine_code::check("joins with rows on the host");
+}

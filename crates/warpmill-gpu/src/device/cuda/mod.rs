@@ -150,7 +150,7 @@ fn pinned(context: &Arc<Context>, bytes: usize) -> Result<PinnedBuffer> {
         return Ok(unsafe { PinnedBuffer::from_raw(std::ptr::dangling_mut(), 0, Box::new(|_| ())) });
     }
     let mut ptr: *mut c_void = std::ptr::null_mut();
-    let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
+    let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
     // SAFETY: valid pointer.
     let result = context.try_call("cuMemHostAlloc", || unsafe { sys::cuMemHostAlloc(&mut ptr, bytes, flags) })?;
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
@@ -172,7 +172,7 @@ fn pinned(context: &Arc<Context>, bytes: usize) -> Result<PinnedBuffer> {
 }
 
 /// Bytes that the operating system could give.
-fn available_host_memory() -> Option<u64> {
+pub(crate) fn available_host_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
@@ -212,6 +212,18 @@ impl Device for CudaDevice {
 
     fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
         pinned(&self.context, bytes)
+    }
+
+    fn mapped(&self, memory: &PinnedBuffer) -> Result<DevicePtr> {
+        let mut address = 0;
+        if memory.is_empty() {
+            return Ok(address);
+        }
+        let host = memory.as_ptr().cast_mut().cast::<c_void>();
+        // SAFETY: valid pointers; the driver knows the memory as its own, or says that it does not.
+        let mapped = || unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, host, 0) };
+        self.context.call("cuMemHostGetDevicePointer", mapped)?;
+        Ok(address)
     }
 
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>> {

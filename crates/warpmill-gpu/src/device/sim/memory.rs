@@ -2,6 +2,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::super::{DeviceError, DevicePtr, PinnedBuffer, Result};
 
@@ -89,8 +92,11 @@ fn layout(bytes: u64) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), ALIGN).ok()
 }
 
-/// Zeroed host memory. Nothing is page-locked: copies are not asynchronous here.
-pub(super) fn pinned(bytes: usize) -> Result<PinnedBuffer> {
+/// The host memory of one device that its kernels may reach: bytes of each piece by its address.
+pub(super) type Reachable = Arc<Mutex<BTreeMap<DevicePtr, usize>>>;
+
+/// Zeroed host memory, in `reachable` as long as it lives. Nothing is page-locked: copies are not asynchronous here.
+pub(super) fn pinned(bytes: usize, reachable: &Reachable) -> Result<PinnedBuffer> {
     let exhausted = || DeviceError::OutOfMemory { what: "pinned host", requested: bytes as u64, available: 0 };
     let layout = layout(bytes as u64).ok_or_else(exhausted)?;
     // SAFETY: the layout's size is not zero.
@@ -98,8 +104,13 @@ pub(super) fn pinned(bytes: usize) -> Result<PinnedBuffer> {
     if ptr.is_null() {
         return Err(exhausted());
     }
-    // SAFETY: `ptr` came from `System.alloc_zeroed` with this layout; the buffer calls this once.
-    let free = Box::new(move |ptr: *mut u8| unsafe { System.dealloc(ptr, layout) });
+    reachable.lock().insert(ptr as DevicePtr, bytes);
+    let reachable = reachable.clone();
+    let free = Box::new(move |ptr: *mut u8| {
+        reachable.lock().remove(&(ptr as DevicePtr));
+        // SAFETY: `ptr` came from `System.alloc_zeroed` with this layout; the buffer calls this once.
+        unsafe { System.dealloc(ptr, layout) };
+    });
     // SAFETY: `bytes` initialized bytes that only the buffer knows.
     Ok(unsafe { PinnedBuffer::from_raw(ptr, bytes, free) })
 }

@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use self::batch::HostBatches;
 use self::compiler::Toolchain;
 pub use self::compiler::{record_sources, recorded_sources};
-use self::memory::Memory;
+use self::memory::{Memory, Reachable};
 use self::module::Entry;
 use super::batch::BatchCodec;
 use super::{
@@ -89,6 +89,7 @@ pub struct SimDevice {
     properties: DeviceProperties,
     toolchain: Arc<Toolchain>,
     memory: Arc<Mutex<Memory>>,
+    reachable: Reachable,
     /// The first error of each stream's work since it was synchronized.
     streams: Mutex<HashMap<Stream, Option<DeviceError>>>,
     events: Mutex<HashMap<Event, Instant>>,
@@ -116,6 +117,7 @@ impl SimDevice {
         };
         Self {
             memory: Arc::new(Mutex::new(Memory::new(options.memory_bytes))),
+            reachable: Reachable::default(),
             options,
             properties,
             toolchain,
@@ -190,7 +192,15 @@ impl Device for SimDevice {
     }
 
     fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
-        memory::pinned(bytes)
+        memory::pinned(bytes, &self.reachable)
+    }
+
+    fn mapped(&self, memory: &PinnedBuffer) -> Result<DevicePtr> {
+        let at = memory.as_ptr() as DevicePtr;
+        match self.reachable.lock().get(&at) {
+            Some(bytes) if *bytes == memory.len() => Ok(at),
+            _ => Err(DeviceError::Call { call: "map", detail: "host memory that is not of this device".into() }),
+        }
     }
 
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>> {

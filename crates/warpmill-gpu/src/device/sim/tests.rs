@@ -500,3 +500,24 @@ fn sanitizers_run_and_find_defects() {
         }
     }
 }
+
+#[test]
+fn kernels_reach_page_locked_memory_of_their_device() {
+    let rig = Rig::new();
+    let mut memory = rig.device.pinned(64 * 8).unwrap();
+    let free = rig.device.free_memory().unwrap();
+    memory.as_chunks_mut::<8>().0.iter_mut().zip(0u64..).for_each(|(word, value)| *word = value.to_le_bytes());
+    let at = rig.device.mapped(&memory).unwrap();
+    let function = rig.kernel("reach", "p.out[threadIdx.x] = p.in[threadIdx.x] * 3; p.in[threadIdx.x] = 7;");
+    let output = rig.upload(&[0; 64]);
+    rig.launch(&function, shape(1, 64), [at, output, 64]).unwrap();
+    assert_eq!(rig.download(output, 64), (0..64).map(|value| value * 3).collect::<Vec<u64>>());
+    assert!(memory.as_chunks::<8>().0.iter().all(|word| u64::from_le_bytes(*word) == 7));
+    // It is no device memory: what is copied there has its own calls.
+    assert_eq!(rig.device.free_memory().unwrap() + 64 * 8, free);
+    // SAFETY: the device refuses the range.
+    let refused = unsafe { rig.device.copy_to_device(at, &[0; 8], rig.stream) };
+    assert!(refused.unwrap_err().to_string().contains("not allocated"));
+    let other = Rig::new();
+    assert!(other.device.mapped(&memory).unwrap_err().to_string().contains("not of this device"));
+}

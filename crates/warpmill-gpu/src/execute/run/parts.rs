@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use warpmill_cpu::context::ExecError;
 use warpmill_plan::{AggregateExpr, Sink, SinkId};
 
-use crate::codegen::generator::{SLOT_BYTES, SLOTS};
+use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{Hints, SinkLayout, Table};
 use crate::codegen::partition::{Partition, names};
 use crate::codegen::program::{Place, Work};
@@ -36,7 +36,7 @@ use super::piece::{Piece, Range, expected};
 use super::{Outcome, Run, SinkWords, Timings};
 
 /// Parts that are made in a run at most: beyond, the CPU is faster.
-const MOST_PARTS: u64 = 2048;
+pub(in crate::execute) const MOST_PARTS: u64 = 2048;
 
 /// How often a part is cut into smaller ones: keys that are still together then are one key.
 const MOST_CUTS: u32 = 12;
@@ -98,7 +98,9 @@ impl<'a> Run<'a> {
         named.insert(SLOTS.into(), feed.base());
         // Strings of parts are gone as soon as those that passed through.
         named.insert(SLOT_BYTES.into(), plan.bytes() + prepared.memory.read_texts);
-        self.place_texts(places, feed.base() + plan.bytes())?;
+        named.insert(HOSTED.into(), places.hosted);
+        named.insert(HOSTED_BYTES.into(), prepared.memory.host_text_bytes());
+        self.place_texts(places, feed.base() + plan.bytes(), &mut named)?;
         let divided = prepared.layouts.iter().enumerate().filter_map(|(id, layout)| {
             let partition = *layout.partition()?;
             let known = prepared.ranges.lock().get(&id).cloned();
@@ -148,22 +150,6 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Run<'_> {
-    /// Lets the strings of sinks that have some of their own be at `base`.
-    fn place_texts(&self, places: &Places, base: u64) -> Result<()> {
-        let mut at = base;
-        for &(id, bytes) in &self.prepared.memory.texts {
-            let Some(state) = self.prepared.memory.text_state(id) else { continue };
-            let image: Vec<u8> = [0, 0, bytes, at].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
-            // SAFETY: a `QueryState`; the copy is done before the image is gone.
-            unsafe { self.device().copy_to_device(places.states + state, &image, self.lane.stream)? };
-            self.device().synchronize(self.lane.stream)?;
-            at += bytes;
-        }
-        Ok(())
-    }
-}
-
 /// A run with sinks in parts.
 struct Parts<'r, 'a> {
     run: &'r mut Run<'a>,
@@ -203,6 +189,7 @@ impl<'a> Parts<'_, 'a> {
             if !self.structure.feeding(sink).any(|other| other > index && places[other] == Place::Device) {
                 self.finish(sink)?;
                 let words = self.states()?;
+                self.check_host_text(sink, &words)?;
                 if let Some(Outcome::Again(hints)) = self.run.check(&words)? {
                     return Err(Stop::Again(hints));
                 }
@@ -326,6 +313,7 @@ impl<'a> Parts<'_, 'a> {
             let words = self.states()?;
             self.run.lane.synchronize()?;
             self.feed.settle()?;
+            self.check_host_text(id, &words)?;
             let size = self.divided[&id].ranges[number].size;
             match self.too_many((id, size), &words)? {
                 None => break,
@@ -385,8 +373,9 @@ impl<'a> Parts<'_, 'a> {
     fn check_values(&self, words: &[u64]) -> Result<()> {
         self.run.check_values(words)?;
         let memory = &self.prepared().memory;
-        let mut states = memory.texts.iter().filter_map(|(id, _)| memory.text_state(*id));
-        states.try_for_each(|at| self.run.check_values(&words[at as usize / 8..]))
+        let own = memory.texts.iter().filter_map(|(id, _)| memory.text_state(*id));
+        let on_host = memory.host_texts.iter().filter_map(|(id, _)| memory.host_text_state(*id));
+        own.chain(on_host).try_for_each(|at| self.run.check_values(&words[at as usize / 8..]))
     }
 
     /// Runs what is left to do when everything that feeds sink `id` has been run.
@@ -509,18 +498,18 @@ impl<'a> Parts<'_, 'a> {
 
     /// What the parts that there are say of the columns of a pipeline's scan.
     fn range_tests(&self, pipeline: usize) -> Vec<RangeTest<'a>> {
-        let prepared = self.prepared();
+        let sinks = (self.structure.program, self.structure.layouts);
         let mut tests = vec![];
         let sink = self.structure.program.pipelines[pipeline].sink;
         for (&id, divided) in &self.divided {
             let Some(range) = divided.held else { continue };
-            tests.extend(RangeTest::of_probe(prepared, pipeline, id, (range.from, range.size)));
+            tests.extend(RangeTest::of_probe(sinks, pipeline, id, range.values()));
         }
         // A row that is left out must not be missed by anything else than the part that is being made.
         let pure = !self.structure.sets_flags(pipeline) && !self.structure.asks_for_nulls(sink);
         if pure && self.divided.contains_key(&sink) {
             let [from, size] = names(sink).map(|name| self.names[&name]);
-            tests.extend(RangeTest::of_sink(prepared, pipeline, (from, size)));
+            tests.extend(RangeTest::of_sink(sinks, pipeline, (from, size)));
         }
         tests
     }

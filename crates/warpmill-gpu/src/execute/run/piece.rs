@@ -13,8 +13,15 @@ pub(in crate::execute) struct Range {
     pub(super) cuts: u32,
 }
 
+impl Range {
+    /// The least value, and how many there are.
+    pub(in crate::execute) fn values(&self) -> (u64, u64) {
+        (self.from, self.size)
+    }
+}
+
 /// The parts of a sink that are expected to be small enough.
-pub(super) fn expected(partition: &Partition) -> Vec<Range> {
+pub(in crate::execute) fn expected(partition: &Partition) -> Vec<Range> {
     let size = partition.total.div_ceil(partition.parts).clamp(1, partition.most);
     let starts = (0..partition.total.div_ceil(size)).map(|number| number * size);
     starts.map(|from| Range { from, size: size.min(partition.total - from), cuts: 0 }).collect()

@@ -1,6 +1,7 @@
 //! Queries of many threads at once on one simulated device with little memory, and data that passes through it.
 
 mod concurrent;
+mod hybrid;
 mod kept;
 mod parts;
 mod paths;

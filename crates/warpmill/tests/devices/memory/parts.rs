@@ -46,19 +46,20 @@ fn check(session: &Session, queries: &[String], count: &str) {
     assert!(divided + 3 >= queries.len(), "{divided} of {} in parts", queries.len());
 }
 
-fn session() -> Session {
+pub(super) fn session() -> Session {
     let settings = [
         ("warpmill.device", "cpu"),
         ("warpmill.segment_rows", "1024"),
         ("warpmill.fallback", "error"),
         ("warpmill.device_fallback", "error"),
+        ("warpmill.device_join", "partitioned"),
     ];
     let builder = settings.iter().fold(Session::builder(), |builder, (name, value)| builder.set(name, value));
     builder.build().unwrap()
 }
 
 /// Two tables whose keys repeat, some more than others; some are NULL; some have no partner.
-fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]: [usize; 2]) {
+pub(super) fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]: [usize; 2]) {
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap());
     sql(format!(
         "CREATE TABLE big AS SELECT value AS id,
@@ -73,7 +74,7 @@ fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]: [usize; 2]
     ));
 }
 
-fn joins() -> Vec<String> {
+pub(super) fn joins() -> Vec<String> {
     let mut queries = vec![];
     for condition in ["big.k = small.k", "big.s = small.s AND big.id % 3 < small.v % 5", "big.id = small.unique_k"] {
         for join in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
@@ -143,8 +144,10 @@ proptest! {
         heavy in 1usize..40,
         count in 2u32..9,
         chosen in prop::collection::vec(0usize..1000, 2),
+        on_host in any::<bool>(),
     ) {
         let session = session();
+        session.set("warpmill.device_join", if on_host { "hybrid" } else { "partitioned" }).unwrap();
         tables(&session, [big, small], [keys, heavy]);
         let queries = joins();
         for number in chosen {
@@ -248,7 +251,7 @@ fn parts_of_joins_on_the_same_key_are_not_multiplied() {
 }
 
 /// TPC-H (or SSB) at a scale factor, in row segments of few rows.
-fn filled(suite: Suite, sf: f64) -> Session {
+pub(super) fn filled(suite: Suite, sf: f64) -> Session {
     let session = session();
     for name in warpmill_datagen::tables(suite) {
         let table = Table::in_memory(warpmill_datagen::schema(suite, name).unwrap());

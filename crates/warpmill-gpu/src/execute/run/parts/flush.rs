@@ -1,20 +1,52 @@
-//! Rows and strings that leave the device while others are still made.
+//! Strings of sinks that are made in parts, and rows and strings that leave the device while others are still made.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpmill_plan::SinkId;
 
-use crate::execute::Failure;
-use crate::execute::plan::SINK_STATE;
+use crate::codegen::generator::host_text;
+use crate::codegen::layout::{SinkLayout, Table};
+use crate::execute::launch::Places;
+use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::rows::Mirrors;
-use crate::execute::run::Flushed;
+use crate::execute::run::{Flushed, Run};
+use crate::execute::{Failure, Result};
 
-use super::{Parts, Step};
+use super::{Parts, Step, Stop, row_text};
+
+impl Run<'_> {
+    /// Lets the strings of sinks that have some of their own be at `base`, or on the host.
+    pub(super) fn place_texts(&self, places: &Places, base: u64, names: &mut HashMap<String, u64>) -> Result<()> {
+        let memory = &self.prepared.memory;
+        let mut texts = vec![];
+        let mut at = base;
+        for &(id, bytes) in &memory.texts {
+            texts.extend(memory.text_state(id).map(|state| (state, bytes, at)));
+            at += bytes;
+        }
+        at = places.hosted;
+        for &(id, bytes) in &memory.host_texts {
+            let Some(state) = memory.host_text_state(id) else { continue };
+            names.insert(host_text(id), places.states + state);
+            texts.push((state, bytes, at));
+            at += bytes;
+        }
+        for (state, bytes, at) in texts {
+            let image: Vec<u8> = [0, 0, bytes, at].iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+            // SAFETY: a `QueryState`; the copy is done before the image is gone.
+            unsafe { self.device().copy_to_device(places.states + state, &image, self.lane.stream)? };
+            self.device().synchronize(self.lane.stream)?;
+        }
+        Ok(())
+    }
+}
 
 impl Parts<'_, '_> {
     /// Drops the strings of sink `id`.
     pub(super) fn clear_text(&mut self, id: SinkId) -> Step {
-        if let Some(at) = self.prepared().memory.text_state(id) {
+        let memory = &self.prepared().memory;
+        for at in memory.text_state(id).into_iter().chain(memory.host_text_state(id)) {
             // SAFETY: the first words of a `QueryState`: errors, which have been looked at, and the bytes used.
             unsafe { self.run.device().fill(self.places.states + at, 0, 16, self.run.lane.stream)? };
         }
@@ -25,6 +57,21 @@ impl Parts<'_, '_> {
     pub(super) fn full_text(&self, id: SinkId, words: &[u64]) -> Option<u64> {
         let at = self.prepared().memory.text_state(id)? as usize / 8;
         (words[at] >> 32 != 0).then(|| words[at + 1])
+    }
+
+    /// Ends the run where the strings of build `id` on the host had too little room: the next one makes more.
+    pub(super) fn check_host_text(&self, id: SinkId, words: &[u64]) -> Step {
+        let prepared = self.prepared();
+        let Some(at) = prepared.memory.host_text_state(id).map(|at| at as usize / 8) else { return Ok(()) };
+        let SinkLayout::Build(build) = &prepared.layouts[id] else { return Ok(()) };
+        if words[at] >> 32 == 0 {
+            return self.run.check_values(&words[at..]).map_err(Stop::from);
+        }
+        let count = self.run.state(words, id, Stage::Own).count;
+        let rows = if build.table == Table::Bitmap { build.capacity } else { count.min(build.capacity) };
+        let mut hints = prepared.hints.clone();
+        hints.host_text.insert(id, row_text(words[at + 1], rows));
+        Err(Stop::Again(Box::new(hints)))
     }
 
     /// Lets a sink whose rows are flushed have none.

@@ -1,0 +1,126 @@
+//! What `SHOW` and the documentation of a session's settings list.
+
+use datafusion::common::config::ConfigEntry;
+use warpmill_format::codec::CodecChoice;
+use warpmill_format::pruning::Metadata;
+
+use super::{DATA_SOURCES, JOINS, PROFILES, PRUNING, REPRESENTATIONS, WarpmillOptions, name_of};
+
+/// The settings of `options`, each with its value and what it is for.
+pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
+    let switch = |on: bool| if on { "on" } else { "off" }.to_string();
+    let bytes = |bytes: usize| if bytes == usize::MAX { "unlimited".to_string() } else { bytes.to_string() };
+    let (memory_limit, temp_directory_limit) = (bytes(options.memory_limit), bytes(options.temp_directory_limit));
+    let limit = |bytes: usize| if bytes == 0 { "unlimited".to_string() } else { bytes.to_string() };
+    let gpu_memory_limit = limit(options.gpu_memory_limit);
+    let io_bandwidth_limit = limit(options.io_bandwidth_limit);
+    let pinned_memory_limit = limit(options.pinned_memory_limit);
+    let codec = match options.codec.choice {
+        None => "keep".to_string(),
+        Some(CodecChoice::Auto) => "auto".to_string(),
+        Some(CodecChoice::Fixed(codec)) => codec.to_string(),
+    };
+    let block = options.codec.block_bytes.map_or("auto".to_string(), |bytes| bytes.to_string());
+    let entries = [
+        ("warpmill.chunk_rows", options.chunk_rows.to_string(), "Rows of a full chunk"),
+        (
+            "warpmill.cluster",
+            options.cluster.clone(),
+            "Columns, or auto: what rows of tables that are written are sorted by",
+        ),
+        ("warpmill.codec", codec, "How tables that are written are compressed"),
+        ("warpmill.codec_block", block, "Uncompressed bytes of a codec's block"),
+        ("warpmill.codec_light", switch(options.codec.light), "Store what is compressed without its codec as well"),
+        (
+            "warpmill.representation",
+            name_of(&REPRESENTATIONS, &options.representation).to_string(),
+            "auto, light, heavy or heavy_host: which form of columns passes through a device's memory",
+        ),
+        (
+            "warpmill.codec_objective",
+            options.codec.objective.name().to_string(),
+            "time, size or balanced: what codec = 'auto' chooses for",
+        ),
+        ("warpmill.codec_sample", options.codec.sample.to_string(), "The part of a column that codec = 'auto' samples"),
+        ("warpmill.compaction", options.compaction_name().to_string(), "When small chunks are copied together"),
+        ("warpmill.device", options.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
+        (
+            "warpmill.device_data",
+            name_of(&DATA_SOURCES, &options.device_data).to_string(),
+            "cache, pinned, host or disk: where the data of a device's programs is",
+        ),
+        (
+            "warpmill.device_partitions",
+            options.device_partitions.to_string(),
+            "Parts in which a device makes hash tables, whatever their size (for tests); 0: as memory asks for",
+        ),
+        (
+            "warpmill.device_join",
+            name_of(&JOINS, &options.device_join).to_string(),
+            "auto, partitioned, hybrid or cpu: how joins are done of which hash builds do not fit a device",
+        ),
+        (
+            "warpmill.device_fallback",
+            options.device_fallback.name().to_string(),
+            "allow: the CPU runs what the chosen device cannot; error: refuse",
+        ),
+        ("warpmill.direct_io", switch(options.direct_io), "Align all chunks that are written for direct I/O"),
+        (
+            "warpmill.fallback",
+            options.fallback.name().to_string(),
+            "allow: DataFusion runs what Warpmill does not; error: refuse",
+        ),
+        ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
+        (
+            "warpmill.io_bandwidth_limit",
+            io_bandwidth_limit,
+            "Bytes per second that a device's data is read with from files",
+        ),
+        (
+            "warpmill.pinned_memory_limit",
+            pinned_memory_limit,
+            "Bytes of page-locked memory that copies of a device's data may take",
+        ),
+        ("warpmill.equal_hashes", switch(options.equal_hashes), "Make all hashes equal (for tests)"),
+        ("warpmill.join_order", switch(options.join_order), "Reorder joins by estimated cardinality"),
+        ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
+        ("warpmill.plan_cache", switch(options.plan_cache), "Keep the plans of repeated queries"),
+        ("warpmill.profile", name_of(&PROFILES, &options.profile).to_string(), "off, on or kernels: what results tell"),
+        (
+            "warpmill.pruning",
+            name_of(&PRUNING, &options.pruning).to_string(),
+            "none, minmax or all: what scans skip rows by",
+        ),
+        (
+            "warpmill.pruning_metadata",
+            name_of(&Metadata::NAMES, &options.pruning_metadata).to_string(),
+            "auto, none, minmax, histogram, bloom or all: metadata of tables that are written",
+        ),
+        ("warpmill.segment_rows", options.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+        (
+            "warpmill.sideways",
+            options.sideways.clone(),
+            "Attributes of other tables of which tables that are written get metadata",
+        ),
+        ("warpmill.spill", switch(options.spill), "Put aside in temporary files what exceeds the memory limit"),
+        (
+            "warpmill.storage_bandwidth",
+            options.codec.storage_bandwidth.to_string(),
+            "Bytes per second of the storage, for the cost model",
+        ),
+        ("warpmill.temp_directory", options.temp_directory.clone(), "Where temporary files are made"),
+        (
+            "warpmill.temp_directory_limit",
+            temp_directory_limit,
+            "Bytes that a query's temporary files may take together",
+        ),
+        ("warpmill.threads", options.threads.to_string(), "Worker threads (0: all cores)"),
+        ("warpmill.zone_rows", options.zone_rows.to_string(), "Rows that pruning metadata is about"),
+    ];
+    let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {
+        key: key.to_string(),
+        value: Some(value),
+        description,
+    };
+    entries.into_iter().map(entry).chain(options.remote.entries()).collect()
+}
