@@ -268,7 +268,7 @@ impl Prepared {
     /// How joins go on of which hash builds do not fit, `means` say.
     ///
     /// # Errors
-    /// [`Failure::Unsupported`] where the CPU is to run it.
+    /// [`super::Failure::Unsupported`] where the CPU is to run it.
     pub fn with_less_memory(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
         let room = self.room_for_sinks(limit, inputs);
         let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
