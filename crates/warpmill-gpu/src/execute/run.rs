@@ -280,8 +280,11 @@ impl<'a> Run<'a> {
             path.measured = Some(measured.stages());
             (path.found_bytes, path.kept_bytes) = (found, kept);
         }
-        let place = (self.source(), self.options.io_bandwidth_limit);
-        self.executor.paths.learn(self.asked, &self.prepared.forms, place, &measured);
+        // Where kernels reach host memory by themselves, copies share the link with them: such runs say nothing of its rate.
+        if self.profile.mapped_bytes == 0 {
+            let place = (self.source(), self.options.io_bandwidth_limit);
+            self.executor.paths.learn(self.asked, &self.prepared.forms, place, &measured);
+        }
         Ok(())
     }
 
