@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Decimal128Array};
-use arrow::compute::{SortOptions, cast, interleave_record_batch};
+use arrow::compute::{SortOptions, cast, interleave};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
-use arrow::row::{RowConverter, SortField};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::row::{RowConverter, Rows, SortField};
+use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use crate::pruning::Lookup;
@@ -127,22 +128,32 @@ impl SortBuffer {
         let options = SortOptions { descending: false, nulls_first: false };
         let fields = sort_keys.iter().map(|key| SortField::new_with_options(key_type(*key, &self.schema), options));
         let converter = RowConverter::new(fields.collect())?;
-        let mut keys = converter.empty_rows(self.rows as usize, 0);
-        let mut places = Vec::with_capacity(self.rows as usize);
-        for (b, batch) in self.batches.iter().enumerate() {
+        let keys = |batch: &RecordBatch| {
             let columns = sort_keys.iter().map(|key| self.key_array(*key, batch)).collect::<Result<Vec<_>>>()?;
-            converter.append(&mut keys, &columns)?;
-            places.extend((0..batch.num_rows()).map(|row| (b, row)));
-        }
-        let mut order: Vec<u32> = (0..self.rows as u32).collect();
-        order.par_sort_unstable_by(|&a, &b| keys.row(a as usize).cmp(&keys.row(b as usize)).then(a.cmp(&b)));
+            Ok(converter.convert_columns(&columns)?)
+        };
+        let keys: Vec<Rows> = self.batches.par_iter().map(keys).collect::<Result<_>>()?;
+        let places = |(b, batch): (usize, &RecordBatch)| (0..batch.num_rows() as u32).map(move |row| (b as u32, row));
+        let mut order: Vec<(u32, u32)> = self.batches.iter().enumerate().flat_map(places).collect();
+        let key = |place: &(u32, u32)| keys[place.0 as usize].row(place.1 as usize);
+        order.par_sort_unstable_by(|a, b| key(a).cmp(&key(b)).then(a.cmp(b)));
         drop(keys);
-        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
         for rows in order.chunks(batch_rows) {
-            let rows: Vec<(usize, usize)> = rows.iter().map(|&row| places[row as usize]).collect();
-            sink(interleave_record_batch(&batches, &rows)?)?;
+            let rows: Vec<(usize, usize)> = rows.iter().map(|&(b, row)| (b as usize, row as usize)).collect();
+            sink(self.gathered(&rows)?)?;
         }
         Ok(())
+    }
+
+    /// Some rows, given by batch and row, columns side by side.
+    fn gathered(&self, rows: &[(usize, usize)]) -> Result<RecordBatch> {
+        let gather = |column: usize| {
+            let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| &**batch.column(column)).collect();
+            Ok(interleave(&parts, rows)?)
+        };
+        let columns = (0..self.schema.fields().len()).into_par_iter().map(gather).collect::<Result<_>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok(RecordBatch::try_new_with_options(self.batches[0].schema(), columns, &options)?)
     }
 }
 
