@@ -199,8 +199,11 @@ impl Planner<'_> {
                     false => cells / 8 + cells.saturating_mul(payload_bytes),
                 };
                 let pure = payload.is_empty() && !track_matches && !self.has_residual();
-                let marks = pure && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
-                let fits = few && bitmap_bytes <= self.limits.table_bytes;
+                // Places are 32-bit numbers, of which the last one says that there is none.
+                let numbered = *cells < u64::from(u32::MAX);
+                let marks =
+                    pure && numbered && cells / 8 <= self.limits.table_bytes && *cells / 64 <= self.rows + (1 << 20);
+                let fits = few && numbered && bitmap_bytes <= self.limits.table_bytes;
                 if marks || (fits && !null_rows && self.is_unique(keys)) {
                     Table::Bitmap
                 } else if few && 4 * cells <= direct_bytes && capacity < u64::from(u32::MAX) {

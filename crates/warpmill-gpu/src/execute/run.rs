@@ -386,6 +386,8 @@ impl<'a> Run<'a> {
         }
         for (id, layout) in self.prepared.layouts.iter().enumerate() {
             let state = self.state(words, id, Stage::Own);
+            // Twice the last guess at least: a table that is too small is never taken for one that suffices.
+            let twice = 2 * hints.capacity.get(&id).copied().unwrap_or(0);
             if layout.partition().is_some() {
                 // Each part was looked at when it had been made.
                 continue;
@@ -397,14 +399,17 @@ impl<'a> Run<'a> {
                         if state.duplicate && payload {
                             hints.repeated_keys.push(id);
                         }
-                    } else if state.count > build.capacity || state.overflow {
+                    } else if state.overflow {
+                        hints.capacity.insert(id, state.count.max(2 * build.capacity).max(twice));
+                    } else if state.count > build.capacity {
                         hints.capacity.insert(id, state.count.max(2 * build.capacity));
                     }
                 }
                 SinkLayout::Groups(groups) => {
                     if state.overflow {
                         let members = if groups.distinct.is_empty() { 0 } else { groups.distinct_slots / 2 };
-                        hints.capacity.insert(id, groups.rows.capacity.max(groups.cells).max(members) * 2);
+                        let room = groups.rows.capacity.max(groups.cells).max(members);
+                        hints.capacity.insert(id, (2 * room).max(twice));
                     } else if state.count > groups.rows.capacity {
                         hints.capacity.insert(id, state.count);
                     } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]

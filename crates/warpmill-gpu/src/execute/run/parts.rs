@@ -112,6 +112,8 @@ impl<'a> Run<'a> {
         let divided = divided.collect();
         let structure =
             Structure { program: &prepared.program, layouts: &prepared.layouts, places: &prepared.lowered.places };
+        let keys =
+            prepared.program.pipelines.iter().map(|pipeline| overlap::keys(&prepared.program, pipeline)).collect();
         let (timings, read, filled) = Default::default();
         let mut parts = Parts {
             run: self,
@@ -121,6 +123,7 @@ impl<'a> Run<'a> {
             names: named,
             divided,
             structure,
+            keys,
             timings,
             read,
             filled,
@@ -160,6 +163,8 @@ struct Parts<'r, 'a> {
     names: HashMap<String, u64>,
     divided: HashMap<SinkId, Divided>,
     structure: Structure<'a>,
+    /// By pipeline: the sinks whose parts may be told apart by a column of its source, and which.
+    keys: Vec<Vec<(SinkId, usize)>>,
     timings: Timings,
     /// Which row segments each kernel has read.
     read: HashSet<(usize, usize)>,

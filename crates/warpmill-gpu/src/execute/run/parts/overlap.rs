@@ -58,19 +58,18 @@ impl Parts<'_, '_> {
     pub(super) fn may_meet(&self, number: usize, chosen: &[(SinkId, usize)]) -> bool {
         let pipeline = &self.structure.program.pipelines[number];
         let parts = chosen.iter().map(|&(id, part)| (id, self.divided[&id].ranges[part]));
-        let own = self.divided.get(&pipeline.sink).and_then(|divided| divided.making);
+        // Rows beyond the part of their own sink must not be missed by anything else.
+        let pure = !self.structure.sets_flags(number) && !self.structure.asks_for_nulls(pipeline.sink);
+        let own = self.divided.get(&pipeline.sink).filter(|_| pure).and_then(|divided| divided.making);
         let parts: Vec<(SinkId, Range)> = parts.chain(own.map(|range| (pipeline.sink, range))).collect();
         if parts.len() < 2 {
             return true;
         }
-        let keys = keys(self.structure.program, pipeline);
-        let known: Vec<(usize, Values)> = keys
-            .into_iter()
-            .filter_map(|(id, column)| {
-                let (_, range) = *parts.iter().find(|(other, _)| *other == id)?;
-                Some((column, Values::of(&self.structure.layouts[id], range)?))
-            })
-            .collect();
+        let values = |&(id, column): &(SinkId, usize)| {
+            let (_, range) = *parts.iter().find(|(other, _)| *other == id)?;
+            Some((column, Values::of(&self.structure.layouts[id], range)?))
+        };
+        let known: Vec<(usize, Values)> = self.keys[number].iter().filter_map(values).collect();
         let meet = |(index, (column, values)): (usize, &(usize, Values))| {
             known[index + 1..].iter().all(|(other, others)| other != column || values.meet(others))
         };
@@ -79,7 +78,7 @@ impl Parts<'_, '_> {
 }
 
 /// The sinks that have one column of the pipeline's source as their key, and which: those that it reads and probes, and its own.
-fn keys(program: &Program, pipeline: &Pipeline) -> Vec<(SinkId, usize)> {
+pub(super) fn keys(program: &Program, pipeline: &Pipeline) -> Vec<(SinkId, usize)> {
     let mut found = vec![];
     // Rows of a part have its values, too.
     if let Source::Build { sink, .. } = &pipeline.source
