@@ -164,10 +164,7 @@ unsafe extern "C" fn plan_new(json: *const c_char, length: usize) -> *mut PlanHa
         Err(_) => Err(Refused::new("a plan with text that is not UTF-8")),
     });
     let handle = match verdict {
-        Ok(plan) => {
-            open_device();
-            PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() }
-        }
+        Ok(plan) => PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() },
         Err(refused) => PlanHandle { plan: None, refusal: Some(c_text(&refused.reason)), text: OnceLock::new() },
     };
     Box::into_raw(Box::new(handle))
@@ -213,6 +210,7 @@ unsafe extern "C" fn input_new(plan: *const PlanHandle, input: usize, key: *cons
     // SAFETY: see `plan_refusal`; a key is a string.
     let (plan, key) = unsafe { (accepted(plan), (!key.is_null()).then(|| CStr::from_ptr(key))) };
     let key = key.and_then(|key| key.to_str().ok()).map(str::to_string);
+    open_device();
     Box::into_raw(Box::new(InputHandle { input: Input::new(plan, input, key), error: Default::default() }))
 }
 

@@ -50,7 +50,7 @@ pub struct Profile {
     pub on_device: Vec<serde_json::Value>,
 }
 
-/// Opens the device, on a thread of its own, when there is the first plan: that takes long, and tables are read meanwhile.
+/// Opens the device, on a thread of its own, before the first rows come: that takes long, and tables are read meanwhile.
 pub fn open_device() {
     static OPENED: Once = Once::new();
     OPENED.call_once(|| {

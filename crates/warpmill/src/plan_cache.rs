@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use datafusion::common::ScalarValue;
 use datafusion::physical_plan::ExecutionPlan;
@@ -23,6 +24,8 @@ pub(crate) struct Prepared {
     pub plan: Arc<dyn ExecutionPlan>,
     /// What DataFusion runs of it.
     pub fallbacks: Vec<Fallback>,
+    /// What its last run took; 0: it has not run.
+    pub last_nanos: AtomicU64,
 }
 
 /// What a plan was made for.

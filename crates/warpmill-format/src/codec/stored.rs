@@ -2,7 +2,7 @@
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use super::{Codec, CodecConfig, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, block};
+use super::{Codec, CodecConfig, MIN_BLOCK_BYTES, block};
 use crate::segment::SegmentBytes;
 use crate::segment::bytes::{BufferWriter, corrupt};
 use crate::{FormatError, Result};
@@ -105,7 +105,7 @@ impl CompressedChunk {
             return Err(corrupt("the unused bytes of the header of a compressed chunk are not zero"));
         }
         let (block_bytes, blocks, total) = (u32_at(8) as usize, u32_at(12) as usize, u64_at(16));
-        if !block_bytes.is_multiple_of(4096) || !(MIN_BLOCK_BYTES..=MAX_BLOCK_BYTES).contains(&block_bytes) {
+        if !block_bytes.is_multiple_of(4096) || !(MIN_BLOCK_BYTES..=codec.max_block_bytes()).contains(&block_bytes) {
             return Err(corrupt(format!("blocks of {block_bytes} bytes")));
         }
         if total == 0 || total > MAX_CHUNK_BYTES || total.div_ceil(block_bytes as u64) != blocks as u64 {

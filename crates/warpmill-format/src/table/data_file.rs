@@ -244,7 +244,10 @@ impl DataFileWriter {
     /// Makes all files durable under their names and maps them; then the manifest can name them.
     pub fn finish(&mut self) -> Result<()> {
         self.ended().map_or(Ok(()), |close| close())?;
-        self.closing.drain(..).try_for_each(joined)?;
+        // One by one: after an error, drop waits for those that are left.
+        while let Some(thread) = self.closing.pop() {
+            joined(thread)?;
+        }
         self.done.iter().try_for_each(|(file, bytes)| file.map_from(&self.directory, *bytes))
     }
 

@@ -10,7 +10,7 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::codec::{Codec, ColumnChoice};
+use crate::codec::{Codec, ColumnChoice, MAX_BLOCK_BYTES};
 use crate::segment::Encoding;
 use crate::{ColumnStats, FormatError, Result, StatValue};
 
@@ -322,6 +322,9 @@ impl Manifest {
                 let codec = chunk.codec.or(chunk.heavy.as_ref().map(|heavy| heavy.codec));
                 if codec.is_some_and(|codec| codec.block == 0 || codec.bytes == 0) {
                     return Err(format!("column {c}, segment {s} has blocks or a segment of 0 bytes"));
+                }
+                if let Some(codec) = codec.filter(|codec| codec.block > MAX_BLOCK_BYTES) {
+                    return Err(format!("column {c}, segment {s} has blocks of {} bytes", codec.block));
                 }
                 let known = match (chunk.generation, &self.dictionaries[c]) {
                     (None, None) => true,

@@ -30,7 +30,7 @@ use crate::catalog::Catalog;
 use crate::plan_cache::PlanCache;
 use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
-use crate::{QueryProfile, Result, ScalarValue, TableInfo};
+use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo};
 use running::Running;
 
 /// A session: tables, settings, and statements over them. Clones share all of it; statements of several threads run at
@@ -109,7 +109,9 @@ impl Session {
     pub fn execute(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
         let mut query = self.inner.running.start();
         query.waited_for = true;
-        self.block_on(query.until_cancelled(self.run_statement(sql, params, &query)))
+        let result = self.block_on(query.until_cancelled(self.run_statement(sql, params, &query)));
+        // What ran on this thread may not have looked.
+        if query.handle.cancel.check().is_err() { Err(Error::Cancelled) } else { result }
     }
 
     /// [`Session::execute`] for asynchronous callers. Dropping the future cancels the statement.

@@ -1,7 +1,7 @@
 //! The life of a statement: text, logical plan, physical plan, placement, rows.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use datafusion::common::ParamValues;
@@ -22,6 +22,9 @@ use crate::plan_cache::{Basis, Prepared, normalized};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
 use crate::{QueryProfile, Result, ScalarValue};
+
+/// What takes no longer than this is over before anybody stops it.
+const SHORT_NANOS: u64 = 50_000_000;
 
 /// A statement after planning.
 pub(super) enum Planned {
@@ -75,10 +78,13 @@ impl Session {
             true => (Arc::clone(&prepared.plan), context_of_program(&state.read(), &query.handle)),
             false => (reset_plan_states(Arc::clone(&prepared.plan))?, self.task_context(query)),
         };
-        query.handle.polled_alone.store(one_program && query.waited_for, Ordering::Relaxed);
+        // Whoever waits for a statement that may take long is to hear at once that it was cancelled.
+        let is_short = (1..SHORT_NANOS).contains(&prepared.last_nanos.load(Ordering::Relaxed));
+        query.handle.polled_alone.store(one_program && query.waited_for && is_short, Ordering::Relaxed);
         let profiled = WarpmillOptions::of(context.session_config().options()).profile > ProfileMode::Off;
         let batches = collect(plan, context).await?;
         let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        prepared.last_nanos.store(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         let profile = profiled.then(|| {
             let programs = std::mem::take(&mut *query.handle.profiles.lock());
             Arc::new(QueryProfile {
@@ -175,7 +181,8 @@ impl Session {
         let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
         let physical = pin(physical, state.runtime_env())?;
         let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
-        Ok((Arc::new(Prepared { plan: placement.plan, fallbacks: placement.fallbacks }), tables))
+        let (plan, fallbacks) = (placement.plan, placement.fallbacks);
+        Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), tables))
     }
 }
 

@@ -156,7 +156,7 @@ impl Batches {
             // SAFETY: the caller's promise.
             unsafe {
                 self.list.launch_items(batch.count, params, stream)?;
-                self.decompress(wanted.format, &batch, (state, ERROR_HOST, false), stream)?;
+                self.decompress(wanted.format, &batch, (state, ERROR_HOST, true), stream)?;
             }
             first += batch.count;
         }
