@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+import warpmill
+from warpmill import _warpmill
+
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-import warpmill  # noqa: E402
-from warpmill import _warpmill  # noqa: E402
 from warpmill.bench import lineorder, nvcomp  # noqa: E402
 
 #: The C types of the headers' structures.

@@ -24,13 +24,7 @@ extern "C" __global__ void __launch_bounds__(128) list_blocks(const ListParams p
     const u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= p.blocks) return;
     const u32 block = p.first + at;
-    u32 low = 0, high = p.count - 1;
-    while (low < high) {
-        const u32 middle = (low + high + 1) / 2;
-        if (p.chunks[middle].first_block <= block) low = middle;
-        else high = middle - 1;
-    }
-    const CompressedChunk chunk = p.chunks[low];
+    const CompressedChunk chunk = chunk_of_block(p.chunks, p.count, block);
     const u64 number = block - chunk.first_block;
     const u64 block_bytes = *(const u32*)(chunk.stored + 8);
     const u64 total = *(const u64*)(chunk.stored + 16);

@@ -135,17 +135,22 @@ __device__ inline u32 snappy_block(Window& w, u8* out, u32 room) {
     return done == length ? done : ~0u;
 }
 
+// The chunk that block `block`, of all blocks of `count` chunks, belongs to.
+__device__ __forceinline__ CompressedChunk chunk_of_block(const CompressedChunk* chunks, u32 count, u32 block) {
+    u32 low = 0, high = count - 1;
+    while (low < high) {
+        const u32 middle = (low + high + 1) / 2;
+        if (chunks[middle].first_block <= block) low = middle;
+        else high = middle - 1;
+    }
+    return chunks[low];
+}
+
 extern "C" __global__ void __launch_bounds__(128) decompress(const DecompressParams p) {
     const u32 lane = threadIdx.x & 31;
     const u32 warps = gridDim.x * (blockDim.x / 32);
     for (u32 block = (blockIdx.x * blockDim.x + threadIdx.x) / 32; block < p.blocks; block += warps) {
-        u32 low = 0, high = p.count - 1;
-        while (low < high) {
-            const u32 middle = (low + high + 1) / 2;
-            if (p.chunks[middle].first_block <= block) low = middle;
-            else high = middle - 1;
-        }
-        const CompressedChunk chunk = p.chunks[low];
+        const CompressedChunk chunk = chunk_of_block(p.chunks, p.count, block);
         const u32 number = block - chunk.first_block;
         const u32 block_bytes = *(const u32*)(chunk.stored + 8);
         const u64 total = *(const u64*)(chunk.stored + 16);

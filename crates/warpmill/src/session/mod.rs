@@ -110,8 +110,9 @@ impl Session {
         let mut query = self.inner.running.start();
         query.waited_for = true;
         let result = self.block_on(query.until_cancelled(self.run_statement(sql, params, &query)));
-        // What ran on this thread may not have looked.
-        if query.handle.cancel.check().is_err() { Err(Error::Cancelled) } else { result }
+        // A program that ran on this thread may not have looked; it changes nothing that could be said to be undone.
+        let unseen = query.handle.polled_alone.load(Ordering::Relaxed) && query.handle.cancel.check().is_err();
+        if unseen { Err(Error::Cancelled) } else { result }
     }
 
     /// [`Session::execute`] for asynchronous callers. Dropping the future cancels the statement.
