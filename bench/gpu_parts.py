@@ -9,7 +9,6 @@ python bench/gpu_parts.py limits KIND DATABASE OUT.json DEVICE:BYTES,... [RUNS]
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import re
 import statistics
@@ -46,6 +45,7 @@ def effective_bandwidth(kind: str, database: str, report: str, out: str) -> None
     """Per query: uncompressed bytes of the columns that it names per second, what was moved, the ratio, the disk."""
     import warpmill
     from warpmill import _warpmill
+    from warpmill.bench.disk import disk_gb_per_s
 
     texts = dict(_warpmill.queries(kind))
     with warpmill.connect(database) as con:
@@ -77,38 +77,6 @@ def effective_bandwidth(kind: str, database: str, report: str, out: str) -> None
     for query in queries:
         print(f"{query['query']:>4} {query['effective_gb_per_s']:9.2f} GB/s, moved {query['moved_gb_per_s']:.2f} GB/s")
     print(f"disk, read past the page cache: {found['disk_gb_per_s']} GB/s")
-
-
-def disk_gb_per_s(database: Path, seconds: float = 3.0, threads: int = 4, block: int = 8 << 20) -> float | None:
-    """GB/s at which the largest file of a database is read with O_DIRECT; None where the file system cannot."""
-    files = sorted(database.glob("*/*.data"), key=lambda path: path.stat().st_size)
-    blocks = files[-1].stat().st_size // block if files else 0
-    if not blocks or not hasattr(os, "O_DIRECT"):
-        return None
-    try:
-        handle = os.open(files[-1], os.O_RDONLY | os.O_DIRECT)
-    except OSError:
-        return None
-    read = [0] * threads
-    begun = time.perf_counter()
-
-    def work(number: int) -> None:
-        # Anonymous memory is aligned to pages, as direct reads need it.
-        with mmap.mmap(-1, block) as buffer:
-            at = number
-            while at < blocks and time.perf_counter() - begun < seconds:
-                read[number] += os.preadv(handle, [buffer], at * block)
-                at += threads
-
-    try:
-        workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-    finally:
-        os.close(handle)
-    return round(sum(read) / (time.perf_counter() - begun) / 1e9, 3)
 
 
 def through_duckdb(database: str, out: str, device: str = "auto", runs: str = "5", processes: str = "1") -> None:
@@ -328,7 +296,9 @@ def limited(con: Any, sql: str, expected: tuple[list[tuple[Any, ...]], list[str]
         row["error"] = difference(result.fetchall(), *expected, sql)
         row["spilled_bytes"] = sum(program["spilled_bytes"] for program in programs)
         devices = [program["on_device"] for program in programs if program["on_device"]]
-        row["on_device"] = [{key: one[key] for key in ("runs", "parts", "bytes_again", "transfers")} for one in devices]
+        row["on_device"] = [
+            {key: one[key] for key in ("runs", "parts", "join", "bytes_again", "transfers")} for one in devices
+        ]
     except Exception as error:
         row["error"] = f"{type(error).__name__}: {error}"
     return row

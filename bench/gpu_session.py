@@ -90,7 +90,7 @@ def steps(at: Session) -> list[Step]:
         suite(at, "tpch-sf100", 900, "tpch", 100, ["--runs", "5"]),
         limited(at),
         *qj_steps(at),
-        golap(at),
+        *golap_steps(at),
     ]
 
 
@@ -196,12 +196,27 @@ def qj_steps(at: Session) -> list[Step]:
     ]
 
 
-def golap(at: Session) -> Step:
-    """Pruning and compression, where this version has the suite."""
-    place = str(at.data / "golap")
-    where = ["--device", at.device, "--data", place, "--out", str(at.out / "golap")]
-    command = at.bench("golap", "--sf", at.sf(10), *where)
-    return Step("golap", 1200, [command], ["golap"], needs=at.bench("golap", "--help"))
+def golap_steps(at: Session) -> list[Step]:
+    """Compression, pruning, pipelines and co-execution."""
+    made = []
+    for name, limit, sf, options in (
+        ("ssb-flight1", 300, 10, ["--suites", "ssb", "--queries", "1.1,1.2,1.3", "--layouts", "clustered"]),
+        ("pipelines", 180, 10, ["--sweep", "pipelines"]),
+        ("coexecution", 300, 1, ["--sweep", "coexecution", "--values", "1,10,100", "--queries", "3.1,3.2"]),
+        ("taxi", 300, 10, ["--suites", "taxi", "--layouts", "clustered"]),
+        ("tpch", 600, 10, ["--suites", "tpch", "--layouts", "clustered"]),
+        ("chunks", 600, 10, ["--sweep", "chunks"]),
+        ("ssb", 900, 10, ["--suites", "ssb"]),
+        ("zones", 900, 10, ["--sweep", "zones", "--layouts", "clustered", "--queries", "1.1,1.2,1.3"]),
+    ):
+        if at.device == "cpu" and name in ("pipelines", "coexecution"):
+            continue
+        # One folder per scale: the names of databases do not tell.
+        folder = f"golap-sf{sf}"
+        where = ["--device", at.device, "--data", str(at.data / folder), "--out", str(at.out / f"golap-{name}")]
+        command = at.bench("golap", "--sf", at.sf(sf), "--runs", "3", *where, *options)
+        made.append(Step(f"golap-{name}", limit, [command], [folder]))
+    return made
 
 
 def shown(command: list[str], at: Session) -> str:

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import warpmill
@@ -14,6 +15,7 @@ from warpmill import _warpmill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 DEVICES = json.loads(_warpmill.devices())
 
@@ -90,6 +92,59 @@ def test_the_simulated_device_has_the_answers_of_the_cpu(shop: warpmill.Connecti
     assert {program["device"] for program in programs} == {"sim"}
     assert all(program["not_on_device"] is None for program in programs)
     assert all(program["on_device"]["kernels"] for program in programs)
+
+
+@needs_sim
+@pytest.mark.parametrize("strategy", ["fallback", "naive"])
+def test_a_join_is_left_to_the_cpu_with_what_is_above(shop: warpmill.Connection, strategy: str) -> None:
+    query = """SELECT name, city, count(*), sum(amount) FROM shops LEFT JOIN sales ON shop = name AND id % 3 > 0
+               GROUP BY name, city ORDER BY name"""
+    shop.set("device", "cpu")
+    expected = shop.sql(query).fetchall()
+    shop.set("device", "sim")
+    # With parts, whatever the size.
+    shop.set("device_join", strategy)
+    shop.set("device_partitions", "1")
+    try:
+        result = shop.sql(query)
+        (program,) = result.profile["programs"]
+        join = program["on_device"]["join"]
+        assert result.fetchall() == expected
+        assert (join["strategy"], join["reason"], program["not_on_device"]) == (strategy, "forced", None)
+        sides = ["cpu" if side == "cpu" else "device" for side in join["sides"]]
+        assert len(sides) == len(program["pipelines"])
+        assert sides[0] == ("cpu" if strategy == "naive" else "device")
+        assert "device" in sides
+        assert "cpu" in sides
+        with pytest.raises(warpmill.SettingError, match="fallback, naive or cpu"):
+            shop.set("device_join", "both")
+    finally:
+        shop.set("device_join", "auto")
+        shop.set("device_partitions", "0")
+
+
+@needs_sim
+def test_rows_of_parquet_files_come_from_the_device_or_the_program_goes_to_the_cpu(tmp_path: Path) -> None:
+    rows = range(3000)
+    pq.write_table(pa.table({"k": [i * 7 % 1000 for i in rows], "x": list(rows)}), tmp_path / "facts.parquet")
+    names = [None if i % 5 == 0 else f"name {i}" for i in range(800)]
+    pq.write_table(pa.table({"k": list(range(800)), "name": names}), tmp_path / "names.parquet")
+    query = f"""SELECT name, count(*), sum(x) FROM '{tmp_path}/names.parquet' n JOIN '{tmp_path}/facts.parquet' f
+                ON n.k = f.k WHERE x % 2 = 0 GROUP BY name ORDER BY name"""
+    with warpmill.connect(device="cpu") as con:
+        expected = con.sql(query).fetchall()
+        con.set("device", "sim")
+        con.set("device_partitions", "1")
+        for strategy in ("fallback", "naive"):
+            con.set("device_join", strategy)
+            result = con.sql(query)
+            (program,) = result.profile["programs"]
+            assert result.fetchall() == expected
+            if strategy == "fallback":
+                assert program["on_device"]["join"]["strategy"] == "fallback"
+                assert all(scan["parquet"]["by_device"] > 0 for scan in program["on_device"]["scans"])
+            else:
+                assert "naive: the CPU back end would have to scan Parquet files" in program["not_on_device"]
 
 
 @needs_sim

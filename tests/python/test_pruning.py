@@ -102,19 +102,3 @@ def test_compressed_tables_are_pruned_alike(tmp_path: Path) -> None:
         doubled = con.sql(QUERY).fetchall()
         con.set("pruning", "none")
         assert doubled == con.sql(QUERY).fetchall()
-
-
-def test_the_benchmark(tmp_path: Path) -> None:
-    arguments = ["bench", "golap", "--sf", "0.01", "--suites", "ssb", "--runs", "1"]
-    places = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*arguments, *places])
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "out" / "golap-ssb.png").exists()
-    report = json.loads((tmp_path / "out" / "golap.json").read_text())
-    rows = report["results"]
-    assert len(rows) == 13 * 2 * 3
-    assert all(row["same_answer"] for row in rows)
-    for query in {row["query"] for row in rows}:
-        for layout in ("unclustered", "clustered"):
-            pruned = {r["mode"]: r["pruned"] for r in rows if (r["query"], r["layout"]) == (query, layout)}
-            assert pruned["none"] == 0 <= pruned["minmax"] <= pruned["pruning"]

@@ -14,8 +14,8 @@ use warpmill_cpu::source::InputStream;
 use warpmill_cpu::spill::SpillSettings;
 use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::parquet::ERROR_DATA;
-use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, JoinStrategy, Representation};
-use warpmill_plan::{Program, Source};
+use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
+use warpmill_plan::{Pipeline, Program, Source};
 
 use crate::device::{self, DeviceChoice, device_name};
 use crate::profile::QueryProfile;
@@ -47,6 +47,10 @@ pub struct ExecutionContext {
     pub device_partitions: u32,
     /// How joins are done whose hash builds do not fit a device.
     pub device_join: JoinStrategy,
+    /// Batches of data that passes through a device's memory which are on their way at once, and their bytes.
+    pub device_pipelines: Pipelines,
+    /// Whether batches are made ready while a device's kernels work.
+    pub device_overlap: bool,
     /// Whether a program that the chosen device cannot run is an error (otherwise the CPU runs it, and the profile says why).
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
@@ -74,6 +78,8 @@ impl Default for ExecutionContext {
             representation: Representation::default(),
             device_partitions: 0,
             device_join: JoinStrategy::default(),
+            device_pipelines: Pipelines::default(),
+            device_overlap: true,
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
@@ -102,12 +108,16 @@ impl ExecutionContext {
             pinned_memory_limit: self.pinned_memory_limit,
             partitions: self.device_partitions,
             join: self.device_join,
+            pipelines: self.device_pipelines,
+            overlap: self.device_overlap,
             cpu_threads: if self.device_strict && self.device != DeviceChoice::Auto {
                 0
             } else {
                 self.worker_threads()
             },
             representation: self.representation,
+            host_bytes: (self.memory_limit != usize::MAX).then_some(self.memory_limit as u64),
+            piece_bytes: None,
         }
     }
 }
@@ -222,6 +232,8 @@ pub fn execute(
     };
     let query = Arc::new(QueryContext::new(settings, context.cancel.clone()));
     query.keep_alive(parts.owners);
+    // Rows of a split program are there until it ends.
+    let _rows = query.hold(parts.host_bytes as usize);
     let (rows, pipelines) =
         warpmill_cpu::pipeline::execute_placed(&parts.program, &parts.placed, parts.inputs, &query, &*pool(threads)?)?;
     let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
@@ -248,7 +260,7 @@ pub fn execute(
     if let Some(mut on_device) = parts.profile {
         (on_device.host_nanos, on_device.arrow_nanos) = (host.elapsed().as_nanos() as u64, arrow_nanos);
         profile.device = device_name(context.device);
-        profile.bytes_read = on_device.kernels.iter().map(|kernel| kernel.bytes).sum();
+        profile.bytes_read += on_device.kernels.iter().map(|kernel| kernel.bytes).sum::<u64>();
         profile.on_device = Some(on_device);
     }
     Ok(QueryOutput { batches, profile, in_files })
@@ -264,19 +276,26 @@ struct Parts {
     reason: Option<String>,
     /// What strings in rows of the device point into.
     owners: Vec<Owner>,
+    /// Bytes of rows of the device, where the program was split.
+    host_bytes: u64,
 }
 
 impl Parts {
     fn on_cpu(program: &Arc<Program>, inputs: Vec<InputStream>, reason: Option<String>) -> Self {
-        Self { program: program.clone(), placed: vec![], inputs, profile: None, reason, owners: vec![] }
+        let (placed, profile, owners, host_bytes) = Default::default();
+        Self { program: program.clone(), placed, inputs, profile, reason, owners, host_bytes }
     }
 
     fn has_few_rows(&self) -> bool {
         let rows = self.placed.iter().map(|placed| match placed {
-            Placed::Arrived(rows) | Placed::Finished(rows) => rows.rows(),
+            Placed::Arrived(rows) | Placed::Finished(rows) | Placed::Resumed { rows, .. } => rows.rows(),
             Placed::Here | Placed::Elsewhere => 0,
         });
-        self.profile.is_some() && rows.sum::<usize>() < 1 << 16
+        let scans = |(pipeline, placed): (&Pipeline, &Placed)| {
+            matches!(placed, Placed::Here) && matches!(pipeline.source, Source::Scan(_) | Source::Input { .. })
+        };
+        let has_own = self.program.pipelines.iter().zip(&self.placed).any(scans);
+        self.profile.is_some() && !has_own && rows.sum::<usize>() < 1 << 16
     }
 }
 
@@ -307,9 +326,12 @@ fn on_device(
     match executor.execute(for_device, &batches, &context.device_options()) {
         Ok(output) => {
             let mut owners = output.owners;
+            // Of a split program, the CPU may read some of them.
+            let inputs = batches.iter().map(|batches| Box::new(batches.clone().into_iter().map(Ok)) as InputStream);
+            let inputs = inputs.collect();
             owners.push(Arc::new(batches));
             let (program, placed, profile) = (output.program, output.placed, Some(output.profile));
-            Ok(Parts { program, placed, inputs: vec![], profile, reason: None, owners })
+            Ok(Parts { program, placed, inputs, profile, reason: None, owners, host_bytes: output.host_bytes })
         }
         Err(Failure::Exec(error)) => Err(error.into()),
         Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),

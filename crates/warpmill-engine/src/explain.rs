@@ -85,6 +85,9 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
             {
                 return on_cpu(Some(plan.refusal().to_string()));
             }
+            // That says what the CPU runs.
+            let split = strategy.as_ref().is_some_and(Strategy::is_split);
+            let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
             Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
         }
         Err(reason) => on_cpu(Some(reason.to_string())),

@@ -17,4 +17,4 @@ pub use warpmill_cpu::source::InputStream;
 pub use warpmill_cpu::spill::SpillSettings;
 /// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
-pub use warpmill_gpu::execute::{DataSource, JoinStrategy, Representation};
+pub use warpmill_gpu::execute::{DataSource, JoinStrategy, Pipelines, Representation};

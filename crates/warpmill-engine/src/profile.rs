@@ -83,6 +83,9 @@ fn device(f: &mut std::fmt::Formatter<'_>, profile: &DeviceProfile) -> std::fmt:
         if let Some(parquet) = &scan.parquet {
             let (stored, decoded) = (parquet.stored_bytes, parquet.decoded_bytes);
             write!(f, "    {} column chunks decoded on the device, {stored} bytes to {decoded}", parquet.by_device)?;
+            if parquet.pages_left_out > 0 {
+                write!(f, "; {} pages left out by indexes", parquet.pages_left_out)?;
+            }
             if parquet.by_host > 0 {
                 write!(f, "; {} by the host: {}", parquet.by_host, parquet.reasons.join(", "))?;
             }

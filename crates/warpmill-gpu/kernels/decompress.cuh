@@ -20,51 +20,115 @@ struct DecompressParams {
 
 enum Codec : u32 { CODEC_LZ4 = 1, CODEC_SNAPPY = 2 };
 
-// The input of a warp, read 128 bytes at a time: each lane holds four of them.
+// The input of a warp, of which it holds 256 bytes: each lane four of the first half and four of the second. The second half is asked
+// for when the first is begun, so that nobody waits for memory in between.
 struct Window {
     const u8* in;
     u32 size;
     u32 base;                // of the bytes that are held, a multiple of 4 from the 4-byte boundary before `in`
     u32 skew;                // bytes from that boundary to `in`
     u32 word;
+    u32 next;
     u32 lane;
 };
 
-__device__ __forceinline__ void window_move(Window& w, u32 at) {
-    w.base = (at + w.skew) & ~3u;
+// The lane's word of the 128 bytes from `base` on.
+__device__ __forceinline__ u32 window_load(const Window& w, u32 base) {
     // The last word is read whole where it begins inside the input: blocks are padded to 16 bytes.
-    const u32 mine = w.base + 4 * w.lane;
-    w.word = mine < w.size + w.skew ? __ldg((const u32*)(w.in - w.skew + mine)) : 0;
+    const u32 mine = base + 4 * w.lane;
+    return mine < w.size + w.skew ? __ldg((const u32*)(w.in - w.skew + mine)) : 0;
+}
+
+// Lets byte `at` be in the first half of what is held.
+__device__ __forceinline__ void window_seek(Window& w, u32 at) {
+    const u32 place = at + w.skew;
+    if (place - w.base < 128) return;
+    if (place - w.base < 256) {
+        w.word = w.next;
+        w.base += 128;
+    } else {
+        w.base = place & ~3u;
+        w.word = window_load(w, w.base);
+    }
+    w.next = window_load(w, w.base + 128);
 }
 
 __device__ __forceinline__ Window window_open(const u8* in, u32 size, u32 lane) {
-    Window w = {in, size, 0, (u32)((u64)in & 3), 0, lane};
-    window_move(w, 0);
+    Window w = {in, size, 0, (u32)((u64)in & 3), 0, 0, lane};
+    w.word = window_load(w, 0);
+    w.next = window_load(w, 128);
     return w;
 }
 
-// Byte `at` of the input, for all lanes; 0 behind its end.
-__device__ __forceinline__ u32 window_byte(Window& w, u32 at) {
-    if (at >= w.size) return 0;
-    const u32 place = at + w.skew;
-    if (place - w.base >= 128) window_move(w, at);
-    const u32 offset = place - w.base;
-    return __shfl_sync(FULL_WARP, w.word, offset / 4) >> (8 * (offset & 3)) & 0xFF;
+// Four bytes of the input from `at` on, for all lanes; any behind its end.
+__device__ __forceinline__ u32 window_four(Window& w, u32 at) {
+    window_seek(w, at);
+    const u32 place = at + w.skew - w.base, first = place / 4;
+    const u32 low = __shfl_sync(FULL_WARP, w.word, first);
+    const u32 high = __shfl_sync(FULL_WARP, first == 31 ? w.next : w.word, (first + 1) & 31);
+    return __funnelshift_r(low, high, 8 * (place & 3));
 }
 
-// Copies `len` bytes of the input to `out + at`.
-__device__ __forceinline__ void copy_literals(const Window& w, u32 from, u8* out, u32 at, u32 len) {
-    for (u32 i = w.lane; i < len; i += 32) out[at + i] = w.in[from + i];
+// Byte `at` of the input, for all lanes; 0 behind its end.
+__device__ __forceinline__ u32 window_byte(Window& w, u32 at) { return at < w.size ? window_four(w, at) & 0xFF : 0; }
+
+// Byte `at + lane` of the input, where it has that many.
+__device__ __forceinline__ u32 window_own_byte(Window& w, u32 at) {
+    window_seek(w, at);
+    const u32 place = at + w.skew - w.base + w.lane, from = place / 4;
+    const u32 near = __shfl_sync(FULL_WARP, w.word, from & 31), far = __shfl_sync(FULL_WARP, w.next, from & 31);
+    return (from < 32 ? near : far) >> (8 * (place & 3)) & 0xFF;
+}
+
+// What a warp wrote last is in shared memory as well, from where the next matches read it much sooner: a ring.
+constexpr u32 RING_BYTES = 8192;
+
+constexpr u32 DECOMPRESS_WARPS = 4;
+
+// The output of a warp.
+struct Written {
+    u8* out;
+    u8* ring;
+};
+
+// For kernels of DECOMPRESS_WARPS warps per block.
+__device__ __forceinline__ Written written_to(u8* out) {
+    __shared__ __align__(16) u8 rings[DECOMPRESS_WARPS][RING_BYTES];
+    return Written{out, rings[threadIdx.x / 32]};
+}
+
+__device__ __forceinline__ void put(const Written& o, u32 at, u32 byte) {
+    o.out[at] = (u8)byte;
+    o.ring[at % RING_BYTES] = (u8)byte;
+}
+
+// Copies `len` bytes of the input to byte `at` of the output.
+__device__ __forceinline__ void copy_literals(Window& w, u32 from, const Written& o, u32 at, u32 len) {
+    if (len <= 32) {
+        const u32 byte = window_own_byte(w, from);
+        if (w.lane < len) put(o, at + w.lane, byte);
+    } else {
+        for (u32 first = w.lane; first < len; first += 128) {
+            u8 bytes[4];
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) bytes[k] = first + 32 * k < len ? w.in[from + first + 32 * k] : 0;
+#pragma unroll
+            for (u32 k = 0; k < 4; k++)
+                if (first + 32 * k < len) put(o, at + first + 32 * k, bytes[k]);
+        }
+    }
     __syncwarp(FULL_WARP);
 }
 
-// Copies `len` bytes from `distance` bytes before `at`: what is copied may be what is copied to.
-__device__ __forceinline__ void copy_match(const Window& w, u8* out, u32 at, u32 distance, u32 len) {
-    const u8* from = out + at - distance;
-    if (distance >= len) {
-        for (u32 i = w.lane; i < len; i += 32) out[at + i] = from[i];
+// Copies `len` bytes from `distance` bytes before `at`: what is copied may be what is copied to, which repeats it.
+__device__ __forceinline__ void copy_match(const Window& w, const Written& o, u32 at, u32 distance, u32 len) {
+    const u32 from = at - distance;
+    const bool repeats = distance < len;
+    if (distance + len <= RING_BYTES) {
+        // None of these bytes makes way for another.
+        for (u32 i = w.lane; i < len; i += 32) put(o, at + i, o.ring[(from + (repeats ? i % distance : i)) % RING_BYTES]);
     } else {
-        for (u32 i = w.lane; i < len; i += 32) out[at + i] = from[i % distance];
+        for (u32 i = w.lane; i < len; i += 32) put(o, at + i, o.out[from + (repeats ? i % distance : i)]);
     }
     __syncwarp(FULL_WARP);
 }
@@ -81,21 +145,22 @@ __device__ __forceinline__ u32 lz4_length(Window& w, u32& at, u32 length) {
 
 // Bytes written, or ~0 where the block is damaged.
 __device__ inline u32 lz4_block(Window& w, u8* out, u32 room) {
+    const Written o = written_to(out);
     u32 at = 0, done = 0;
     while (at < w.size) {
-        const u32 token = window_byte(w, at++);
+        const u32 token = window_four(w, at++) & 0xFF;
         const u32 literals = lz4_length(w, at, token >> 4);
         if (literals > w.size - at || literals > room - done) return ~0u;
-        copy_literals(w, at, out, done, literals);
+        if (literals > 0) copy_literals(w, at, o, done, literals);
         at += literals;
         done += literals;
         if (at == w.size) return done;
         if (w.size - at < 2) return ~0u;
-        const u32 low = window_byte(w, at), distance = window_byte(w, at + 1) << 8 | low;
+        const u32 distance = window_four(w, at) & 0xFFFF;
         at += 2;
         const u32 len = lz4_length(w, at, token & 15) + 4;
         if (distance == 0 || distance > done || len > room - done) return ~0u;
-        copy_match(w, out, done, distance, len);
+        copy_match(w, o, done, distance, len);
         done += len;
     }
     return ~0u;
@@ -103,6 +168,7 @@ __device__ inline u32 lz4_block(Window& w, u8* out, u32 room) {
 
 // As lz4_block.
 __device__ inline u32 snappy_block(Window& w, u8* out, u32 room) {
+    const Written o = written_to(out);
     u32 at = 0, done = 0, length = 0;
     for (u32 shift = 0; shift < 35; shift += 7) {
         if (at >= w.size) return ~0u;
@@ -112,16 +178,15 @@ __device__ inline u32 snappy_block(Window& w, u8* out, u32 room) {
     }
     if (length > room) return ~0u;
     while (at < w.size) {
-        const u32 tag = window_byte(w, at++);
+        const u32 tag = window_four(w, at++) & 0xFF;
         const u32 more = (tag & 3) == 0 ? (tag >> 2 >= 60 ? (tag >> 2) - 59 : 0) : (tag & 3) == 3 ? 4 : tag & 3;
         if (more > w.size - at) return ~0u;
-        u32 number = 0;
-        for (u32 i = 0; i < more; i++) number |= window_byte(w, at + i) << (8 * i);
+        const u32 number = more > 0 ? window_four(w, at) & ~0u >> (32 - 8 * more) : 0;
         at += more;
         if ((tag & 3) == 0) {
             const u32 literals = (more > 0 ? number : tag >> 2) + 1;
             if (literals == 0 || literals > w.size - at || literals > length - done) return ~0u;
-            copy_literals(w, at, out, done, literals);
+            copy_literals(w, at, o, done, literals);
             at += literals;
             done += literals;
             continue;
@@ -129,7 +194,7 @@ __device__ inline u32 snappy_block(Window& w, u8* out, u32 room) {
         const u32 len = (tag & 3) == 1 ? (tag >> 2 & 7) + 4 : (tag >> 2) + 1;
         const u32 distance = (tag & 3) == 1 ? tag >> 5 << 8 | number : number;
         if (distance == 0 || distance > done || len > length - done) return ~0u;
-        copy_match(w, out, done, distance, len);
+        copy_match(w, o, done, distance, len);
         done += len;
     }
     return done == length ? done : ~0u;
@@ -146,7 +211,7 @@ __device__ __forceinline__ CompressedChunk chunk_of_block(const CompressedChunk*
     return chunks[low];
 }
 
-extern "C" __global__ void __launch_bounds__(128) decompress(const DecompressParams p) {
+extern "C" __global__ void __launch_bounds__(32 * DECOMPRESS_WARPS) decompress(const DecompressParams p) {
     const u32 lane = threadIdx.x & 31;
     const u32 warps = gridDim.x * (blockDim.x / 32);
     for (u32 block = (blockIdx.x * blockDim.x + threadIdx.x) / 32; block < p.blocks; block += warps) {

@@ -1,5 +1,5 @@
 // Column chunks of Parquet files, from the pages as they are stored to values that kernels read; needs value.cuh, lane.cuh, utf8.cuh,
-// decompress.cuh and parquet_delta.cuh. What the host has made ready is described in warpmill-format/src/parquet_file/slice.rs.
+// decompress.cuh, parquet_delta.cuh and parquet_text.cuh. What the host has made ready is described in warpmill-format/src/parquet_file/slice.rs.
 //
 // Three launches: pages are decompressed (a warp each), what finds values in them is written down (a warp each), and values are
 // decoded (a warp per 1024). The host has checked that pages lie in their image, that their places lie in the work area, and that
@@ -19,7 +19,8 @@ struct ParquetChunk {
     u64 strings_at;          // in the work area: where in the dictionary its strings are
     u64 least[2];            // no integer is smaller (128 bits)
     u64 greatest[2];
-    u64 unused[2];
+    u64 room_at;             // in the work area: for strings that are made, behind 16 bytes that count what is taken
+    u64 room_bytes;
 };
 
 enum ParquetKind : u32 {
@@ -43,7 +44,7 @@ struct ParquetPage {
     u64 masks_at;            // in the work area: a bit per value, set where it is not NULL
     u64 ranks_at;            // in the work area: values that are not NULL before each tile, and all of them; ~0: damaged
     u64 runs_at;             // in the work area: where the run of each tile's first value is; of strings that are no indices: where
-                             // each is; of differences: the integers
+                             // each is; of differences: the integers; of prefixes: see `parquet_prefixed`
     i64 first_row;           // its first value is this row of the segment; may lie before it
     u32 stored;
     u32 bytes;               // decompressed, levels of version 2 not included
@@ -64,6 +65,7 @@ enum ParquetEncoding : u32 {
     PARQUET_RLE = 3,
     PARQUET_DELTAS = 5,
     PARQUET_LENGTHS = 6,     // differences, and then all strings
+    PARQUET_PREFIXES = 7,    // the same of what strings do not share with the ones before, which comes first
     PARQUET_INDICES = 8,
     PARQUET_SPLIT = 9        // all first bytes of values, all second ones, ...
 };
@@ -220,6 +222,7 @@ extern "C" __global__ void __launch_bounds__(128) parquet_open(const ParquetPara
         const ParquetChunk& chunk = parquet_chunk(t);
         const u32 number = at - t.first_page;
         const ParquetPage page = parquet_page(t, number);
+        if (number == 0 && lane == 0 && chunk.room_bytes) *(u64*)(t.work + chunk.room_at) = 0;
         if (chunk.flags & PARQUET_NULLS) {
             // Each page's warp clears its share of the bits, not those of its own rows: pages share words.
             const u64 words = ((u64)chunk.rows + 63) / 64 * 2;
@@ -271,36 +274,6 @@ __device__ inline u32 parquet_levels(const ParquetTask& t, const ParquetPage& pa
     }
     __syncwarp(FULL_WARP);
     return rank;
-}
-
-// Where the strings of a page or dictionary are; false where they do not fit.
-__device__ inline bool parquet_strings(const u8* values, u32 bytes, u32 count, u32* places, u32 lane) {
-    Window w = window_open(values, bytes, lane);
-    u32 at = 0;
-    for (u32 i = 0; i < count; i++) {
-        if (bytes - at < 4) return false;
-        u32 length = 0;
-        for (u32 b = 0; b < 4; b++) length |= window_byte(w, at + b) << (8 * b);
-        if (length > bytes - at - 4) return false;
-        if (lane == (i & 31)) places[i] = at;
-        at += 4 + length;
-    }
-    __syncwarp(FULL_WARP);
-    return true;
-}
-
-// The string at `place`, whose length is checked again: places of a damaged page are any.
-__device__ __forceinline__ Str parquet_str(const u8* values, u32 bytes, u32 place, bool& sound) {
-    if (bytes < 4 || place > bytes - 4) {
-        sound = false;
-        return Str{nullptr, 0};
-    }
-    const u32 length = parquet_u32(values + place);
-    if (length > bytes - 4 - place) {
-        sound = false;
-        return Str{nullptr, 0};
-    }
-    return Str{values + place + 4, length};
 }
 
 // The runs of a page's indices, or of its truth values.
@@ -366,6 +339,10 @@ __device__ inline bool parquet_index_page(const ParquetTask& t, const ParquetPag
         return count == 0 || parquet_deltas(body.values, body.value_bytes, end, count, chunk.width, found, lane);
     }
     if (page.encoding == PARQUET_LENGTHS) return parquet_lengths(body.values, body.value_bytes, count, (u32*)found, lane);
+    if (page.encoding == PARQUET_PREFIXES) {
+        return parquet_prefixed(body.values, body.value_bytes, count, page.values, chunk.width, t.work + chunk.room_at,
+                                chunk.room_bytes, found, lane);
+    }
     if (chunk.kind == PARQUET_TEXT) return parquet_strings(body.values, body.value_bytes, count, (u32*)found, lane);
     if (chunk.kind == PARQUET_BOOL) return ((u64)count + 7) / 8 <= body.value_bytes;
     return (u64)count * chunk.width <= body.value_bytes;
@@ -422,7 +399,8 @@ struct ParquetSource {
 
 // String `index` of `source`.
 __device__ inline Str parquet_text(const ParquetSource& source, u32 index, bool& sound) {
-    if (source.encoding != PARQUET_LENGTHS) return parquet_str(source.values, source.bytes, source.places[index], sound);
+    const bool apart = source.encoding == PARQUET_LENGTHS || source.encoding == PARQUET_PREFIXES;
+    if (!apart) return parquet_str(source.values, source.bytes, source.places[index], sound);
     const u32 from = source.places[index], to = source.places[index + 1];
     sound = from <= to && to <= source.bytes;
     return sound ? Str{source.values + from, to - from} : Str{nullptr, 0};
@@ -486,6 +464,11 @@ __device__ inline bool parquet_tile(const ParquetTask& t, const ParquetPage& pag
     const u8* const found = t.work + page.runs_at;
     ParquetSource source = {body.values, body.value_bytes, (const u32*)found, sound ? count : 0, page.encoding, false};
     if (page.encoding == PARQUET_DELTAS) source.values = found;
+    if (page.encoding == PARQUET_PREFIXES && source.limit > 0) {
+        source.values = t.work + chunk.room_at + 16 + *(const u64*)found;
+        source.places = (const u32*)(found + 16);
+        source.bytes = source.places[count];
+    }
     ParquetRuns runs = {};
     u64 rank = sound ? ranks[tile] : 0;
     if (runs_of_numbers && sound && rank < count) {

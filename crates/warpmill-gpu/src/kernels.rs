@@ -28,7 +28,10 @@ pub const UTF8: &str = include_str!("../kernels/utf8.cuh");
 /// Integers that pages of Parquet store as differences.
 pub const PARQUET_DELTA: &str = include_str!("../kernels/parquet_delta.cuh");
 
-/// Column chunks of Parquet. Needs [`DECOMPRESS`], [`UTF8`] and [`PARQUET_DELTA`].
+/// Strings of pages of Parquet that are stored as they are. Needs [`DECOMPRESS`] and [`PARQUET_DELTA`].
+pub const PARQUET_TEXT: &str = include_str!("../kernels/parquet_text.cuh");
+
+/// Column chunks of Parquet. Needs [`DECOMPRESS`], [`UTF8`], [`PARQUET_DELTA`] and [`PARQUET_TEXT`].
 pub const PARQUET: &str = include_str!("../kernels/parquet.cuh");
 
 /// The published GPU-FOR, GPU-DFOR and GPU-RFOR.

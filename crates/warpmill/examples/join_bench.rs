@@ -4,6 +4,7 @@
 //! Four columns of 8 bytes are fetched for every match; a probe side of four times as many rows finds a partner for all of them, or for one in a
 //! hundred; the build side is in the order of its keys, or in none. Every answer is compared with that of the CPU back end.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -24,7 +25,12 @@ struct Measured {
     hot_ms: f64,
     first_ms: f64,
     /// What was predicted for each strategy, in milliseconds; none where it is not possible.
-    predicted_ms: [Option<f64>; 3],
+    predicted_ms: BTreeMap<&'static str, Option<f64>>,
+    /// Of the last run: until the device was done, with its rows on the host; what the CPU did then.
+    device_ms: f64,
+    host_ms: f64,
+    /// Bytes of rows that the device gave.
+    bytes_back: u64,
     /// Bytes that travelled once more for parts, and of page-locked memory for rows.
     bytes_again: u64,
     mapped_bytes: u64,
@@ -76,7 +82,7 @@ fn measure(
     let program = &profile.programs[0];
     let on_device = program.on_device.as_ref();
     let plan = on_device.and_then(|on_device| on_device.join.as_ref());
-    let predicted = plan.map(|plan| [plan.predicted.partitioned, plan.predicted.hybrid, plan.predicted.cpu]);
+    let predicted = plan.map(|plan| plan.predicted.all().map(|(way, time)| (way.name(), time.map(|time| time * 1e3))));
     let otherwise = if on_device.is_some() { "device" } else { "cpu" };
     Measured {
         ordered,
@@ -85,7 +91,13 @@ fn measure(
         strategy: plan.map_or(otherwise, |plan| plan.strategy.name()).to_string(),
         first_ms: times.remove(0),
         hot_ms: median(times),
-        predicted_ms: predicted.unwrap_or_default().map(|seconds| seconds.map(|seconds| seconds * 1e3)),
+        predicted_ms: predicted.map(BTreeMap::from).unwrap_or_default(),
+        device_ms: on_device.map_or(0.0, |on_device| on_device.device_nanos as f64 / 1e6),
+        host_ms: on_device.map_or(0.0, |on_device| on_device.host_nanos as f64 / 1e6),
+        bytes_back: on_device.map_or(0, |on_device| {
+            let back = on_device.transfers.iter().filter(|transfer| transfer.what == "rows to the host");
+            back.map(|transfer| transfer.bytes).sum()
+        }),
         bytes_again: on_device.map_or(0, |on_device| on_device.bytes_again),
         mapped_bytes: on_device.map_or(0, |on_device| on_device.mapped_bytes),
         parts: on_device.map_or(0, |on_device| on_device.parts.iter().map(|part| part.parts).max().unwrap_or(1)),
@@ -127,7 +139,7 @@ fn main() {
                 "SELECT count(*), sum(a % 1000 + b % 1000 + c % 1000 + d % 1000) FROM {build} JOIN probe ON {build}.k = probe.k
                  WHERE {condition}"
             );
-            for setting in ["partitioned", "hybrid", "cpu", "auto"] {
+            for setting in ["partitioned", "hybrid", "fallback", "naive", "cpu", "auto"] {
                 results.push(measure(&session, (&device, runs), setting, (ordered, matching), &query));
             }
         }

@@ -7,7 +7,7 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{
-    CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, JoinStrategy, Representation,
+    CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, JoinStrategy, Pipelines, Representation,
 };
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
@@ -38,6 +38,10 @@ pub struct WarpmillOptions {
     pub device_partitions: u32,
     /// How joins are done whose hash builds do not fit a device.
     pub device_join: JoinStrategy,
+    /// Batches of data that passes through a device's memory which are on their way at once, and their bytes.
+    pub device_pipelines: Pipelines,
+    /// Whether batches are made ready while a device's kernels work.
+    pub device_overlap: bool,
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that a query may hold in pipeline breakers.
@@ -163,6 +167,8 @@ impl Default for WarpmillOptions {
             representation: Representation::default(),
             device_partitions: 0,
             device_join: JoinStrategy::default(),
+            device_pipelines: Pipelines::default(),
+            device_overlap: true,
             threads: 0,
             memory_limit: usize::MAX,
             spill: true,
@@ -221,6 +227,8 @@ impl WarpmillOptions {
             representation: self.representation,
             device_partitions: self.device_partitions,
             device_join: self.device_join,
+            device_pipelines: self.device_pipelines,
+            device_overlap: self.device_overlap,
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
@@ -248,10 +256,12 @@ const DATA_SOURCES: [(&str, DataSource); 4] = [
     ("disk", DataSource::Disk),
 ];
 
-const JOINS: [(&str, JoinStrategy); 4] = [
+const JOINS: [(&str, JoinStrategy); 6] = [
     ("auto", JoinStrategy::Auto),
     ("partitioned", JoinStrategy::Partitioned),
     ("hybrid", JoinStrategy::Hybrid),
+    ("fallback", JoinStrategy::Fallback),
+    ("naive", JoinStrategy::Naive),
     ("cpu", JoinStrategy::Cpu),
 ];
 
@@ -364,8 +374,19 @@ impl ExtensionOptions for WarpmillOptions {
             }
             "device_join" => {
                 let found = JOINS.iter().find(|(name, _)| *name == text);
-                self.device_join = found.ok_or_else(|| expects("auto, partitioned, hybrid or cpu"))?.1;
+                self.device_join = found.ok_or_else(|| expects("auto, partitioned, hybrid, fallback, naive or cpu"))?.1;
             }
+            "device_pipelines" => {
+                let count = text.parse().ok().filter(|count| *count <= 16);
+                self.device_pipelines.count =
+                    count.ok_or_else(|| expects("a number up to 16 (0: as many as overlap)"))?;
+            }
+            "device_batch" => {
+                let bytes = if text == "auto" { Some(0) } else { parse_bytes(&text).filter(|bytes| *bytes <= 1 << 30) };
+                let bytes = bytes.ok_or_else(|| expects("a size up to 1GB such as 16MB, or 'auto'"))?;
+                self.device_pipelines.batch_bytes = bytes as u64;
+            }
+            "device_overlap" => self.device_overlap = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "chunk_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));
@@ -488,6 +509,9 @@ mod tests {
             ("pinned_memory_limit", "some"),
             ("device_partitions", "many"),
             ("device_join", "loops"),
+            ("device_pipelines", "17"),
+            ("device_batch", "2GB"),
+            ("device_overlap", "some"),
             ("threads", "-1"),
             ("spill", "perhaps"),
             ("temp_directory_limit", "much"),

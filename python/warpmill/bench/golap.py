@@ -1,37 +1,68 @@
-"""``warpmill bench golap``: what pruning saves of the queries that GOLAP (SIGMOD 2024) is measured with.
+"""``warpmill bench golap``: compression and pruning, with the queries that GOLAP (SIGMOD 2024) is measured with.
 
-Facts are imported twice: in the order in which they come, and clustered by attributes of their dimensions. Each query
-runs in three modes: all rows read (``none``), rows skipped by bounds (``minmax``), by all metadata (``pruning``). The
-answers have to be the same.
+The facts of a suite are written in two layouts (in the order in which rows come, and clustered by what queries filter
+on), and each in two forms: the light encodings alone, and a codec over them. Every query runs in five modes, each in
+a session of its own, so that plans stay: without both (`none`), with bounds or all metadata to skip rows by (`minmax`,
+`pruning`), with the codec (`compression`), and with the codec and all metadata (`both`). Answers have to be the same.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections import defaultdict
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-from rich import box
-from rich.table import Table
 
 import warpmill
 from warpmill import _warpmill
-from warpmill.cli.units import milliseconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
     from warpmill.cli.progress import Reporter
 
 Row = dict[str, Any]
 
-#: Modes, and the setting ``pruning`` of each.
-MODES = {"none": "none", "minmax": "minmax", "pruning": "all"}
+#: Modes: the form of the facts, and the setting ``pruning``.
+MODES = {
+    "none": ("light", "none"),
+    "minmax": ("light", "minmax"),
+    "pruning": ("light", "all"),
+    "compression": ("codec", "none"),
+    "both": ("codec", "all"),
+}
+
+LAYOUTS = ("unclustered", "clustered")
 
 #: What rules zones out.
 CAUSES = ("minmax", "histogram", "bloom", "sideways", "keys")
+
+#: With more rows, facts are generated again for each form: copying holds all of them in memory as Arrow.
+COPIED_ROWS = 200_000_000
+
+#: Runs that are not measured, of forms with a codec on a device: where it is undone has been tried then.
+SETTLE = 2
+
+#: Aggregation of the trips of each vendor and month, and the average speed by day, as in Google BigQuery's public
+#: workload. Predicates on distance (a quarter of all trips, and 2%) and fare (the same).
+_TRIPS = """
+SELECT vendor_id, date_trunc('month', pickup_datetime) AS month, count(*) AS trips,
+    sum(trip_distance) AS miles, sum(total_amount) AS paid
+FROM trips
+WHERE trip_distance > {}
+GROUP BY vendor_id, date_trunc('month', pickup_datetime)
+"""
+_SPEED = """
+SELECT date_trunc('day', pickup_datetime) AS day,
+    sum(trip_distance) * 3600 / sum(CAST(dropoff_datetime AS BIGINT) - CAST(pickup_datetime AS BIGINT)) AS mph
+FROM trips
+WHERE fare_amount > {}
+GROUP BY date_trunc('day', pickup_datetime)
+"""
+TAXI = {"1.1": _TRIPS.format(3), "1.2": _TRIPS.format(18), "2.1": _SPEED.format("12.5"), "2.2": _SPEED.format(59)}
 
 
 @dataclass(frozen=True)
@@ -42,8 +73,13 @@ class Facts:
     table: str
     sideways: tuple[str, ...]
     cluster: tuple[str, ...]
-    #: Queries by number; None: all.
-    queries: tuple[str, ...] | None
+    #: The other tables that its queries name.
+    dimensions: tuple[str, ...]
+    queries: dict[str, str]
+
+
+def _texts(suite: str, names: tuple[str, ...] | None = None) -> dict[str, str]:
+    return {name: sql for name, sql in _warpmill.queries(suite) if names is None or name in names}
 
 
 SUITES = {
@@ -57,51 +93,132 @@ SUITES = {
             "lo_orderdate=date.d_datekey:d_year,d_yearmonthnum,d_yearmonth,d_weeknuminyear",
         ),
         ("auto",),
-        None,
+        ("date", "customer", "supplier", "part"),
+        _texts("ssb"),
     ),
     "tpch": Facts(
         "tpch",
         "lineitem",
         ("l_orderkey=orders.o_orderkey:o_orderdate", "l_suppkey=supplier.s_suppkey:s_nationkey"),
         ("o_orderdate",),
-        ("1", "3", "5"),
+        ("region", "nation", "supplier", "customer", "orders"),
+        _texts("tpch", ("1", "3", "5")),
     ),
+    "taxi": Facts("taxi", "trips", (), ("trip_distance", "fare_amount"), (), TAXI),
 }
 
 
-def queries(facts: Facts) -> list[tuple[str, str]]:
-    """Names and texts of the suite's queries."""
-    return [(name, sql) for name, sql in _warpmill.queries(facts.suite) if not facts.queries or name in facts.queries]
+@dataclass(frozen=True)
+class Shape:
+    """How facts are written."""
+
+    layout: str
+    form: str = "light"
+    codec: str = "none"
+    #: None: the default.
+    zone_rows: int | None = None
+    segment_rows: int | None = None
+
+    def name(self) -> str:
+        """Its folder's name, after the suite."""
+        parts = [self.layout, self.form if self.form == "light" else self.codec]
+        parts += [f"zones{self.zone_rows}"] if self.zone_rows else []
+        parts += [f"segments{self.segment_rows}"] if self.segment_rows else []
+        return "-".join(parts)
+
+    def pruning(self) -> str:
+        """Which metadata there is: of sizes that are compared all of it, also where it is more than 1% of the data."""
+        return "all" if self.zone_rows or self.segment_rows else "auto"
+
+    def settings(self) -> dict[str, object]:
+        """What a session that writes them has set."""
+        # A zone is no larger than a segment, and a segment of one zone would have no metadata besides its own bounds.
+        zones = self.zone_rows
+        if self.segment_rows and not zones and self.segment_rows <= 16384:
+            zones = max(self.segment_rows // 2, 1024)
+        found = {"codec": self.codec, "zone_rows": zones, "segment_rows": self.segment_rows}
+        return {name: value for name, value in found.items() if value is not None}
 
 
-def prepare(facts: Facts, layout: str, sf: float, base: Path, bar: Reporter, zone_rows: int | None = None) -> Path:
-    """The database of a layout, made where it is missing."""
-    zones = f"-{zone_rows}" if zone_rows else ""
-    database = base / f"{facts.suite}-{layout}{zones}"
-    files = base / "parquet"
-    files.mkdir(parents=True, exist_ok=True)
-    with warpmill.connect(database) as con:
-        if zone_rows:
-            con.set("zone_rows", zone_rows)
+def connect(folder: Path, settings: Mapping[str, object]) -> warpmill.Connection:
+    """A session with these settings."""
+    con = warpmill.connect(folder)
+    for name, value in settings.items():
+        con.set(name, value)
+    return con
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tables are made, at which scale, and with which settings (of the command line)."""
+
+    base: Path
+    sf: float
+    settings: dict[str, str]
+    bar: Reporter
+
+    def writer(self, folder: Path, **settings: object) -> warpmill.Connection:
+        """A session that writes tables. Not on a device: there, rows of a SELECT come in any order."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return connect(folder, {**self.settings, **settings, "device": "cpu"})
+
+
+def prepare(facts: Facts, shape: Shape, place: Place) -> Path:
+    """The database of a shape, made where it is missing; only the first of a layout is generated and sorted."""
+    folder = place.base / f"{facts.suite}-{shape.name()}"
+    first = Shape(shape.layout)
+    with place.writer(folder, **shape.settings()) as con:
         there = {table.name for table in con.tables()}
-        for name in _warpmill.tables(facts.suite):
-            if name not in there and name != facts.table:
-                con.generate(facts.suite, name, sf, progress=bar(name))
-        if facts.table not in there:
-            path = files / f"{facts.table}.parquet"
-            if not path.exists():
-                _warpmill.generate_parquet(facts.suite, facts.table, sf, str(path), 0, bar(f"{path.name}"))
-            con.create_table(
-                facts.table,
-                path,
-                cluster=facts.cluster if layout == "clustered" else (),
-                sideways=facts.sideways,
-                progress=bar(f"{facts.table} ({layout})"),
-            )
-    return database
+        for name in facts.dimensions:
+            if name not in there:
+                con.generate(facts.suite, name, place.sf, progress=place.bar(f"{name} ({folder.name})"))
+        if facts.table in there:
+            return folder
+        bar = place.bar(f"{facts.table} ({folder.name})")
+        if shape != first:
+            with place.writer(prepare(facts, first, place)) as source:
+                rows = next(table.rows or 0 for table in source.tables() if table.name == facts.table)
+                if rows <= COPIED_ROWS:
+                    copied = source.sql(f"SELECT * FROM {facts.table}")
+                    con.create_table(
+                        facts.table, copied, sideways=facts.sideways, pruning=shape.pruning(), progress=bar
+                    )
+                    return folder
+        con.set("pruning_metadata", shape.pruning())
+        con.set("sideways", "; ".join(f"{facts.table}.{attribute}" for attribute in facts.sideways))
+        if shape.layout == "clustered":
+            con.set("cluster", ",".join(facts.cluster))
+        con.generate(facts.suite, facts.table, place.sf, progress=bar)
+    return folder
 
 
-def _counters(profile: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
+def prepare_forms(facts: Facts, shape: Shape, codec: str, modes: Iterable[str], place: Place) -> dict[str, Path]:
+    """The databases of the forms that some modes read."""
+    forms = dict.fromkeys(MODES[mode][0] for mode in modes)
+    shapes = {"light": shape, "codec": replace(shape, form="codec", codec=codec)}
+    return {form: prepare(facts, shapes[form], place) for form in forms}
+
+
+def stored(facts: Facts, layout: str, form: str, folder: Path) -> Row:
+    """What the facts take: bytes, codecs by column, and the share of the metadata."""
+    with warpmill.connect(folder) as con:
+        columns = con.inspect(facts.table)
+        found = next(table for table in con.tables() if table.name == facts.table)
+    sizes = {kind: sum(column[kind] for column in columns) for kind in ("plain_bytes", "light_bytes", "stored_bytes")}
+    codecs = {column["name"]: sorted(column["codecs"]) for column in columns if set(column["codecs"]) != {"none"}}
+    return {
+        "suite": facts.suite,
+        "layout": layout,
+        "form": form,
+        "rows": found.rows,
+        **sizes,
+        "ratio": round(sizes["plain_bytes"] / max(sizes["stored_bytes"], 1), 4),
+        "codecs": codecs,
+        "metadata_share": (found.pruning_bytes or 0) / max(found.stored_bytes or 1, 1),
+    }
+
+
+def counters(profile: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
     """Sums over all scans, and what the profile says of the largest."""
     sums: dict[str, int] = defaultdict(int)
     largest: dict[str, Any] = {"zones": 0}
@@ -122,139 +239,85 @@ def _counters(profile: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
     return sums, largest
 
 
+def ran_on(profile: dict[str, Any]) -> str:
+    """Where programs ran: one device, or several joined by "+"."""
+    return "+".join(sorted({program["device"] for program in profile["programs"]}, reverse=True))
+
+
+def answer(result: warpmill.Relation) -> list[tuple[Any, ...]]:
+    """Rows in an order of their own: without ORDER BY, or where keys are equal, each run may have another."""
+    return sorted(result.fetchall(), key=repr)
+
+
 def measure(
-    facts: Facts, layout: str, database: Path, runs: int, threads: int, settings: dict[str, str], told: Any
+    facts: Facts,
+    queries: dict[str, str],
+    databases: dict[str, Path],
+    modes: Iterable[str],
+    runs: int,
+    settings: dict[str, str],
+    told: Callable[[str], None],
 ) -> list[Row]:
-    """Every query in every mode, the modes in turn."""
+    """Every query in every mode, the modes in turn, each in its session; `databases` by form."""
     rows: list[Row] = []
-    with warpmill.connect(database, threads=threads, fallback="error", **settings) as con:
-        for name, sql in queries(facts):
-            times: dict[str, list[float]] = {mode: [] for mode in MODES}
+    with ExitStack() as stack:
+        sessions = {}
+        for mode in modes:
+            form, pruning = MODES[mode]
+            chosen = {"fallback": "error", **settings, "pruning": pruning}
+            sessions[mode] = stack.enter_context(connect(databases[form], chosen))
+        for name, sql in queries.items():
             answers: dict[str, Any] = {}
-            profiles: dict[str, Any] = {}
-            for mode, setting in MODES.items():
-                told(f"{facts.suite} {layout}: Q{name}, {mode}")
-                con.set("pruning", setting)
-                answers[mode] = con.sql(sql).fetchall()
+            profiles: dict[str, list[dict[str, Any]]] = {mode: [] for mode in sessions}
+            times: dict[str, list[float]] = {mode: [] for mode in sessions}
+            for mode, con in sessions.items():
+                told(f"{facts.suite}: Q{name}, {mode}")
+                result = con.sql(sql)
+                answers[mode] = answer(result)
+                if MODES[mode][0] == "codec" and ran_on(result.profile) != "cpu":
+                    for _ in range(SETTLE):
+                        con.sql(sql)
             for _ in range(runs):
-                for mode, setting in MODES.items():
-                    con.set("pruning", setting)
-                    con.sql(sql)  # plans anew: the setting has changed
+                for mode, con in sessions.items():
                     start = time.perf_counter()
                     result = con.sql(sql)
                     times[mode].append(time.perf_counter() - start)
-                    profiles.setdefault(mode, []).append(result.profile)
-            for mode in MODES:
-                sums, largest = _counters(profiles[mode][-1])
-                seconds = statistics.median(times[mode])
-                decision = statistics.median(_counters(profile)[0]["pruning_nanos"] for profile in profiles[mode])
-                rows.append(
-                    {
-                        "suite": facts.suite,
-                        "layout": layout,
-                        "query": name,
-                        "mode": mode,
-                        "seconds": seconds,
-                        "same_answer": answers[mode] == answers["none"],
-                        "bytes_read": profiles[mode][-1]["bytes_read"],
-                        "plain_bytes": sums["plain_bytes"],
-                        "effective_gb_per_s": sums["plain_bytes"] / seconds / 1e9,
-                        "zones": largest["zones"],
-                        "zones_pruned": largest.get("zones_pruned", 0),
-                        "pruned": largest.get("zones_pruned", 0) / max(largest["zones"], 1),
-                        "by": {cause: largest.get(f"zones_by_{cause}", 0) for cause in CAUSES},
-                        "decision_share": decision / 1e9 / seconds,
-                    }
-                )
+                    profiles[mode].append(result.profile)
+            first = next(iter(sessions))
+            plain = counters(profiles[first][-1])[0]["plain_bytes"]
+            for mode in sessions:
+                row = _row(profiles[mode], times[mode], plain)
+                same = answers[mode] == answers[first]
+                rows.append({"suite": facts.suite, "query": name, "mode": mode, **row, "same_answer": same})
     return rows
 
 
-def table(rows: list[Row]) -> Table:
-    """One line per layout and query: times, pruned zones, share of the decision."""
-    out = Table(box=box.SIMPLE_HEAD)
-    columns = ("layout", "query", *MODES, "none / pruning", "pruned minmax", "pruned all", "by", "decision", "same")
-    for name in columns:
-        out.add_column(name, justify="left" if name in ("layout", "query", "by") else "right", no_wrap=True)
-    for key in dict.fromkeys((row["suite"], row["layout"], row["query"]) for row in rows):
-        modes = {row["mode"]: row for row in rows if (row["suite"], row["layout"], row["query"]) == key}
-        ours = modes["pruning"]
-        out.add_row(
-            f"{key[0]} {key[1]}",
-            key[2],
-            *(milliseconds(modes[mode]["seconds"] * 1000) for mode in MODES),
-            f"{modes['none']['seconds'] / ours['seconds']:.2f}",
-            f"{modes['minmax']['pruned']:.3f}",
-            f"{ours['pruned']:.3f}",
-            ", ".join(f"{count} {cause}" for cause, count in ours["by"].items() if count),
-            f"{ours['decision_share']:.2%}",
-            "yes" if all(row["same_answer"] for row in modes.values()) else "NO",
-        )
-    return out
+def _row(profiles: list[dict[str, Any]], times: list[float], plain: int) -> Row:
+    _, largest = counters(profiles[-1])
+    seconds = statistics.median(times)
+    decision = statistics.median(counters(profile)[0]["pruning_nanos"] for profile in profiles)
+    return {
+        "seconds": seconds,
+        "runs_s": [round(run, 6) for run in times],
+        "device": ran_on(profiles[-1]),
+        "bytes_read": profiles[-1]["bytes_read"],
+        "plain_bytes": plain,
+        "effective_gb_per_s": plain / seconds / 1e9,
+        "zones": largest["zones"],
+        "zones_pruned": largest.get("zones_pruned", 0),
+        "pruned": largest.get("zones_pruned", 0) / max(largest["zones"], 1),
+        "by": {cause: largest.get(f"zones_by_{cause}", 0) for cause in CAUSES},
+        "decision_share": decision / 1e9 / seconds,
+    }
 
 
-def sweep_table(rows: list[Row]) -> Table:
-    """One line per zone size: metadata, mean part of pruned zones per mode, the decision's largest share."""
-    out = Table(box=box.SIMPLE_HEAD)
-    for name in ("zone rows", "layout", "metadata", "pruned minmax", "pruned all", "none / pruning", "decision, most"):
-        out.add_column(name, justify="right")
-    for key in dict.fromkeys((row["zone_rows"], row["layout"]) for row in rows):
-        of = {mode: [r for r in rows if (r["zone_rows"], r["layout"], r["mode"]) == (*key, mode)] for mode in MODES}
-        speed = [n["seconds"] / p["seconds"] for n, p in zip(of["none"], of["pruning"], strict=True)]
-        out.add_row(
-            f"{key[0]:,}",
-            key[1],
-            f"{of['none'][0]['metadata_share']:.2%}",
-            f"{statistics.mean(row['pruned'] for row in of['minmax']):.3f}",
-            f"{statistics.mean(row['pruned'] for row in of['pruning']):.3f}",
-            f"{statistics.geometric_mean(speed):.2f}",
-            f"{max(row['decision_share'] for row in of['pruning']):.2%}",
-        )
-    return out
-
-
-def metadata_share(database: Path, name: str) -> float:
-    """Bytes of a table's pruning metadata by those of its segments."""
-    with warpmill.connect(database) as con:
-        found = next(table for table in con.tables() if table.name == name)
-        return (found.pruning_bytes or 0) / max(found.stored_bytes or 1, 1)
-
-
-def save(report: dict[str, Any], directory: str) -> list[str]:
-    """Write ``golap.json`` and a PNG per suite; return their paths."""
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "golap.json"
-    file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    paths = [str(file)]
-    for suite in dict.fromkeys(row["suite"] for row in report["results"]):
-        path = folder / f"golap-{suite}.png"
-        _plot([row for row in report["results"] if row["suite"] == suite], path)
-        paths.append(str(path))
-    return paths
-
-
-def _plot(rows: list[Row], path: Path) -> None:
-    # The object interface needs no display and leaves no global state.
-    from matplotlib.figure import Figure
-
-    layouts = list(dict.fromkeys(row["layout"] for row in rows))
-    figure = Figure(figsize=(11, 3.4 * len(layouts)), layout="constrained")
-    panels = figure.subplots(len(layouts), 2, squeeze=False)
-    colors = dict(zip(MODES, ("tab:gray", "tab:orange", "tab:blue"), strict=True))
-    for line, layout in zip(panels, layouts, strict=True):
-        names = list(dict.fromkeys(row["query"] for row in rows))
-        for axes, value, label in (
-            (line[0], "effective_gb_per_s", "effective GB/s"),
-            (line[1], "pruned", "part of zones pruned"),
-        ):
-            for at, mode in enumerate(MODES):
-                chosen = {r["query"]: r[value] for r in rows if r["layout"] == layout and r["mode"] == mode}
-                places = [i + (at - 1) * 0.27 for i in range(len(names))]
-                axes.bar(places, [chosen[name] for name in names], 0.26, label=mode, color=colors[mode])
-            axes.set_xticks(range(len(names)), names, fontsize=8)
-            axes.set(title=layout, ylabel=label)
-            axes.grid(axis="y", alpha=0.3)
-            if value == "pruned":
-                axes.set_ylim(0, 1)
-        line[0].legend()
-    figure.savefig(path, dpi=150)
+def against_disk(rows: list[Row], disk: float | None) -> list[Row]:
+    """Rows with the factor over the disk's bandwidth, and the time that plain bytes take at it; None: not known."""
+    return [
+        {
+            **row,
+            "over_disk": row["effective_gb_per_s"] / disk if disk else None,
+            "plain_seconds": row["plain_bytes"] / disk / 1e9 if disk else None,
+        }
+        for row in rows
+    ]

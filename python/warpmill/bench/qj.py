@@ -204,20 +204,21 @@ def query(joins: int, selectivity: float) -> str:
 
 
 def prepare(
-    sf: float, base: Path, sweep: Sweep, settings: dict[str, str], bar: Reporter, again: bool, heavy: str = "zstd"
+    sf: float, base: Path, sweep: Sweep, settings: dict[str, str], bar: Reporter, again: bool, heavy: str = "auto"
 ) -> tuple[dict[str, Path], dict[int | None, Path]]:
     """Write what is missing: one database per fixed codec, one of codecs by samples per bandwidth, one of both forms.
 
-    `heavy` is the codec of the latter's second form.
+    `heavy` is the codec of the latter's second form; `auto`: by samples, for the lowest bandwidth.
     """
     folder = base / f"ssb-sf{sf:g}"
     if again:
         shutil.rmtree(folder, ignore_errors=True)
     fixed = {codec: folder / codec for codec in FIXED if codec != "sampled"}
-    both = folder / f"both-{heavy}"
+    slowest = min(sweep.drives, key=lambda drives: sweep.rate(drives) or float("inf"))
+    both = folder / f"both-{_sampled(sweep.rate(slowest), settings) if heavy == 'auto' else heavy}"
     sampled = {drives: folder / _sampled(sweep.rate(drives), settings) for drives in sweep.drives}
     places = {place: codec for codec, place in fixed.items()} | {both: heavy} | dict.fromkeys(sampled.values(), "auto")
-    rates = {sampled[drives]: sweep.rate(drives) for drives in sweep.drives}
+    rates = {sampled[drives]: sweep.rate(drives) for drives in sweep.drives} | {both: sweep.rate(slowest)}
     fixed["auto"] = both
     missing = [place for place in places if not _complete(place)]
     if not missing:

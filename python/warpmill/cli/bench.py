@@ -469,7 +469,7 @@ def qj(
     again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
     heavy: Annotated[
         str, typer.Option("--heavy", metavar="CODEC", help="Codec of the second form of the table that auto reads.")
-    ] = "zstd",
+    ] = "auto",
     set_: Settings = None,
 ) -> None:
     """Q0J to Q4J: joins, selectivity, number of drives and codec against each other; answers compared."""
@@ -541,59 +541,3 @@ def compaction(
     Console(width=None if sys.stdout.isatty() else 160).print(micro.table(measured))
     for path in micro.save(measured, out):
         typer.echo(path)
-
-
-@app.command("golap", epilog="Example: warpmill bench golap --sf 1 --out data/golap")
-def golap(
-    sf: Sf = 1.0,
-    suites: Annotated[str, typer.Option("--suites", metavar="NAME,...", help="ssb, tpch.")] = "ssb,tpch",
-    runs: Runs = 5,
-    threads: Threads = None,
-    sweep: Annotated[
-        str | None,
-        typer.Option("--sweep", metavar="ROWS,...", help="Measure SSB with zones of these sizes instead."),
-    ] = None,
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where plots and JSON go.")] = "data/golap",
-    data: DataDir = None,
-    set_: Settings = None,
-    device: Device = None,
-) -> None:
-    """What pruning saves: SSB and TPC-H 1, 3, 5, on facts as they come and clustered, with the same answers."""
-    from pathlib import Path
-
-    from warpmill.bench import golap as suite
-    from warpmill.bench import report
-
-    chosen = [name.strip() for name in suites.split(",")]
-    for name in chosen:
-        if name not in suite.SUITES:
-            raise typer.BadParameter(f"unknown suite {name!r}: there are {', '.join(suite.SUITES)}")
-    settings = dict(pair(text, "--set") for text in set_ or [])
-    if device is not None:
-        settings["device"] = device.value
-    base = Path(data) if data else Path("data") / f"golap-sf{sf:g}"
-    count = threads or cores()
-    sizes = [int(rows) for rows in sweep.split(",")] if sweep else [None]
-    rows: list[suite.Row] = []
-    console = Console(stderr=True)
-    for facts in [suite.SUITES[name] for name in (["ssb"] if sweep else chosen)]:
-        for layout in ("unclustered", "clustered"):
-            for size in sizes:
-                with bars() as bar:
-                    database = suite.prepare(facts, layout, sf, base, bar, size)
-                with console.status("") as status:
-                    measured = suite.measure(facts, layout, database, runs, count, settings, status.update)
-                share = suite.metadata_share(database, facts.table)
-                rows += [{**row, "zone_rows": size, "metadata_share": share} for row in measured]
-    Console(width=None if sys.stdout.isatty() else 180).print(suite.sweep_table(rows) if sweep else suite.table(rows))
-    found = {"suite": "golap", "sf": sf, "threads": count, "machine": report.machine(), "results": rows}
-    if sweep:
-        path = Path(out) / "golap-sweep.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        report.save(found, str(path))
-        typer.echo(path)
-    else:
-        for written in suite.save(found, out):
-            typer.echo(written)
-    if not all(row["same_answer"] for row in rows):
-        raise typer.Exit(1)

@@ -6,7 +6,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpmill_plan::{ExprKind, Operator, Program, Sink, Source};
+use warpmill_plan::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalSink, RowSet, SinkOutput, SpilledRows};
@@ -25,6 +25,13 @@ pub enum Placed {
     Arrived(Arc<RowSet>),
     /// By another back end, as all that feed its sink: these are the sink's rows.
     Finished(Arc<RowSet>),
+    /// By another back end up to one of its operators, or its sink, and here from there.
+    Resumed {
+        /// What arrives there: all columns, of which those that nothing reads from there on may hold anything.
+        rows: Arc<RowSet>,
+        /// How many operators are done.
+        operators: usize,
+    },
 }
 
 /// The rows of a program's last sink.
@@ -57,6 +64,7 @@ pub fn execute_placed(
                 run.outputs[program.pipelines[index].sink] = Some(SinkOutput::Rows(rows.clone()));
                 PipelineProfile::default()
             }
+            Some(Placed::Resumed { rows, operators }) => run.resumed(index, *operators, rows, pool)?,
             Some(Placed::Here) | None => match run.picked(index) {
                 // Rows that are many and only lose columns are not gathered for that.
                 Some(output) => {
@@ -132,6 +140,22 @@ impl<'a> Run<'a> {
         let source = RowsSource::new("Rows from another back end".into(), rows.clone());
         let chain = worker::Chain { operators: vec![], serial: false, done: Arc::default() };
         self.run(index, &source, chain, pool)
+    }
+
+    /// The rest of a pipeline, at whose operator `done` these `rows` arrive.
+    fn resumed(
+        &mut self,
+        index: usize,
+        done: usize,
+        rows: &Arc<RowSet>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<PipelineProfile> {
+        let Pipeline { source, operators, sink } = &self.program.pipelines[index];
+        let (before, after) = operators.split_at(done);
+        let before = Pipeline { source: source.clone(), operators: before.to_vec(), sink: *sink };
+        let source = Source::Values { rows: vec![], fields: before.fields() };
+        let chain = build::chain(self, &Pipeline { source, operators: after.to_vec(), sink: *sink })?;
+        self.run(index, &RowsSource::new("Rows from another back end".into(), rows.clone()), chain, pool)
     }
 
     fn run(

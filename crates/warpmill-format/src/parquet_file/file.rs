@@ -9,10 +9,12 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::index::{Locations, PageBounds};
 use super::pages::PageMap;
-use super::remote::{KeptBytes, RangeBytes, Remote, RemoteFile};
+use super::remote::{ChunkParts, KeptBytes, RangeBytes, Remote, RemoteFile};
 use crate::{FormatError, Result};
 
 /// Files whose footers are kept.
@@ -25,8 +27,20 @@ pub struct ParquetFile {
     path: PathBuf,
     source: Source,
     metadata: ArrowReaderMetadata,
-    /// By row group and column.
-    pages: Mutex<HashMap<(usize, usize), Arc<PageMap>>>,
+    kept: Mutex<Kept>,
+}
+
+/// What has been found out about column chunks, by row group and column.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    pub pages: HashMap<(usize, usize), Arc<PageMap>>,
+    /// By the offset index; `None`: there is none.
+    pub locations: HashMap<(usize, usize), Option<Arc<Locations>>>,
+    /// By the column index.
+    pub bounds: HashMap<(usize, usize), Option<Arc<Vec<PageBounds>>>>,
+    pub filters: HashMap<(usize, usize), Option<Arc<Sbbf>>>,
+    /// By where a page is: bytes of its strings, where they are stored as parts of the ones before them.
+    pub made: HashMap<u64, u64>,
 }
 
 /// Where a file is.
@@ -72,8 +86,8 @@ impl ParquetFile {
         let found = file.metadata().map_err(FormatError::io("cannot open", path))?;
         let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
             .map_err(|error| FormatError::corrupt(path, format!("not a whole Parquet file: {error}")))?;
-        let (path, source, pages) = (path.to_owned(), Source::Local(Identity::of(&found)), Mutex::default());
-        let opened = Arc::new(Self { path: path.clone(), source, metadata, pages });
+        let (path, source, kept) = (path.to_owned(), Source::Local(Identity::of(&found)), Mutex::default());
+        let opened = Arc::new(Self { path: path.clone(), source, metadata, kept });
         let mut all = OPENED.lock();
         if all.len() >= MOST_FILES {
             all.clear();
@@ -93,7 +107,7 @@ impl ParquetFile {
         let metadata = ArrowReaderMetadata::try_new(footer, ArrowReaderOptions::new())
             .map_err(|error| FormatError::corrupt(&path, format!("not a whole Parquet file: {error}")))?;
         let source = Source::Remote(Remote::new(file, Arc::clone(room)));
-        Ok(Arc::new(Self { path, source, metadata, pages: Mutex::default() }))
+        Ok(Arc::new(Self { path, source, metadata, kept: Mutex::default() }))
     }
 
     /// Whether a local file is still what it was.
@@ -150,7 +164,7 @@ impl ParquetFile {
     ///
     /// # Errors
     /// A file that is gone, or another one.
-    pub(super) fn handle(&self, place: &dyn Fn() -> String) -> Result<File> {
+    pub(super) fn handle(&self, place: &(dyn Fn() -> String + Sync)) -> Result<File> {
         let handle = File::open(&self.path).map_err(FormatError::io("cannot open", &self.path))?;
         let found = handle.metadata().map_err(FormatError::io("cannot open", &self.path))?;
         match self.is(&found) {
@@ -166,17 +180,42 @@ impl ParquetFile {
     pub(super) fn reader<'a>(
         &'a self,
         chunk: (usize, usize),
-        wanted: Range<u64>,
-        place: &'a dyn Fn() -> String,
+        wanted: &[Range<u64>],
+        place: &'a (dyn Fn() -> String + Sync),
     ) -> Result<Reader<'a>> {
         let bytes = match &self.source {
             Source::Local(_) => ReaderBytes::File(self.handle(place)?),
-            Source::Remote(remote) => {
-                let (start, bytes) = remote.bytes(chunk, wanted)?;
-                ReaderBytes::Memory(start, bytes)
-            }
+            Source::Remote(remote) => ReaderBytes::Memory(remote.bytes(chunk, wanted)?),
         };
         Ok(Reader { file: self, bytes, place })
+    }
+
+    /// The bytes of `ranges`, which lie in the file, or some of which `place` names.
+    ///
+    /// # Errors
+    /// A file that is gone, or another one.
+    pub(super) fn read_ranges(
+        &self,
+        ranges: &[Range<u64>],
+        place: &(dyn Fn() -> String + Sync),
+    ) -> Result<Vec<RangeBytes>> {
+        match &self.source {
+            _ if ranges.is_empty() => Ok(vec![]),
+            Source::Remote(remote) => remote.read(ranges),
+            Source::Local(_) => {
+                let reader = Reader { file: self, bytes: ReaderBytes::File(self.handle(place)?), place };
+                let read = |range: &Range<u64>| {
+                    let mut bytes = vec![0; (range.end - range.start) as usize];
+                    reader.read(range.start, &mut bytes)?;
+                    Ok(Arc::new(bytes) as RangeBytes)
+                };
+                ranges.iter().map(read).collect()
+            }
+        }
+    }
+
+    pub(super) fn kept_parts(&self) -> &Mutex<Kept> {
+        &self.kept
     }
 
     /// Where the pages of column `column` of row group `group` are.
@@ -184,11 +223,11 @@ impl ParquetFile {
     /// # Errors
     /// Headers that are none, or that do not fit the footer.
     pub(super) fn pages(&self, group: usize, column: usize) -> Result<Arc<PageMap>> {
-        if let Some(known) = self.pages.lock().get(&(group, column)) {
+        if let Some(known) = self.kept.lock().pages.get(&(group, column)) {
             return Ok(known.clone());
         }
         let map = Arc::new(PageMap::read(self, group, column)?);
-        self.pages.lock().insert((group, column), map.clone());
+        self.kept.lock().pages.insert((group, column), map.clone());
         Ok(map)
     }
 
@@ -208,13 +247,13 @@ impl ParquetFile {
 pub(super) struct Reader<'a> {
     file: &'a ParquetFile,
     bytes: ReaderBytes,
-    place: &'a dyn Fn() -> String,
+    place: &'a (dyn Fn() -> String + Sync),
 }
 
 enum ReaderBytes {
     File(File),
-    /// Those of a part of the file, from an offset on.
-    Memory(u64, RangeBytes),
+    /// Those of parts of the file, each from an offset on.
+    Memory(ChunkParts),
 }
 
 impl Reader<'_> {
@@ -225,11 +264,13 @@ impl Reader<'_> {
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let handle = match &self.bytes {
             ReaderBytes::File(handle) => handle,
-            ReaderBytes::Memory(start, bytes) => {
-                let from = offset.checked_sub(*start).map(|from| from as usize);
-                let found = from.and_then(|from| bytes.as_ref().as_ref().get(from..from + out.len()));
-                out.copy_from_slice(found.ok_or_else(|| self.corrupt("a page is outside of its column chunk"))?);
-                return Ok(());
+            ReaderBytes::Memory(parts) => {
+                let find = |(start, bytes): &'_ (u64, RangeBytes)| {
+                    let from = offset.checked_sub(*start)? as usize;
+                    bytes.as_ref().as_ref().get(from..from + out.len()).map(|found| out.copy_from_slice(found))
+                };
+                let found = parts.iter().find_map(find);
+                return found.ok_or_else(|| self.corrupt("a page is outside of its column chunk"));
             }
         };
         #[cfg(unix)]

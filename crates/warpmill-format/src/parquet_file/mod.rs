@@ -3,6 +3,9 @@
 //! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
 //! - `remote`: files that are read by ranges over a network;
 //! - `thrift`, `pages`: page headers, and where the pages of a column chunk are;
+//! - `index`: where pages are and between which bounds their values lie, by the indexes that a file may have;
+//! - [`refine`](mod@refine): a table without the rows that these rule out;
+//! - `prefixes`: what strings take that are stored as parts of the ones before them;
 //! - `types`: which columns a device decodes, and what the statistics of a row group say in terms of this crate;
 //! - [`slice`](mod@slice): a column of up to 2^20 rows of a row group: what of it travels, and what is made of it;
 //! - `table`: the row groups of some files as a [`crate::TableSnapshot`], by which programs are planned and rows are skipped.
@@ -11,10 +14,13 @@
 //! header says is checked before anything is placed by it, and once more by the device, which touches nothing outside of a page.
 
 pub mod file;
+pub mod refine;
 pub mod slice;
 
 mod crc;
+mod index;
 mod pages;
+mod prefixes;
 mod remote;
 mod table;
 #[cfg(test)]
@@ -23,7 +29,9 @@ mod thrift;
 mod types;
 
 pub use file::ParquetFile;
+pub use index::PageBounds;
 pub use pages::PageCodec;
+pub use refine::{FilterTest, FilterValue, LeftOut, PageTest, refine};
 pub use remote::{KeptBytes, RangeBytes, RemoteFile};
 pub use slice::{BatchPage, PageCodecs, ParquetChunk, ParquetSlice, decompress};
 pub(crate) use table::ParquetColumn;

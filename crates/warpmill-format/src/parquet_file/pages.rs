@@ -1,9 +1,12 @@
 //! Where the pages of a column chunk are.
 
+use std::ops::Range;
+
 use parquet::basic::Compression;
 
 use super::ParquetFile;
 use super::file::Reader;
+use super::index::Locations;
 use super::thrift::{HeaderError, PageHeader, PageKind, page_header};
 use crate::Result;
 
@@ -66,30 +69,25 @@ pub(super) const PLAIN_DICTIONARY: i32 = 2;
 pub(super) const RLE: i32 = 3;
 pub(super) const DELTA_BINARY_PACKED: i32 = 5;
 pub(super) const DELTA_LENGTH_BYTE_ARRAY: i32 = 6;
+pub(super) const DELTA_BYTE_ARRAY: i32 = 7;
 pub(super) const RLE_DICTIONARY: i32 = 8;
 pub(super) const BYTE_STREAM_SPLIT: i32 = 9;
 
 /// What a device decodes without a dictionary.
-const ON_DEVICE: [i32; 5] = [PLAIN, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, BYTE_STREAM_SPLIT];
+const ON_DEVICE: [i32; 6] =
+    [PLAIN, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY, BYTE_STREAM_SPLIT];
 
 impl PageMap {
     /// Reads the page headers of a column chunk.
     pub fn read(file: &ParquetFile, group: usize, column: usize) -> Result<Self> {
         let place = || file.place(group, column);
         let corrupt = |detail: String| file.corrupt(place(), detail);
-        let (rows, chunk) =
-            (file.metadata().row_group(group).num_rows(), file.metadata().row_group(group).column(column));
+        let rows = file.metadata().row_group(group).num_rows();
         let rows = u64::try_from(rows).map_err(|_| corrupt(format!("{rows} rows")))?;
-        let mut map = Self { dictionary: None, data: vec![], codec: PageCodec::None, host: None };
-        map.codec = PageCodec::of(chunk.compression());
-        if map.codec == PageCodec::None && chunk.compression() != Compression::UNCOMPRESSED {
-            map.host = Some(format!("codec {:?}", chunk.compression()));
-        }
-        let (start, end) = {
-            let range = file.chunk_range(group, column)?;
-            (range.start, range.end)
-        };
-        let reader = file.reader((group, column), start..end, &place)?;
+        let mut map = Self::empty(file, group, column);
+        let range = file.chunk_range(group, column)?;
+        let (start, end) = (range.start, range.end);
+        let reader = file.reader((group, column), &[range], &place)?;
         let (mut at, mut found) = (start, 0);
         while found < rows {
             let (header, length) = header(&reader, (at, end))?;
@@ -121,6 +119,51 @@ impl PageMap {
         }
     }
 
+    /// Reads the headers of those pages of a column chunk that have some of `rows`, and of its dictionary, which are where `locations` says.
+    pub fn of_rows(
+        file: &ParquetFile,
+        (group, column): (usize, usize),
+        locations: &Locations,
+        rows: &Range<u64>,
+    ) -> Result<Self> {
+        let place = || file.place(group, column);
+        let corrupt = |detail: &str| file.corrupt(place(), detail);
+        let mut map = Self::empty(file, group, column);
+        let reader = file.reader((group, column), &locations.bytes_of(rows), &place)?;
+        let dictionary = locations.dictionary.clone();
+        if !dictionary.is_empty() {
+            let (header, length) = header(&reader, (dictionary.start, dictionary.end))?;
+            let offset = dictionary.start + length as u64;
+            let fits = offset + u64::from(header.compressed) <= dictionary.end;
+            if header.kind != PageKind::Dictionary || !fits {
+                return Err(corrupt("what is in front of its first page is no dictionary"));
+            }
+            map.note(&header);
+            map.dictionary = Some(Page { header, offset, first_row: 0 });
+        }
+        for number in locations.overlapping(rows) {
+            let (location, of_page) = (locations.page(number), locations.rows_of(number));
+            let (header, length) = header(&reader, (location.offset, location.offset + location.bytes))?;
+            let fits = location.bytes == length as u64 + u64::from(header.compressed)
+                && matches!(header.kind, PageKind::Data | PageKind::DataV2)
+                && u64::from(header.values) == of_page.end - of_page.start;
+            if !fits {
+                return Err(corrupt("a page is not what the offset index says of it"));
+            }
+            map.note(&header);
+            map.data.push(Page { header, offset: location.offset + length as u64, first_row: of_page.start });
+        }
+        Ok(map)
+    }
+
+    fn empty(file: &ParquetFile, group: usize, column: usize) -> Self {
+        let compression = file.metadata().row_group(group).column(column).compression();
+        let codec = PageCodec::of(compression);
+        let unknown = codec == PageCodec::None && compression != Compression::UNCOMPRESSED;
+        let host = unknown.then(|| format!("codec {compression:?}"));
+        Self { dictionary: None, data: vec![], codec, host }
+    }
+
     /// Notes what of a page a device does not decode.
     fn note(&mut self, header: &PageHeader) {
         let dictionary = matches!(header.encoding, PLAIN_DICTIONARY | RLE_DICTIONARY);
@@ -145,7 +188,6 @@ fn encoding_name(encoding: i32) -> String {
     match encoding {
         PLAIN_DICTIONARY | RLE_DICTIONARY => "RLE_DICTIONARY without a dictionary".into(),
         4 => "BIT_PACKED".into(),
-        7 => "DELTA_BYTE_ARRAY".into(),
         other => other.to_string(),
     }
 }

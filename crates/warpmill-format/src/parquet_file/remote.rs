@@ -1,7 +1,8 @@
 //! Parquet files that are read by ranges over a network.
 //!
-//! Where the pages of a column chunk are, only the chunk itself tells: its headers stand between the pages. A request for each would take
-//! ages, so chunks come as a whole, those that a scan wants together, and are kept until the scan has ended, as far as there is room.
+//! Where the pages of a column chunk are, its headers tell, which stand between the pages. A request for each would take ages, so chunks come
+//! as a whole, or, where an offset index has told which pages are wanted, their ranges; those that a scan wants come together, and are kept
+//! until the scan has ended, as far as there is room.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -69,12 +70,20 @@ impl KeptBytes {
     }
 }
 
+/// Parts of a column chunk, and where in the file they begin.
+pub(super) type ChunkParts = Vec<(u64, RangeBytes)>;
+
 /// A remote file, and the column chunks of it that are kept.
 pub(super) struct Remote {
     pub file: Arc<dyn RemoteFile>,
     room: Arc<KeptBytes>,
-    /// By row group and column: where each begins.
-    chunks: Mutex<HashMap<(usize, usize), (u64, RangeBytes)>>,
+    /// By row group and column.
+    chunks: Mutex<HashMap<(usize, usize), ChunkParts>>,
+}
+
+/// Whether a part of a column chunk has all of `range`.
+fn holds((start, bytes): &(u64, RangeBytes), range: &Range<u64>) -> bool {
+    *start <= range.start && range.end <= start + bytes.as_ref().as_ref().len() as u64
 }
 
 impl std::fmt::Debug for Remote {
@@ -88,20 +97,33 @@ impl Remote {
         Self { file, room, chunks: Mutex::default() }
     }
 
-    /// The bytes from `wanted.start` to `wanted.end` of a column chunk, and where in them these begin.
-    pub fn bytes(&self, chunk: (usize, usize), wanted: Range<u64>) -> Result<(u64, RangeBytes)> {
-        if let Some((start, bytes)) = self.chunks.lock().get(&chunk)
-            && *start <= wanted.start
-            && wanted.end <= start + bytes.as_ref().as_ref().len() as u64
+    /// Parts of a column chunk that hold the bytes `wanted` of it, and where each begins: those that are kept, others read together.
+    pub fn bytes(&self, chunk: (usize, usize), wanted: &[Range<u64>]) -> Result<ChunkParts> {
+        let (mut parts, mut missing) = (vec![], vec![]);
         {
-            return Ok((*start, bytes.clone()));
-        }
-        let mut bytes = self.file.read(std::slice::from_ref(&wanted)).map_err(self.failed())?;
-        match bytes.pop() {
-            Some(found) if found.as_ref().as_ref().len() as u64 == wanted.end - wanted.start => {
-                Ok((wanted.start, found))
+            let kept = self.chunks.lock();
+            let kept = kept.get(&chunk).map_or(&[][..], Vec::as_slice);
+            for range in wanted {
+                match kept.iter().find(|part| holds(part, range)) {
+                    Some(part) => parts.push(part.clone()),
+                    None => missing.push(range.clone()),
+                }
             }
-            _ => Err(self.failed()(io::ErrorKind::UnexpectedEof.into())),
+        }
+        let read = if missing.is_empty() { vec![] } else { self.read(&missing)? };
+        parts.extend(missing.into_iter().map(|range| range.start).zip(read));
+        Ok(parts)
+    }
+
+    /// The bytes of `ranges`.
+    pub fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<RangeBytes>> {
+        let found = self.file.read(ranges).map_err(self.failed())?;
+        let whole = |(range, bytes): (&Range<u64>, &RangeBytes)| {
+            bytes.as_ref().as_ref().len() as u64 == range.end - range.start
+        };
+        match found.len() == ranges.len() && ranges.iter().zip(&found).all(whole) {
+            true => Ok(found),
+            false => Err(self.failed()(io::ErrorKind::UnexpectedEof.into())),
         }
     }
 
@@ -123,29 +145,25 @@ impl ParquetFile {
         self.remote().is_some()
     }
 
-    /// Reads column chunks (row groups and leaves) of a remote file that will be wanted, as far as there is room to keep them. Does
-    /// nothing for local files.
+    /// Reads ranges of column chunks (row groups and leaves) of a remote file that will be wanted, as far as there is room to keep them.
+    /// Does nothing for local files.
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
-    pub(crate) fn prefetch(&self, wanted: &[(usize, usize)]) -> Result<()> {
+    pub(crate) fn prefetch(&self, mut wanted: Vec<((usize, usize), Range<u64>)>) -> Result<()> {
         let Some(remote) = self.remote() else { return Ok(()) };
-        let is_new = |chunk: &&(usize, usize)| !remote.chunks.lock().contains_key(*chunk);
-        let mut wanted: Vec<(usize, usize)> = wanted.iter().filter(is_new).copied().collect();
-        wanted.sort_unstable();
+        let is_kept = |(chunk, range): &((usize, usize), Range<u64>)| {
+            remote.chunks.lock().get(chunk).is_some_and(|parts| parts.iter().any(|part| holds(part, range)))
+        };
+        wanted.sort_unstable_by_key(|(chunk, range)| (*chunk, range.start, range.end));
         wanted.dedup();
-        let mut chunks = vec![];
-        for (group, column) in wanted {
-            let range = self.chunk_range(group, column)?;
-            if remote.room.take(range.end - range.start) {
-                chunks.push(((group, column), range));
-            }
-        }
-        let ranges: Vec<Range<u64>> = chunks.iter().map(|(_, range)| range.clone()).collect();
-        let found = if ranges.is_empty() { vec![] } else { remote.file.read(&ranges).map_err(remote.failed())? };
+        wanted.retain(|part| !is_kept(part));
+        wanted.retain(|(_, range)| remote.room.take(range.end - range.start));
+        let ranges: Vec<Range<u64>> = wanted.iter().map(|(_, range)| range.clone()).collect();
+        let found = if ranges.is_empty() { vec![] } else { remote.read(&ranges)? };
         let mut kept = remote.chunks.lock();
-        for ((chunk, range), bytes) in chunks.into_iter().zip(found) {
-            kept.insert(chunk, (range.start, bytes));
+        for ((chunk, range), bytes) in wanted.into_iter().zip(found) {
+            kept.entry(chunk).or_default().push((range.start, bytes));
         }
         Ok(())
     }

@@ -7,15 +7,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
+
 use super::crc::crc32;
+use super::file::Reader;
 use super::pages::{
-    BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, PLAIN, PLAIN_DICTIONARY, Page, PageCodec, RLE,
-    RLE_DICTIONARY,
+    BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, PLAIN, PLAIN_DICTIONARY, Page,
+    PageCodec, PageMap, RLE, RLE_DICTIONARY,
 };
+use super::prefixes::made_bytes;
 use super::table::ParquetColumn;
 use super::thrift::PageKind;
 use super::types::{Kind, StoredType};
-use crate::{Result, SegmentLayout, ValueLayout};
+use crate::codec::decompress_block;
+use crate::{Codec, Result, SegmentLayout, ValueLayout};
 
 /// Bytes of the header and of a page's descriptor (`ParquetChunk`, `ParquetPage` of `kernels/parquet.cuh`).
 const HEADER: u64 = 96;
@@ -46,9 +51,11 @@ pub enum ParquetChunk {
     Host(String),
 }
 
-/// Codecs of pages that a device undoes beside Snappy and LZ4, which all do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+/// Codecs of pages that a device undoes; the host undoes the others on the way. By default those that all devices can undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageCodecs {
+    /// Snappy and LZ4, which kernels of ours decompress.
+    pub own: bool,
     /// Zstandard.
     pub zstd: bool,
     /// Gzip.
@@ -74,6 +81,8 @@ pub struct ParquetSlice {
     pages: Vec<Placed>,
     valid_at: Option<u64>,
     strings_at: u64,
+    /// Where strings are made, and their bytes.
+    room: (u64, u64),
     image: u64,
     work: u64,
     tiles: u32,
@@ -118,16 +127,89 @@ impl Placed {
     }
 }
 
+impl Default for PageCodecs {
+    fn default() -> Self {
+        Self { own: true, ..Self::NONE }
+    }
+}
+
 impl PageCodecs {
+    /// The host undoes all.
+    pub const NONE: Self = Self { own: false, zstd: false, gzip: false };
+
     /// Whether devices with these undo `codec`.
     fn has(self, codec: PageCodec) -> bool {
         match codec {
             PageCodec::None => false,
-            PageCodec::Snappy | PageCodec::Lz4 => true,
+            PageCodec::Snappy | PageCodec::Lz4 => self.own,
             PageCodec::Zstd => self.zstd,
             PageCodec::Gzip => self.gzip,
         }
     }
+}
+
+/// What a page's strings, and all of a column's, have in front of them (`parquet_prefixed` of `kernels/parquet_delta.cuh`).
+const ROOM_HEAD: u64 = 16;
+
+/// Bytes of the values of those of `pages` whose values are made of parts of the ones before them, at least one; 0 where none are.
+///
+/// # Errors
+/// A file that cannot be read, pages that do not decompress.
+fn bytes_to_make(column: &ParquetColumn, codec: PageCodec, pages: &[&Page]) -> Result<u64> {
+    let (file, chunk) = column.chunk_of();
+    let place = || file.place(chunk.0, chunk.1);
+    let mut all = 0u64;
+    for page in pages.iter().filter(|page| page.header.encoding == DELTA_BYTE_ARRAY) {
+        all = all.max(1);
+        let known = file.kept_parts().lock().made.get(&page.offset).copied();
+        all = all.saturating_add(match known {
+            _ if column.ty.kind == Kind::BigEndian => u64::from(column.ty.width) * u64::from(page.header.values),
+            Some(known) => known,
+            None => {
+                let made = strings_of(column, codec, page, &place)?;
+                file.kept_parts().lock().made.insert(page.offset, made);
+                made
+            }
+        });
+    }
+    Ok(all)
+}
+
+/// Bytes of the strings of a page, which are added up; 0 where it is damaged, which the device notices.
+fn strings_of(
+    column: &ParquetColumn,
+    codec: PageCodec,
+    page: &Page,
+    place: &(dyn Fn() -> String + Sync),
+) -> Result<u64> {
+    let (file, header) = (&column.file, &page.header);
+    let range = page.offset..page.offset + u64::from(header.compressed);
+    let mut stored = vec![0; header.compressed as usize];
+    let reader = file.reader(column.chunk_of().1, &[range], place)?;
+    reader.read(page.offset, &mut stored)?;
+    let version_2 = header.kind == PageKind::DataV2;
+    let levels = if version_2 { header.level_bytes[0] as usize } else { 0 };
+    let (Some(body), Some(bytes)) = (stored.get(levels..), (header.uncompressed as usize).checked_sub(levels)) else {
+        return Ok(0);
+    };
+    let is_plain = codec == PageCodec::None || bytes == 0 || (version_2 && !header.is_compressed);
+    let mut opened = vec![];
+    let body = if is_plain {
+        body
+    } else {
+        opened.resize(bytes, 0);
+        let done = decompress(codec, body, &mut opened).is_ok();
+        if !done {
+            return Ok(0);
+        }
+        &opened
+    };
+    let values = match body.split_first_chunk() {
+        // Levels, behind their length.
+        Some((length, rest)) if column.ty.optional && !version_2 => rest.get(u32::from_le_bytes(*length) as usize..),
+        _ => Some(body),
+    };
+    Ok(values.and_then(|values| made_bytes(values, header.values.into())).unwrap_or(0))
 }
 
 /// Gives out places behind each other.
@@ -147,7 +229,13 @@ impl ParquetSlice {
     /// # Errors
     /// Page headers that are none, or that do not fit the footer or each other.
     pub(super) fn open(column: &ParquetColumn, codecs: PageCodecs) -> Result<ParquetChunk> {
-        let map = column.file.pages(column.group, column.column)?;
+        let map = match &column.located {
+            Some(locations) => {
+                let chunk = (column.group, column.column);
+                Arc::new(PageMap::of_rows(&column.file, chunk, locations, &column.rows)?)
+            }
+            None => column.file.pages(column.group, column.column)?,
+        };
         if let Some(reason) = &map.host {
             return Ok(ParquetChunk::Host(reason.clone()));
         }
@@ -165,6 +253,11 @@ impl ParquetSlice {
         let valid_at = column.has_nulls().then(|| work.take(rows.div_ceil(64) * 8));
         let entries = dictionary.map_or(0, |page| u64::from(page.header.values));
         let strings_at = work.take(if ty.kind == Kind::Text { 4 * entries } else { 0 });
+        let made = bytes_to_make(column, map.codec, &data)?;
+        if made > u32::MAX.into() {
+            return Ok(ParquetChunk::Host("encoding DELTA_BYTE_ARRAY of more than 4 GiB".into()));
+        }
+        let room = (work.take(if made > 0 { ROOM_HEAD + made } else { 0 }), made);
         let (mut pages, mut tiles) = (vec![], 0u64);
         for page in dictionary.into_iter().chain(data) {
             let header = &page.header;
@@ -217,6 +310,7 @@ impl ParquetSlice {
                     (_, PLAIN | BYTE_STREAM_SPLIT) => 0,
                     (_, DELTA_BINARY_PACKED) => u64::from(ty.width) * values + SLACK,
                     (_, DELTA_LENGTH_BYTE_ARRAY) => 4 * (values + 1),
+                    (_, DELTA_BYTE_ARRAY) => ROOM_HEAD + (4 * (values + 1)).next_multiple_of(16) + 4 * values + SLACK,
                     _ => 8 * placed.tiles(),
                 });
                 let fits = match header.encoding {
@@ -224,6 +318,7 @@ impl ParquetSlice {
                     PLAIN_DICTIONARY | RLE_DICTIONARY => dictionary.is_some() && ty.kind != Kind::Bool,
                     DELTA_BINARY_PACKED => matches!(ty.kind, Kind::Signed | Kind::Unsigned),
                     DELTA_LENGTH_BYTE_ARRAY => ty.kind == Kind::Text,
+                    DELTA_BYTE_ARRAY => matches!(ty.kind, Kind::Text | Kind::BigEndian),
                     BYTE_STREAM_SPLIT => !matches!(ty.kind, Kind::Text | Kind::Bool),
                     _ => true,
                 };
@@ -237,7 +332,7 @@ impl ParquetSlice {
         let Ok(tiles) = u32::try_from(tiles) else { return corrupt("pages of too many values") };
         let (image, work) = (image.0, work.0);
         let (column, codec) = (column.clone(), map.codec);
-        let slice = Self { column, codecs, codec, pages, valid_at, strings_at, image, work, tiles };
+        let slice = Self { column, codecs, codec, pages, valid_at, strings_at, room, image, work, tiles };
         Ok(ParquetChunk::Device(Arc::new(slice)))
     }
 
@@ -309,44 +404,56 @@ impl ParquetSlice {
         self.write_header(out);
         let (file, group, column) = (&self.column.file, self.column.group, self.column.column);
         let place = || file.place(group, column);
-        let start = self.pages.iter().map(|placed| placed.page.offset).min().unwrap_or(0);
         let end = |placed: &Placed| placed.page.offset + u64::from(placed.page.header.compressed);
-        let end = self.pages.iter().map(end).max().unwrap_or(0);
-        let reader = file.reader((group, column), start..end, &place)?;
-        let (mut scratch, mut decompressed, mut time) = (vec![], 0, Duration::ZERO);
+        let start = self.pages.iter().map(|placed| placed.page.offset).min().unwrap_or(0);
+        let whole = start..self.pages.iter().map(end).max().unwrap_or(start);
+        let wanted = match &self.column.located {
+            Some(locations) => locations.bytes_of(&self.column.rows),
+            None => vec![whole],
+        };
+        let reader = file.reader((group, column), &wanted, &place)?;
+        // Pages lie behind each other in the image; each is a thread's.
+        let (mut rooms, mut rest, mut done) = (Vec::with_capacity(self.pages.len()), out, 0);
         for placed in &self.pages {
-            let header = &placed.page.header;
-            let (at, stored) = (placed.stored_at as usize, placed.stored as usize);
-            let room = &mut out[at..at + stored];
-            let as_stored = placed.codec == placed.on_device(self.codecs);
-            let bytes: &mut [u8] = if as_stored {
-                &mut room[..]
-            } else {
-                scratch.resize(header.compressed as usize, 0);
-                &mut scratch[..]
-            };
-            // A page without values may have bytes that nobody needs.
-            let bytes =
-                if bytes.len() > header.compressed as usize { &mut bytes[..header.compressed as usize] } else { bytes };
-            reader.read(placed.page.offset, bytes)?;
-            let whole = bytes.len() == header.compressed as usize;
-            if let Some(crc) = header.crc.filter(|_| whole)
-                && crc32(bytes) != crc
-            {
-                return Err(reader.corrupt("the checksum of a page does not fit its bytes"));
-            }
-            if !as_stored {
-                let levels = placed.levels() as usize;
-                let (head, values) = room.split_at_mut(levels);
-                head.copy_from_slice(&scratch[..levels]);
-                let started = Instant::now();
-                decompress(placed.codec, &scratch[levels..], values)
-                    .map_err(|detail| reader.corrupt(format!("a page does not decompress: {detail}")))?;
-                (decompressed, time) = (decompressed + placed.bytes(), time + started.elapsed());
-            }
-            out[at + stored..(at + stored).next_multiple_of(16)].fill(0);
+            let at = placed.stored_at as usize;
+            let (_, tail) = rest.split_at_mut(at - done);
+            let (room, tail) = tail.split_at_mut((placed.stored as usize).next_multiple_of(16));
+            rooms.push((placed, room));
+            (done, rest) = (at + (placed.stored as usize).next_multiple_of(16), tail);
         }
-        Ok((decompressed, time))
+        let nothing = || (0, Duration::ZERO);
+        let write = |(placed, room): (&Placed, &mut [u8])| self.write_page_image(&reader, placed, room);
+        rooms.into_par_iter().map(write).try_reduce(nothing, |a, b| Ok((a.0 + b.0, a.1 + b.1)))
+    }
+
+    /// Writes the bytes of a page, and what is behind them; as [`ParquetSlice::write_image`].
+    fn write_page_image(&self, reader: &Reader<'_>, placed: &Placed, out: &mut [u8]) -> Result<(u64, Duration)> {
+        let header = &placed.page.header;
+        let (room, padding) = out.split_at_mut(placed.stored as usize);
+        padding.fill(0);
+        let as_stored = placed.codec == placed.on_device(self.codecs);
+        let mut scratch = vec![0; if as_stored { 0 } else { header.compressed as usize }];
+        let bytes: &mut [u8] = if as_stored { &mut room[..] } else { &mut scratch[..] };
+        // A page without values may have bytes that nobody needs.
+        let wanted = bytes.len().min(header.compressed as usize);
+        let bytes = &mut bytes[..wanted];
+        reader.read(placed.page.offset, bytes)?;
+        let whole = bytes.len() == header.compressed as usize;
+        if let Some(crc) = header.crc.filter(|_| whole)
+            && crc32(bytes) != crc
+        {
+            return Err(reader.corrupt("the checksum of a page does not fit its bytes"));
+        }
+        if as_stored {
+            return Ok((0, Duration::ZERO));
+        }
+        let levels = placed.levels() as usize;
+        let (head, values) = room.split_at_mut(levels);
+        head.copy_from_slice(&scratch[..levels]);
+        let started = Instant::now();
+        decompress(placed.codec, &scratch[levels..], values)
+            .map_err(|detail| reader.corrupt(format!("a page does not decompress: {detail}")))?;
+        Ok((placed.bytes(), started.elapsed()))
     }
 
     fn write_header(&self, out: &mut [u8]) {
@@ -363,6 +470,7 @@ impl ParquetSlice {
         head.extend([entries, self.tiles].iter().flat_map(|word| word.to_le_bytes()));
         head.extend([self.valid_at.unwrap_or(0), self.strings_at].iter().flat_map(|word| word.to_le_bytes()));
         head.extend([least, greatest].iter().flat_map(|word| word.to_le_bytes()));
+        head.extend([self.room.0, self.room.1].iter().flat_map(|word| word.to_le_bytes()));
         head.resize(HEADER as usize, 0);
         for placed in &self.pages {
             self.write_page(placed, &mut head);
@@ -401,13 +509,17 @@ impl ParquetSlice {
     }
 }
 
-/// Undoes a codec into all of `out`, on the host. Only Zstandard and Gzip: the others are always the device's.
+/// Undoes a codec into all of `out`, on the host.
 ///
 /// # Errors
 /// Bytes that are not the codec's, or do not give exactly as many as there is room for.
 pub fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::result::Result<(), String> {
     use std::io::Read;
     let wanted = out.len();
+    let own = |codec, stored: &[u8], out: &mut [u8]| match decompress_block(codec, stored, out) {
+        Ok(()) => Ok(wanted),
+        Err(error) => Err(error.to_string()),
+    };
     let found = match codec {
         PageCodec::Zstd => zstd::bulk::decompress_to_buffer(stored, out).map_err(|error| error.to_string())?,
         PageCodec::Gzip => {
@@ -415,7 +527,10 @@ pub fn decompress(codec: PageCodec, stored: &[u8], out: &mut [u8]) -> std::resul
             reader.read_exact(out).map_err(|error| error.to_string())?;
             if reader.read(&mut [0]).map_err(|error| error.to_string())? > 0 { wanted + 1 } else { wanted }
         }
-        PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => return Err("no codec of the host's".into()),
+        PageCodec::Snappy | PageCodec::Lz4 if stored.is_empty() && out.is_empty() => 0,
+        PageCodec::Snappy => own(Codec::Snappy, stored, out)?,
+        PageCodec::Lz4 => own(Codec::Lz4, stored, out)?,
+        PageCodec::None => return Err("no codec".into()),
     };
     if found == wanted { Ok(()) } else { Err(format!("{found} bytes instead of {wanted}")) }
 }

@@ -10,7 +10,9 @@ use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 
+use super::index::Locations;
 use super::pages::PageCodec;
+use super::refine::LeftOut;
 use super::slice::{PageCodecs, ParquetSlice};
 use super::types::StoredType;
 use super::{ParquetChunk, ParquetFile};
@@ -28,8 +30,10 @@ pub(crate) struct ParquetColumn {
     /// Of the row group.
     pub(super) rows: Range<u64>,
     pub(super) ty: StoredType,
-    /// Of the row group: what types were narrowed by, which is why values are tested against it.
+    /// Of the row group, or of pages: what types were narrowed by, or rows left out, which is why values are tested against it.
     pub(super) stats: Arc<ColumnStats>,
+    /// Where the pages are, where only some of them are read.
+    pub(super) located: Option<Arc<Locations>>,
 }
 
 /// Why files are not read as a table of this kind.
@@ -87,7 +91,7 @@ pub fn table_of(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> Result<Arc<Ta
         }
     }
     let version = Version { segments, ..Version::empty(1, schema.clone()) };
-    Ok(TableSnapshot::of_parquet(version))
+    Ok(TableSnapshot::of_parquet(version, LeftOut::default()))
 }
 
 /// A row group, cut where it has more rows than a row segment may.
@@ -104,7 +108,7 @@ fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, Stored
             let (file, ty, stats) = (file.clone(), ty.clone(), stats.clone());
             let whole = rows == (0..metadata.num_rows() as u64);
             let own = if whole { (*stats).clone() } else { of_part(&stats, rows.end - rows.start) };
-            let column = ParquetColumn { file, group, column: *column, rows: rows.clone(), ty, stats };
+            let column = ParquetColumn { file, group, column: *column, rows: rows.clone(), ty, stats, located: None };
             VersionChunk::new(own, Encoding::Plain, None, Source::Parquet(column), None)
         });
         RowSegment { rows: (rows.end - rows.start) as usize, columns: chunks.collect() }
@@ -113,15 +117,15 @@ fn row_segments(file: &Arc<ParquetFile>, group: usize, columns: &[(usize, Stored
 }
 
 /// Statistics for `rows` rows of a row group: its bounds, and its share of the rest.
-fn of_part(stats: &ColumnStats, rows: u64) -> ColumnStats {
+pub(super) fn of_part(stats: &ColumnStats, rows: u64) -> ColumnStats {
     let share = |bytes: u64| (u128::from(bytes) * u128::from(rows) / u128::from(stats.rows.max(1))) as u64;
-    let nulls = match stats.nulls {
-        0 => 0,
-        all if all == stats.rows => rows,
-        // All that is known is that there may be some, and that not all need be.
-        some => share(some).clamp(1, (rows - 1).max(1)),
-    };
     let (plain_bytes, stored_bytes) = (share(stats.plain_bytes), share(stats.stored_bytes));
+    let (rows, nulls) = match stats.nulls {
+        0 => (rows, 0),
+        all if all == stats.rows => (rows, rows),
+        // All that is known is that there may be some, and that not all need be: not even of one row.
+        some => (rows.max(2), share(some).clamp(1, rows.max(2) - 1)),
+    };
     ColumnStats { rows, nulls, plain_bytes, stored_bytes, ..stats.clone() }
 }
 
@@ -147,6 +151,14 @@ impl ParquetColumn {
     /// The file, and the row group and leaf of it.
     pub(crate) fn chunk_of(&self) -> (&Arc<ParquetFile>, (usize, usize)) {
         (&self.file, (self.group, self.column))
+    }
+
+    /// The bytes of the file that are read for it, at most.
+    pub(crate) fn wanted_bytes(&self) -> Result<Vec<Range<u64>>> {
+        match &self.located {
+            Some(locations) => Ok(locations.bytes_of(&self.rows)),
+            None => Ok(vec![self.file.chunk_range(self.group, self.column)?]),
+        }
     }
 
     /// The codec of its pages, and their bytes as stored and decompressed: of a part of a row group, its share.

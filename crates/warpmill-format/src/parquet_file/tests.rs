@@ -8,9 +8,10 @@ use parquet::basic::Encoding;
 use parquet::file::properties::WriterProperties;
 
 use super::crc::crc32;
-use super::thrift::{HeaderError, PageKind, page_header};
-use super::{PageCodecs, ParquetChunk, Unreadable, table};
-use crate::{FormatError, SEGMENT_ROWS};
+use super::prefixes::made_bytes;
+use super::thrift::{HeaderError, PageKind, column_index, offset_index, page_header};
+use super::{PageBounds, PageCodecs, PageTest, ParquetChunk, Unreadable, refine, table};
+use crate::{FormatError, SEGMENT_ROWS, TableSnapshot};
 
 #[test]
 fn checksums_are_those_of_ieee_802_3() {
@@ -95,7 +96,7 @@ fn large_row_groups_are_cut() {
 }
 
 #[test]
-fn what_a_device_does_not_decode_has_a_reason() {
+fn other_types_have_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let text: SchemaRef = Arc::new(Schema::new(vec![Field::new("k", DataType::Utf8, true)]));
     let words: ArrayRef = Arc::new(StringArray::from_iter_values((0..100).map(|row| format!("row {row}"))));
@@ -103,8 +104,9 @@ fn what_a_device_does_not_decode_has_a_reason() {
     let words = RecordBatch::try_new(text.clone(), vec![words]).unwrap();
     let path = write_batch(folder.path(), &words, properties.set_encoding(Encoding::DELTA_BYTE_ARRAY).build());
     let found = table(std::slice::from_ref(&path), &text).unwrap();
+    // There is room for what becomes of them.
     match found.parquet(0, 0, PageCodecs::default()).unwrap() {
-        Some(ParquetChunk::Host(reason)) => assert_eq!(reason, "encoding DELTA_BYTE_ARRAY"),
+        Some(ParquetChunk::Device(slice)) => assert!(slice.work_bytes() > 16 * 100 + 100 * 5, "{}", slice.work_bytes()),
         other => panic!("{other:?}"),
     }
     assert_eq!(found.segment(0, 0).unwrap().rows(), 100);
@@ -129,4 +131,103 @@ fn a_file_that_was_cut_names_row_group_and_column() {
     let error = slice.write_image(&mut vec![0; slice.image_bytes() as usize]).unwrap_err();
     assert!(matches!(&error, FormatError::Corrupt { .. }), "{error}");
     assert!(error.to_string().contains("row group 0, column \"k\""), "{error}");
+}
+
+/// A column index of three pages, of which the second has NULLs only: bounds 1 to 5 and 7 to 9, ascending.
+const COLUMN_INDEX: &[u8] = &[
+    0x19, 0x31, 0x02, 0x01, 0x02, 0x19, 0x38, 0x01, 0x01, 0x00, 0x01, 0x07, 0x19, 0x38, 0x01, 0x05, 0x00, 0x01, 0x09,
+    0x15, 0x02, 0x19, 0x36, 0x00, 0x14, 0x02, 0x00,
+];
+
+/// An offset index of two pages, 100 bytes at 4 and 50 bytes at 104, the second from row 1000 on.
+const OFFSET_INDEX: &[u8] = &[
+    0x19, 0x2C, 0x16, 0x08, 0x15, 0xC8, 0x01, 0x16, 0x00, 0x00, 0x16, 0xD0, 0x01, 0x15, 0x64, 0x16, 0xD0, 0x0F, 0x00,
+    0x00,
+];
+
+#[test]
+fn indexes_are_read() {
+    let index = column_index(COLUMN_INDEX).unwrap();
+    assert_eq!(index.null_pages, [false, true, false]);
+    assert_eq!((index.least, index.greatest), (vec![vec![1], vec![], vec![7]], vec![vec![5], vec![], vec![9]]));
+    assert_eq!((index.order, index.nulls), (1, Some(vec![0, 10, 1])));
+    let places = offset_index(OFFSET_INDEX).unwrap().pages;
+    let places: Vec<_> = places.iter().map(|page| (page.offset, page.bytes, page.first_row)).collect();
+    assert_eq!(places, [(4, 100, 0), (104, 50, 1000)]);
+}
+
+/// Any bytes are an index, none, or too few.
+#[test]
+fn other_bytes_are_no_indexes() {
+    (0..COLUMN_INDEX.len()).for_each(|end| assert!(column_index(&COLUMN_INDEX[..end]).is_err(), "{end}"));
+    (0..OFFSET_INDEX.len()).for_each(|end| assert!(offset_index(&OFFSET_INDEX[..end]).is_err(), "{end}"));
+    let all = [COLUMN_INDEX, OFFSET_INDEX];
+    for (whole, end) in all.iter().flat_map(|whole| (0..whole.len()).map(move |end| (whole, end))) {
+        for bit in 0..8 {
+            let mut bytes = whole.to_vec();
+            bytes[end] ^= 1 << bit;
+            let _ = (column_index(&bytes), offset_index(&bytes));
+        }
+    }
+    for byte in 0..=255u8 {
+        let bytes = vec![byte; 1 << 12];
+        let _ = (column_index(&bytes), offset_index(&bytes));
+    }
+}
+
+fn small_pages(folder: &Path, rows: usize) -> Arc<TableSnapshot> {
+    let properties = WriterProperties::builder().set_data_page_row_count_limit(100).set_write_batch_size(50);
+    let path = write(folder, rows, properties.set_dictionary_enabled(false).build());
+    table(&[path], &schema()).unwrap()
+}
+
+/// What is left of a table of which rows with values in `wanted` are wanted.
+fn refined(table: &TableSnapshot, wanted: std::ops::RangeInclusive<i128>) -> Option<Arc<TableSnapshot>> {
+    let excludes = |known: &[Option<PageBounds>]| {
+        let ranks = known[0].expect("an index").ranks;
+        ranks.is_none_or(|(least, greatest)| greatest < *wanted.start() || least > *wanted.end())
+    };
+    let test = PageTest { read: &[0], tested: &[0], skip: &|_| false, excludes: &excludes, filters: &[] };
+    refine(table, &test).unwrap()
+}
+
+#[test]
+fn pages_without_wanted_values_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = small_pages(folder.path(), 5000);
+    assert!(refined(&all, 0..=5000).is_none());
+    let some = refined(&all, 1000..=1234).unwrap();
+    // Row 999 ends a page.
+    assert_eq!((some.num_segments(), some.num_rows()), (1, 300));
+    assert_eq!((some.left_out().rows, some.left_out().zones, some.left_out().pages), (4700, 47, 47));
+    assert_eq!(some.segment_stats(0, 0).int_range(), Some((1000, 1299)));
+    let mut values = vec![0; 300];
+    some.segment(0, 0).unwrap().decode_i64(0, &mut values);
+    assert_eq!((values[0], values[299]), (1000, 1299));
+    let Some(ParquetChunk::Device(slice)) = some.parquet(0, 0, PageCodecs::default()).unwrap() else { panic!("pages") };
+    assert_eq!((slice.rows(), slice.pages()), (300, 3));
+    slice.write_image(&mut vec![0; slice.image_bytes() as usize]).unwrap();
+    let none = refined(&all, 5000..=5001).unwrap();
+    assert_eq!((none.num_segments(), none.left_out().segments), (0, 1));
+}
+
+#[test]
+fn bytes_of_strings_with_prefixes_are_added_up() {
+    // Blocks of 128 differences in 4 parts; prefixes 0 and 3, then suffixes of 5 and 2 bytes.
+    let lengths = |first: u8, least: u8| [128, 1, 4, 2, 2 * first, least, 0, 0, 0, 0];
+    let page = [&lengths(0, 6)[..], &lengths(5, 5)[..], b"hellop!"].concat();
+    assert_eq!(made_bytes(&page, 2), Some(10));
+    // More than the page has values; suffixes that are not there; prefixes of more than there is.
+    assert_eq!(made_bytes(&page, 1), None);
+    assert_eq!(made_bytes(&page[..page.len() - 1], 2), None);
+    let forged = [&lengths(0, 12)[..], &lengths(5, 5)[..], b"hellop!"].concat();
+    assert_eq!(made_bytes(&forged, 2), None);
+    for end in 0..page.len() - 7 {
+        let _ = made_bytes(&page[..end], 2);
+        for bit in 0..8 {
+            let mut page = page.clone();
+            page[end] ^= 1 << bit;
+            let _ = made_bytes(&page, 2);
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! Page headers: the few structures of Thrift's compact protocol that stand between the pages of a column chunk.
+//! The few structures of Thrift's compact protocol that are read beside the footer: page headers, which stand between the pages of a column
+//! chunk, and the two indexes of its pages.
 
 /// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,10 +113,75 @@ pub(super) fn page_header(bytes: &[u8]) -> Result<(PageHeader, usize)> {
     Ok((header, reader.at))
 }
 
+/// What a column chunk's column index says: by page, the bounds of its values as they are stored.
+#[derive(Debug, Default)]
+pub(super) struct ColumnIndex {
+    /// Whether a page has NULLs only.
+    pub null_pages: Vec<bool>,
+    pub least: Vec<Vec<u8>>,
+    pub greatest: Vec<Vec<u8>>,
+    /// 0: none, 1: bounds ascend, 2: they descend.
+    pub order: i64,
+    pub nulls: Option<Vec<i64>>,
+}
+
+/// Where a page is: its first byte and its bytes, header included, and the row of the row group that its first value is.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct PageLocation {
+    pub offset: i64,
+    pub bytes: i64,
+    pub first_row: i64,
+}
+
+/// What a column chunk's offset index says.
+#[derive(Debug, Default)]
+pub(super) struct OffsetIndex {
+    pub pages: Vec<PageLocation>,
+}
+
+/// The column index that `bytes` begin with.
+///
+/// # Errors
+/// Bytes that are none, or that end before it does.
+pub(super) fn column_index(bytes: &[u8]) -> Result<ColumnIndex> {
+    let mut index = ColumnIndex::default();
+    Reader { bytes, at: 0 }.members(|reader, field, kind| {
+        match (field, kind) {
+            (1, LIST) => index.null_pages = reader.list(|reader| reader.byte().map(|byte| byte == 1))?,
+            (2, LIST) => index.least = reader.list(Reader::binary)?,
+            (3, LIST) => index.greatest = reader.list(Reader::binary)?,
+            (4, 5) => index.order = reader.zigzag()?,
+            (5, LIST) => index.nulls = Some(reader.list(Reader::zigzag)?),
+            _ => reader.skip(kind, 0)?,
+        }
+        Ok(())
+    })?;
+    Ok(index)
+}
+
+/// The offset index that `bytes` begin with.
+///
+/// # Errors
+/// Bytes that are none, or that end before it does.
+pub(super) fn offset_index(bytes: &[u8]) -> Result<OffsetIndex> {
+    let mut index = OffsetIndex::default();
+    Reader { bytes, at: 0 }.members(|reader, field, kind| {
+        match (field, kind) {
+            (1, LIST) => index.pages = reader.list(Reader::location)?,
+            _ => reader.skip(kind, 0)?,
+        }
+        Ok(())
+    })?;
+    Ok(index)
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
+
+/// The number of the type of lists.
+const LIST: u8 = 9;
 
 /// Structures within structures that a header may have.
 const MOST_LEVELS: u32 = 8;
@@ -142,6 +208,52 @@ impl Reader<'_> {
     fn zigzag(&mut self) -> Result<i64> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// Reads a structure, whose members `f` gets by number and type, to read or skip what follows.
+    fn members(&mut self, mut f: impl FnMut(&mut Self, i16, u8) -> Result<()>) -> Result<()> {
+        let mut last = 0i16;
+        loop {
+            let head = self.byte()?;
+            if head == 0 {
+                return Ok(());
+            }
+            last = match head >> 4 {
+                0 => self.zigzag()? as i16,
+                delta => last.wrapping_add(i16::from(delta)),
+            };
+            f(self, last, head & 15)?;
+        }
+    }
+
+    /// A list whose elements `element` reads, whatever type they are said to have: if that is another, what is read is damaged.
+    fn list<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let head = self.byte()?;
+        let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+        // Every element has a byte at least.
+        if count > (self.bytes.len() - self.at) as u64 {
+            return Err(HeaderError::Short);
+        }
+        (0..count).map(|_| element(self)).collect()
+    }
+
+    fn binary(&mut self) -> Result<Vec<u8>> {
+        let (bytes, start) = (self.varint()?, self.at);
+        self.pass(bytes).map(|()| self.bytes[start..].get(..bytes as usize).unwrap_or_default().to_vec())
+    }
+
+    fn location(&mut self) -> Result<PageLocation> {
+        let mut location = PageLocation::default();
+        self.members(|reader, field, kind| {
+            match (field, kind) {
+                (1, 6) => location.offset = reader.zigzag()?,
+                (2, 5) => location.bytes = reader.zigzag()?,
+                (3, 6) => location.first_row = reader.zigzag()?,
+                _ => reader.skip(kind, 0)?,
+            }
+            Ok(())
+        })?;
+        Ok(location)
     }
 
     fn fields(&mut self, level: u32) -> Result<Fields> {

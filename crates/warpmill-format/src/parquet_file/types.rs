@@ -6,6 +6,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
+use crate::pruning::{float_rank, string_rank};
 use crate::segment::integer_width;
 use crate::{ColumnStats, StatValue};
 
@@ -105,6 +106,31 @@ impl StoredType {
             (stats.min, stats.max) = bounds.unzip();
         }
         stats
+    }
+
+    /// The rank ([`crate::pruning`]) of a stored bound; `None` for bytes that are none, and for NaN.
+    pub fn rank(&self, bytes: &[u8]) -> Option<i128> {
+        let width = if self.kind == Kind::Bool { 1 } else { self.width as usize };
+        if self.kind == Kind::Text {
+            return Some(string_rank(bytes));
+        }
+        if bytes.len() != width {
+            return None;
+        }
+        match (self.kind, bytes) {
+            (Kind::Bool, [bit @ (0 | 1)]) => Some((*bit).into()),
+            (Kind::Float, _) => {
+                let value = match bytes.try_into() {
+                    Ok(word) => f64::from_le_bytes(word),
+                    Err(_) => f32::from_le_bytes(bytes.try_into().ok()?).into(),
+                };
+                Some(value).filter(|value| !value.is_nan()).map(float_rank)
+            }
+            _ => match self.bound(bytes)? {
+                StatValue::Int(value) => Some(value),
+                StatValue::Float(_) | StatValue::Str(_) => None,
+            },
+        }
     }
 
     fn bound(&self, bytes: &[u8]) -> Option<StatValue> {

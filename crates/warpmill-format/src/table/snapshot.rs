@@ -12,7 +12,7 @@ use super::stored_chunk::StoredChunk;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
-use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk};
+use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk};
 use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Dictionary, Result, Segment};
 
@@ -25,6 +25,7 @@ pub struct TableSnapshot {
     stats: Vec<ColumnStats>,
     rows: u64,
     parquet: bool,
+    left_out: LeftOut,
     /// By key and attribute, those that were asked for ([`TableSnapshot::fingerprint`]).
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
@@ -78,13 +79,14 @@ impl TableSnapshot {
         });
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
-        Arc::new(Self { path, version, stats, rows, parquet: false, fingerprints: Mutex::default() })
+        let (parquet, left_out) = (false, LeftOut::default());
+        Arc::new(Self { path, version, stats, rows, parquet, left_out, fingerprints: Mutex::default() })
     }
 
-    /// The rows of Parquet files.
-    pub(crate) fn of_parquet(version: Version) -> Arc<Self> {
+    /// The rows of Parquet files, but for those that were `left_out`.
+    pub(crate) fn of_parquet(version: Version, left_out: LeftOut) -> Arc<Self> {
         let snapshot = Arc::into_inner(Self::new(None, version)).expect("it was just made");
-        Arc::new(Self { parquet: true, ..snapshot })
+        Arc::new(Self { parquet: true, left_out, ..snapshot })
     }
 
     /// All parts of the version.
@@ -191,6 +193,11 @@ impl TableSnapshot {
     /// Whether its rows are those of Parquet files ([`crate::parquet_file::table`]).
     pub fn is_parquet(&self) -> bool {
         self.parquet
+    }
+
+    /// What [`refine`](crate::parquet_file::refine()) left out of the rows of Parquet files.
+    pub fn left_out(&self) -> LeftOut {
+        self.left_out
     }
 
     /// How a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read on first use); `None`

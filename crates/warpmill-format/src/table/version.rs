@@ -254,12 +254,15 @@ impl Version {
             for &column in columns {
                 if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
                     let (file, chunk) = parquet.chunk_of();
-                    files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.push(chunk);
+                    if file.is_remote() {
+                        let ranges = parquet.wanted_bytes()?.into_iter().map(|range| (chunk, range));
+                        files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.extend(ranges);
+                    }
                 }
             }
         }
-        let files: Vec<_> = files.into_values().filter(|(file, _)| file.is_remote()).collect();
-        files.into_par_iter().try_for_each(|(file, chunks)| file.prefetch(&chunks))
+        let files: Vec<_> = files.into_values().collect();
+        files.into_par_iter().try_for_each(|(file, wanted)| file.prefetch(wanted))
     }
 
     fn chunk_name(&self, segment: usize, column: usize) -> String {

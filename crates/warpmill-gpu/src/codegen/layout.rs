@@ -42,12 +42,28 @@ pub struct Hints {
     pub join: Option<JoinPlan>,
     /// Bytes of strings of a row of a hash build on the host, where they were counted.
     pub host_text: HashMap<SinkId, u64>,
+    /// How data passes through.
+    pub pipelines: Pipelines,
+}
+
+/// How much of the data that passes through a device's memory is on its way at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Pipelines {
+    /// Batches that are on their way, each in a slot of its own; 0: as many as overlap.
+    pub count: u32,
+    /// Bytes of a batch, where row segments are no larger; 0: what overlaps best.
+    pub batch_bytes: u64,
 }
 
 impl Hints {
     /// Whether sinks may be made in parts.
     pub fn makes_parts(&self) -> bool {
         self.partitioned.is_some() || self.forced_partitions > 1
+    }
+
+    /// How the program is split between device and CPU, where it is to be.
+    pub fn split(&self) -> Option<JoinPlan> {
+        self.join.clone().filter(|plan| plan.strategy.splits())
     }
 
     /// Whether the payload of build `id` is on the host.

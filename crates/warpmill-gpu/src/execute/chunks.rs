@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_format::parquet_file::ParquetSlice;
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
@@ -253,13 +254,13 @@ impl Chunk {
     pub fn write(&self, stored: Option<&[u8]>, out: &mut [u8], decoding: &Decoding) -> Result<()> {
         let chunk = match &self.data {
             Data::Segment(segment) => {
-                out.copy_from_slice(stored.unwrap_or(segment.as_bytes()));
+                copy(stored.unwrap_or(segment.as_bytes()), out);
                 return Ok(());
             }
             Data::Compressed(chunk) => {
                 match stored {
-                    Some(stored) => out.copy_from_slice(stored),
-                    None => out.copy_from_slice(chunk.open().map_err(ExecError::from)?.bytes()),
+                    Some(stored) => copy(stored, out),
+                    None => copy(chunk.open().map_err(ExecError::from)?.bytes(), out),
                 }
                 return Ok(());
             }
@@ -275,11 +276,21 @@ impl Chunk {
             None => chunk.open(),
         };
         let opened = opened.map_err(ExecError::from)?;
-        let started = Instant::now();
-        (0..opened.blocks())
-            .try_for_each(|block| opened.decompress_block(block, &mut out[opened.block_target(block)]))
+        let (mut blocks, mut rest) = (Vec::with_capacity(opened.blocks()), out);
+        for block in 0..opened.blocks() {
+            let (own, tail) = rest.split_at_mut(opened.block_target(block).len());
+            blocks.push((block, own));
+            rest = tail;
+        }
+        blocks
+            .into_par_iter()
+            .try_for_each(|(block, out)| {
+                let started = Instant::now();
+                opened.decompress_block(block, out)?;
+                decoding.add(chunk.codec(), out.len() as u64, started.elapsed());
+                Ok(())
+            })
             .map_err(|error| ExecError::from(chunk.named(error)))?;
-        decoding.add(chunk.codec(), self.bytes, started.elapsed());
         Ok(())
     }
 
@@ -324,5 +335,16 @@ impl Chunk {
             Data::Segment(segment) => segment.clone(),
             Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) => self.clone(),
         }
+    }
+}
+
+/// Copies all of `from`: a string column may have a hundred megabytes where the batch's other chunks have ten, so that threads share
+/// one.
+fn copy(from: &[u8], to: &mut [u8]) {
+    const PIECE: usize = 2 << 20;
+    if from.len() <= PIECE {
+        to.copy_from_slice(from);
+    } else {
+        to.par_chunks_mut(PIECE).zip(from.par_chunks(PIECE)).for_each(|(to, from)| to.copy_from_slice(from));
     }
 }

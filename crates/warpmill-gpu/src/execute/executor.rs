@@ -11,12 +11,13 @@ use warpmill_cpu::pipeline::Placed;
 use warpmill_plan::Program;
 
 use crate::codegen::join::{JoinPlan, JoinStrategy};
-use crate::codegen::layout::{Hints, Limits};
+use crate::codegen::layout::{Hints, Limits, Pipelines};
 use crate::codegen::program;
 use crate::device::cuda::available_host_memory;
 use crate::device::{Device, DeviceKind};
 
 use super::admission::{self, Admission, Wanted};
+use super::coexecution::Splits;
 use super::inputs::Inputs;
 use super::joins::Means;
 use super::kept::Kept;
@@ -37,7 +38,7 @@ use super::{Failure, Result};
 const MOST_RUNS: u32 = 16;
 
 /// Programs that are kept prepared.
-const MOST_PREPARED: usize = 256;
+pub(super) const MOST_PREPARED: usize = 256;
 
 /// How a program is run.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +61,14 @@ pub struct Options {
     pub join: JoinStrategy,
     /// Threads of the CPU back end, where it may run what the device does not; 0: it may not.
     pub cpu_threads: usize,
+    /// Bytes of rows that the CPU back end may go on with where the program is split between both; `None`: any number.
+    pub host_bytes: Option<u64>,
+    /// Of a program that is a piece of such a one: bytes of rows that it may give.
+    pub piece_bytes: Option<u64>,
+    /// How much of the data that passes through is on its way at once.
+    pub pipelines: Pipelines,
+    /// Whether a batch is made ready while kernels work on others; otherwise it waits for them (for measurements).
+    pub overlap: bool,
 }
 
 /// What a program gave.
@@ -70,6 +79,8 @@ pub struct DeviceOutput {
     pub placed: Vec<Placed>,
     /// What strings in those rows point into.
     pub owners: Vec<Owner>,
+    /// Bytes of those rows, where the program was split.
+    pub host_bytes: u64,
     /// What happened.
     pub profile: DeviceProfile,
 }
@@ -93,6 +104,7 @@ pub struct Executor {
     /// What has been learnt of data that passes through.
     pub(super) paths: Paths,
     prepared: Mutex<PreparedPrograms>,
+    pub(super) splits: Splits,
     peak: OnceLock<Option<f64>>,
     /// Made when they are first needed.
     openers: Mutex<Option<Openers>>,
@@ -108,20 +120,22 @@ const MOST_FORMS: usize = 6;
 
 /// What somebody asked for, whatever memory there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Asked {
+pub(super) struct Asked {
     /// Segments must not stay in device memory; otherwise they may.
     streamed: bool,
     /// Every sink that can be is made in so many parts.
     partitions: u32,
     /// How joins are done.
     join: JoinStrategy,
+    /// How data passes through.
+    pipelines: Pipelines,
 }
 
 impl Asked {
     /// Pages of Parquet are decoded where they pass through.
-    fn of(program: &Program, options: &Options) -> Self {
+    pub(super) fn of(program: &Program, options: &Options) -> Self {
         let streamed = options.data != DataSource::Cache || super::parquet::is_scanned(program);
-        Self { streamed, partitions: options.partitions, join: options.join }
+        Self { streamed, partitions: options.partitions, join: options.join, pipelines: options.pipelines }
     }
 
     /// What a program is laid out with at first.
@@ -132,7 +146,7 @@ impl Asked {
         let streamed = self.streamed || parts || join.is_some();
         // One part has all the room that there is.
         let partitioned = (join.is_some() && !parts).then_some(u64::MAX);
-        Hints { streamed, forced_partitions, join, partitioned, ..Hints::default() }
+        Hints { streamed, forced_partitions, join, partitioned, pipelines: self.pipelines, ..Hints::default() }
     }
 }
 
@@ -168,6 +182,7 @@ impl Executor {
             recoded,
             paths: Paths::new(kind),
             prepared: Mutex::default(),
+            splits: Splits::default(),
             peak: OnceLock::new(),
             openers: Mutex::default(),
             batches: Mutex::default(),
@@ -251,7 +266,11 @@ impl Executor {
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
+        if let Some(known) = self.known_split(program, &rows, options)? {
+            return self.split_or_other(program, &known, inputs, options);
+        }
         let mut prepared = self.prepared(program, &rows, options)?;
+        let batches = inputs;
         let inputs = Inputs::encode(&prepared.program, inputs)?;
         let (mut runs, mut alone) = (1, false);
         loop {
@@ -278,6 +297,10 @@ impl Executor {
                         less => less,
                     };
                     let Some(hints) = less else { return Err(failure) };
+                    if let Some(plan) = hints.split() {
+                        let known = self.split(program, (&prepared.program, plan), &rows, options)?;
+                        return self.split_or_other(program, &known, batches, options);
+                    }
                     prepared = self.prepare(program, &rows, hints, options)?;
                     alone = false;
                 }
@@ -285,6 +308,10 @@ impl Executor {
                     let means = self.means(options);
                     let less = prepared.without_rows_on_host(self.memory, inputs.allocated(), &means)?;
                     let Some(hints) = less else { return Err(failure) };
+                    if let Some(plan) = hints.split() {
+                        let known = self.split(program, (&prepared.program, plan), &rows, options)?;
+                        return self.split_or_other(program, &known, batches, options);
+                    }
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
                 Err(failure) => return Err(failure),
@@ -305,7 +332,10 @@ impl Executor {
             DataSource::Pinned => rates.link,
         };
         let (strategy, cpu_threads) = (options.join, options.cpu_threads);
-        Means { strategy, cpu_threads, host_room: self.room_on_host(options), passing, link: rates.link }
+        // What the CPU makes of rows takes memory, too.
+        let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
+        let (host_room, row_room) = (self.room_on_host(options), half.min(most_host_rows()));
+        Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link }
     }
 
     /// Bytes of page-locked memory that kernels may reach: what copies of data leave of the limit, or half of what the host has.
@@ -457,6 +487,11 @@ impl Executor {
         known.truncate(MOST_FORMS);
         prepared
     }
+}
+
+/// Bytes of rows for the CPU back end that the host has memory for, besides what becomes of them.
+pub(super) fn most_host_rows() -> u64 {
+    available_host_memory().map_or(u64::MAX, |free| free / 2)
 }
 
 /// Batches of a program that has not been laid out yet.

@@ -4,16 +4,19 @@
 //! - Hybrid: keys, and what finds them, stay in device memory as a whole; what probes read of the rows is in page-locked memory of the
 //!   host, where kernels write it as the build is made, and read it for rows that found a partner. It is the hybrid join of GOLAP (Boeschen et
 //!   al., SIGMOD 2024, section 5.3) without managed memory, and with the probe on the device.
+//! - Fallback, and naive: the device runs what is below these joins, on both sides or on the probe side only, and the CPU the rest
+//!   ([`super::split`]).
 //! - On the CPU: the whole program.
 //!
 //! What each takes is predicted from the bytes that travel, the rows of estimates, and rates; see [`JoinTimes`]. Of what the device does in its own
 //! memory, and of launches, nothing is counted: links and memory of the host are slower by far.
 
-use warpmill_plan::{Operator, Pipeline, Program, Sink, SinkId, Source};
+use warpmill_plan::{Pipeline, Program, Scan, Sink, SinkId, Source};
 
-use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes};
+use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
 use crate::codegen::layout::{BuildLayout, Hints, Limits, SinkLayout, Table};
 use crate::codegen::program::{self, Place};
+use crate::codegen::storage::FlatColumn;
 use crate::codegen::{estimate, planner};
 
 use super::Result;
@@ -21,6 +24,7 @@ use super::buffers::host_bytes_of_sink;
 use super::prune::RangeTest;
 use super::run::{MOST_PARTS, expected};
 use super::shares::{Structure, bytes, host_text_of_sink, probes, rows_of, share_out};
+use super::split::Split;
 
 /// Bytes that kernels move over the link for a value that they reach there by itself.
 const SECTOR: f64 = 32.0;
@@ -56,6 +60,8 @@ pub struct Means {
     pub cpu_threads: usize,
     /// Bytes of page-locked memory that kernels may reach.
     pub host_room: u64,
+    /// Bytes of rows that the CPU back end may go on with.
+    pub row_room: u64,
     /// Bytes per second of data that passes through.
     pub passing: f64,
     /// Bytes per second of the link to the host's memory.
@@ -93,8 +99,7 @@ pub fn choose(
     if builds.is_empty() {
         return Ok(None);
     }
-    let predicted = JoinTimes::default();
-    let asked = JoinPlan { strategy: JoinStrategy::Hybrid, reason: "forced", builds, mapped_bytes: 0, predicted };
+    let asked = JoinPlan::forced(JoinStrategy::Hybrid, builds);
     let on_host = Hints { join: Some(asked.clone()), ..hints.clone() };
     let hosted = share(program, planner::sinks(program, inputs, &on_host, limits)?, &on_host)?;
     let of_sink = |(id, layout)| host_bytes_of_sink(id, layout) + host_text_of_sink(id, layout, &on_host);
@@ -103,22 +108,70 @@ pub fn choose(
     plan.predicted = JoinTimes {
         partitioned: parted.seconds(program, inputs, means),
         hybrid: if mapped_bytes > 0 { hosted.seconds(program, inputs, means) } else { None },
-        cpu: (means.cpu_threads > 0).then(|| on_cpu(program, &whole, inputs, means.cpu_threads)),
+        cpu: (means.cpu_threads > 0).then(|| {
+            let all = vec![Side::Cpu; program.pipelines.len()];
+            on_cpu(&Structure { program, layouts: &whole, places: &[] }, &all, inputs, means.cpu_threads)
+        }),
+        ..JoinTimes::default()
     };
     if mapped_bytes > means.host_room {
         plan.predicted.hybrid = None;
     }
+    let structure = Structure { program, layouts: &whole, places: &[] };
+    let split = |strategy| {
+        let possible = means.cpu_threads > 0 || means.strategy == strategy;
+        possible.then(|| Split::new(program, &plan.builds, strategy))
+    };
+    let splits = [split(JoinStrategy::Fallback), split(JoinStrategy::Naive)];
+    let times = splits.each_ref().map(|split| split.as_ref()?.as_ref().ok()?.seconds(&structure, inputs, means));
+    [plan.predicted.fallback, plan.predicted.naive] = times;
     decide(&mut plan, means.strategy);
+    let [fallback, naive] = splits;
+    let chosen = match plan.strategy {
+        JoinStrategy::Fallback => fallback,
+        JoinStrategy::Naive => naive,
+        _ => None,
+    };
+    if let Some(split) = chosen {
+        plan.sides = split?.sides;
+    }
     Ok(Some(plan))
+}
+
+impl Split {
+    /// Seconds that the program is predicted to take so: the scans of pieces, then the rows over the link, then the CPU. `None` where there would be
+    /// more rows than the CPU back end may hold.
+    fn seconds(&self, structure: &Structure<'_>, inputs: &[u64], means: &Means) -> Option<f64> {
+        let (mut passing, mut bytes) = (0.0, 0.0);
+        for piece in &self.pieces {
+            let scans = piece.program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+                Source::Scan(scan) => Some(scan),
+                _ => None,
+            });
+            passing += scans.map(stored_bytes).sum::<f64>();
+            let row: usize = FlatColumn::all("", piece.taken()).iter().map(FlatColumn::row_bytes).sum();
+            let rows = piece.cut.iter().map(|&(pipeline, at)| arriving(structure, pipeline, at, inputs));
+            bytes += rows.sum::<f64>() * row as f64;
+        }
+        let threads = match means.cpu_threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let on_host = on_cpu(structure, &self.sides, inputs, threads);
+        (bytes <= means.row_room as f64).then_some(passing / means.passing + bytes / means.link + on_host)
+    }
+}
+
+/// Bytes of the columns of a scan, as they are stored.
+fn stored_bytes(scan: &Scan) -> f64 {
+    scan.columns.iter().map(|&column| scan.table.column_stats(column).stored_bytes as f64).sum()
 }
 
 /// Settles the strategy of `plan`, by what was predicted unless `asked` says it.
 fn decide(plan: &mut JoinPlan, asked: JoinStrategy) {
-    let JoinTimes { partitioned, hybrid, cpu } = plan.predicted;
     (plan.strategy, plan.reason) = match asked {
         JoinStrategy::Auto => {
-            let times =
-                [(JoinStrategy::Partitioned, partitioned), (JoinStrategy::Hybrid, hybrid), (JoinStrategy::Cpu, cpu)];
+            let times = plan.predicted.all();
             let possible = times.iter().filter_map(|(strategy, time)| Some((*strategy, (*time)?)));
             let best = possible.clone().min_by(|(_, a), (_, b)| a.total_cmp(b));
             // Where nothing is possible, making parts finds out what lacks.
@@ -274,28 +327,31 @@ fn is_ordered(program: &Program, pipeline: usize, column: usize) -> bool {
         })
 }
 
-/// Seconds that the CPU back end is predicted to take with so many threads, all data in memory.
-fn on_cpu(program: &Program, layouts: &[SinkLayout], inputs: &[u64], threads: usize) -> f64 {
-    let structure = Structure { program, layouts, places: &[] };
+/// Seconds that the CPU back end is predicted to take with so many threads for what of the program is its own, all data in memory.
+fn on_cpu(structure: &Structure<'_>, sides: &[Side], inputs: &[u64], threads: usize) -> f64 {
+    let (program, layouts) = (structure.program, structure.layouts);
     let is_far =
         |id: SinkId| super::buffers::bytes_of_sink(id, &layouts[id]) + host_bytes_of_sink(id, &layouts[id]) > CPU_CACHE;
     let rate = |id: SinkId| if is_far(id) { CPU_FAR } else { CPU_NEAR };
     let idle = |id: SinkId| if is_far(id) { threads as f64 / threads.min(CPU_BUILDERS) as f64 } else { 1.0 };
     let pipeline = |(index, pipeline): (usize, &Pipeline)| {
-        let scanned = match &pipeline.source {
-            Source::Scan(scan) => scan.table.num_rows() as f64 * scan.columns.len() as f64 / CPU_VALUES,
-            _ => 0.0,
+        let (from, given) = match (sides[index], &pipeline.source) {
+            (Side::Device, _) => return 0.0,
+            (Side::Split(at), _) => {
+                let before = Pipeline { operators: pipeline.operators[..at].to_vec(), ..pipeline.clone() };
+                (at, arriving(structure, index, at, inputs) * before.fields().len() as f64)
+            }
+            (Side::Cpu, Source::Scan(scan)) => (0, scan.table.num_rows() as f64 * scan.columns.len() as f64),
+            (Side::Cpu, _) => (0, 0.0),
         };
-        let probes = pipeline.operators.iter().enumerate().filter_map(|(at, operator)| match operator {
-            Operator::Probe(probe) => Some(arriving(&structure, index, at, inputs) / rate(probe.build)),
-            _ => None,
-        });
-        let rows = arriving(&structure, index, pipeline.operators.len(), inputs);
+        let probes = probes(pipeline).filter(|(at, _)| *at >= from);
+        let probed = probes.map(|(at, probe)| arriving(structure, index, at, inputs) / rate(probe.build));
+        let rows = arriving(structure, index, pipeline.operators.len(), inputs);
         let sunk = match &layouts[pipeline.sink] {
             SinkLayout::Rows(_) => rows / CPU_VALUES,
             _ => rows / rate(pipeline.sink) * idle(pipeline.sink),
         };
-        scanned + probes.sum::<f64>() + sunk
+        given / CPU_VALUES + probed.sum::<f64>() + sunk
     };
     program.pipelines.iter().enumerate().map(pipeline).sum::<f64>() / threads as f64
 }
@@ -305,7 +361,8 @@ mod tests {
     use super::*;
 
     fn plan(partitioned: Option<f64>, hybrid: Option<f64>, cpu: Option<f64>) -> JoinPlan {
-        JoinPlan { predicted: JoinTimes { partitioned, hybrid, cpu }, ..JoinPlan::all_hybrid() }
+        let predicted = JoinTimes { partitioned, hybrid, cpu, ..JoinTimes::default() };
+        JoinPlan { predicted, ..JoinPlan::all_hybrid() }
     }
 
     #[test]
@@ -327,6 +384,10 @@ mod tests {
             decide(&mut plan, asked);
             assert_eq!((plan.strategy, plan.reason), expected, "{times:?} {asked:?}");
         }
+        let mut plan = plan(Some(3.0), Some(2.0), Some(4.0));
+        (plan.predicted.fallback, plan.predicted.naive) = (Some(1.5), Some(1.0));
+        decide(&mut plan, Auto);
+        assert_eq!((plan.strategy, plan.reason), (JoinStrategy::Naive, "predicted"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! - [`chunks`]: columns of row segments as they are stored; [`segments`]: as kernels see them; [`items`]: what of them, and of dictionaries, is copied to the device;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
 //! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts; `joins`: or have their rows on the host instead ([`mapped`]);
+//!   `split`: or leave the joins to the CPU back end, for which `coexecution` runs what is below them;
 //! - [`strategy`]: how all of that is expected to turn out;
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
@@ -15,6 +16,7 @@
 pub mod admission;
 pub mod buffers;
 pub mod chunks;
+mod coexecution;
 pub mod defer;
 pub mod executor;
 pub mod inputs;
@@ -36,6 +38,7 @@ mod run;
 pub mod segments;
 mod shares;
 pub mod source;
+mod split;
 pub mod strategy;
 pub mod stream;
 pub mod undone;
@@ -45,7 +48,8 @@ use warpmill_plan::Unsupported;
 
 use crate::device::DeviceError;
 
-pub use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes};
+pub use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
+pub use crate::codegen::layout::Pipelines;
 pub use executor::{DeviceOutput, Executor, Options, default_memory};
 pub use paths::{Form, Representation};
 pub use profile::{DeviceProfile, KernelProfile, PartProfile, PathProfile, TransferProfile};
@@ -68,6 +72,12 @@ pub enum Failure {
     )]
     #[allow(missing_docs, reason = "fields are named in the message")]
     HostMemory { requested: u64, available: u64 },
+    /// The CPU back end is to go on with more rows than it may hold.
+    #[error(
+        "rows for the CPU back end take {bytes} bytes, {limit} may be used (warpmill.memory_limit, or half of what the host has free)"
+    )]
+    #[allow(missing_docs, reason = "fields are named in the message")]
+    HostRows { bytes: u64, limit: u64 },
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use warpmill_format::TableSnapshot;
 use warpmill_plan::{Program, Source};
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
@@ -72,7 +73,7 @@ impl Decoder {
     /// The compiler's.
     pub fn compile(device: &Arc<dyn Device>) -> Result<Self> {
         let parts = [Library::Value, Library::Lane].map(Library::text);
-        let own = [kernels::DECOMPRESS, kernels::UTF8, kernels::PARQUET_DELTA, kernels::PARQUET];
+        let own = [kernels::DECOMPRESS, kernels::UTF8, kernels::PARQUET_DELTA, kernels::PARQUET_TEXT, kernels::PARQUET];
         let text = parts.into_iter().chain(own).collect::<Vec<_>>().join("\n");
         let entries = [("parquet_open", 128, 0), ("parquet_index_pages", 128, 0), ("parquet_decode", 256, 0)];
         let [open, index, decode] = Kernel::compile(device, text, entries)?;
@@ -105,9 +106,10 @@ pub fn is_scanned(program: &Program) -> bool {
     program.pipelines.iter().any(|pipeline| matches!(&pipeline.source, Source::Scan(scan) if scan.table.is_parquet()))
 }
 
-/// Who decodes the columns of `scan`, which is of Parquet.
-pub(super) fn profile(scan: &OpenScan) -> ParquetProfile {
+/// Who decodes the columns of `scan`, which is of the Parquet files of `table`.
+pub(super) fn profile(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile {
     let (mut profile, mut reasons) = (ParquetProfile::default(), BTreeSet::new());
+    profile.pages_left_out = table.left_out().pages;
     for chunk in scan.columns.iter().flatten() {
         if chunk.pages().is_some() {
             profile.by_device += 1;

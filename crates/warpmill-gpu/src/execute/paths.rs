@@ -257,8 +257,12 @@ impl Paths {
     ) {
         let mut learnt = self.rates.lock();
         let seconds = |time: Duration| time.as_secs_f64();
-        for (which, (bytes, time)) in [measured.disk, measured.staging, measured.link].into_iter().enumerate() {
+        for (which, (bytes, time)) in [measured.disk, measured.staging].into_iter().enumerate() {
             learnt.learn(which, bytes, seconds(time));
+        }
+        if measured.link > 0.0 {
+            let bytes = measured.copies.0;
+            learnt.learn(2, bytes, bytes as f64 / measured.link);
         }
         learnt.disk = learnt.disk.max(measured.disk_least);
         let decoded: u64 = measured.on_device.0.iter().sum();

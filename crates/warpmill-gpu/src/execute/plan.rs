@@ -77,7 +77,8 @@ impl ResultRows {
         rows * self.columns.iter().map(|column| column.row_bytes() as u64).sum::<u64>()
     }
 
-    fn has_strings(&self) -> bool {
+    /// Whether a column has strings.
+    pub fn has_strings(&self) -> bool {
         self.columns.iter().any(|column| column.ty == CType::Str)
     }
 }

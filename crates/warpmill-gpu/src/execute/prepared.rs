@@ -155,7 +155,8 @@ impl Prepared {
             let kernels = 0..prepared.lowered.kernels.len();
             let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
             let library = device.batch_codec().ok();
-            prepared.stream = Some(StreamPlan::new(&kernels, limits.stream_bytes, library.as_deref())?);
+            prepared.stream =
+                Some(StreamPlan::new(&kernels, limits.stream_bytes, prepared.hints.pipelines, library.as_deref())?);
             vec![]
         } else {
             prepared.descriptor_bytes().collect()
@@ -193,8 +194,10 @@ impl Prepared {
         let profile = |(pipeline, scan): (&usize, &OpenScan)| {
             let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
             let (table, plain_bytes) = (source.name.clone(), source.plain_bytes());
-            let (pruning, parquet) =
-                (scan.selected.report.clone(), source.table.is_parquet().then(|| super::parquet::profile(scan)));
+            let (pruning, parquet) = (
+                scan.selected.report.clone(),
+                source.table.is_parquet().then(|| super::parquet::profile(scan, &source.table)),
+            );
             Some(ScanProfile { pipeline: *pipeline, table, plain_bytes, pruning, parquet })
         };
         let mut profiles: Vec<ScanProfile> = self.scans.iter().filter_map(profile).collect();

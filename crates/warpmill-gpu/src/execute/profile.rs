@@ -71,6 +71,8 @@ pub struct ParquetProfile {
     pub stored_bytes: u64,
     /// Bytes of the values that become of them.
     pub decoded_bytes: u64,
+    /// Pages of the columns that filters name of which indexes say that no row is wanted: nothing of them is read.
+    pub pages_left_out: u64,
     /// Columns of row segments that the host decodes.
     pub by_host: u64,
     /// Why it does, each reason once.
@@ -224,6 +226,29 @@ impl std::fmt::Display for PathProfile {
     }
 }
 
+impl PathProfile {
+    /// Adds what passed through before or after this.
+    fn add(&mut self, other: Self) {
+        self.columns.extend(other.columns);
+        self.predicted.add(&other.predicted);
+        self.measured = match (self.measured, other.measured) {
+            (Some(mut all), Some(other)) => {
+                all.add(&other);
+                Some(all)
+            }
+            (own, other) => own.or(other),
+        };
+        for fixed in other.fixed {
+            let Some(all) = self.fixed.iter_mut().find(|all| all.form == fixed.form) else { continue };
+            all.predicted += fixed.predicted;
+            all.measured = all.measured.zip(fixed.measured).map(|(a, b)| a + b);
+        }
+        self.found_bytes += other.found_bytes;
+        self.kept_bytes += other.kept_bytes;
+        self.no_library = self.no_library.take().or(other.no_library);
+    }
+}
+
 /// A sink that was made in parts, because all of it did not fit.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct PartProfile {
@@ -292,5 +317,58 @@ impl DeviceProfile {
     /// Sum of kernel times, in nanoseconds.
     pub fn kernel_nanos(&self) -> u64 {
         self.kernels.iter().map(|kernel| kernel.nanos).sum()
+    }
+
+    /// The same of a program of which this one is a piece: `pipelines` and `sinks` are its numbers of the piece's.
+    pub(super) fn renumbered(mut self, pipelines: &[usize], sinks: &[usize]) -> Self {
+        for scan in &mut self.scans {
+            scan.pipeline = pipelines[scan.pipeline];
+        }
+        for kernel in &mut self.kernels {
+            if let Some(rest) = kernel.label.strip_prefix(&format!("pipeline {}:", kernel.pipeline)) {
+                kernel.label = format!("pipeline {}:{rest}", pipelines[kernel.pipeline]);
+            }
+            kernel.pipeline = pipelines[kernel.pipeline];
+        }
+        for part in &mut self.parts {
+            part.sink = sinks.get(part.sink).copied().unwrap_or(part.sink);
+        }
+        self
+    }
+
+    /// Adds what the device did for the same program after this.
+    pub(super) fn add(&mut self, other: Self) {
+        self.scans.extend(other.scans);
+        self.parts.extend(other.parts);
+        self.mapped_bytes = self.mapped_bytes.max(other.mapped_bytes);
+        self.bytes_again += other.bytes_again;
+        self.flushed_rows += other.flushed_rows;
+        self.kernels.extend(other.kernels);
+        self.path = match (self.path.take(), other.path) {
+            (Some(mut all), Some(other)) => {
+                all.add(other);
+                Some(all)
+            }
+            (own, other) => own.or(other),
+        };
+        for transfer in other.transfers {
+            match self.transfers.iter_mut().find(|all| all.what == transfer.what) {
+                Some(all) => {
+                    all.bytes += transfer.bytes;
+                    all.count += transfer.count;
+                    all.nanos += transfer.nanos;
+                }
+                None => self.transfers.push(transfer),
+            }
+        }
+        self.processing_bytes = self.processing_bytes.max(other.processing_bytes);
+        self.cached_bytes = other.cached_bytes;
+        self.runs = self.runs.max(other.runs);
+        self.prepare_nanos += other.prepare_nanos;
+        self.wait_nanos += other.wait_nanos;
+        self.queue_nanos += other.queue_nanos;
+        self.sync_nanos += other.sync_nanos;
+        self.fetch_nanos += other.fetch_nanos;
+        self.device_nanos += other.device_nanos;
     }
 }

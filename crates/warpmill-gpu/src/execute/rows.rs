@@ -33,6 +33,11 @@ impl Mirrors {
         self.owners.push(owner);
     }
 
+    /// Bytes of the host memory.
+    pub fn bytes(&self) -> usize {
+        self.ranges.iter().map(|range| range.1 as usize).sum()
+    }
+
     /// Makes lookups possible.
     pub fn sort(&mut self) {
         self.ranges.sort_unstable_by_key(|range| range.0);

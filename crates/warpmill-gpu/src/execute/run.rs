@@ -53,6 +53,7 @@ pub(super) struct Run<'a> {
     profiled: HashMap<usize, usize>,
     /// Rows that went to the host while others were still made.
     flushed: Vec<Flushed>,
+    flushed_bytes: u64,
     started: Instant,
 }
 
@@ -69,7 +70,7 @@ impl<'a> Run<'a> {
         profile: DeviceProfile,
     ) -> Self {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
-        let (profiled, flushed) = Default::default();
+        let (profiled, flushed, flushed_bytes) = Default::default();
         Self {
             executor,
             lane,
@@ -82,6 +83,7 @@ impl<'a> Run<'a> {
             profile,
             profiled,
             flushed,
+            flushed_bytes,
             started,
         }
     }
@@ -119,9 +121,9 @@ impl<'a> Run<'a> {
         self.profile.cached_bytes = self.executor.cache.lock().used() + self.executor.kept.lock().held();
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
-        owners.extend(self.flushed.into_iter().flat_map(|flushed| flushed.text.owners));
+        owners.extend(self.flushed.into_iter().flat_map(Flushed::owners));
         owners.push(self.resident);
-        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, profile: self.profile })))
+        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, host_bytes: 0, profile: self.profile })))
     }
 
     /// Allocates and initializes constants, states and buffers.
@@ -280,8 +282,10 @@ impl<'a> Run<'a> {
             path.measured = Some(measured.stages());
             (path.found_bytes, path.kept_bytes) = (found, kept);
         }
-        // Where kernels reach host memory by themselves, copies share the link with them: such runs say nothing of its rate.
-        if self.profile.mapped_bytes == 0 {
+        // Where kernels reach host memory by themselves, or rows come back meanwhile, copies share the link, and the host's memory, with them: such runs
+        // say nothing of their rates.
+        let shared = self.profile.mapped_bytes > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
+        if !shared {
             let place = (self.source(), self.options.io_bandwidth_limit);
             self.executor.paths.learn(self.asked, &self.prepared.forms, place, &measured);
         }

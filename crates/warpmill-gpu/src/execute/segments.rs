@@ -97,7 +97,11 @@ fn chunk(
     recoded: &Recoded,
     form: Option<Form>,
 ) -> Result<Arc<Chunk>> {
-    let codecs = if form == Some(Form::Heavy) { recoded.undone.pages() } else { PageCodecs::default() };
+    let codecs = match form {
+        Some(Form::Heavy) => recoded.undone.pages(),
+        Some(Form::Light | Form::HeavyOnHost) => PageCodecs::NONE,
+        None => PageCodecs::default(),
+    };
     match table.parquet(segment, column, codecs).map_err(ExecError::from)? {
         Some(ParquetChunk::Device(slice)) => return Ok(Arc::new(Chunk::parquet(slice))),
         Some(ParquetChunk::Host(reason)) => {

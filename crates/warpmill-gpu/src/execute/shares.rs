@@ -356,6 +356,7 @@ pub fn sets_flags(probe: &Probe) -> bool {
     matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly)
 }
 
-fn has_limit(pipeline: &Pipeline) -> bool {
+/// Whether a pipeline lets only so many rows pass.
+pub fn has_limit(pipeline: &Pipeline) -> bool {
     pipeline.operators.iter().any(|operator| matches!(operator, Operator::Limit { .. }))
 }

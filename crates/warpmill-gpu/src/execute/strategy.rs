@@ -42,6 +42,11 @@ impl Strategy {
         self.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Cpu)
     }
 
+    /// Whether the CPU is to run a part of it because of joins.
+    pub fn is_split(&self) -> bool {
+        self.join.as_ref().is_some_and(|plan| plan.strategy.splits())
+    }
+
     /// Whether its tables and rows do not all fit at once.
     pub fn sinks_do_not_fit(&self) -> bool {
         self.flushes || self.lacks > 0 || self.join.is_some() || !self.parts.is_empty()
@@ -103,7 +108,7 @@ impl Executor {
         hints.give_up_sorts(&program, &layouts, room);
         (hints.streamed, hints.partitioned) = (true, Some(room));
         strategy.join = joins::choose(&program, inputs, (&hints, limits), &self.means(options))?;
-        if strategy.is_for_cpu() {
+        if strategy.is_for_cpu() || strategy.is_split() {
             return Ok(strategy);
         }
         hints.join = strategy.join.clone();

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::codegen::layout::Pipelines;
 use crate::device::batch::{BatchCodec, BatchFormat};
 use crate::device::{DevicePtr, Event, Stream};
 
@@ -54,6 +55,13 @@ const SLOT_BYTES: u64 = 64 << 20;
 /// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
 const LEAST_BATCHES: u64 = 8;
 
+/// The same of pages of Parquet, each of which a warp goes through from its beginning to its end, however large it is: there have to be
+/// many at once.
+const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
+
+/// The same of pages of Parquet.
+const LEAST_BATCHES_OF_PAGES: u64 = 3;
+
 /// How a program's segments travel.
 #[derive(Debug, Default)]
 pub struct StreamPlan {
@@ -74,12 +82,17 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger. `library`
-    /// decompresses what kernels of ours do not.
+    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger, and as many of
+    /// them as `asked` says. `library` decompresses what kernels of ours do not.
     ///
     /// # Errors
     /// The library's.
-    pub fn new(kernels: &[Vec<RowSegment<'_>>], most: u64, library: Option<&dyn BatchCodec>) -> Result<Self> {
+    pub fn new(
+        kernels: &[Vec<RowSegment<'_>>],
+        most: u64,
+        asked: Pipelines,
+        library: Option<&dyn BatchCodec>,
+    ) -> Result<Self> {
         let nothing = Found::new();
         let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
         let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
@@ -90,7 +103,14 @@ impl StreamPlan {
         let library = library.filter(|_| !all.is_empty());
         let temp = library.map_or(Ok(0), |library| Scratch::room(library, &all, most))?;
         let most = most.saturating_sub(temp);
-        let wanted = (total / LEAST_BATCHES).min(SLOT_BYTES).min(most / SLOTS);
+        let count_of_slots = if asked.count == 0 { SLOTS } else { asked.count.into() };
+        let pages = kernels.iter().any(|rows| chunks(rows).any(|chunk| chunk.pages().is_some()));
+        let wanted = match (asked.batch_bytes, pages) {
+            (0, false) => (total / LEAST_BATCHES).min(SLOT_BYTES),
+            (0, true) => (total / LEAST_BATCHES_OF_PAGES).min(SLOT_BYTES_OF_PAGES),
+            (asked, _) => asked,
+        };
+        let wanted = wanted.min(most / count_of_slots);
         let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
         let mut count = 0;
         let own = |chunk: &Chunk| chunk.for_device().is_some() && chunk.batch_format().is_none();
@@ -107,7 +127,7 @@ impl StreamPlan {
                 count += 1;
             }
         }
-        plan.slots = (most / plan.slot_bytes).clamp(2, SLOTS).min(count);
+        plan.slots = (most / plan.slot_bytes).clamp(count_of_slots.min(2), count_of_slots).min(count);
         plan.batches = count;
         Ok(plan)
     }
@@ -120,12 +140,13 @@ impl StreamPlan {
     /// Which row segments travel together, but for those of their chunks that were found in device memory.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
-        let mut size = ([0; KINDS], 0);
+        let mut size = ([0; KINDS], 0, 0);
         for (position, row) in rows.iter().enumerate() {
-            let own = parts_of_slot(std::slice::from_ref(row), found);
-            let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1);
+            let (descriptors, others) = parts_of_slot(std::slice::from_ref(row), found);
+            let own = (descriptors, others, row.1.len() as u64);
+            let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1, size.2 + own.2);
             match batches.last_mut() {
-                Some(last) if together(joined) <= self.slot_bytes => (last.end, size) = (position + 1, joined),
+                Some(last) if self.holds(joined) => (last.end, size) = (position + 1, joined),
                 _ => {
                     batches.push(position..position + 1);
                     size = own;
@@ -133,6 +154,15 @@ impl StreamPlan {
             }
         }
         batches
+    }
+
+    /// Whether a batch may have these bytes of descriptors, by kind, and of everything else, and so many segments. Where only small row
+    /// segments are left of some, more of them fit into a slot than the memory beside it was made for.
+    fn holds(&self, (descriptors, others, segments): ([u64; KINDS], u64, u64)) -> bool {
+        let unknown = self.batches == 0;
+        let head: u64 = descriptors.map(aligned).iter().sum();
+        together((descriptors, others)) <= self.slot_bytes
+            && (unknown || (head <= self.descriptor_bytes && segments <= self.segments))
     }
 }
 
@@ -160,7 +190,7 @@ pub struct Feed<'a> {
     slots: Vec<Slot>,
     next: usize,
     /// When copies began and ended.
-    copies: Vec<(Event, Event)>,
+    copies: Vec<(Event, Event, u64)>,
     /// When batches were there, when they were decompressed, and when their kernels were done.
     work: Vec<[Event; 3]>,
     /// The first two of the batch whose kernels are being queued.
@@ -174,6 +204,8 @@ pub struct Feed<'a> {
     openers: Option<Openers>,
     /// None where nothing is to stay.
     keeper: Option<Keeper<'a>>,
+    /// Whether batches are made ready while kernels work.
+    overlap: bool,
 }
 
 /// A batch that is on its way; work queued on the lane's stream from now on finds it.
@@ -249,6 +281,7 @@ impl<'a> Feed<'a> {
             started,
             openers,
             keeper: None,
+            overlap: options.overlap,
         })
     }
 
@@ -287,6 +320,9 @@ impl<'a> Feed<'a> {
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
         let device = &*self.executor.device;
+        if !self.overlap {
+            device.synchronize(lane.stream)?;
+        }
         if let Some(copied) = self.slots[number].copied.take() {
             device.finish(copied)?;
             device.destroy_event(copied);
@@ -467,7 +503,7 @@ impl<'a> Feed<'a> {
         let copied = device.record(copies)?;
         self.slots[number].copied = Some(copied);
         device.wait(lane.stream, copied)?;
-        self.copies.push((before, device.record(copies)?));
+        self.copies.push((before, device.record(copies)?, bytes));
         Ok(())
     }
 
@@ -495,7 +531,6 @@ impl<'a> Feed<'a> {
         }
         let mut measured = std::mem::take(&mut self.measured);
         measured.total = self.started.elapsed();
-        measured.link = (self.transfer.bytes, Duration::from_nanos(self.transfer.nanos));
         let profiles = [self.filling.clone(), self.transfer.clone()];
         Ok((profiles.into_iter().filter(|transfer| transfer.count > 0).collect(), measured))
     }
@@ -508,8 +543,10 @@ impl<'a> Feed<'a> {
         let device = &*self.executor.device;
         let elapsed =
             |from, to| Ok::<_, Failure>(Duration::from_secs_f64(f64::from(device.elapsed_ms(from, to)?) / 1e3));
-        for (before, after) in std::mem::take(&mut self.copies) {
-            self.transfer.nanos += elapsed(before, after)?.as_nanos() as u64;
+        for (before, after, bytes) in std::mem::take(&mut self.copies) {
+            let time = elapsed(before, after)?;
+            self.transfer.nanos += time.as_nanos() as u64;
+            self.measured.copied(bytes, time);
             [before, after].into_iter().for_each(|event| device.destroy_event(event));
         }
         for events in std::mem::take(&mut self.work) {
@@ -525,7 +562,7 @@ impl<'a> Feed<'a> {
 impl Drop for Feed<'_> {
     fn drop(&mut self) {
         let events = self.slots.iter().flat_map(|slot| [slot.copied, slot.read]).flatten();
-        let timed = self.copies.iter().flat_map(|&(before, after)| [before, after]);
+        let timed = self.copies.iter().flat_map(|&(before, after, _)| [before, after]);
         let work = self.work.iter().flatten().chain(self.arrived.iter().flatten()).copied();
         events.chain(timed).chain(work).for_each(|event| self.executor.device.destroy_event(event));
     }

@@ -28,7 +28,7 @@ impl Undone {
             deflate: takes(BatchFormat::Deflate, BLOCK_ALIGN),
             gdeflate: takes(BatchFormat::Gdeflate, BLOCK_ALIGN),
             // Pages begin anywhere.
-            pages: PageCodecs { zstd: takes(BatchFormat::Zstd, 1), gzip: takes(BatchFormat::Gzip, 1) },
+            pages: PageCodecs { zstd: takes(BatchFormat::Zstd, 1), gzip: takes(BatchFormat::Gzip, 1), own: true },
         }
     }
 
@@ -43,7 +43,7 @@ impl Undone {
         }
     }
 
-    /// Codecs of Parquet's pages, beside those that kernels of ours undo.
+    /// Codecs of Parquet's pages.
     pub fn pages(self) -> PageCodecs {
         self.pages
     }

@@ -8,6 +8,7 @@
 //! A filter of another table prunes too, where the scan's rows need a partner there that satisfies it and the scanned table has
 //! sideways metadata of just that version of the other ([`SidewaysFilter`], found by [`attach`]).
 
+mod pages;
 mod predicate;
 mod ranges;
 mod select;
@@ -19,10 +20,12 @@ mod tests;
 use std::sync::Arc;
 
 use serde::Serialize;
+use warpmill_format::parquet_file::LeftOut;
 use warpmill_format::{Bitmap, TableSnapshot};
 
 use crate::Expr;
 
+pub use pages::leave_out_pages;
 pub use ranges::Ranges;
 pub use select::{KeyRanges, Selected, select};
 pub use sideways::attach;
@@ -98,11 +101,39 @@ pub struct PruningReport {
 }
 
 impl PruningReport {
+    /// Adds what was left out of a table of Parquet files before it was scanned.
+    fn add(&mut self, left_out: &LeftOut) {
+        self.segments += left_out.segments;
+        self.segments_pruned += left_out.segments;
+        self.zones += left_out.zones;
+        self.by_minmax += left_out.zones - left_out.by_bloom;
+        self.by_bloom += left_out.by_bloom;
+        self.rows += left_out.rows;
+        self.rows_pruned += left_out.rows;
+        self.nanos += left_out.nanos;
+    }
+
     /// Notes that the keys of a hash build rule out what was left of a row segment: so many zones and rows.
     pub fn segment_ruled_out_by_keys(&mut self, (zones, rows): (u64, u64)) {
         self.segments_pruned += 1;
         self.by_keys += zones;
         self.rows_pruned += rows;
+    }
+
+    /// Adds what happened to other row segments; times are those of the whole.
+    fn append(&mut self, other: &Self) {
+        let Self { segments, segments_pruned, zones, rows, rows_pruned, stopped, nanos: _, .. } = other;
+        self.segments += segments;
+        self.segments_pruned += segments_pruned;
+        self.zones += zones;
+        self.by_minmax += other.by_minmax;
+        self.by_histogram += other.by_histogram;
+        self.by_bloom += other.by_bloom;
+        self.by_sideways += other.by_sideways;
+        self.by_keys += other.by_keys;
+        self.rows += rows;
+        self.rows_pruned += rows_pruned;
+        self.stopped |= stopped;
     }
 
     /// Zones ruled out.

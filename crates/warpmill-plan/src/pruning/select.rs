@@ -1,8 +1,10 @@
 //! Predicates against metadata: which rows are left.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use rayon::prelude::*;
 use warpmill_format::pruning::{Found, Zones, float_rank, string_rank};
 use warpmill_format::table::ZoneMap;
 use warpmill_format::{ColumnStats, FormatError, StatValue, TableSnapshot};
@@ -35,6 +37,12 @@ impl Selected {
         let mut segments: Vec<usize> = self.rows.iter().map(|(segment, ..)| *segment).collect();
         segments.dedup();
         segments
+    }
+
+    /// Adds what is left of the row segments behind these.
+    fn append(&mut self, mut other: Selected) {
+        self.rows.append(&mut other.rows);
+        self.report.append(&other.report);
     }
 
     /// Zones and rows that are left of row segment `segment` of `table`.
@@ -87,16 +95,17 @@ pub fn select(scan: &Scan, keys: &[KeyRanges], codes: CodeSets<'_>) -> Result<Se
     };
     let stored: u64 = scan.columns.iter().map(|&column| table.column_stats(column).stored_bytes).sum();
     let budget = Budget { scan: stored / BYTES_PER_NANO, rows: table.num_rows().max(1), tests: 0, pruned: 0 };
-    let mut walk = Walk { conditions, selected, budget };
+    let mut walk = Walk { conditions: &conditions, selected, budget };
     let mut next = 0;
     for map in table.zone_maps() {
         walk.segments(next..map.segments().start, None)?;
-        walk.segments(map.segments(), Some(map))?;
+        walk.map(map)?;
         next = map.segments().end;
     }
     walk.segments(next..table.num_segments(), None)?;
     let mut selected = walk.selected;
-    selected.report.nanos = started.elapsed().as_nanos() as u64;
+    selected.report.add(&table.left_out());
+    selected.report.nanos += started.elapsed().as_nanos() as u64;
     Ok(selected)
 }
 
@@ -116,7 +125,20 @@ struct Conditions<'a> {
     fine: bool,
 }
 
+/// Zones that a thread is worth.
+const ZONES_OF_A_THREAD: usize = 512;
+
+/// The zones of some row segments.
+struct Mapped<'a> {
+    map: &'a ZoneMap,
+    /// Zones of the map before those of the first of these row segments.
+    first: usize,
+    /// Its metadata for the conditions, once it is needed.
+    bound: &'a OnceLock<Result<Bound, FormatError>>,
+}
+
 /// What testing may cost.
+#[derive(Clone, Copy)]
 struct Budget {
     /// Nanoseconds that the whole scan takes at best.
     scan: u64,
@@ -141,20 +163,53 @@ enum Cause {
 }
 
 struct Walk<'a> {
-    conditions: Conditions<'a>,
+    conditions: &'a Conditions<'a>,
     selected: Selected,
     budget: Budget,
 }
 
 impl Walk<'_> {
-    /// Tests row segments, and those of their zones that `map` tells of.
-    fn segments(&mut self, segments: std::ops::Range<usize>, map: Option<&ZoneMap>) -> Result<(), FormatError> {
+    /// Tests the row segments of a map, and its zones: where there are many, with several threads.
+    fn map(&mut self, map: &ZoneMap) -> Result<(), FormatError> {
+        let (segments, table) = (map.segments(), &self.conditions.scan.table);
+        let mut firsts = vec![0];
+        for segment in segments.clone() {
+            firsts.push(firsts[firsts.len() - 1] + table.segment_rows(segment).div_ceil(map.zone_rows()));
+        }
+        let bound = OnceLock::new();
+        let mapped = |segment: usize| Mapped { map, first: firsts[segment - segments.start], bound: &bound };
+        let zones = firsts[firsts.len() - 1];
+        let pieces = (zones / ZONES_OF_A_THREAD).min(rayon::current_num_threads()).min(segments.len());
+        if pieces < 2 {
+            self.segments(segments.clone(), Some(mapped(segments.start)))?;
+        } else {
+            let of = |piece: usize| segments.start + piece * segments.len() / pieces;
+            let Budget { scan, rows, .. } = self.budget;
+            let budget =
+                Budget { scan: scan / pieces as u64, rows: (rows / pieces as u64).max(1), tests: 0, pruned: 0 };
+            let walked: Vec<Selected> = (0..pieces)
+                .into_par_iter()
+                .map(|piece| {
+                    let mut walk = Walk { conditions: self.conditions, selected: Selected::default(), budget };
+                    walk.segments(of(piece)..of(piece + 1), Some(mapped(of(piece))))?;
+                    Ok(walk.selected)
+                })
+                .collect::<Result<_, FormatError>>()?;
+            walked.into_iter().for_each(|found| self.selected.append(found));
+        }
+        match bound.into_inner() {
+            Some(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tests row segments, and those of their zones that `mapped` tells of.
+    fn segments(&mut self, segments: Range<usize>, mapped: Option<Mapped<'_>>) -> Result<(), FormatError> {
         let scan = self.conditions.scan;
-        let mut bound = None;
-        let mut zone = 0;
+        let mut zone = mapped.as_ref().map_or(0, |mapped| mapped.first);
         for segment in segments {
             let rows = scan.table.segment_rows(segment);
-            let zone_rows = map.map_or(rows, ZoneMap::zone_rows);
+            let zone_rows = mapped.as_ref().map_or(rows, |mapped| mapped.map.zone_rows());
             let zones = rows.div_ceil(zone_rows);
             let first = zone;
             zone += zones;
@@ -166,14 +221,12 @@ impl Walk<'_> {
                 self.selected.report.segments_pruned += 1;
                 continue;
             }
-            let Some(map) = map.filter(|_| !self.selected.report.stopped) else {
+            let Some(mapped) = mapped.as_ref().filter(|_| !self.selected.report.stopped) else {
                 self.keep(segment, 0, rows);
                 continue;
             };
-            let bound = match &mut bound {
-                Some(bound) => bound,
-                none => none.insert(Bound::new(&self.conditions, map)?),
-            };
+            // Who asks for all of it says what is wrong with it.
+            let Ok(bound) = mapped.bound.get_or_init(|| Bound::new(self.conditions, mapped.map)) else { return Ok(()) };
             if bound.tells_nothing() {
                 self.keep(segment, 0, rows);
                 continue;
@@ -220,7 +273,7 @@ impl Walk<'_> {
 
     /// What the statistics of a row segment rule out.
     fn by_statistics(&self, segment: usize) -> Option<Cause> {
-        let Conditions { scan, filters, keys, .. } = &self.conditions;
+        let Conditions { scan, filters, keys, .. } = self.conditions;
         let find = |values: &Values| {
             let column = scan.columns[values.column];
             by_bounds(values, scan.table.segment_stats(segment, column), &scan.table, column)
@@ -233,7 +286,7 @@ impl Walk<'_> {
 }
 
 /// What rules out that a predicate holds of a row, of which `find` tells for conditions on columns.
-fn test(predicate: &Predicate, find: &impl Fn(&Values) -> Found) -> Found {
+pub(super) fn test(predicate: &Predicate, find: &impl Fn(&Values) -> Found) -> Found {
     match predicate {
         Predicate::Never => Found::OutOfBounds,
         Predicate::Unknown => Found::Perhaps,
@@ -253,7 +306,7 @@ fn test(predicate: &Predicate, find: &impl Fn(&Values) -> Found) -> Found {
 }
 
 /// Whether rows with these statistics can be among `values`.
-fn by_bounds(values: &Values, stats: &ColumnStats, table: &TableSnapshot, column: usize) -> Found {
+pub(super) fn by_bounds(values: &Values, stats: &ColumnStats, table: &TableSnapshot, column: usize) -> Found {
     if values.nulls && stats.nulls > 0 {
         return Found::Perhaps;
     }

@@ -20,8 +20,9 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use object_store::ObjectMeta;
 use warpmill_engine::{CancelToken, DeviceProgram};
 use warpmill_format::parquet_file::{KeptBytes, ParquetFile, Unreadable, table_of};
-use warpmill_plan::WarpmillScanExec;
+use warpmill_plan::pruning::leave_out_pages;
 use warpmill_plan::translate::{Options, translate};
+use warpmill_plan::{Source, WarpmillScanExec};
 
 use super::UnprovenSums;
 use crate::Error;
@@ -101,6 +102,17 @@ pub(super) fn for_devices(
     let pruning = readers.options.pruning;
     let translated =
         translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
+    let translated = match translated {
+        Ok(mut translated) => {
+            for pipeline in &mut translated.program.pipelines {
+                if let Source::Scan(scan) = &mut pipeline.source {
+                    leave_out_pages(scan)?;
+                }
+            }
+            Ok(translated)
+        }
+        refused => refused,
+    };
     let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
     let program = translated.map_err(|reason| reason.to_string()).and_then(|translated| {
         let inputs: Option<Vec<usize>> = translated.inputs.iter().map(position).collect();

@@ -196,6 +196,9 @@ impl Session {
             "warpmill.representation",
             "warpmill.device_partitions",
             "warpmill.device_join",
+            "warpmill.device_pipelines",
+            "warpmill.device_batch",
+            "warpmill.device_overlap",
         ];
         if for_runs.contains(&key) {
             return Ok(());

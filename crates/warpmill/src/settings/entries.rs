@@ -15,6 +15,10 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
     let gpu_memory_limit = limit(options.gpu_memory_limit);
     let io_bandwidth_limit = limit(options.io_bandwidth_limit);
     let pinned_memory_limit = limit(options.pinned_memory_limit);
+    let device_batch = match options.device_pipelines.batch_bytes {
+        0 => "auto".to_string(),
+        bytes => bytes.to_string(),
+    };
     let codec = match options.codec.choice {
         None => "keep".to_string(),
         Some(CodecChoice::Auto) => "auto".to_string(),
@@ -57,7 +61,18 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
         (
             "warpmill.device_join",
             name_of(&JOINS, &options.device_join).to_string(),
-            "auto, partitioned, hybrid or cpu: how joins are done of which hash builds do not fit a device",
+            "auto, partitioned, hybrid, fallback, naive or cpu: how joins are done of which hash builds do not fit a device",
+        ),
+        (
+            "warpmill.device_pipelines",
+            options.device_pipelines.count.to_string(),
+            "Batches of data that passes through a device which are on their way at once; 0: as many as overlap",
+        ),
+        ("warpmill.device_batch", device_batch, "Bytes of such a batch"),
+        (
+            "warpmill.device_overlap",
+            switch(options.device_overlap),
+            "Make batches ready while a device's kernels work (off: for measurements)",
         ),
         (
             "warpmill.device_fallback",

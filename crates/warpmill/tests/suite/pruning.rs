@@ -407,6 +407,33 @@ fn damaged_metadata_is_an_error_that_names_the_column() {
     session.execute("SELECT count(*) FROM r WHERE a = 5", &[]).unwrap();
 }
 
+/// So many zones that threads share them: each is tested once.
+#[test]
+fn many_zones_are_tested_by_several_threads() {
+    let session = session(None);
+    let zones: u64 = 2100;
+    session
+        .execute(
+            &format!(
+                "CREATE TABLE many AS SELECT value AS a, value / 1024 % 100 AS g FROM range({})",
+                zones * 1024 - 7
+            ),
+            &[],
+        )
+        .unwrap();
+    for (condition, left) in [
+        ("g = 5", zones.div_ceil(100)),
+        ("g IN (5, 77)", 2 * zones.div_ceil(100)),
+        ("a BETWEEN 1000000 AND 1003000", 4),
+        ("a IN (3, 700000, 1400000, 2100000)", 4),
+        ("a < 0", 0),
+    ] {
+        let all = check(&session, &format!("SELECT count(*), sum(a), min(g) FROM many WHERE {condition}"));
+        assert_eq!(counter(&all, "zones"), zones, "{condition}");
+        assert_eq!(counter(&all, "zones_pruned"), zones - left, "{condition}");
+    }
+}
+
 #[test]
 fn tables_without_metadata_and_empty_ones() {
     let session = session(None);

@@ -18,8 +18,10 @@ pub struct Measured {
     pub disk_least: f64,
     /// The same of copying to page-locked memory.
     pub staging: (u64, Duration),
-    /// Bytes and time of copies to the device.
-    pub link: (u64, Duration),
+    /// Bytes of copies to the device, and their time.
+    pub copies: (u64, Duration),
+    /// Bytes per second of the fastest copy that was not short: what the link gives where nobody else uses it.
+    pub link: f64,
     /// What the host waited for files, or for slower drives.
     pub read: Duration,
     /// What it did besides.
@@ -36,14 +38,25 @@ pub struct Measured {
     pub cold: bool,
 }
 
+/// Bytes of a copy that is mostly that, not its beginning.
+const LONG_COPY: u64 = 1 << 20;
+
 impl Measured {
+    /// A copy to the device of `bytes` bytes took `time`.
+    pub fn copied(&mut self, bytes: u64, time: Duration) {
+        self.copies = (self.copies.0 + bytes, self.copies.1 + time);
+        if bytes >= LONG_COPY && !time.is_zero() {
+            self.link = self.link.max(bytes as f64 / time.as_secs_f64());
+        }
+    }
+
     /// As stages.
     pub fn stages(&self) -> Stages {
         let seconds = |duration: Duration| duration.as_secs_f64();
         Stages {
             read: seconds(self.read),
             host: seconds(self.host),
-            copy: seconds(self.link.1),
+            copy: seconds(self.copies.1),
             decompress: seconds(self.on_device.1),
             kernels: seconds(self.kernels),
             total: seconds(self.total),

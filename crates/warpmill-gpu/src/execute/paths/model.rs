@@ -7,7 +7,7 @@ use warpmill_plan::Scan;
 
 use crate::device::DeviceKind;
 use crate::execute::source::DataSource;
-use crate::execute::undone::{Undone, same_rate};
+use crate::execute::undone::{Undone, batch_format, same_rate};
 
 use super::Form;
 
@@ -27,12 +27,15 @@ pub struct Work {
     pub on_device: ByCodec<u64>,
     /// Bytes that the host decompresses to.
     pub on_host: ByCodec<u64>,
+    /// Bytes of the largest block that a warp of the device decompresses, alone.
+    pub largest: u64,
 }
 
 impl Work {
     pub(super) fn add(&mut self, other: &Work) {
         self.read += other.read;
         self.copied += other.copied;
+        self.largest = self.largest.max(other.largest);
         for codec in 0..CODECS {
             self.on_device[codec] += other.on_device[codec];
             self.on_host[codec] += other.on_host[codec];
@@ -72,7 +75,7 @@ impl ScanColumn {
                     .for_each(|work| work.add(&as_it_is));
                 continue;
             };
-            let Compressed { name, codec, stored, decompressed, undone, light } = form;
+            let Compressed { name, codec, stored, decompressed, largest, undone, light } = form;
             if found.codec == Codec::None.name() {
                 (found.codec, found.undone) = (name, undone);
             }
@@ -80,6 +83,7 @@ impl ScanColumn {
             let mut heavy = Work { read: stored, copied: stored, ..Work::default() };
             on_host.on_host[codec as usize] = decompressed;
             heavy.on_device[codec as usize] = decompressed;
+            heavy.largest = largest;
             found.light.add(if light { &as_it_is } else { &on_host });
             found.heavy.add(if undone { &heavy } else { &on_host });
             found.on_host.add(&on_host);
@@ -97,6 +101,13 @@ impl ScanColumn {
     }
 }
 
+/// Bytes of a page of Parquet, where there are more (of PyArrow and Java; DuckDB makes one of a row group of 122,880 rows, which is about
+/// the same).
+const USUAL_PAGE: u64 = 1 << 20;
+
+/// Bytes of a block of a chunk, where there are more.
+const USUAL_BLOCK: u64 = 64 << 10;
+
 /// A column of a row segment that has a codec.
 struct Compressed {
     name: &'static str,
@@ -104,6 +115,8 @@ struct Compressed {
     codec: Codec,
     stored: u64,
     decompressed: u64,
+    /// Bytes of the largest block that a warp decompresses, about; 0: none does.
+    largest: u64,
     /// Whether the device undoes it.
     undone: bool,
     /// Whether it is there without the codec as well.
@@ -111,19 +124,23 @@ struct Compressed {
 }
 
 impl Compressed {
-    /// Pages of Parquet have one only where there is a choice: those of Snappy and LZ4 are always the device's.
     fn of(table: &TableSnapshot, segment: usize, column: usize, device: Undone) -> Option<Self> {
         if let Some((pages, stored, decompressed)) = table.page_sizes(segment, column) {
             let (name, undone) = match pages {
                 PageCodec::Zstd => ("zstd", device.pages().zstd),
                 PageCodec::Gzip => ("gzip", device.pages().gzip),
-                PageCodec::None | PageCodec::Snappy | PageCodec::Lz4 => return None,
+                PageCodec::Snappy => ("snappy", device.pages().own),
+                PageCodec::Lz4 => ("lz4", device.pages().own),
+                PageCodec::None => return None,
             };
-            return Some(Self { name, codec: same_rate(pages), stored, decompressed, undone, light: false });
+            let codec = same_rate(pages);
+            let largest = if batch_format(codec).is_some() { 0 } else { decompressed.min(USUAL_PAGE) };
+            return Some(Self { name, codec, stored, decompressed, largest, undone, light: false });
         }
         let (codec, stored, decompressed) = table.stored_sizes(segment, column)?;
         let (undone, light) = (device.has(codec), table.has_light(segment, column));
-        Some(Self { name: codec.name(), codec, stored, decompressed, undone, light })
+        let largest = if batch_format(codec).is_some() { 0 } else { decompressed.min(USUAL_BLOCK) };
+        Some(Self { name: codec.name(), codec, stored, decompressed, largest, undone, light })
     }
 }
 
@@ -140,6 +157,8 @@ pub struct Rates {
     pub on_device: ByCodec<f64>,
     /// What one thread of the host gives, by codec.
     pub on_host: ByCodec<f64>,
+    /// What a warp of the device decompresses per second by itself, by kernels of ours.
+    pub warp: f64,
     /// Threads of the host.
     pub threads: usize,
     /// Which of them were measured: disk, staging, link, then codecs on the device, then on the host.
@@ -157,9 +176,10 @@ impl Rates {
         };
         let on_host = by_codec([2e9, 1.5e9, 0.9e9, 0.5e9, 0.3e9]);
         // The simulated device's own kernels are slow; what it has for a library is the host's.
-        let (link, on_device) = match kind {
-            DeviceKind::Cuda => (50e9, by_codec([40e9, 40e9, 30e9, 30e9, 60e9])),
-            DeviceKind::Sim => (5e9, by_codec([20e6, 20e6, 0.9e9, 0.5e9, 0.3e9])),
+        let (link, on_device, warp) = match kind {
+            // A page of a megabyte took 60 to 90 ms on an H200.
+            DeviceKind::Cuda => (50e9, by_codec([40e9, 40e9, 30e9, 30e9, 60e9]), 15e6),
+            DeviceKind::Sim => (5e9, by_codec([20e6, 20e6, 0.9e9, 0.5e9, 0.3e9]), f64::INFINITY),
         };
         let staging = (4e9 * threads.max(1) as f64).min(40e9);
         Self {
@@ -168,6 +188,7 @@ impl Rates {
             link,
             on_device,
             on_host,
+            warp,
             threads: threads.max(1),
             measured: [false; 3 + 2 * CODECS],
         }
@@ -189,6 +210,18 @@ pub struct Stages {
     pub kernels: f64,
     /// All of it, overlapping.
     pub total: f64,
+}
+
+impl Stages {
+    /// Adds what comes before or after.
+    pub fn add(&mut self, other: &Self) {
+        self.read += other.read;
+        self.host += other.host;
+        self.copy += other.copy;
+        self.decompress += other.decompress;
+        self.kernels += other.kernels;
+        self.total += other.total;
+    }
 }
 
 /// Everything else that a prediction depends on.
@@ -221,7 +254,10 @@ pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
         // Copied and decompressed once.
         DataSource::Pinned => (0.0, 0.0),
     };
-    let (copy, decompress) = (work.copied as f64 / rates.link, sum(&work.on_device, &rates.on_device));
+    let copy = work.copied as f64 / rates.link;
+    // Batches are decompressed one after the other, and each takes as long as its largest block.
+    let alone = setting.batches.max(1) as f64 * work.largest as f64 / rates.warp;
+    let decompress = sum(&work.on_device, &rates.on_device).max(alone);
     let kernels = setting.kernels;
     // Threads that wait for the disk leave others time to decompress.
     let stages = [read.max(host), copy, decompress + kernels];
@@ -281,7 +317,9 @@ impl Rates {
             || (source == DataSource::Host && staged && !self.measured[1])
     }
 
-    /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`].
+    /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`]. A rate is what can be reached: others
+    /// that use the same link, threads or memory, and beginnings, make it seem slower, nothing makes it seem faster. So it falls slowly, and
+    /// the less the fewer bytes there were.
     pub(super) fn learn(&mut self, which: usize, bytes: u64, seconds: f64) {
         // What is quickly done is mostly overhead.
         if bytes < LEAST_BYTES || seconds <= 0.0 {
@@ -295,12 +333,28 @@ impl Rates {
             _ => &mut self.on_host[which - 3 - CODECS],
         };
         let found = bytes as f64 / seconds;
-        *rate = if std::mem::replace(&mut self.measured[which], true) { (*rate + found) / 2.0 } else { found };
+        let weight = (bytes as f64 / MANY_BYTES as f64).min(1.0);
+        let known = std::mem::replace(&mut self.measured[which], true);
+        let trust = match (known, found < *rate) {
+            (false, _) => 1.0,
+            (true, true) => FALLING,
+            (true, false) => RISING,
+        };
+        *rate += (found - *rate) * weight * trust;
     }
 }
 
 /// Fewer bytes tell nothing of a rate.
 const LEAST_BYTES: u64 = 64 << 10;
+
+/// So many bytes tell all that one run can.
+const MANY_BYTES: u64 = 16 << 20;
+
+/// How much of the difference a rate that was measured before follows, where it was better.
+const RISING: f64 = 0.5;
+
+/// The same where it was worse.
+const FALLING: f64 = 0.2;
 
 /// Whether two assignments are the same work.
 pub(super) fn same(columns: &[ScanColumn], a: &[Form], b: &[Form]) -> bool {

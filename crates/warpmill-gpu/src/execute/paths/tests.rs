@@ -163,6 +163,7 @@ fn made_up(numbers: &mut Numbers) -> (Vec<ScanColumn>, Rates, Setting) {
         disk: numbers.between(1e8, 1e11),
         staging: numbers.between(1e9, 1e11),
         link: numbers.between(1e9, 1e12),
+        warp: f64::INFINITY,
         on_device,
         on_host,
         threads: numbers.between(1.0, 64.0) as usize,
@@ -229,7 +230,8 @@ fn missed(columns: &[ScanColumn], truth: &Rates, setting: Setting, overhead: f64
         let time = Duration::from_secs_f64;
         let measured = Measured {
             total: time(took),
-            link: (work.copied, time(stages.copy)),
+            copies: (work.copied, time(stages.copy)),
+            link: if stages.copy > 0.0 { work.copied as f64 / stages.copy } else { 0.0 },
             on_device: (work.on_device, time(stages.decompress)),
             kernels: time(stages.kernels),
             disk: if stages.read > 2.0 * stages.host { (work.read, time(stages.read)) } else { (0, Duration::ZERO) },
@@ -266,6 +268,7 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
             disk: near(guess.disk),
             staging: near(guess.staging),
             link: near(guess.link),
+            warp: guess.warp,
             on_device: guess.on_device.map(&mut near),
             on_host: guess.on_host.map(&mut near),
             threads: guess.threads,
@@ -314,8 +317,9 @@ fn rates_are_those_of_what_was_done() {
     let second = Duration::from_secs(1);
     let measured = |first| Measured {
         total: 4 * second,
-        disk: (1 << 20, second),
-        link: (1000, second),
+        disk: (16 << 20, second),
+        copies: (1000, second),
+        link: 1000.0,
         on_device: (on_device, second),
         kernels: second,
         first,
@@ -323,7 +327,7 @@ fn rates_are_those_of_what_was_done() {
     };
     paths.learn(&program, &forms, place, &measured(true));
     let rates = paths.rates();
-    assert_eq!((rates.disk, rates.on_device[LZ4]), ((1 << 20) as f64, (1 << 30) as f64));
+    assert_eq!((rates.disk, rates.on_device[LZ4]), ((16 << 20) as f64, (1 << 30) as f64));
     // Too few bytes to tell.
     assert_eq!((rates.link, rates.on_host), (guess.link, guess.on_host));
     let known = |paths: &Paths| paths.explain(&program, &columns, place, (&forms, 8));
@@ -331,4 +335,58 @@ fn rates_are_those_of_what_was_done() {
     assert_eq!(known(&paths).predicted.kernels, 1.0);
     paths.learn(&program, &forms, place, &measured(false));
     assert_eq!(known(&paths).fixed[1].measured, Some(4.0));
+}
+
+#[test]
+fn a_rate_falls_slowly_and_by_as_much_as_was_done() {
+    let mut rates = rates();
+    let link = |rates: &mut Rates, bytes: u64, rate: f64| {
+        rates.learn(2, bytes, bytes as f64 / rate);
+        rates.link
+    };
+    assert_eq!(link(&mut rates, 16 << 20, 40e9), 40e9, "a guess counts for nothing");
+    // Short copies are mostly overhead: a hundred of them are no reason to take the link for a slow one.
+    for _ in 0..100 {
+        link(&mut rates, 64 << 10, 1e9);
+    }
+    assert!(rates.link > 35e9, "{}", rates.link);
+    // One run while others use the link is not either; a link that stays slow is found to be so.
+    assert!(link(&mut rates, 1 << 30, 10e9) > 25e9);
+    for _ in 0..20 {
+        link(&mut rates, 1 << 30, 10e9);
+    }
+    assert!(rates.link < 11e9, "{}", rates.link);
+    for _ in 0..8 {
+        link(&mut rates, 1 << 30, 50e9);
+    }
+    assert!(rates.link > 49e9, "{}", rates.link);
+}
+
+/// Copies that are short, or wait for others, say nothing of the link.
+#[test]
+fn the_link_is_as_fast_as_its_fastest_long_copy() {
+    let mut measured = Measured::default();
+    measured.copied(1000, Duration::from_nanos(1));
+    assert_eq!(measured.link, 0.0);
+    measured.copied(4 << 20, Duration::from_millis(1));
+    measured.copied(4 << 20, Duration::from_millis(4));
+    assert_eq!(measured.link, f64::from(4 << 20) * 1e3);
+    assert_eq!(measured.copies, ((8 << 20) + 1000, Duration::from_nanos(5_000_001)));
+}
+
+/// Few large blocks occupy few warps.
+#[test]
+fn large_blocks_of_a_small_table_are_the_hosts() {
+    let mut pages = column(64 << 20, Codec::Snappy, 32 << 20, false);
+    pages.undone = true;
+    let choose = |pages: &ScanColumn| {
+        let setting = Setting { batches: 3, ..setting(DataSource::Host, 0, 0.0) };
+        choice(std::slice::from_ref(pages), &Rates { on_host: [0.2e9; CODECS], ..rates() }, setting)
+    };
+    assert_eq!(choose(&pages).forms, [Form::Heavy]);
+    pages.heavy.largest = 1 << 20;
+    let chosen = choose(&pages);
+    assert!(total(&[pages.clone()], &chosen.forms).on_host.iter().any(|&bytes| bytes > 0), "{chosen:?}");
+    let alone = predict(&pages.heavy, &rates(), Setting { batches: 3, ..setting(DataSource::Host, 0, 0.0) });
+    assert_eq!(alone.decompress, 3.0 * f64::from(1 << 20) / rates().warp);
 }

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
+use warpmill_plan::Field;
 
 use crate::codegen::program::Place;
 use crate::device::DevicePtr;
 use crate::execute::Result;
 use crate::execute::launch::Places;
-use crate::execute::memory::aligned;
+use crate::execute::memory::{Owner, aligned};
 use crate::execute::plan::{ResultRows, Stage};
 use crate::execute::profile::TransferProfile;
 use crate::execute::rows::{self, Mirrors};
@@ -20,8 +22,19 @@ use super::Run;
 /// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
 const MOST_HOST: u64 = 64 << 20;
 
-/// Rows of a result on the host, as they were on the device.
-pub(super) struct Flushed {
+/// Rows that a thread decodes at once.
+const DECODED_ROWS: u64 = 1 << 16;
+
+/// Rows of a result on the host.
+pub(super) enum Flushed {
+    /// Without strings: decoded.
+    Decoded { result: usize, rows: RowSet },
+    /// As they were on the device.
+    Copied(Copied),
+}
+
+/// Rows of a result as they were on the device.
+pub(super) struct Copied {
     /// Which result of the plan.
     pub result: usize,
     pub rows: u64,
@@ -30,6 +43,16 @@ pub(super) struct Flushed {
     pub offsets: Vec<u64>,
     /// Their strings, which were made again after that.
     pub text: Mirrors,
+}
+
+impl Flushed {
+    /// What its strings point into.
+    pub(super) fn owners(self) -> Vec<Owner> {
+        match self {
+            Flushed::Decoded { .. } => vec![],
+            Flushed::Copied(copied) => copied.text.owners,
+        }
+    }
 }
 
 impl Run<'_> {
@@ -101,6 +124,10 @@ impl Run<'_> {
             let (bytes, count) = (result.bytes(*rows), result.parts().count() as u64);
             self.profile.transfers.push(TransferProfile { what: "rows to the host", bytes, count, nanos: 0 });
         }
+        if self.flushed_bytes > 0 {
+            let (bytes, count) = (self.flushed_bytes, self.flushed.len() as u64);
+            self.profile.transfers.push(TransferProfile { what: "rows to the host", bytes, count, nanos: 0 });
+        }
         let placed = (0..self.program.pipelines.len()).map(|pipeline| match prepared.lowered.places[pipeline] {
             Place::Host => Placed::Here,
             Place::Device => arrived.remove(&pipeline).unwrap_or(Placed::Elsewhere),
@@ -110,36 +137,57 @@ impl Run<'_> {
 
     /// The rows of a result whose arrays are in `memory` at `offsets`.
     fn decode(&self, result: &ResultRows, rows: u64, memory: &[u8], offsets: &[u64]) -> Result<RowSet> {
-        self.decode_with(result, rows, memory, offsets, &[&self.mirrors, &self.resident.mirrors])
-    }
-
-    fn decode_with(
-        &self,
-        result: &ResultRows,
-        rows: u64,
-        memory: &[u8],
-        offsets: &[u64],
-        mirrors: &[&Mirrors],
-    ) -> Result<RowSet> {
-        let mut parts =
-            result.parts().zip(offsets).map(|((_, size), &at)| &memory[at as usize..(at + size * rows) as usize]);
-        let mut part = || parts.next().unwrap_or_default();
-        let arrays: Vec<(&[u8], &[u8])> =
-            result.columns.iter().map(|column| (part(), if column.nullable { part() } else { &[][..] })).collect();
         let fields = self.program.sinks[result.sink].fields();
-        rows::decode(&result.columns, fields, rows as usize, &arrays, mirrors)
+        decode_all(result, fields, rows, (memory, offsets), &[&self.mirrors, &self.resident.mirrors])
     }
 
     /// The rows that went to the host before, by the pipeline of their result.
-    fn decode_flushed(&self) -> Result<HashMap<usize, RowSet>> {
+    fn decode_flushed(&mut self) -> Result<HashMap<usize, RowSet>> {
         let mut sets: HashMap<usize, RowSet> = HashMap::new();
-        for flushed in &self.flushed {
-            let result = &self.prepared.memory.results[flushed.result];
-            let mirrors = [&flushed.text, &self.mirrors, &self.resident.mirrors];
-            let decoded = self.decode_with(result, flushed.rows, &flushed.bytes, &flushed.offsets, &mirrors)?;
-            sets.entry(result.pipeline).or_default().batches.extend(decoded.batches);
+        let results = &self.prepared.memory.results;
+        for flushed in &mut self.flushed {
+            let (result, rows) = match flushed {
+                Flushed::Decoded { result, rows } => (*result, std::mem::take(rows)),
+                Flushed::Copied(copied) => {
+                    let sink = results[copied.result].sink;
+                    let (fields, result) = (self.program.sinks[sink].fields(), &results[copied.result]);
+                    let mirrors = [&copied.text, &self.mirrors, &self.resident.mirrors];
+                    (
+                        copied.result,
+                        decode_all(result, fields, copied.rows, (&copied.bytes, &copied.offsets), &mirrors)?,
+                    )
+                }
+            };
+            sets.entry(results[result].pipeline).or_default().batches.extend(rows.batches);
         }
         Ok(sets)
+    }
+
+    /// Copies the first rows of a result without strings, as many at once as page-locked memory has room for, and decodes them with all
+    /// threads; gives them, and their bytes.
+    pub(super) fn copy_decoded(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<(RowSet, u64)> {
+        let (device, stream) = (&*self.executor.device, self.lane.stream);
+        let fields = self.program.sinks[result.sink].fields();
+        let most = (MOST_HOST / result.bytes(1).max(1)).max(1);
+        let mut all = RowSet::default();
+        let mut from = 0;
+        while from < rows {
+            let count = most.min(rows - from);
+            let memory = &mut self.lane.host(result.bytes(count) as usize)?[..];
+            let (mut offsets, mut at) = (vec![], 0);
+            for (buffer, size) in result.parts() {
+                let to = &mut memory[at as usize..(at + size * count) as usize];
+                // SAFETY: the arrays have room for their capacity, of which `rows` is at most; the lane keeps its host memory until the
+                // stream is synchronized.
+                unsafe { device.copy_to_host(to, places.buffers[buffer] + size * from, stream)? };
+                offsets.push(at);
+                at += size * count;
+            }
+            device.synchronize(stream)?;
+            all.batches.extend(decode_all(result, fields, count, (memory, &offsets), &[])?.batches);
+            from += count;
+        }
+        Ok((all, result.bytes(rows)))
     }
 
     /// Copies the first rows of a result, array by array; gives where each of them is.
@@ -163,6 +211,9 @@ impl Run<'_> {
 
     /// Copies more rows of a result than came with the states.
     fn fetch_rows(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<RowSet> {
+        if !result.has_strings() && rows > DECODED_ROWS {
+            return Ok(self.copy_decoded(result, rows, places)?.0);
+        }
         let (device, stream) = (self.device(), self.lane.stream);
         let mut offsets = vec![];
         let mut end = 0;
@@ -203,6 +254,31 @@ impl Run<'_> {
         self.mirrors.add(places.arena, &bytes, bytes.clone());
         Ok(())
     }
+}
+
+/// The rows of a result, held as `fields` say, whose arrays are in `memory` at `offsets`; many are decoded by all threads.
+fn decode_all(
+    result: &ResultRows,
+    fields: &[Field],
+    rows: u64,
+    (memory, offsets): (&[u8], &[u64]),
+    mirrors: &[&Mirrors],
+) -> Result<RowSet> {
+    let decode = |from: u64| {
+        let count = DECODED_ROWS.min(rows - from);
+        let bytes = |at: u64, size: u64| &memory[(at + size * from) as usize..(at + size * (from + count)) as usize];
+        let mut parts = result.parts().zip(offsets).map(|((_, size), &at)| bytes(at, size));
+        let mut part = || parts.next().unwrap_or_default();
+        let arrays: Vec<(&[u8], &[u8])> =
+            result.columns.iter().map(|column| (part(), if column.nullable { part() } else { &[][..] })).collect();
+        rows::decode(&result.columns, fields, count as usize, &arrays, mirrors)
+    };
+    if rows <= DECODED_ROWS {
+        return decode(0);
+    }
+    let starts: Vec<u64> = (0..rows).step_by(DECODED_ROWS as usize).collect();
+    let decoded: Vec<RowSet> = starts.into_par_iter().map(decode).collect::<Result<_>>()?;
+    Ok(RowSet { batches: decoded.into_iter().flat_map(|set| set.batches).collect() })
 }
 
 /// Where the pipeline of a result ran.

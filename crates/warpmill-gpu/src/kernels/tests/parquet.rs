@@ -160,7 +160,7 @@ fn image(slice: &ParquetSlice) -> Vec<u8> {
     image
 }
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "pyarrow_none_1.parquet",
     "pyarrow_snappy_1.parquet",
     "pyarrow_snappy_2.parquet",
@@ -168,6 +168,7 @@ const FILES: [&str; 9] = [
     "pyarrow_zstd_2.parquet",
     "pyarrow_deltas_none.parquet",
     "pyarrow_deltas_snappy.parquet",
+    "pyarrow_prefixes.parquet",
     "duckdb_snappy.parquet",
     "duckdb_v2.parquet",
 ];
@@ -199,6 +200,7 @@ fn damaged_pages_are_noticed_or_give_other_rows() {
         "pyarrow_snappy_1.parquet",
         "pyarrow_lz4_2.parquet",
         "pyarrow_deltas_none.parquet",
+        "pyarrow_prefixes.parquet",
         "duckdb_snappy.parquet",
         "duckdb_v2.parquet",
     ];

@@ -9,7 +9,7 @@ use super::parts::{self, filled, joins, tables};
 use crate::support::sorted_rows;
 use crate::{device, reasons, size_factor};
 
-fn session() -> Session {
+pub(super) fn session() -> Session {
     let session = parts::session();
     session.set("warpmill.device_join", "auto").unwrap();
     // The side that is written first is the build.
@@ -18,14 +18,14 @@ fn session() -> Session {
 }
 
 /// Bytes of page-locked memory for rows of hash builds, and the strategies of programs with such as do not fit.
-fn on_host(profile: &QueryProfile) -> (u64, Vec<&'static str>) {
+pub(super) fn on_host(profile: &QueryProfile) -> (u64, Vec<&'static str>) {
     let on_device = || profile.programs.iter().filter_map(|program| program.on_device.as_ref());
     let strategies = on_device().filter_map(|on_device| on_device.join.as_ref()).map(|plan| plan.strategy.name());
     (on_device().map(|on_device| on_device.mapped_bytes).sum(), strategies.collect())
 }
 
 /// What is wrong with the device's answer; how it came about.
-fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<QueryProfile>) {
+pub(super) fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<QueryProfile>) {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
     session.set("warpmill.device", &device()).unwrap();
@@ -43,12 +43,12 @@ fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<QueryProfile
 }
 
 /// Lets the device have so many kB of memory; no other test has as much, so that none has the same device.
-fn limit(session: &Session, memory: u64) {
+pub(super) fn limit(session: &Session, memory: u64) {
     session.set("warpmill.gpu_memory_limit", &format!("{}kB", memory * size_factor())).unwrap();
 }
 
 /// A build side of so many wide rows, with strings and NULLs, and what looks for partners there.
-fn large_tables(session: &Session, rows: u64) {
+pub(super) fn large_tables(session: &Session, rows: u64) {
     let rows = rows * size_factor();
     let sql = |text: String| drop(session.execute(&text, &[]).unwrap());
     sql(format!(
@@ -118,10 +118,10 @@ fn every_strategy_gives_the_same_answers() {
         ),
         ("SELECT w.k % 10, count(*), sum(w.a), max(w.note) FROM wide w JOIN probes p ON p.k = w.k GROUP BY 1", true),
     ] {
-        for strategy in ["partitioned", "hybrid", "cpu", "auto"] {
+        for strategy in ["partitioned", "hybrid", "fallback", "naive", "cpu", "auto"] {
             session.set("warpmill.device_join", strategy).unwrap();
             // What a run learnt of sizes is kept for the next.
-            for _ in 0..if strategy == "hybrid" { 2 } else { 1 } {
+            for _ in 0..if ["hybrid", "fallback"].contains(&strategy) { 2 } else { 1 } {
                 let (failure, profile) = difference(&session, sql);
                 assert_eq!(failure, None, "{strategy}");
                 let (bytes, strategies) = on_host(&profile);

@@ -159,6 +159,75 @@ fn segments_without_a_partner_are_not_copied() {
     }
 }
 
+/// Row segments of very different sizes, of which keys rule out the large ones: many more small ones fit into a slot than were planned.
+#[test]
+fn small_segments_between_large_ones_travel_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::builder()
+        .database(folder.path())
+        .set("warpmill.device", "cpu")
+        .set("warpmill.segment_rows", "1024")
+        .set("warpmill.codec", "none")
+        .set("warpmill.fallback", "error")
+        .build()
+        .unwrap();
+    let sql = |text: &str| session.execute(text, &[]).unwrap();
+    let far = |factor: u64| {
+        format!("CASE WHEN value / 1024 % 8 = 0 THEN value * {factor} % 4294967291 * 2147483629 ELSE 5 END")
+    };
+    let columns: Vec<String> = [2654435761, 2246822519, 3266489917]
+        .iter()
+        .zip("abc".chars())
+        .map(|(f, n)| format!("{} AS {n}", far(*f)))
+        .collect();
+    sql(&format!("CREATE TABLE mixed AS SELECT value / 1024 AS k, {} FROM range(409600)", columns.join(", ")));
+    sql("CREATE TABLE odd AS SELECT value AS k FROM range(400) WHERE value % 8 > 0");
+    let query = "SELECT count(*), sum(a), sum(b), max(c) FROM mixed JOIN odd ON mixed.k = odd.k";
+    let expected = sorted_rows(&sql(query));
+    session.set("warpmill.device", &device()).unwrap();
+    for data in ["host", "pinned", "disk"] {
+        session.set("warpmill.device_data", data).unwrap();
+        for _ in 0..2 {
+            let result = sql(query);
+            assert_eq!(sorted_rows(&result), expected, "{data}");
+            let profile = result.profile.unwrap();
+            if reasons(&profile).iter().any(|reason| reason.contains("read directly")) {
+                continue;
+            }
+            let scans = &profile.programs[0].on_device.as_ref().unwrap().scans;
+            let mixed = &scans.iter().find(|scan| scan.table == "mixed").unwrap().pruning;
+            assert_eq!(mixed.by_keys, 50, "{data}: {mixed:?}");
+        }
+    }
+}
+
+/// However many batches are on their way, and whether they wait for kernels or not.
+#[test]
+fn pipelines_are_as_many_as_somebody_asks_for() {
+    let session = pinned("1024");
+    session.set("warpmill.device_fallback", "error").unwrap();
+    let query = "SELECT g, count(*), sum(id), min(name) FROM big GROUP BY g";
+    let expected = sorted_rows(&session.execute(query, &[]).unwrap());
+    session.set("warpmill.device", &device()).unwrap();
+    session.set("warpmill.gpu_memory_limit", "67MB").unwrap();
+    let mut launches = vec![];
+    for (pipelines, batch, overlap) in
+        [("0", "auto", "on"), ("1", "auto", "off"), ("1", "64KB", "on"), ("16", "64KB", "on"), ("5", "1MB", "off")]
+    {
+        session.set("warpmill.device_pipelines", pipelines).unwrap();
+        session.set("warpmill.device_batch", batch).unwrap();
+        session.set("warpmill.device_overlap", overlap).unwrap();
+        let result = session.execute(query, &[]).unwrap();
+        assert_eq!(sorted_rows(&result), expected, "{pipelines} of {batch}, overlap {overlap}");
+        let profile = result.profile.unwrap();
+        let kernels = &profile.programs[0].on_device.as_ref().unwrap().kernels;
+        launches.push(kernels.iter().map(|kernel| kernel.launches).max().unwrap());
+    }
+    // One launch per batch.
+    assert_eq!((launches[0], launches[2]), (launches[1], launches[3]), "{launches:?}");
+    assert!(launches[4] < launches[2] && launches[2] > 2 * launches[0], "{launches:?}");
+}
+
 #[test]
 fn pinned_copies_of_a_column_travel_together() {
     let session = pinned("1024");

@@ -10,7 +10,8 @@ use crate::codegen::layout::{SinkLayout, Table};
 use crate::execute::launch::Places;
 use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::rows::Mirrors;
-use crate::execute::run::{Flushed, Run};
+use crate::execute::run::Run;
+use crate::execute::run::results::{Copied, Flushed};
 use crate::execute::{Failure, Result};
 
 use super::{Parts, Step, Stop, row_text};
@@ -88,9 +89,21 @@ impl Parts<'_, '_> {
         let Some(number) = results.iter().position(|result| result.sink == sink) else {
             return Err(Failure::from(warpmill_plan::Unsupported::new("rows", "flushed for nobody")).into());
         };
-        let (bytes, offsets) = self.run.copy_rows(&results[number], rows, self.places)?;
-        let text = self.copy_text(sink)?;
-        self.run.flushed.push(Flushed { result: number, rows, bytes, offsets, text });
+        let result = &results[number];
+        let flushed = if result.has_strings() {
+            let (bytes, offsets) = self.run.copy_rows(result, rows, self.places)?;
+            let text = self.copy_text(sink)?;
+            self.run.flushed_bytes += (bytes.len() + text.bytes()) as u64;
+            Flushed::Copied(Copied { result: number, rows, bytes, offsets, text })
+        } else {
+            let (rows, bytes) = self.run.copy_decoded(result, rows, self.places)?;
+            self.run.flushed_bytes += bytes;
+            Flushed::Decoded { result: number, rows }
+        };
+        self.run.flushed.push(flushed);
+        if let Some(limit) = self.run.options.piece_bytes.filter(|limit| self.run.flushed_bytes > *limit) {
+            return Err(Failure::HostRows { bytes: self.run.flushed_bytes, limit }.into());
+        }
         self.run.profile.flushed_rows += rows;
         self.empty(sink)
     }
