@@ -95,6 +95,19 @@ def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) 
     assert all("simulated" in finding["text"] for finding in report["findings"])
 
 
+def test_what_a_form_takes_is_what_is_stored_in_it() -> None:
+    columns = [
+        {"name": "a", "stored_bytes": 100, "heavy_bytes": 40},
+        {"name": "b", "stored_bytes": 50, "heavy_bytes": 0},
+    ]
+    with warpmill.connect(device="cpu") as con:
+        store = qj.Store("auto", con, columns)
+        assert store.form_bytes({}) == 150
+        assert store.form_bytes({"a": "light", "b": "light"}) == 150
+        assert store.form_bytes({"a": "heavy", "b": "heavy"}) == 90
+        assert store.form_bytes({"a": "heavy_host", "b": "light"}) == 90
+
+
 @needs_sim
 def test_a_slow_drive_is_waited_for(data: Path, tmp_path: Path) -> None:
     # Half a megabyte at a megabyte per second, and at a hundred.

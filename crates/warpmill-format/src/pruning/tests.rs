@@ -42,6 +42,36 @@ proptest! {
         prop_assert_eq!(binning.bin(0), 0);
     }
 
+    /// All zones at once are told what each is told by itself: bounds of every width, NULLs, ranges that reach beyond all ranks.
+    #[test]
+    fn bounds_rule_out_zones_together(
+        base in -(1i128 << 100)..(1i128 << 100), scale in 0u32..90, seed in prop::collection::vec(any::<u32>(), 1..60),
+        kinds in prop::collection::vec(0u8..4, 1..9), from in any::<u32>(), to in any::<u32>(), far in 0u8..8, nulls in any::<bool>(),
+    ) {
+        let value = |i: u32| base + (i128::from(i) << scale >> 24);
+        let read = |start: usize, len: usize| {
+            let kind = kinds[start / 1024];
+            let ranks = (start..start + len).map(|row| value(seed[row % 37 * start % seed.len()])).collect::<Vec<_>>();
+            (if kind == 0 { vec![] } else { ranks }, kind < 2)
+        };
+        let zones = stored(of_ranks(1024 * kinds.len(), 1024, Metadata::MinMax, read), false, false);
+        let (lo, hi) = (value(from.min(to)), value(from.max(to)));
+        let ranges = match far {
+            0 => vec![],
+            1 => vec![(i128::MIN, i128::MAX)],
+            2 => vec![(i128::MIN, lo)],
+            3 => vec![(hi, i128::MAX)],
+            4 => vec![(i128::MIN, i128::MIN), (i128::MAX, i128::MAX)],
+            5 => vec![(lo - 3, lo - 2), (lo, hi), (hi + 2, hi + 2)],
+            _ => vec![(lo, hi)],
+        };
+        let expected = (0..kinds.len()).map(|zone| {
+            let apart = |&(lo, hi): &(i128, i128)| zones.bounds(zone).is_none_or(|(min, max)| max < lo || min > hi);
+            ranges.iter().all(apart) && !(nulls && zones.has_nulls(zone))
+        });
+        prop_assert_eq!(zones.out_of_bounds(&ranges, nulls), expected.collect::<Vec<_>>());
+    }
+
     /// What is in a zone is found, whatever is asked for with it; what is not between its bounds is not.
     #[test]
     fn values_are_found(
@@ -75,6 +105,21 @@ proptest! {
 fn of_array(array: ArrayRef, metadata: Metadata) -> Zones {
     let segment = Segment::encode(&array, None, None).unwrap();
     stored(of_segment(&segment, 1024, metadata), metadata.histograms(), metadata.blooms())
+}
+
+#[test]
+fn bounds_rule_out_zones_of_every_width() {
+    for width in [1u32, 8, 16, 32, 40, 63, 64, 100] {
+        let (least, most) = (-7i128, -7 + (1i128 << width) - 1);
+        let read = |start: usize, len: usize| (vec![if start == 0 { least } else { most }; len], false);
+        let zones = stored(of_ranks(2048, 1024, Metadata::MinMax, read), false, false);
+        let test = |lo: i128, hi: i128| zones.out_of_bounds(&[(lo, hi)], false);
+        assert_eq!((test(least, least), test(most, most)), (vec![false, true], vec![true, false]), "{width} bits");
+        assert_eq!((test(least - 9, least - 1), test(most + 1, i128::MAX)), (vec![true; 2], vec![true; 2]));
+        assert_eq!((test(i128::MIN, i128::MAX), test(least + 1, most - 1)), (vec![false; 2], vec![true; 2]));
+        let beyond = most + (1i128 << 64);
+        assert_eq!((test(beyond, beyond), test(least, beyond)), (vec![true; 2], vec![false; 2]));
+    }
 }
 
 #[test]

@@ -118,14 +118,66 @@ impl Zones {
         if self.bytes[HEADER_BYTES + zone] & 2 == 0 {
             return None;
         }
-        let offset = |at: usize| {
-            let at = self.bounds + at * self.width;
-            let mut bytes = [0; 16];
-            bytes[..self.width].copy_from_slice(&self.bytes[at..at + self.width]);
-            u128::from_le_bytes(bytes)
+        let rank = |at: usize| {
+            let offset = match self.width {
+                1 => u128::from(self.offset::<1>(at)),
+                2 => u128::from(self.offset::<2>(at)),
+                4 => u128::from(self.offset::<4>(at)),
+                8 => u128::from(self.offset::<8>(at)),
+                _ => {
+                    let at = self.bounds + 16 * at;
+                    u128::from_le_bytes(self.bytes[at..at + 16].try_into().expect("16 bytes"))
+                }
+            };
+            self.base.wrapping_add_unsigned(offset)
         };
-        let rank = |at: usize| self.base.wrapping_add_unsigned(offset(at));
         Some((rank(zone), rank(self.count + zone)))
+    }
+
+    /// The `at`-th number of the bounds, of `WIDTH` bytes.
+    fn offset<const WIDTH: usize>(&self, at: usize) -> u64 {
+        let at = self.bounds + at * WIDTH;
+        number::<WIDTH>(self.bytes[at..at + WIDTH].try_into().expect("as many bytes"))
+    }
+
+    /// By zone: whether its bounds rule out that a row there has a rank within one of `ranges`, or, with `nulls`, is null. A few
+    /// instructions a zone for each range.
+    pub fn out_of_bounds(&self, ranges: &[(i128, i128)], nulls: bool) -> Vec<bool> {
+        let mut out = vec![true; self.count];
+        for &range in ranges {
+            match self.width {
+                1 => self.disjoint::<1>(range, &mut out),
+                2 => self.disjoint::<2>(range, &mut out),
+                4 => self.disjoint::<4>(range, &mut out),
+                8 => self.disjoint::<8>(range, &mut out),
+                _ => out.iter_mut().enumerate().for_each(|(zone, out)| {
+                    *out &= self.bounds(zone).is_none_or(|(min, max)| max < range.0 || min > range.1);
+                }),
+            }
+        }
+        let flags = &self.bytes[HEADER_BYTES..HEADER_BYTES + self.count];
+        for (out, flags) in out.iter_mut().zip(flags) {
+            *out = (*out || flags & 2 == 0) && !(nulls && flags & 1 != 0);
+        }
+        out
+    }
+
+    /// Clears `out` of zones whose bounds, of `WIDTH` bytes, reach into `lo ..= hi`.
+    fn disjoint<const WIDTH: usize>(&self, (lo, hi): (i128, i128), out: &mut [bool]) {
+        let offset = |rank: i128| match rank < self.base {
+            true => None,
+            false => Some(u64::try_from(rank.abs_diff(self.base)).unwrap_or(u64::MAX)),
+        };
+        let Some(hi) = offset(hi) else { return };
+        let lo_is_above = lo > self.base && lo.abs_diff(self.base) > u128::from(u64::MAX);
+        if lo_is_above {
+            return;
+        }
+        let lo = offset(lo).unwrap_or(0);
+        let (mins, maxs) = self.bytes[self.bounds..self.bounds + 2 * WIDTH * self.count].split_at(WIDTH * self.count);
+        for ((out, min), max) in out.iter_mut().zip(mins.as_chunks().0).zip(maxs.as_chunks().0) {
+            *out &= number::<WIDTH>(max) < lo || number::<WIDTH>(min) > hi;
+        }
     }
 
     /// Whether one of the bins from `first` to `last` of the histogram that begins at byte `at` is not empty.
@@ -172,4 +224,11 @@ impl Zones {
         }
         Some(&self.bytes[at + filter * BLOOM_BYTES..at + (filter + 1) * BLOOM_BYTES])
     }
+}
+
+/// A number of up to eight bytes.
+fn number<const WIDTH: usize>(bytes: &[u8; WIDTH]) -> u64 {
+    let mut word = [0; 8];
+    word[..WIDTH].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }

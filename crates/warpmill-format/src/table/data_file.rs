@@ -1,4 +1,4 @@
-//! Data files: checksummed, 64-byte aligned blobs (segments, dictionaries, remaps), written once and then mapped.
+//! Data files: checksummed, aligned blobs (segments, dictionaries, remaps), written once and then mapped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,12 @@ use crate::{FormatError, Result};
 /// The first bytes of a data file; the format version (u32) follows, then zeros up to [`HEADER_BYTES`].
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
 const HEADER_BYTES: usize = SEGMENT_ALIGN;
+
+/// What the first byte of a chunk is a multiple of, so that chunks next to each other can be where a device reads them as they lie.
+pub(crate) const DEVICE_ALIGN: usize = 256;
+
+/// Bytes behind each blob that are no other's: who reads whole words may read past its end.
+const END_PADDING: u64 = 16;
 
 /// Full files that may be on their way to the disk while the next one is written.
 const MOST_CLOSING: usize = 4;
@@ -190,12 +196,12 @@ impl DataFileWriter {
             }
         };
         let path = temporary(&self.directory.join(&open.file.name));
-        let padding = open.offset.next_multiple_of(align as u64) - open.offset;
+        let padding = (open.offset + END_PADDING).next_multiple_of(align as u64) - open.offset;
         let write = |out: &mut Box<dyn OutputFile>, bytes: &[u8]| {
             out.write_all(bytes).map_err(FormatError::io("cannot write", &path))
         };
         if padding > 0 {
-            write(&mut open.out, &[0; CHUNK_ALIGN][..padding as usize])?;
+            write(&mut open.out, &[0; CHUNK_ALIGN + END_PADDING as usize][..padding as usize])?;
         }
         write(&mut open.out, bytes)?;
         let offset = open.offset + padding;

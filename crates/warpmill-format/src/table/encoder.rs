@@ -7,12 +7,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
-use super::data_file::{DataFileWriter, Place};
+use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
 use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
 use super::version::{Chunk, ColumnDictionary, Heavy, Remap, RowSegment, Source, Version};
+use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
 use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, ColumnChoice, ColumnCodec, Compressed, Stored};
 use crate::pruning::Zone;
@@ -46,7 +47,29 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    fn put(&mut self, stored: Stored, generation: Option<u32>, align: bool) -> Result<Arc<Chunk>> {
+    /// Stores chunks of a column: next to each other in a file, where both forms of them are stored first all light ones.
+    fn put_all(&mut self, all: Vec<Stored>, generation: Option<u32>, align: bool) -> Result<Vec<Arc<Chunk>>> {
+        let light = all.iter().map(|stored| self.put_light(stored, align)).collect::<Result<Vec<_>>>()?;
+        all.into_iter().zip(light).map(|(stored, light)| self.put(stored, light, generation, align)).collect()
+    }
+
+    /// What is stored without a codec; nothing in memory.
+    fn put_light(&mut self, stored: &Stored, align: bool) -> Result<Option<Place>> {
+        let both = stored.compressed.as_ref().is_none_or(|compressed| compressed.config.light);
+        match self {
+            Self::Files(files) if both => files.put(stored.segment.as_bytes(), align_to(align)).map(Some),
+            Self::Files(_) | Self::Memory => Ok(None),
+        }
+    }
+
+    /// Stores a chunk, of which what has no codec is stored at `light`.
+    fn put(
+        &mut self,
+        stored: Stored,
+        light: Option<Place>,
+        generation: Option<u32>,
+        align: bool,
+    ) -> Result<Arc<Chunk>> {
         let Stored { segment, compressed } = stored;
         let mut stats = segment.stats().clone();
         stats.stored_bytes = segment.as_bytes().len() as u64;
@@ -54,8 +77,6 @@ impl Sink {
         let Self::Files(files) = self else {
             return Ok(Chunk::new(stats, encoding, generation, Source::Memory(Arc::new(segment)), None));
         };
-        let both = compressed.as_ref().is_none_or(|compressed| compressed.config.light);
-        let light = both.then(|| files.put(segment.as_bytes(), align_to(align))).transpose()?;
         let put = |compressed: Compressed| -> Result<Heavy> {
             let Compressed { config, encoding, segment_bytes, bytes } = compressed;
             let place = files.put(&bytes, align_to(align || bytes.len() >= ALIGNED_BYTES))?;
@@ -82,7 +103,7 @@ impl Sink {
 
 /// What a chunk's place is a multiple of.
 fn align_to(direct_io: bool) -> usize {
-    if direct_io { CHUNK_ALIGN } else { SEGMENT_ALIGN }
+    if direct_io { CHUNK_ALIGN } else { DEVICE_ALIGN }
 }
 
 /// How a column is encoded.
@@ -138,6 +159,8 @@ pub(crate) struct Encoder {
     pool: Option<Arc<rayon::ThreadPool>>,
     storage: Storage,
     zones: ZoneWriter,
+    /// By column.
+    waiting: Vec<Waiting>,
     sink: Sink,
 }
 
@@ -170,7 +193,8 @@ impl Encoder {
         };
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
-        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, zones, sink }
+        let waiting = columns.iter().map(|_| Waiting::default()).collect();
+        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, zones, waiting, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -256,7 +280,17 @@ impl Encoder {
 
     fn put(&mut self, segment: usize, column: usize, stored: Stored, zones: Vec<Zone>) -> Result<()> {
         self.zones.add(segment, column, zones);
-        self.segments[segment].1[column] = Some(self.sink.put(stored, None, self.storage.align)?);
+        self.waiting[column].push(segment, stored);
+        if self.waiting[column].are_enough() { self.write_waiting(column, None) } else { Ok(()) }
+    }
+
+    /// Writes the chunks of column `column` that wait, one behind the other. `generation`: of the dictionary that they have codes of.
+    fn write_waiting(&mut self, column: usize, generation: Option<u32>) -> Result<()> {
+        let (segments, stored): (Vec<usize>, Vec<Stored>) = self.waiting[column].take().into_iter().unzip();
+        let chunks = self.sink.put_all(stored, generation, self.storage.align)?;
+        for (segment, chunk) in segments.into_iter().zip(chunks) {
+            self.segments[segment].1[column] = Some(chunk);
+        }
         Ok(())
     }
 
@@ -289,7 +323,7 @@ impl Encoder {
                 let dictionary = base.dictionary(c).expect("candidates of a table with rows have one");
                 let strings = strings_of(&*base.segment(s, c)?, dictionary);
                 let (stored, _) = self.chunks().encode(c, &strings)?;
-                chunks.push(self.sink.put(stored, None, self.storage.align)?);
+                chunks.append(&mut self.sink.put_all(vec![stored], None, self.storage.align)?);
             }
             self.rewritten[c] = Some(chunks);
         }
@@ -311,7 +345,8 @@ impl Encoder {
             let base = self.base_version().and_then(|b| b.dictionaries[c].clone());
             orders.push(Some(Order::new(dictionary, remap, base)));
         }
-        held.sort_by_key(|(c, codes)| (codes.segment, *c));
+        (0..self.waiting.len()).try_for_each(|column| self.write_waiting(column, None))?;
+        held.sort_by_key(|(c, codes)| (*c, codes.segment));
         self.encode_held(&held, &orders)?;
         let dictionaries: Vec<Option<ColumnDictionary>> =
             orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
@@ -334,6 +369,7 @@ impl Encoder {
 
     fn encode_held(&mut self, held: &[(usize, HeldCodes)], orders: &[Option<Order>]) -> Result<()> {
         let at_once = 2 * self.pool.as_ref().map_or_else(rayon::current_num_threads, |p| p.current_num_threads());
+        let generation = |column: usize| orders[column].as_ref().map(|order| order.generation);
         for group in held.chunks(at_once) {
             let encode = |(c, codes): &(usize, HeldCodes)| {
                 let order = orders[*c].as_ref().expect("held codes are of a candidate");
@@ -346,11 +382,13 @@ impl Encoder {
                 install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
             for ((c, codes), (prepared, zones)) in group.iter().zip(encoded) {
                 self.zones.add(codes.segment, *c, zones);
-                let generation = orders[*c].as_ref().map(|o| o.generation);
-                self.segments[codes.segment].1[*c] = Some(self.sink.put(prepared, generation, self.storage.align)?);
+                self.waiting[*c].push(codes.segment, prepared);
+                if self.waiting[*c].are_enough() {
+                    self.write_waiting(*c, generation(*c))?;
+                }
             }
         }
-        Ok(())
+        (0..orders.len()).try_for_each(|c| self.write_waiting(c, generation(c)))
     }
 
     /// The row segments of the base version as the new version has them.

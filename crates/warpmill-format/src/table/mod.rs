@@ -33,6 +33,7 @@ mod stored_chunk;
 mod strings;
 mod summary;
 mod version;
+mod waiting;
 mod writer;
 mod zone_writer;
 

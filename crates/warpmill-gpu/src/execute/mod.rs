@@ -9,7 +9,7 @@
 //! - [`prepared`]: a program lowered and compiled;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`executor`]: runs programs, again with more room where a size was guessed too small; [`admission`]: which at once;
-//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says, in the form that [`paths`] chooses, [`mod@parquet`]
+//!   `load`: their data, [`stream`] where it passes through, from where [`source`] says (`disk`: table files, past the page cache), in the form that [`paths`] chooses, [`mod@parquet`]
 //!   where pages of Parquet are decoded then, [`undone`] for what the device decompresses, `kept` for what of it stays; `run`: one run; `launch`: its launches;
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
@@ -18,6 +18,7 @@ pub mod buffers;
 pub mod chunks;
 mod coexecution;
 pub mod defer;
+mod disk;
 pub mod executor;
 pub mod inputs;
 pub mod items;

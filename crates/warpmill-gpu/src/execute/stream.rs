@@ -22,6 +22,7 @@ use crate::device::{DevicePtr, Event, Stream};
 
 use super::admission::Lane;
 use super::chunks::Chunk;
+use super::disk::{self, Files};
 use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::{Key, aligned};
@@ -31,7 +32,7 @@ use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
 use super::rows::Mirrors;
 use super::segments::{COMPRESSED, EXPANSION};
-use super::source::{DataSource, disk};
+use super::source::DataSource;
 use super::{Failure, Result};
 
 use batches::PAGE_ENTRY;
@@ -180,6 +181,7 @@ pub struct Feed<'a> {
     executor: &'a Executor,
     source: DataSource,
     throttle: Throttle,
+    files: Files,
     /// What all copies that stay in page-locked memory may take; none once there was no room: this run looks for it no more.
     pinned_limit: Option<u64>,
     /// The program's `QueryState`, which hears of damage.
@@ -262,6 +264,7 @@ impl<'a> Feed<'a> {
             executor,
             source,
             throttle,
+            files: Files::default(),
             pinned_limit: Some(match options.pinned_memory_limit {
                 0 => u64::MAX,
                 limit => limit.saturating_sub(executor.mapped.bytes()),
@@ -453,7 +456,7 @@ impl<'a> Feed<'a> {
             }
             (DataSource::Disk, None) => {
                 let chunks: Vec<(u64, &Chunk)> = parts.iter().map(|part| (part.offset, &*part.chunk)).collect();
-                let ready = disk::read_all(staging, head, &chunks, decoding)?;
+                let ready = self.files.read_all(staging, head, &chunks, decoding)?;
                 let in_files = chunks.iter().filter(|(_, chunk)| chunk.file().is_some());
                 let bytes = in_files.map(|(_, chunk)| chunk.stored_bytes()).sum();
                 let all = started.elapsed();

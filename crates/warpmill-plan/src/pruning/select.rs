@@ -126,7 +126,10 @@ struct Conditions<'a> {
 }
 
 /// Zones that a thread is worth.
-const ZONES_OF_A_THREAD: usize = 512;
+const ZONES_OF_A_THREAD: usize = 1024;
+
+/// Ranges that all zones are tested against at once; of more, what is outside of all of them.
+const FEW_RANGES: usize = 8;
 
 /// The zones of some row segments.
 struct Mapped<'a> {
@@ -216,6 +219,14 @@ impl Walk<'_> {
             self.selected.report.segments += 1;
             self.selected.report.zones += zones as u64;
             self.selected.report.rows += rows as u64;
+            let known = mapped.as_ref().and_then(|mapped| mapped.bound.get()?.as_ref().ok());
+            if let Some(causes) = known.and_then(|bound| bound.rule_out(first..zone)) {
+                for (i, cause) in causes.enumerate() {
+                    self.prune(cause, 1, zone_rows.min(rows - i * zone_rows) as u64);
+                }
+                self.selected.report.segments_pruned += 1;
+                continue;
+            }
             if let Some(cause) = self.by_statistics(segment) {
                 self.prune(cause, zones as u64, rows as u64);
                 self.selected.report.segments_pruned += 1;
@@ -237,9 +248,10 @@ impl Walk<'_> {
                 if self.budget.is_spent() {
                     self.selected.report.stopped = true;
                 }
+                let by_bounds = bound.out_of_bounds.get(first + i).copied().flatten();
                 let cause = match self.selected.report.stopped {
-                    true => None,
-                    false => bound.excludes(first + i, &mut self.budget.tests),
+                    true => by_bounds,
+                    false => by_bounds.or_else(|| bound.excludes(first + i, &mut self.budget.tests)),
                 };
                 match cause {
                     Some(cause) => self.prune(cause, 1, len as u64),
@@ -328,12 +340,19 @@ pub(super) fn by_bounds(values: &Values, stats: &ColumnStats, table: &TableSnaps
     if values.ranges.within(bounds).is_empty() { Found::OutOfBounds } else { Found::Perhaps }
 }
 
+/// How many zones a map has.
+fn zones_of(map: &ZoneMap, scan: &Scan) -> usize {
+    map.segments().map(|segment| scan.table.segment_rows(segment).div_ceil(map.zone_rows())).sum()
+}
+
 /// Conditions with the metadata that tells of them.
 struct Bound {
     filters: Node,
     sideways: Vec<Node>,
     keys: Vec<Node>,
     fine: bool,
+    /// What rules out zones by their bounds, as far as that can be told of all of them at once.
+    out_of_bounds: Vec<Option<Cause>>,
 }
 
 /// A predicate with its metadata.
@@ -392,6 +411,30 @@ impl Node {
             Node::All(list) => list.iter().all(Node::is_unknown),
             Node::Any(list) => list.iter().any(Node::is_unknown),
             Node::Never | Node::Values { .. } => false,
+        }
+    }
+
+    /// By zone, of so many: whether bounds rule it out. `None`: they rule out none.
+    fn out_of_bounds(&self, count: usize) -> Option<Vec<bool>> {
+        let combine = |a: Vec<bool>, b: Vec<bool>, or: bool| {
+            a.into_iter().zip(b).map(|(a, b)| if or { a | b } else { a & b }).collect()
+        };
+        match self {
+            Node::Never => Some(vec![true; count]),
+            Node::Unknown => None,
+            Node::All(list) => {
+                list.iter().filter_map(|node| node.out_of_bounds(count)).reduce(|a, b| combine(a, b, true))
+            }
+            Node::Any(list) => {
+                let all: Option<Vec<Vec<bool>>> = list.iter().map(|node| node.out_of_bounds(count)).collect();
+                all?.into_iter().reduce(|a, b| combine(a, b, false))
+            }
+            Node::Values { zones, ranges, nulls, .. } => {
+                let all = ranges.as_slice();
+                let hull = all.first().zip(all.last()).map(|(first, last)| (first.0, last.1));
+                let tested = if all.len() <= FEW_RANGES { all } else { hull.as_slice() };
+                (zones.len() == count).then(|| zones.out_of_bounds(tested, *nulls))
+            }
         }
     }
 
@@ -465,7 +508,31 @@ impl Bound {
             };
             attributes.push(Node::new(predicate, &mut zones)?);
         }
-        Ok(Self { filters, sideways: attributes, keys, fine: *fine })
+        let fine = *fine;
+        let mut bound =
+            Self { filters, sideways: attributes, keys, fine, out_of_bounds: vec![None; zones_of(map, scan)] };
+        bound.test_bounds();
+        Ok(bound)
+    }
+
+    /// Tests all zones at once.
+    fn test_bounds(&mut self) {
+        let count = self.out_of_bounds.len();
+        let filters = std::iter::once((&self.filters, Cause::Filters(Found::OutOfBounds)));
+        let sideways = self.sideways.iter().map(|node| (node, Cause::Sideways));
+        let keys = self.keys.iter().map(|node| (node, Cause::Keys));
+        for (node, cause) in filters.chain(sideways).chain(keys) {
+            let Some(out) = node.out_of_bounds(count) else { continue };
+            for (known, _) in self.out_of_bounds.iter_mut().zip(out).filter(|(known, out)| *out && known.is_none()) {
+                *known = Some(cause);
+            }
+        }
+    }
+
+    /// What rules out each of some zones, where bounds rule out all of them.
+    fn rule_out(&self, zones: Range<usize>) -> Option<impl Iterator<Item = Cause>> {
+        let all = self.out_of_bounds.get(zones)?;
+        all.iter().all(Option::is_some).then(|| all.iter().flatten().copied())
     }
 
     fn tells_nothing(&self) -> bool {

@@ -3,6 +3,8 @@
 use super::codec::GOLDEN;
 use super::*;
 use crate::codec::{CodecChoice, Sparse};
+use crate::table::data_file::Place;
+use crate::table::version::Source;
 use crate::{Codec, CodecOptions, Encoding, Objective, SegmentParts};
 
 /// Small segments, both forms of all columns, in blocks of 4 KiB.
@@ -33,6 +35,28 @@ fn assert_same(snapshot: &TableSnapshot) -> usize {
         assert!(values(&heavy, snapshot, c) == values(&light, snapshot, c), "segment {s}, column {c}");
     }
     pairs.len()
+}
+
+/// Disks are asked for neighbours at once, and devices take them as they lie.
+#[test]
+fn chunks_of_a_column_lie_next_to_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let snapshot = build(&dir.path().join("t"), &rows(0, 20_000), both(Codec::Zstd));
+    let end = |place: &Place| place.offset + place.bytes + 16;
+    let mut heavy_pairs = 0;
+    for c in 0..snapshot.schema().fields().len() {
+        for pair in snapshot.parts().segments.windows(2).map(|pair| [&pair[0].columns[c], &pair[1].columns[c]]) {
+            let light = pair.map(|chunk| match &chunk.source {
+                Source::File(place) => place,
+                other => panic!("column {c}: {other:?}"),
+            });
+            assert_eq!(light[1].offset, end(light[0]).next_multiple_of(256), "column {c}");
+            let [Some(first), Some(second)] = pair.map(|chunk| chunk.heavy.as_ref()) else { continue };
+            assert_eq!(second.place.offset, end(&first.place).next_multiple_of(256), "column {c}");
+            heavy_pairs += 1;
+        }
+    }
+    assert!(heavy_pairs > 100, "{heavy_pairs}");
 }
 
 #[test]

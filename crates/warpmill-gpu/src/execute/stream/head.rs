@@ -89,9 +89,10 @@ pub(super) fn wanted_of(rows: &[RowSegment<'_>]) -> Vec<Wanted> {
 }
 
 /// Chunks in the order in which they lie in a slot. Copies in page-locked memory are made in this order: column by column, what
-/// programs with some columns in common read stays one range, long enough for the link's full bandwidth.
+/// programs with some columns in common read stays one range, long enough for the link's full bandwidth. In files, too, neighbours are
+/// chunks of a column.
 pub(super) fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Vec<&'a Arc<Chunk>> {
-    if source != DataSource::Pinned {
+    if !matches!(source, DataSource::Pinned | DataSource::Disk) {
         return chunks(rows).collect();
     }
     let columns = rows.iter().map(|(_, columns)| columns.len()).max().unwrap_or(0);

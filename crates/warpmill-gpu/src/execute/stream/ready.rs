@@ -10,7 +10,7 @@ use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 use crate::execute::Result;
 use crate::execute::chunks::Chunk;
 use crate::execute::executor::Executor;
-use crate::execute::memory::padded;
+use crate::execute::memory::{aligned, padded};
 use crate::execute::paths::Decoding;
 use crate::execute::source::PinnedCopy;
 
@@ -65,10 +65,22 @@ impl Ready {
             }
             Ready::Pieces(pieces) => {
                 to_device(0, &staging[..head as usize])?;
-                for (from, to) in &pieces {
-                    to_device(*to, &staging[from.clone()])?;
+                let mut count = 0;
+                let mut next = pieces.iter().peekable();
+                while let Some((from, to)) = next.next() {
+                    // What lies behind each other in both memories, with nothing between, is one copy.
+                    let mut end = from.end;
+                    let near = |end: usize, other: usize| other >= end && other as u64 <= aligned(end as u64);
+                    while let Some((other, _)) = next.next_if(|(other, there)| {
+                        near(end - from.start, other.start.wrapping_sub(from.start))
+                            && (other.start - from.start) as u64 == there.wrapping_sub(*to)
+                    }) {
+                        end = other.end;
+                    }
+                    to_device(*to, &staging[from.start..end])?;
+                    count += 1;
                 }
-                Ok(pieces.len() as u64)
+                Ok(count)
             }
             Ready::Pinned(copies) => {
                 to_device(0, &staging[..head as usize])?;
