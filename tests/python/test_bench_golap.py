@@ -75,6 +75,26 @@ def test_every_mode_has_the_same_answers_and_metadata_prunes_at_least_as_much_as
         assert store["stored_bytes"] <= stores[suite, layout, "light"]["stored_bytes"] < store["plain_bytes"]
 
 
+def test_facts_can_be_clustered_by_what_the_queries_filter_on(data: Path, tmp_path: Path) -> None:
+    facts = golap.SUITES["ssb"]
+    assert facts.of("clustered", facts.queries.values()) is facts
+    flight = [facts.queries[name] for name in ("1.1", "1.2", "1.3")]
+    assert facts.of("filtered", flight).sideways == (
+        "lo_orderdate=date.d_datekey:d_year,d_yearmonthnum,d_weeknuminyear",
+    )
+    some = facts.of("filtered", [facts.queries["2.1"], facts.queries["3.2"]])
+    assert some.label == "c_nation+s_region+s_nation+p_category+d_year-"
+    taxi = golap.SUITES["taxi"]
+    assert taxi.of("filtered", taxi.queries.values()) is taxi
+    options = ["--suites", "ssb", "--queries", "1.2", "--layouts", "clustered,filtered", "--codec", "lz4"]
+    sizes = ["--set", "zone_rows=1024", "--set", "segment_rows=2048", "--set", "pruning_metadata=all"]
+    found = report(data / "filtered", tmp_path, "golap", "--device", "cpu", *options, *sizes)
+    pruned = {row["layout"]: row["pruned"] for row in found["results"] if row["mode"] == "pruning"}
+    assert all(row["same_answer"] for row in found["results"])
+    # A month of seven years is contiguous, where it is not spread over regions.
+    assert pruned["filtered"] > 0.95 > pruned["clustered"]
+
+
 def test_taxi_queries_are_duckdbs(data: Path) -> None:
     with bars(quiet=True) as bar:
         database = golap.prepare(golap.SUITES["taxi"], golap.Shape("clustered"), golap.Place(data, 0.01, {}, bar))

@@ -1,13 +1,15 @@
 """``warpmill bench golap``: compression and pruning, with the queries that GOLAP (SIGMOD 2024) is measured with.
 
-The facts of a suite are written in two layouts (in the order in which rows come, and clustered by what queries filter
-on), and each in two forms: the light encodings alone, and a codec over them. Every query runs in five modes, each in
-a session of its own, so that plans stay: without both (`none`), with bounds or all metadata to skip rows by (`minmax`,
-`pruning`), with the codec (`compression`), and with the codec and all metadata (`both`). Answers have to be the same.
+The facts of a suite are written in layouts (in the order in which rows come; clustered by all attributes of their
+dimensions; clustered by just those that the measured queries filter on), and each in two forms: the light encodings
+alone, and a codec over them. Every query runs in five modes, each in a session of its own, so that plans stay: without
+both (`none`), with bounds or all metadata to skip rows by (`minmax`, `pruning`), with the codec (`compression`), and
+with the codec and all metadata (`both`). Answers have to be the same.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from collections import defaultdict
@@ -35,7 +37,8 @@ MODES = {
     "both": ("codec", "all"),
 }
 
-LAYOUTS = ("unclustered", "clustered")
+#: The last is clustered by what the measured queries filter on only, as the paper's facts are (its section 6.3).
+LAYOUTS = ("unclustered", "clustered", "filtered")
 
 #: What rules zones out.
 CAUSES = ("minmax", "histogram", "bloom", "sideways", "keys")
@@ -76,6 +79,30 @@ class Facts:
     #: The other tables that its queries name.
     dimensions: tuple[str, ...]
     queries: dict[str, str]
+    #: Before the shape in the names of its folders.
+    label: str = ""
+
+    def filtered(self, queries: Iterable[str]) -> Facts:
+        """The same with those attributes of dimensions only that some queries filter on; the same where it has none."""
+        wheres = [re.split(r"(?i)\b(?:where|group by)\b", sql)[1] for sql in queries]
+        wanted: list[str] = []
+        found: list[str] = []
+        for declared in self.sideways:
+            reference, attributes = declared.split(":")
+            used = [name for name in attributes.split(",") if any(re.search(rf"\b{name}\b", w) for w in wheres)]
+            wanted += [f"{reference}:{','.join(used)}"] if used else []
+            found += used
+        if self.cluster != ("auto",) or not found:
+            return self
+        return replace(self, sideways=tuple(wanted), label=f"{'+'.join(found)}-")
+
+    def of(self, layout: str, queries: Iterable[str]) -> Facts:
+        """As a layout has it, for some queries."""
+        return self.filtered(queries) if layout == "filtered" else self
+
+    def folder(self, shape: Shape) -> str:
+        """What the folder of a shape is called."""
+        return f"{self.suite}-{self.label}{shape.name()}"
 
 
 def _texts(suite: str, names: tuple[str, ...] | None = None) -> dict[str, str]:
@@ -165,7 +192,7 @@ class Place:
 
 def prepare(facts: Facts, shape: Shape, place: Place) -> Path:
     """The database of a shape, made where it is missing; only the first of a layout is generated and sorted."""
-    folder = place.base / f"{facts.suite}-{shape.name()}"
+    folder = place.base / facts.folder(shape)
     first = Shape(shape.layout)
     with place.writer(folder, **shape.settings()) as con:
         there = {table.name for table in con.tables()}
@@ -186,7 +213,7 @@ def prepare(facts: Facts, shape: Shape, place: Place) -> Path:
                     return folder
         con.set("pruning_metadata", shape.pruning())
         con.set("sideways", "; ".join(f"{facts.table}.{attribute}" for attribute in facts.sideways))
-        if shape.layout == "clustered":
+        if shape.layout != "unclustered":
             con.set("cluster", ",".join(facts.cluster))
         con.generate(facts.suite, facts.table, place.sf, progress=bar)
     return folder

@@ -120,7 +120,8 @@ def golap(
         typer.Option(
             "--layouts",
             metavar="NAME,...",
-            help="Of unclustered, clustered (default: both; --sweep chunks: clustered).",
+            help="Of unclustered, clustered (by all attributes of dimensions), filtered (by those that are filtered on). "
+            "Default: the first two; --sweep chunks: clustered.",
         ),
     ] = None,
     codec: Annotated[
@@ -176,7 +177,7 @@ def golap(
         sf,
         names,
         queries,
-        _of("--layouts", layouts, suite.LAYOUTS, ("clustered",) if sweep is Sweep.chunks else suite.LAYOUTS),
+        _of("--layouts", layouts, suite.LAYOUTS, ("clustered",) if sweep is Sweep.chunks else suite.LAYOUTS[:2]),
         codec,
         runs,
         sweep,
@@ -237,7 +238,8 @@ def _modes(asked: Asked) -> Found:
         for layout in asked.layouts:
             with bars() as bar:
                 place = suite.Place(asked.base, asked.sf, asked.given, bar)
-                databases = suite.prepare_forms(facts, suite.Shape(layout), asked.codec, suite.MODES, place)
+                own = facts.of(layout, queries.values())
+                databases = suite.prepare_forms(own, suite.Shape(layout), asked.codec, suite.MODES, place)
             stores += [suite.stored(facts, layout, form, folder) for form, folder in databases.items()]
             if name not in disks:
                 disks[name] = disk_gb_per_s(databases["light"])
@@ -271,7 +273,8 @@ def _sizes(asked: Asked) -> Found:
         for layout in asked.layouts:
             with bars() as bar:
                 place = suite.Place(asked.base, asked.sf, asked.given, bar)
-                databases = golap_sweeps.prepare_sizes(kind, facts, layout, values, asked.codec, place)
+                own = facts.of(layout, queries.values())
+                databases = golap_sweeps.prepare_sizes(kind, own, layout, values, asked.codec, place)
             if name not in disks:
                 disks[name] = disk_gb_per_s(databases[values[0]]["light"])
             with Console(stderr=True).status("") as status:
