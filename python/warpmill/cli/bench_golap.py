@@ -120,7 +120,7 @@ def golap(
         typer.Option(
             "--layouts",
             metavar="NAME,...",
-            help="Of unclustered, clustered (by all attributes of dimensions), filtered (by those that are filtered on). "
+            help="Of unclustered, clustered (by all attributes of dimensions), filtered (by those filtered on). "
             "Default: the first two; --sweep chunks: clustered.",
         ),
     ] = None,
