@@ -384,3 +384,26 @@ def test_strings_that_begin_as_the_ones_before_them(con: warpmill.Connection, tm
         for scan in scans(result):
             assert scan["parquet"]["by_host"] == 0, scan["parquet"]["reasons"]
             assert scan["parquet"]["by_device"] > 0
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy"])
+def test_damaged_prefixes_are_told_by_their_checksum(con: warpmill.Connection, tmp_path: Path, codec: str) -> None:
+    """Before anything is made of them: where page bytes are added up on the host."""
+    path = tmp_path / "t.parquet"
+    values = [f"value {n // 7:05} of {n % 13}" for n in range(3000)]
+    table = pa.table({"text": pa.array(values)})
+    options: dict[str, Any] = {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
+    pq.write_table(table, path, compression=codec, write_page_checksum=True, write_statistics=False, **options)
+    whole = path.read_bytes()
+    con.register_file("t", path)
+    query = "SELECT max(text), sum(length(text)), count(DISTINCT text) FROM t"
+    assert con.sql(query).fetchall() == [(max(values), sum(map(len, values)), len(set(values)))]
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    # All of it but the header.
+    first, end = column.data_page_offset + 60, column.data_page_offset + column.total_compressed_size
+    for number in range(8):
+        damaged = bytearray(whole)
+        damaged[first + (number * 7919) % (end - first)] ^= 1 << number
+        path.write_bytes(damaged)
+        with pytest.raises(warpmill.Error, match=r't\.parquet.*row group 0, column "text".*checksum of a page'):
+            con.sql(query)

@@ -154,7 +154,7 @@ const ROOM_HEAD: u64 = 16;
 /// Bytes of the values of those of `pages` whose values are made of parts of the ones before them, at least one; 0 where none are.
 ///
 /// # Errors
-/// A file that cannot be read, pages that do not decompress.
+/// A file that cannot be read, checksums of pages that do not fit.
 fn bytes_to_make(column: &ParquetColumn, codec: PageCodec, pages: &[&Page]) -> Result<u64> {
     let (file, chunk) = column.chunk_of();
     let place = || file.place(chunk.0, chunk.1);
@@ -187,6 +187,7 @@ fn strings_of(
     let mut stored = vec![0; header.compressed as usize];
     let reader = file.reader(column.chunk_of().1, &[range], place)?;
     reader.read(page.offset, &mut stored)?;
+    check(page, &stored, &reader)?;
     let version_2 = header.kind == PageKind::DataV2;
     let levels = if version_2 { header.level_bytes[0] as usize } else { 0 };
     let (Some(body), Some(bytes)) = (stored.get(levels..), (header.uncompressed as usize).checked_sub(levels)) else {
@@ -210,6 +211,15 @@ fn strings_of(
         _ => Some(body),
     };
     Ok(values.and_then(|values| made_bytes(values, header.values.into())).unwrap_or(0))
+}
+
+/// Tests the checksum of a page, where it has one and `bytes` are all of it.
+fn check(page: &Page, bytes: &[u8], reader: &Reader<'_>) -> Result<()> {
+    let is_whole = bytes.len() == page.header.compressed as usize;
+    match page.header.crc.filter(|_| is_whole) {
+        Some(crc) if crc32(bytes) != crc => Err(reader.corrupt("the checksum of a page does not fit its bytes")),
+        _ => Ok(()),
+    }
 }
 
 /// Gives out places behind each other.
@@ -438,12 +448,7 @@ impl ParquetSlice {
         let wanted = bytes.len().min(header.compressed as usize);
         let bytes = &mut bytes[..wanted];
         reader.read(placed.page.offset, bytes)?;
-        let whole = bytes.len() == header.compressed as usize;
-        if let Some(crc) = header.crc.filter(|_| whole)
-            && crc32(bytes) != crc
-        {
-            return Err(reader.corrupt("the checksum of a page does not fit its bytes"));
-        }
+        check(&placed.page, bytes, reader)?;
         if as_stored {
             return Ok((0, Duration::ZERO));
         }
