@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import warpmill
 from warpmill import _warpmill
+from warpmill.bench.qj import moved_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -271,6 +272,11 @@ def ran_on(profile: dict[str, Any]) -> str:
     return "+".join(sorted({program["device"] for program in profile["programs"]}, reverse=True))
 
 
+def moved(profile: dict[str, Any]) -> int | None:
+    """Bytes of tables that travelled to a device; None on the CPU."""
+    return None if ran_on(profile) == "cpu" else moved_bytes(profile)
+
+
 def answer(result: warpmill.Relation) -> list[tuple[Any, ...]]:
     """Rows in an order of their own: without ORDER BY, or where keys are equal, each run may have another."""
     return sorted(result.fetchall(), key=repr)
@@ -328,6 +334,7 @@ def _row(profiles: list[dict[str, Any]], times: list[float], plain: int) -> Row:
         "runs_s": [round(run, 6) for run in times],
         "device": ran_on(profiles[-1]),
         "bytes_read": profiles[-1]["bytes_read"],
+        "moved_bytes": moved(profiles[-1]),
         "plain_bytes": plain,
         "effective_gb_per_s": plain / seconds / 1e9,
         "zones": largest["zones"],

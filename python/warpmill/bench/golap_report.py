@@ -68,7 +68,7 @@ def table(title: str, rows: list[Row]) -> Table:
             f"{row['effective_gb_per_s']:.2f}",
             "-" if row["over_disk"] is None else f"{row['over_disk']:.2f}x",
             "-" if row["plain_seconds"] is None else milliseconds(row["plain_seconds"] * 1000),
-            size(row["bytes_read"]),
+            size(row["bytes_read"] if row["moved_bytes"] is None else row["moved_bytes"]),
             f"{row['pruned']:.3f}",
             ", ".join(f"{count} {cause}" for cause, count in row["by"].items() if count),
             f"{row['decision_share']:.2%}",
