@@ -20,6 +20,8 @@ pub struct Hints {
     pub repeated_keys: Vec<SinkId>,
     /// Rows or groups that a sink must have room for.
     pub capacity: HashMap<SinkId, u64>,
+    /// Sinks in parts whose capacity is what was counted, or is likely by that: less than had been expected.
+    pub counted: Vec<SinkId>,
     /// Sorts of which the first rows are not told apart well enough by their first key.
     pub all_rows: Vec<SinkId>,
     /// How many words of strings sorts look at.

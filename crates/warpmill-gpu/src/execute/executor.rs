@@ -396,6 +396,9 @@ impl Executor {
         let Some(last) = known.first().filter(|last| last.inputs == inputs) else {
             return self.prepare(program, inputs, asked.hints(), options);
         };
+        if let Some(hints) = last.learnt.lock().take() {
+            return self.prepare(program, inputs, hints, options);
+        }
         let Some(stream) = &last.stream else { return Ok(last.clone()) };
         let forms = self.choose(program, &last.columns, stream.batches, options).forms;
         if last.forms == forms {

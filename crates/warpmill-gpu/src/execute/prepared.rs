@@ -76,6 +76,8 @@ pub struct Prepared {
     pub(super) replays: Replays,
     /// The parts of sinks, as the last run left them.
     pub(super) ranges: Mutex<HashMap<usize, Vec<Range>>>,
+    /// What the next run is laid out with, where the last one found that fewer parts would do.
+    pub(super) learnt: Mutex<Option<Hints>>,
 }
 
 /// A row segment's number and its columns.
@@ -129,7 +131,7 @@ impl Prepared {
         }
         let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
-        let (resident, replays, ranges) = Default::default();
+        let (resident, replays, ranges, learnt) = Default::default();
         let mut prepared = Self {
             program,
             layouts,
@@ -150,6 +152,7 @@ impl Prepared {
             limits,
             replays,
             ranges,
+            learnt,
         };
         let descriptors: Vec<u64> = if prepared.hints.streamed {
             let kernels = 0..prepared.lowered.kernels.len();

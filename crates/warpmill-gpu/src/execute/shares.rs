@@ -201,7 +201,8 @@ fn scaled_groups(groups: &GroupLayout, factor: f64, forced: u64) -> GroupLayout 
 }
 
 fn partition(total: u64, (most, room): (u64, u64), expected: u64, forced: u64) -> Partition {
-    let by_rows = (expected as f64 * 1.02 / room as f64).ceil() as u64;
+    // Parts are not of the same size to the row.
+    let by_rows = if room >= expected { 1 } else { (expected as f64 * 1.02 / room as f64).ceil() as u64 };
     let parts = total.div_ceil(most).max(by_rows).max(forced).clamp(1, total.max(1));
     Partition { total, most, parts, room }
 }

@@ -5,9 +5,11 @@
 //! every combination of their parts that have rows in common, and what feeds a part may itself use sinks that are made in parts. Scans read only row segments which
 //! may have rows of the parts: of tables in the order of the keys, all parts together read the data about once.
 //!
-//! A part that turns out too large before anybody has seen it is cut into smaller ones. What the cuts were is kept for the next run.
+//! A part that turns out too large before anybody has seen it is cut into smaller ones. What the cuts were is kept for the next run; where
+//! parts turn out much smaller than expected, it has fewer ([`learn`]).
 
 mod flush;
+mod learn;
 mod overlap;
 
 use std::collections::{HashMap, HashSet};
@@ -81,6 +83,8 @@ struct Divided {
     held: Option<Range>,
     /// The part that is being made.
     making: Option<Range>,
+    /// Rows or groups of parts that were there.
+    counts: Vec<(Range, u64)>,
     profile: PartProfile,
 }
 
@@ -107,7 +111,7 @@ impl<'a> Run<'a> {
             let ranges = known.unwrap_or_else(|| expected(&partition));
             let what = if matches!(layout, SinkLayout::Build(_)) { "hash build" } else { "groups" };
             let profile = PartProfile { sink: id, what, parts: 0, made: 0, cut: 0, bytes: self.bytes_of_sink(id) };
-            Some((id, Divided { partition, ranges, seen: 0, held: None, making: None, profile }))
+            Some((id, Divided { partition, ranges, seen: 0, held: None, making: None, counts: vec![], profile }))
         });
         let divided = divided.collect();
         let structure =
@@ -131,6 +135,9 @@ impl<'a> Run<'a> {
             again: 0,
         };
         let ended = parts.all();
+        if ended.is_ok() {
+            *prepared.learnt.lock() = parts.learnt();
+        }
         let Parts { feed, divided, timings, again, .. } = parts;
         // Results are fetched in one go, or memory is used again: what was copied is known then.
         self.lane.synchronize()?;
@@ -313,7 +320,7 @@ impl<'a> Parts<'_, 'a> {
         if divided.held == Some(divided.ranges[number]) {
             return Ok(());
         }
-        loop {
+        let words = loop {
             self.make(id, number)?;
             let words = self.states()?;
             self.run.lane.synchronize()?;
@@ -321,10 +328,11 @@ impl<'a> Parts<'_, 'a> {
             self.check_host_text(id, &words)?;
             let size = self.divided[&id].ranges[number].size;
             match self.too_many((id, size), &words)? {
-                None => break,
+                None => break words,
                 Some(rows) => self.cut(id, number, rows)?,
             }
-        }
+        };
+        self.learn(id, number, &words)?;
         let divided = self.divided.get_mut(&id).expect("a sink in parts");
         divided.held = Some(divided.ranges[number]);
         divided.seen = divided.seen.max(number + 1);

@@ -306,17 +306,22 @@ fn neighbours_on_disk_travel_together() {
          CASE WHEN value % 9 = 0 THEN NULL ELSE value * 104729 % 65537 END AS d FROM range(200000)");
     sql("INSERT INTO t SELECT a + 200000, b, c, name, d FROM t WHERE a < 30000");
     let queries = [
-        // All chunks; those in the middle; every second one; three neighbours out of twelve, of two columns with others in between.
-        "SELECT sum(b), count(d), max(name) FROM t",
-        "SELECT sum(b), count(d), max(name) FROM t WHERE a BETWEEN 50000 AND 150000",
-        "SELECT sum(b), count(d) FROM t WHERE a IN (1, 3000, 5000, 7000, 9000, 11000, 220000, 222500)",
-        "SELECT sum(b), count(d), min(name) FROM t WHERE a BETWEEN 12000 AND 14500 OR a BETWEEN 24100 AND 26000 OR a > 228000",
+        // All chunks, and those in the middle: a few runs of each column.
+        ("SELECT sum(b), count(d), max(name) FROM t", 8),
+        ("SELECT sum(b), count(d), max(name) FROM t WHERE a BETWEEN 50000 AND 150000", 4),
+        // One here and there, of three columns: they are read together, but what is between does not travel.
+        ("SELECT sum(b), count(d) FROM t WHERE a IN (1, 3000, 5000, 7000, 9000, 11000, 220000, 222500)", 24),
+        // Three runs of four columns.
+        (
+            "SELECT sum(b), count(d), min(name) FROM t WHERE a BETWEEN 12000 AND 14500 OR a BETWEEN 24100 AND 26000 OR a > 228000",
+            12,
+        ),
     ];
-    let expected = queries.map(|query| sorted_rows(&sql(query)));
+    let expected = queries.map(|(query, _)| sorted_rows(&sql(query)));
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_data", "disk").unwrap();
     session.set("warpmill.device_batch", "16MB").unwrap();
-    for (query, expected) in queries.iter().zip(&expected) {
+    for ((query, most), expected) in queries.into_iter().zip(&expected) {
         let result = sql(query);
         assert_eq!(&sorted_rows(&result), expected, "{query}");
         let profile = result.profile.unwrap();
@@ -328,8 +333,6 @@ fn neighbours_on_disk_travel_together() {
         assert!(reasons.is_empty(), "{query}: {reasons:?}");
         let on_device = profile.programs[0].on_device.as_ref().unwrap();
         let copied = on_device.transfers.iter().find(|transfer| transfer.what == "segments from disk").unwrap();
-        let scan = &on_device.scans[0];
-        let chunks = (scan.pruning.segments - scan.pruning.segments_pruned) * 4;
-        assert!(copied.count <= 8 + chunks / 4, "{query}: {} copies of {chunks} chunks", copied.count);
+        assert!(copied.count <= most, "{query}: {} copies", copied.count);
     }
 }
