@@ -64,7 +64,12 @@ def test_steps_are_chosen_by_name() -> None:
     every = session.steps(session.Session(Path("out"), Path("data"), "gpu", 1.0))
     names = [step.name for step in every]
     assert len(names) == len(set(names))
-    assert [step.name for step in session.chosen(every, "qj,tpch-sf1")] == ["tpch-sf1", "qj-disk", "qj-pinned"]
+    assert [step.name for step in session.chosen(every, "qj,tpch-sf1")] == [
+        "tpch-sf1",
+        "qj-disk",
+        "qj-drives",
+        "qj-pinned",
+    ]
     assert [step.name for step in session.chosen(every, "tpch-sf10")] == ["tpch-sf10"]
     assert session.chosen(every, None) == every
     with pytest.raises(SystemExit, match="no step 'tpcds'"):
