@@ -84,8 +84,9 @@ def test_facts_can_be_clustered_by_what_the_queries_filter_on(data: Path, tmp_pa
     )
     some = facts.of("filtered", [facts.queries["2.1"], facts.queries["3.2"]])
     assert some.label == "c_nation+s_region+s_nation+p_category+d_year-"
-    taxi = golap.SUITES["taxi"]
-    assert taxi.of("filtered", taxi.queries.values()) is taxi
+    done = run(data, tmp_path, "--suites", "ssb,taxi", "--layouts", "filtered")
+    assert done.exit_code == 2
+    assert "taxi are clustered by what queries filter on already" in " ".join(done.output.replace("│", " ").split())
     options = ["--suites", "ssb", "--queries", "1.2", "--layouts", "clustered,filtered", "--codec", "lz4"]
     sizes = ["--set", "zone_rows=1024", "--set", "segment_rows=2048", "--set", "pruning_metadata=all"]
     found = report(data / "filtered", tmp_path, "golap", "--device", "cpu", *options, *sizes)

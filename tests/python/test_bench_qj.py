@@ -97,15 +97,15 @@ def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) 
 
 def test_what_a_form_takes_is_what_is_stored_in_it() -> None:
     columns = [
-        {"name": "a", "stored_bytes": 100, "heavy_bytes": 40},
-        {"name": "b", "stored_bytes": 50, "heavy_bytes": 0},
+        {"name": "a", "stored_bytes": 100, "heavy_bytes": 40, "once_bytes": 10},
+        {"name": "b", "stored_bytes": 50, "heavy_bytes": 0, "once_bytes": 50},
     ]
     with warpmill.connect(device="cpu") as con:
         store = qj.Store("auto", con, columns)
         assert store.form_bytes({}) == 150
         assert store.form_bytes({"a": "light", "b": "light"}) == 150
-        assert store.form_bytes({"a": "heavy", "b": "heavy"}) == 90
-        assert store.form_bytes({"a": "heavy_host", "b": "light"}) == 90
+        assert store.form_bytes({"a": "heavy", "b": "heavy"}) == 100
+        assert store.form_bytes({"a": "heavy_host", "b": "light"}) == 100
 
 
 @needs_sim

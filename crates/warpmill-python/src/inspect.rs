@@ -57,6 +57,7 @@ pub(crate) fn inspect(
             dict.set_item("block_bytes", blocks)?;
             dict.set_item("heavy", heavy)?;
             dict.set_item("heavy_bytes", column.heavy_bytes)?;
+            dict.set_item("once_bytes", column.once_bytes)?;
             dict.set_item("heavy_block_bytes", heavy_blocks)?;
             dict.set_item("decompress_bytes_per_s", rate)?;
             dict.set_item("predicted_bytes_per_s", predicted)?;

@@ -84,8 +84,13 @@ class Facts:
     label: str = ""
 
     def filtered(self, queries: Iterable[str]) -> Facts:
-        """The same with those attributes of dimensions only that some queries filter on; the same where it has none."""
-        wheres = [re.split(r"(?i)\b(?:where|group by)\b", sql)[1] for sql in queries]
+        """The same with those attributes of dimensions only that some queries filter on.
+
+        Raises `ValueError` where facts are not clustered by attributes.
+        """
+        if self.cluster != ("auto",):
+            raise ValueError(f"the facts of {self.suite} are clustered by what its queries filter on already")
+        wheres = [re.split(r"(?i)\b(?:where|group by)\b", f"{sql} WHERE")[1] for sql in queries]
         wanted: list[str] = []
         found: list[str] = []
         for declared in self.sideways:
@@ -93,8 +98,6 @@ class Facts:
             used = [name for name in attributes.split(",") if any(re.search(rf"\b{name}\b", w) for w in wheres)]
             wanted += [f"{reference}:{','.join(used)}"] if used else []
             found += used
-        if self.cluster != ("auto",) or not found:
-            return self
         return replace(self, sideways=tuple(wanted), label=f"{'+'.join(found)}-")
 
     def of(self, layout: str, queries: Iterable[str]) -> Facts:

@@ -104,10 +104,10 @@ class Store:
         return sum(column[kind] for column in self.columns)
 
     def form_bytes(self, forms: dict[str, str]) -> int:
-        """Bytes of the fact table's columns in a form each, at least: chunks that gain nothing from codecs have one."""
+        """Bytes of the fact table's columns in a form each; chunks that gain nothing from a codec have one form."""
         heavy = {name for name, form in forms.items() if form.startswith("heavy")}
         return sum(
-            column["heavy_bytes"] or column["stored_bytes"] if column["name"] in heavy else column["stored_bytes"]
+            column["heavy_bytes"] + column["once_bytes"] if column["name"] in heavy else column["stored_bytes"]
             for column in self.columns
         )
 

@@ -188,6 +188,12 @@ def golap(
         given,
         gpu_memory_limit,
     )
+    fixed = [name for name in names if suite.SUITES[name].cluster != ("auto",)]
+    if "filtered" in asked.layouts and fixed:
+        raise typer.BadParameter(
+            f"--layouts filtered: facts of {', '.join(fixed)} are clustered by what queries filter on already "
+            "(--suites ssb)"
+        )
     experiment = {None: _modes, Sweep.pipelines: _pipelines, Sweep.coexecution: _coexecution}.get(sweep, _sizes)
     found = experiment(asked)
     console = Console(width=None if sys.stdout.isatty() else 200)

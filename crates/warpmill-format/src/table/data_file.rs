@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = SEGMENT_ALIGN;
 /// What the first byte of a chunk is a multiple of, so that chunks next to each other can be where a device reads them as they lie.
 pub(crate) const DEVICE_ALIGN: usize = 256;
 
-/// Bytes behind each blob that are no other's: who reads whole words may read past its end.
+/// Bytes between blobs, at least: who reads whole words past the end of one reads no other. Older files have fewer, the last blob none.
 const END_PADDING: u64 = 16;
 
 /// Full files that may be on their way to the disk while the next one is written.

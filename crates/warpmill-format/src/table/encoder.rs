@@ -26,6 +26,8 @@ pub(crate) struct Storage {
     pub codecs: Vec<ColumnCodec>,
     /// Whether all chunks are aligned for direct I/O.
     pub align: bool,
+    /// Bytes of chunks of a column that are next to each other.
+    pub extent: usize,
 }
 
 impl Storage {
@@ -159,8 +161,7 @@ pub(crate) struct Encoder {
     pool: Option<Arc<rayon::ThreadPool>>,
     storage: Storage,
     zones: ZoneWriter,
-    /// By column.
-    waiting: Vec<Waiting>,
+    waiting: Waiting,
     sink: Sink,
 }
 
@@ -193,7 +194,7 @@ impl Encoder {
         };
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
-        let waiting = columns.iter().map(|_| Waiting::default()).collect();
+        let waiting = Waiting::new(columns.len(), storage.extent);
         Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, zones, waiting, sink }
     }
 
@@ -280,13 +281,13 @@ impl Encoder {
 
     fn put(&mut self, segment: usize, column: usize, stored: Stored, zones: Vec<Zone>) -> Result<()> {
         self.zones.add(segment, column, zones);
-        self.waiting[column].push(segment, stored);
-        if self.waiting[column].are_enough() { self.write_waiting(column, None) } else { Ok(()) }
+        let enough = self.waiting.push(segment, column, stored);
+        enough.map_or(Ok(()), |column| self.write_waiting(column, None))
     }
 
     /// Writes the chunks of column `column` that wait, one behind the other. `generation`: of the dictionary that they have codes of.
     fn write_waiting(&mut self, column: usize, generation: Option<u32>) -> Result<()> {
-        let (segments, stored): (Vec<usize>, Vec<Stored>) = self.waiting[column].take().into_iter().unzip();
+        let (segments, stored): (Vec<usize>, Vec<Stored>) = self.waiting.take(column).into_iter().unzip();
         let chunks = self.sink.put_all(stored, generation, self.storage.align)?;
         for (segment, chunk) in segments.into_iter().zip(chunks) {
             self.segments[segment].1[column] = Some(chunk);
@@ -318,12 +319,16 @@ impl Encoder {
             }
         }
         if let Some(base) = &self.base {
-            let mut chunks = Vec::with_capacity(base.num_segments());
+            let (mut chunks, mut waiting) =
+                (Vec::with_capacity(base.num_segments()), Waiting::new(1, self.storage.extent));
             for s in 0..base.num_segments() {
                 let dictionary = base.dictionary(c).expect("candidates of a table with rows have one");
                 let strings = strings_of(&*base.segment(s, c)?, dictionary);
                 let (stored, _) = self.chunks().encode(c, &strings)?;
-                chunks.append(&mut self.sink.put_all(vec![stored], None, self.storage.align)?);
+                let enough = waiting.push(s, 0, stored).is_some() || s + 1 == base.num_segments();
+                let stored =
+                    if enough { waiting.take(0).into_iter().map(|(_, stored)| stored).collect() } else { vec![] };
+                chunks.append(&mut self.sink.put_all(stored, None, self.storage.align)?);
             }
             self.rewritten[c] = Some(chunks);
         }
@@ -345,7 +350,7 @@ impl Encoder {
             let base = self.base_version().and_then(|b| b.dictionaries[c].clone());
             orders.push(Some(Order::new(dictionary, remap, base)));
         }
-        (0..self.waiting.len()).try_for_each(|column| self.write_waiting(column, None))?;
+        (0..orders.len()).try_for_each(|column| self.write_waiting(column, None))?;
         held.sort_by_key(|(c, codes)| (*c, codes.segment));
         self.encode_held(&held, &orders)?;
         let dictionaries: Vec<Option<ColumnDictionary>> =
@@ -382,11 +387,13 @@ impl Encoder {
                 install(&self.pool, || group.par_iter().map(encode).collect::<Result<_>>())?;
             for ((c, codes), (prepared, zones)) in group.iter().zip(encoded) {
                 self.zones.add(codes.segment, *c, zones);
-                self.waiting[*c].push(codes.segment, prepared);
-                if self.waiting[*c].are_enough() {
-                    self.write_waiting(*c, generation(*c))?;
+                if let Some(enough) = self.waiting.push(codes.segment, *c, prepared) {
+                    self.write_waiting(enough, generation(enough))?;
                 }
             }
+            // Columns come one after the other: nothing more comes of those before.
+            let last = group.last().map_or(0, |(c, _)| *c);
+            (0..last).try_for_each(|c| self.write_waiting(c, generation(c)))?;
         }
         (0..orders.len()).try_for_each(|c| self.write_waiting(c, generation(c)))
     }

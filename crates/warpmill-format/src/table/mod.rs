@@ -77,6 +77,8 @@ pub struct WriteOptions {
     pub codec: Option<CodecOptions>,
     /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,
+    /// Small chunks of a column are next to each other in a file until they have so many bytes: what a disk reads at its full speed.
+    pub extent_bytes: usize,
 }
 
 impl Default for WriteOptions {
@@ -91,6 +93,7 @@ impl Default for WriteOptions {
             threads: 0,
             codec: None,
             direct_io: false,
+            extent_bytes: 4 << 20,
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct ColumnSummary {
     pub heavy: BTreeMap<(Codec, usize), usize>,
     /// Their bytes, which are not in the statistics.
     pub heavy_bytes: u64,
+    /// Stored bytes of segments that have no such second form.
+    pub once_bytes: u64,
     /// Entries of the dictionary, if the column has one.
     pub dictionary: Option<usize>,
     /// Statistics over all segments, sizes in bytes among them.
@@ -275,7 +277,7 @@ impl TableSnapshot {
     pub fn columns(&self) -> Vec<ColumnSummary> {
         let summary = |(c, field): (usize, &arrow::datatypes::FieldRef)| {
             let (mut encodings, mut codecs, mut light_bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
-            let (mut heavy, mut heavy_bytes) = (BTreeMap::new(), 0);
+            let (mut heavy, mut heavy_bytes, mut once_bytes) = (BTreeMap::new(), 0, 0);
             for segment in &self.version.segments {
                 let chunk = &segment.columns[c];
                 *encodings.entry(format!("{:?}", chunk.encoding)).or_insert(0) += 1;
@@ -283,9 +285,12 @@ impl TableSnapshot {
                 let key = (codec.map_or(Codec::None, |codec| codec.name), codec.map(|codec| codec.block));
                 *codecs.entry(key).or_insert(0) += 1;
                 light_bytes += codec.map_or(chunk.stats.stored_bytes, |codec| codec.bytes);
-                if let Some(form) = &chunk.heavy {
-                    *heavy.entry((form.codec.name, form.codec.block)).or_insert(0) += 1;
-                    heavy_bytes += form.place.bytes;
+                match &chunk.heavy {
+                    Some(form) => {
+                        *heavy.entry((form.codec.name, form.codec.block)).or_insert(0) += 1;
+                        heavy_bytes += form.place.bytes;
+                    }
+                    None => once_bytes += chunk.stats.stored_bytes,
                 }
             }
             ColumnSummary {
@@ -296,6 +301,7 @@ impl TableSnapshot {
                 light_bytes,
                 heavy,
                 heavy_bytes,
+                once_bytes,
                 dictionary: self.dictionary(c).map(|d| d.len()),
                 stats: self.stats[c].clone(),
             }

@@ -1,30 +1,42 @@
-//! Encoded chunks of a column that wait for others of it, so that they are next to each other in the file.
+//! Encoded chunks that wait for others of their column, so that they are next to each other in the file.
 
 use crate::codec::Stored;
 
-/// Bytes that are written at once: a disk reads them with one request at its full speed. Chunks of many rows have as many alone.
-const EXTENT_BYTES: usize = 4 << 20;
+/// Bytes that wait, of all columns together.
+const MOST_BYTES: usize = 256 << 20;
 
-/// Chunks with their row segments, in order.
-#[derive(Default)]
+/// Chunks by column, with their row segments, in order.
 pub(super) struct Waiting {
-    chunks: Vec<(usize, Stored)>,
+    columns: Vec<(Vec<(usize, Stored)>, usize)>,
     bytes: usize,
+    extent: usize,
 }
 
 impl Waiting {
-    pub fn push(&mut self, segment: usize, stored: Stored) {
-        self.bytes += stored.segment.as_bytes().len();
-        self.chunks.push((segment, stored));
+    /// Those of a column wait until they have `extent` bytes: chunks of many rows have as many alone.
+    pub fn new(columns: usize, extent: usize) -> Self {
+        Self { columns: (0..columns).map(|_| (vec![], 0)).collect(), bytes: 0, extent }
     }
 
-    /// Whether they are worth a request.
-    pub fn are_enough(&self) -> bool {
-        self.bytes >= EXTENT_BYTES
+    /// Adds a chunk; gives the column whose chunks are to be written now.
+    pub fn push(&mut self, segment: usize, column: usize, stored: Stored) -> Option<usize> {
+        let compressed = stored.compressed.as_ref().map_or(0, |compressed| compressed.bytes.len());
+        let bytes = stored.segment.as_bytes().len() + compressed;
+        let (chunks, own) = &mut self.columns[column];
+        chunks.push((segment, stored));
+        *own += bytes;
+        self.bytes += bytes;
+        if *own >= self.extent {
+            return Some(column);
+        }
+        let largest = || (0..self.columns.len()).max_by_key(|&column| self.columns[column].1);
+        if self.bytes > MOST_BYTES { largest() } else { None }
     }
 
-    pub fn take(&mut self) -> Vec<(usize, Stored)> {
-        self.bytes = 0;
-        std::mem::take(&mut self.chunks)
+    /// The chunks of a column.
+    pub fn take(&mut self, column: usize) -> Vec<(usize, Stored)> {
+        let (chunks, bytes) = std::mem::take(&mut self.columns[column]);
+        self.bytes -= bytes;
+        chunks
     }
 }

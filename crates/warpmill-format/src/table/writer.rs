@@ -22,7 +22,7 @@ use crate::{FormatError, Result};
 /// leaves the table as it was and removes what it has written.
 ///
 /// Memory: the row segment being filled, and those that wait and are encoded: as many of each as keep all threads busy (two columns a
-/// thread); plus 1 to 4 bytes per row and string column whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
+/// thread); chunks that wait for their neighbours (256 MiB at most); plus 1 to 4 bytes per row and string column whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
 pub struct TableWriter {
     table: Arc<Table>,
     schema: SchemaRef,
@@ -192,7 +192,8 @@ fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: 
             None => none(),
         },
     };
-    Ok(Storage { codecs: (0..columns).map(codec).collect(), align: options.direct_io })
+    let extent = if matches!(sink, Sink::Files(_)) { options.extent_bytes } else { 0 };
+    Ok(Storage { codecs: (0..columns).map(codec).collect(), align: options.direct_io, extent })
 }
 
 /// Reads the table that `sideways` names, for rows of `schema`.

@@ -11,7 +11,7 @@ use warpmill_format::FilePlace;
 use warpmill_plan::Unsupported;
 
 use super::chunks::Chunk;
-use super::memory::padded;
+use super::memory::{aligned, padded};
 use super::paths::Decoding;
 use super::stream::Ready;
 use super::{Failure, Result};
@@ -28,7 +28,7 @@ const GAP: u64 = 2 * BLOCK as u64;
 /// Bytes of a request: enough for a disk's full speed, few enough for several at a time.
 const REQUEST: usize = 1 << 20;
 
-/// Files that are kept open.
+/// Files that are kept open. Others are opened for each request: tables of many small appends have more than a process may open.
 const MOST_FILES: usize = 64;
 
 /// Linux's `O_DIRECT`.
@@ -109,7 +109,7 @@ struct Request<'a> {
 impl Files {
     /// Reads what travels of chunks into `memory` behind its first `head` bytes, several at a time: those that are in files from there,
     /// neighbours together, the others, which were made in memory or which the host decompresses, one by one. Each comes with where it
-    /// is wanted.
+    /// is wanted; with the bytes that were read.
     ///
     /// # Errors
     /// Files that cannot be read, or whose file system has no direct reads; bytes that are not what was written.
@@ -119,7 +119,7 @@ impl Files {
         head: u64,
         chunks: &[(u64, &Chunk)],
         decoding: &Decoding,
-    ) -> Result<Ready> {
+    ) -> Result<(Ready, u64)> {
         self.open(chunks)?;
         let files = &*self;
         let (direct, others): (Vec<_>, Vec<_>) = chunks.iter().copied().partition(|(_, chunk)| is_direct(chunk));
@@ -132,10 +132,14 @@ impl Files {
             start += room.len();
             requests.extend(run.requests(room));
         }
+        let mut bytes: usize = requests.iter().map(|request: &Request<'_>| request.needed).sum();
         for &(to, chunk) in &others {
-            let room = take(&mut rest, padded(chunk.copied_bytes()) as usize);
-            pieces.push((start..start + room.len(), to));
+            // As in the slot, so that neighbours there are one copy.
+            let wanted = padded(chunk.copied_bytes());
+            let room = take(&mut rest, aligned(wanted) as usize);
+            pieces.push((start..start + wanted as usize, to));
             start += room.len();
+            bytes += chunk.file().map_or(0, |_| chunk.stored_bytes() as usize);
             made.push((chunk, room));
         }
         let (got, written) = rayon::join(
@@ -146,32 +150,31 @@ impl Files {
         let memory = &*memory;
         read.par_iter().try_for_each(|(at, _, chunk)| chunk.check(&memory[*at..at + chunk.stored_bytes() as usize]))?;
         pieces.extend(read.iter().map(|&(at, to, chunk)| (at..at + padded(chunk.stored_bytes()) as usize, to)));
-        Ok(Ready::Pieces(pieces))
+        Ok((Ready::Pieces(pieces), bytes as u64))
     }
 
-    /// Opens the files of chunks.
+    /// Opens the files of chunks, as far as so many are kept open.
     fn open(&mut self, chunks: &[(u64, &Chunk)]) -> Result<()> {
         let mut wanted: Vec<&Path> = chunks.iter().filter_map(|(_, chunk)| chunk.file()).map(|f| &*f.path).collect();
+        wanted.sort_unstable();
         wanted.dedup();
         wanted.retain(|&path| !self.0.contains_key(path));
-        if self.0.len() + wanted.len() > MOST_FILES {
+        if self.0.len() + wanted.len() > MOST_FILES && !wanted.is_empty() {
             self.0.clear();
-            wanted = chunks.iter().filter_map(|(_, chunk)| chunk.file()).map(|f| &*f.path).collect();
         }
-        for path in wanted {
-            if !self.0.contains_key(path) {
-                let file = File::options().read(true).custom_flags(O_DIRECT).open(path);
-                self.0.insert(path.to_owned(), file.map_err(|error| failed(path, error))?);
-            }
+        for path in wanted.into_iter().take(MOST_FILES) {
+            self.0.insert(path.to_owned(), open(path)?);
         }
         Ok(())
     }
 
     fn read(&self, request: Request<'_>) -> Result<()> {
         let Request { path, start, needed, room } = request;
+        let own = if self.0.contains_key(path) { None } else { Some(open(path)?) };
+        let file = own.as_ref().unwrap_or_else(|| &self.0[path]);
         let mut done = 0;
         while done < room.len() {
-            match self.0[path].read_at(&mut room[done..], start + done as u64) {
+            match file.read_at(&mut room[done..], start + done as u64) {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -209,6 +212,11 @@ impl Files {
 /// Whether what travels is what is in a file.
 fn is_direct(chunk: &Chunk) -> bool {
     chunk.file().is_some() && (chunk.compressed().is_none() || chunk.for_device().is_some())
+}
+
+/// Opens a file for direct reads.
+fn open(path: &Path) -> Result<File> {
+    File::options().read(true).custom_flags(O_DIRECT).open(path).map_err(|error| failed(path, error))
 }
 
 fn take<'a>(rest: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {

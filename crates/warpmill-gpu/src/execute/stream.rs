@@ -456,9 +456,7 @@ impl<'a> Feed<'a> {
             }
             (DataSource::Disk, None) => {
                 let chunks: Vec<(u64, &Chunk)> = parts.iter().map(|part| (part.offset, &*part.chunk)).collect();
-                let ready = self.files.read_all(staging, head, &chunks, decoding)?;
-                let in_files = chunks.iter().filter(|(_, chunk)| chunk.file().is_some());
-                let bytes = in_files.map(|(_, chunk)| chunk.stored_bytes()).sum();
+                let (ready, bytes) = self.files.read_all(staging, head, &chunks, decoding)?;
                 let all = started.elapsed();
                 if 2 * (decoding.time() - busy).div_f64(rayon::current_num_threads() as f64) <= all {
                     add(&mut self.measured.disk, bytes, all);

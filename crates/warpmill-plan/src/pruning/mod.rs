@@ -2,8 +2,8 @@
 //!
 //! [`select()`] turns a scan's filters into conditions on the ranks of [`warpmill_format::pruning`], and asks the metadata of every
 //! row segment and zone whether a row there can satisfy them. It errs on one side only: rows of a zone that is left out satisfy no
-//! filter, or find no partner in a join that drops rows without one. The cost is bounded: testing stops where it has cost 1% of the scan
-//! and half of what it has saved.
+//! filter, or find no partner in a join that drops rows without one. The bounds of all zones are tested at once; what is finer stops
+//! where it has cost 1% of the scan and half of what it has saved.
 //!
 //! A filter of another table prunes too, where the scan's rows need a partner there that satisfies it and the scanned table has
 //! sideways metadata of just that version of the other ([`SidewaysFilter`], found by [`attach`]).
@@ -71,7 +71,8 @@ pub struct CodeSet {
 /// Evaluates a predicate that reads one column, of dictionary codes, for every code; `None` where that is not possible.
 pub type CodeSets<'a> = &'a dyn Fn(&Expr) -> Option<CodeSet>;
 
-/// What was pruned of a scan, and by what. A zone is counted once, for the first that ruled it out.
+/// What was pruned of a scan, and by what. A zone is counted once, for the first that ruled it out; bounds, also of attributes and by keys, are
+/// asked before anything finer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PruningReport {
     /// Row segments.

@@ -147,6 +147,7 @@ struct Budget {
     scan: u64,
     rows: u64,
     tests: u64,
+    /// Rows that tests have ruled out.
     pruned: u64,
 }
 
@@ -232,16 +233,20 @@ impl Walk<'_> {
                 self.selected.report.segments_pruned += 1;
                 continue;
             }
-            let Some(mapped) = mapped.as_ref().filter(|_| !self.selected.report.stopped) else {
+            // Where testing has stopped, bounds that are known still tell.
+            let bound = match &mapped {
+                Some(mapped) if !self.selected.report.stopped => {
+                    // Who asks for all of it says what is wrong with it.
+                    let bound = mapped.bound.get_or_init(|| Bound::new(self.conditions, mapped.map));
+                    let Ok(bound) = bound else { return Ok(()) };
+                    Some(bound)
+                }
+                _ => known,
+            };
+            let Some(bound) = bound.filter(|bound| !bound.tells_nothing()) else {
                 self.keep(segment, 0, rows);
                 continue;
             };
-            // Who asks for all of it says what is wrong with it.
-            let Ok(bound) = mapped.bound.get_or_init(|| Bound::new(self.conditions, mapped.map)) else { return Ok(()) };
-            if bound.tells_nothing() {
-                self.keep(segment, 0, rows);
-                continue;
-            }
             let before = self.selected.rows.len();
             for i in 0..zones {
                 let (start, len) = (i * zone_rows, zone_rows.min(rows - i * zone_rows));
@@ -249,11 +254,13 @@ impl Walk<'_> {
                     self.selected.report.stopped = true;
                 }
                 let by_bounds = bound.out_of_bounds.get(first + i).copied().flatten();
-                let cause = match self.selected.report.stopped {
-                    true => by_bounds,
-                    false => by_bounds.or_else(|| bound.excludes(first + i, &mut self.budget.tests)),
+                let finer = match by_bounds {
+                    None if !self.selected.report.stopped => bound.excludes(first + i, &mut self.budget.tests),
+                    _ => None,
                 };
-                match cause {
+                // What bounds rule out cost nothing: finer tests have to pay for themselves.
+                self.budget.pruned += if finer.is_some() { len as u64 } else { 0 };
+                match by_bounds.or(finer) {
                     Some(cause) => self.prune(cause, 1, len as u64),
                     None => self.keep(segment, start, len),
                 }
@@ -280,7 +287,6 @@ impl Walk<'_> {
             Cause::Keys => &mut report.by_keys,
         } += zones;
         report.rows_pruned += rows;
-        self.budget.pruned += rows;
     }
 
     /// What the statistics of a row segment rule out.

@@ -59,6 +59,45 @@ fn chunks_of_a_column_lie_next_to_each_other() {
     assert!(heavy_pairs > 100, "{heavy_pairs}");
 }
 
+/// However much of a column is written at once: dictionaries, those that grow, columns that get none in the end.
+#[test]
+fn extents_of_any_size_hold_the_same_rows() {
+    for extent_bytes in [0, 2000, 20_000] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let batch = rows(0, 9000);
+        build(&path, &batch, WriteOptions { extent_bytes, ..both(Codec::Lz4) });
+        let table = Table::open(&path).unwrap();
+        let more = super::golden::appended();
+        for _ in 0..2 {
+            let mut writer = table.append(WriteOptions { extent_bytes, ..small() }).unwrap();
+            writer.write(&more).unwrap();
+            writer.write(&rows(100, 5000)).unwrap();
+            writer.commit().unwrap();
+        }
+        let read = fresh(&path);
+        read.verify().unwrap();
+        assert_holds(&read, &[batch, more.clone(), rows(100, 5000), more, rows(100, 5000)]);
+        assert!(assert_same(&read) > 100, "{extent_bytes}");
+        // A dictionary is given up: the column is written anew.
+        let values = |first: usize| -> Vec<String> { (0..70_000).map(|i| format!("{:x}", first + i)).collect() };
+        let many = |first: usize, count: usize| {
+            words(&values(first).iter().take(count).map(|s| Some(s.as_str())).collect::<Vec<_>>())
+        };
+        let path = dir.path().join("w");
+        let few = (0..5).flat_map(|_| values(0).into_iter().take(1000)).collect::<Vec<_>>();
+        let few = words(&few.iter().map(|s| Some(s.as_str())).collect::<Vec<_>>());
+        assert!(build(&path, &few, WriteOptions { extent_bytes, ..both(Codec::Zstd) }).dictionary(0).is_some());
+        let mut writer = Table::open(&path).unwrap().append(WriteOptions { extent_bytes, ..small() }).unwrap();
+        writer.write(&many(0, 70_000)).unwrap();
+        writer.commit().unwrap();
+        let read = fresh(&path);
+        assert!(read.dictionary(0).is_none());
+        assert_holds(&read, &[few, many(0, 70_000)]);
+        read.verify().unwrap();
+    }
+}
+
 #[test]
 fn both_forms_hold_every_type() {
     for codec in Codec::AVAILABLE {

@@ -298,9 +298,14 @@ fn compressed_codes_follow_their_dictionary() {
 /// several files they are.
 #[test]
 fn neighbours_on_disk_travel_together() {
+    // As they are stored, decompressed by the device, by the host.
+    ["none", "lz4", "zstd"].into_iter().for_each(check_neighbours);
+}
+
+fn check_neighbours(codec: &str) {
     let folder = tempfile::tempdir().unwrap();
     let builder = Session::builder().database(folder.path()).set("warpmill.device", "cpu");
-    let session = builder.set("warpmill.segment_rows", "1024").build().unwrap();
+    let session = builder.set("warpmill.codec", codec).set("warpmill.segment_rows", "1024").build().unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();
     sql("CREATE TABLE t AS SELECT value AS a, value * 7919 % 1000003 AS b, value % 7 AS c, 'name ' || value AS name,
          CASE WHEN value % 9 = 0 THEN NULL ELSE value * 104729 % 65537 END AS d FROM range(200000)");
@@ -321,6 +326,7 @@ fn neighbours_on_disk_travel_together() {
     session.set("warpmill.device", &device()).unwrap();
     session.set("warpmill.device_data", "disk").unwrap();
     session.set("warpmill.device_batch", "16MB").unwrap();
+    session.set("warpmill.representation", "heavy").unwrap();
     for ((query, most), expected) in queries.into_iter().zip(&expected) {
         let result = sql(query);
         assert_eq!(&sorted_rows(&result), expected, "{query}");
@@ -333,6 +339,29 @@ fn neighbours_on_disk_travel_together() {
         assert!(reasons.is_empty(), "{query}: {reasons:?}");
         let on_device = profile.programs[0].on_device.as_ref().unwrap();
         let copied = on_device.transfers.iter().find(|transfer| transfer.what == "segments from disk").unwrap();
-        assert!(copied.count <= most, "{query}: {} copies", copied.count);
+        assert!(copied.count <= most, "{codec}, {query}: {} copies", copied.count);
+    }
+}
+
+/// More files than are kept open, all of them in one batch.
+#[test]
+fn tables_of_many_files_are_read_from_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::builder().database(folder.path()).set("warpmill.device", "cpu").build().unwrap();
+    let sql = |text: &str| session.execute(text, &[]).unwrap();
+    sql("CREATE TABLE t AS SELECT value AS a, 'name ' || value AS name FROM range(100)");
+    for file in 1..90 {
+        sql(&format!("INSERT INTO t SELECT value AS a, 'name ' || value FROM range({0}, {0} + 50)", 100 * file));
+    }
+    let query = "SELECT count(*), sum(a), min(name), max(name) FROM t";
+    let expected = sorted_rows(&sql(query));
+    session.set("warpmill.device", &device()).unwrap();
+    session.set("warpmill.device_data", "disk").unwrap();
+    session.set("warpmill.device_batch", "16MB").unwrap();
+    for _ in 0..2 {
+        let result = sql(query);
+        assert_eq!(sorted_rows(&result), expected);
+        let reasons = reasons(&result.profile.unwrap());
+        assert!(reasons.iter().all(|reason| reason.contains("read directly")), "{reasons:?}");
     }
 }
