@@ -228,7 +228,10 @@ impl Walk<'_> {
                 self.selected.report.segments_pruned += 1;
                 continue;
             }
-            if let Some(cause) = self.by_statistics(segment) {
+            // Bounds of zones say all that those of their row segment do.
+            let by_statistics =
+                if known.is_some_and(|bound| bound.is_complete) { None } else { self.by_statistics(segment) };
+            if let Some(cause) = by_statistics {
                 self.prune(cause, zones as u64, rows as u64);
                 self.selected.report.segments_pruned += 1;
                 continue;
@@ -357,6 +360,8 @@ struct Bound {
     sideways: Vec<Node>,
     keys: Vec<Node>,
     fine: bool,
+    /// Whether there is metadata of every column that filters and keys are about.
+    is_complete: bool,
     /// What rules out zones by their bounds, as far as that can be told of all of them at once.
     out_of_bounds: Vec<Option<Cause>>,
 }
@@ -496,8 +501,10 @@ impl Node {
 impl Bound {
     fn new(conditions: &Conditions<'_>, map: &ZoneMap) -> Result<Self, FormatError> {
         let Conditions { scan, filters, keys, sideways, fine } = conditions;
+        let mut is_complete = true;
         let mut zones = |column: usize| {
             let found = map.column(&scan.table, scan.columns[column])?;
+            is_complete &= found.is_some();
             Ok(found.map(|found| (found.zones, found.remap)))
         };
         let filters = Node::new(filters, &mut zones)?;
@@ -514,9 +521,8 @@ impl Bound {
             };
             attributes.push(Node::new(predicate, &mut zones)?);
         }
-        let fine = *fine;
-        let mut bound =
-            Self { filters, sideways: attributes, keys, fine, out_of_bounds: vec![None; zones_of(map, scan)] };
+        let out_of_bounds = vec![None; zones_of(map, scan)];
+        let mut bound = Self { filters, sideways: attributes, keys, fine: *fine, is_complete, out_of_bounds };
         bound.test_bounds();
         Ok(bound)
     }
