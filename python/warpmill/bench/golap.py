@@ -319,19 +319,31 @@ def measure(
                     result = con.sql(sql)
                     times[mode].append(time.perf_counter() - start)
                     profiles[mode].append(result.profile)
+            decided = {mode: decisions(con, sql, profiles[mode]) for mode, con in sessions.items()}
             first = next(iter(sessions))
             plain = counters(profiles[first][-1])[0]["plain_bytes"]
             for mode in sessions:
-                row = _row(profiles[mode], times[mode], plain)
+                row = _row(profiles[mode], times[mode], plain, decided[mode])
                 same = answers[mode] == answers[first]
                 rows.append({"suite": facts.suite, "query": name, "mode": mode, **row, "same_answer": same})
     return rows
 
 
-def _row(profiles: list[dict[str, Any]], times: list[float], plain: int) -> Row:
+def decisions(con: warpmill.Connection, sql: str, profiles: list[dict[str, Any]]) -> list[int]:
+    """Nanoseconds of decisions on what to prune, one per run.
+
+    A device's program that runs again does not decide again: there, of the same query as another statement.
+    """
+    if ran_on(profiles[-1]) != "cpu":
+        others = [con.sql(f"SELECT * FROM ({sql}) AS statement_{number}") for number in range(len(profiles))]
+        profiles = [result.profile for result in others]
+    return [counters(profile)[0]["pruning_nanos"] for profile in profiles]
+
+
+def _row(profiles: list[dict[str, Any]], times: list[float], plain: int, decided: list[int]) -> Row:
     _, largest = counters(profiles[-1])
     seconds = statistics.median(times)
-    decision = statistics.median(counters(profile)[0]["pruning_nanos"] for profile in profiles)
+    decision = statistics.median(decided)
     return {
         "seconds": seconds,
         "runs_s": [round(run, 6) for run in times],

@@ -146,37 +146,37 @@ impl Zones {
         let mut out = vec![true; self.count];
         for &range in ranges {
             match self.width {
-                1 => self.disjoint::<1>(range, &mut out),
-                2 => self.disjoint::<2>(range, &mut out),
-                4 => self.disjoint::<4>(range, &mut out),
-                8 => self.disjoint::<8>(range, &mut out),
-                _ => out.iter_mut().enumerate().for_each(|(zone, out)| {
-                    *out &= self.bounds(zone).is_none_or(|(min, max)| max < range.0 || min > range.1);
-                }),
+                1 => self.disjoint(range, u8::from_le_bytes, &mut out),
+                2 => self.disjoint(range, u16::from_le_bytes, &mut out),
+                4 => self.disjoint(range, u32::from_le_bytes, &mut out),
+                8 => self.disjoint(range, u64::from_le_bytes, &mut out),
+                _ => self.disjoint(range, u128::from_le_bytes, &mut out),
             }
         }
         let flags = &self.bytes[HEADER_BYTES..HEADER_BYTES + self.count];
         for (out, flags) in out.iter_mut().zip(flags) {
-            *out = (*out || flags & 2 == 0) && !(nulls && flags & 1 != 0);
+            *out = (*out | (flags & 2 == 0)) & !(nulls & (flags & 1 != 0));
         }
         out
     }
 
-    /// Clears `out` of zones whose bounds, of `WIDTH` bytes, reach into `lo ..= hi`.
-    fn disjoint<const WIDTH: usize>(&self, (lo, hi): (i128, i128), out: &mut [bool]) {
-        let offset = |rank: i128| match rank < self.base {
-            true => None,
-            false => Some(u64::try_from(rank.abs_diff(self.base)).unwrap_or(u64::MAX)),
-        };
-        let Some(hi) = offset(hi) else { return };
-        let lo_is_above = lo > self.base && lo.abs_diff(self.base) > u128::from(u64::MAX);
-        if lo_is_above {
+    /// Clears `out` of zones whose bounds, which `number` reads, reach into `lo ..= hi`.
+    fn disjoint<const WIDTH: usize, T: Ord + Copy + TryFrom<u128>>(
+        &self,
+        (lo, hi): (i128, i128),
+        number: impl Fn([u8; WIDTH]) -> T,
+        out: &mut [bool],
+    ) {
+        if hi < self.base {
             return;
         }
-        let lo = offset(lo).unwrap_or(0);
+        let most = || number([u8::MAX; WIDTH]);
+        let hi = T::try_from(hi.abs_diff(self.base)).unwrap_or_else(|_| most());
+        let above = if lo < self.base { 0 } else { lo.abs_diff(self.base) };
+        let Ok(lo) = T::try_from(above) else { return };
         let (mins, maxs) = self.bytes[self.bounds..self.bounds + 2 * WIDTH * self.count].split_at(WIDTH * self.count);
         for ((out, min), max) in out.iter_mut().zip(mins.as_chunks().0).zip(maxs.as_chunks().0) {
-            *out &= number::<WIDTH>(max) < lo || number::<WIDTH>(min) > hi;
+            *out &= (number(*max) < lo) | (number(*min) > hi);
         }
     }
 

@@ -125,8 +125,8 @@ struct Conditions<'a> {
     fine: bool,
 }
 
-/// Zones that a thread is worth.
-const ZONES_OF_A_THREAD: usize = 1024;
+/// Zones, of those that bounds leave, that a thread is worth: waking one takes as long as some hundred tests.
+const ZONES_OF_A_THREAD: usize = 4096;
 
 /// Ranges that all zones are tested against at once; of more, what is outside of all of them.
 const FEW_RANGES: usize = 8;
@@ -166,6 +166,17 @@ enum Cause {
     Keys,
 }
 
+/// What bounds say of a zone: 0, that rows there are left, or a number of [`BY_BOUNDS`], counted from 1.
+type Verdict = u8;
+
+/// What bounds are asked for, in turn.
+const BY_BOUNDS: [Cause; 3] = [Cause::Filters(Found::OutOfBounds), Cause::Sideways, Cause::Keys];
+
+/// What ruled a zone out.
+fn cause_of(verdict: Verdict) -> Option<Cause> {
+    usize::from(verdict).checked_sub(1).map(|cause| BY_BOUNDS[cause])
+}
+
 struct Walk<'a> {
     conditions: &'a Conditions<'a>,
     selected: Selected,
@@ -182,8 +193,15 @@ impl Walk<'_> {
         }
         let bound = OnceLock::new();
         let mapped = |segment: usize| Mapped { map, first: firsts[segment - segments.start], bound: &bound };
+        // What bounds rule out of many zones takes no thread of its own.
         let zones = firsts[firsts.len() - 1];
-        let pieces = (zones / ZONES_OF_A_THREAD).min(rayon::current_num_threads()).min(segments.len());
+        let left = if zones < 2 * ZONES_OF_A_THREAD {
+            zones
+        } else {
+            let bound = bound.get_or_init(|| Bound::new(self.conditions, map));
+            bound.as_ref().map_or(0, |bound| bound.out_of_bounds.iter().filter(|verdict| **verdict == 0).count())
+        };
+        let pieces = (left / ZONES_OF_A_THREAD).min(rayon::current_num_threads()).min(segments.len());
         if pieces < 2 {
             self.segments(segments.clone(), Some(mapped(segments.start)))?;
         } else {
@@ -221,8 +239,9 @@ impl Walk<'_> {
             self.selected.report.zones += zones as u64;
             self.selected.report.rows += rows as u64;
             let known = mapped.as_ref().and_then(|mapped| mapped.bound.get()?.as_ref().ok());
-            if let Some(causes) = known.and_then(|bound| bound.rule_out(first..zone)) {
-                for (i, cause) in causes.enumerate() {
+            if let Some(verdicts) = known.and_then(|bound| bound.rule_out(first..zone)) {
+                for (i, cause) in verdicts.iter().enumerate().filter_map(|(i, verdict)| Some((i, cause_of(*verdict)?)))
+                {
                     self.prune(cause, 1, zone_rows.min(rows - i * zone_rows) as u64);
                 }
                 self.selected.report.segments_pruned += 1;
@@ -256,7 +275,7 @@ impl Walk<'_> {
                 if self.budget.is_spent() {
                     self.selected.report.stopped = true;
                 }
-                let by_bounds = bound.out_of_bounds.get(first + i).copied().flatten();
+                let by_bounds = bound.out_of_bounds.get(first + i).and_then(|verdict| cause_of(*verdict));
                 let finer = match by_bounds {
                     None if !self.selected.report.stopped => bound.excludes(first + i, &mut self.budget.tests),
                     _ => None,
@@ -363,7 +382,7 @@ struct Bound {
     /// Whether there is metadata of every column that filters and keys are about.
     is_complete: bool,
     /// What rules out zones by their bounds, as far as that can be told of all of them at once.
-    out_of_bounds: Vec<Option<Cause>>,
+    out_of_bounds: Vec<Verdict>,
 }
 
 /// A predicate with its metadata.
@@ -427,8 +446,12 @@ impl Node {
 
     /// By zone, of so many: whether bounds rule it out. `None`: they rule out none.
     fn out_of_bounds(&self, count: usize) -> Option<Vec<bool>> {
-        let combine = |a: Vec<bool>, b: Vec<bool>, or: bool| {
-            a.into_iter().zip(b).map(|(a, b)| if or { a | b } else { a & b }).collect()
+        let combine = |mut a: Vec<bool>, b: Vec<bool>, or: bool| {
+            match or {
+                true => a.iter_mut().zip(b).for_each(|(a, b)| *a |= b),
+                false => a.iter_mut().zip(b).for_each(|(a, b)| *a &= b),
+            }
+            a
         };
         match self {
             Node::Never => Some(vec![true; count]),
@@ -521,7 +544,7 @@ impl Bound {
             };
             attributes.push(Node::new(predicate, &mut zones)?);
         }
-        let out_of_bounds = vec![None; zones_of(map, scan)];
+        let out_of_bounds = vec![0; zones_of(map, scan)];
         let mut bound = Self { filters, sideways: attributes, keys, fine: *fine, is_complete, out_of_bounds };
         bound.test_bounds();
         Ok(bound)
@@ -530,21 +553,19 @@ impl Bound {
     /// Tests all zones at once.
     fn test_bounds(&mut self) {
         let count = self.out_of_bounds.len();
-        let filters = std::iter::once((&self.filters, Cause::Filters(Found::OutOfBounds)));
-        let sideways = self.sideways.iter().map(|node| (node, Cause::Sideways));
-        let keys = self.keys.iter().map(|node| (node, Cause::Keys));
-        for (node, cause) in filters.chain(sideways).chain(keys) {
-            let Some(out) = node.out_of_bounds(count) else { continue };
-            for (known, _) in self.out_of_bounds.iter_mut().zip(out).filter(|(known, out)| *out && known.is_none()) {
-                *known = Some(cause);
+        let nodes = [std::slice::from_ref(&self.filters), &self.sideways, &self.keys];
+        for (verdict, nodes) in (1..).zip(nodes) {
+            for out in nodes.iter().filter_map(|node| node.out_of_bounds(count)) {
+                for (known, out) in self.out_of_bounds.iter_mut().zip(out) {
+                    *known = if *known == 0 { Verdict::from(out) * verdict } else { *known };
+                }
             }
         }
     }
 
     /// What rules out each of some zones, where bounds rule out all of them.
-    fn rule_out(&self, zones: Range<usize>) -> Option<impl Iterator<Item = Cause>> {
-        let all = self.out_of_bounds.get(zones)?;
-        all.iter().all(Option::is_some).then(|| all.iter().flatten().copied())
+    fn rule_out(&self, zones: Range<usize>) -> Option<&[Verdict]> {
+        self.out_of_bounds.get(zones).filter(|all| !all.contains(&0))
     }
 
     fn tells_nothing(&self) -> bool {

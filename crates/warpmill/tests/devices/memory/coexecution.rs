@@ -1,5 +1,6 @@
 //! Joins larger than device memory that are left to the CPU, with what is above them: the device runs what is below.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -207,18 +208,24 @@ fn errors_and_limits_are_those_of_other_programs() {
 #[test]
 fn tpch_with_joins_on_the_cpu() {
     let session = filled(Suite::Tpch, 0.01 * size_factor() as f64);
-    limit(&session, 709);
     for strategy in ["fallback", "naive"] {
         session.set("warpmill.device_join", strategy).unwrap();
-        let mut split = vec![];
-        for query in warpmill_datagen::queries(Suite::Tpch) {
-            if !["3", "5", "9", "10", "13", "18", "20", "21", "22"].contains(&query.name.trim_start_matches('Q')) {
-                continue;
+        let mut split = BTreeSet::new();
+        // What takes how much depends on the device.
+        for kilobytes in [709, 500, 350] {
+            limit(&session, kilobytes);
+            for query in warpmill_datagen::queries(Suite::Tpch) {
+                if !["3", "5", "9", "10", "13", "18", "20", "21", "22"].contains(&query.name.trim_start_matches('Q')) {
+                    continue;
+                }
+                let (failure, profile) = difference(&session, query.sql);
+                assert_eq!(failure, None, "{}", query.name);
+                if plans(&profile).iter().any(|plan| plan.starts_with(&format!("joins {strategy}"))) {
+                    split.insert(query.name);
+                }
             }
-            let (failure, profile) = difference(&session, query.sql);
-            assert_eq!(failure, None, "{}", query.name);
-            if plans(&profile).iter().any(|plan| plan.starts_with(&format!("joins {strategy}"))) {
-                split.push(query.name);
+            if split.len() >= 3 {
+                break;
             }
         }
         assert!(split.len() >= 3, "{strategy}: {split:?}");

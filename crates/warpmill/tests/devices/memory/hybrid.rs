@@ -1,5 +1,6 @@
 //! Joins whose hash builds do not fit the device: in parts, with their rows on the host, or on the CPU.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use warpmill::{QueryProfile, Session};
@@ -209,18 +210,24 @@ fn page_locked_memory_is_bounded() {
 #[test]
 fn tpch_with_rows_on_the_host() {
     let session = filled(Suite::Tpch, 0.01 * size_factor() as f64);
-    limit(&session, 707);
     session.set("warpmill.device_join", "hybrid").unwrap();
-    let mut hybrid = vec![];
-    for query in warpmill_datagen::queries(Suite::Tpch) {
-        if !["3", "5", "9", "10", "13", "18", "20"].contains(&query.name.trim_start_matches('Q')) {
-            continue;
+    let mut hybrid = BTreeSet::new();
+    // What takes how much depends on the device.
+    for kilobytes in [707, 500, 350] {
+        limit(&session, kilobytes);
+        for query in warpmill_datagen::queries(Suite::Tpch) {
+            if !["3", "5", "9", "10", "13", "18", "20"].contains(&query.name.trim_start_matches('Q')) {
+                continue;
+            }
+            let (failure, profile) = difference(&session, query.sql);
+            assert_eq!(failure, None, "{}", query.name);
+            if on_host(&profile).0 > 0 {
+                hybrid.insert(query.name);
+            }
         }
-        let (failure, profile) = difference(&session, query.sql);
-        assert_eq!(failure, None, "{}", query.name);
-        if on_host(&profile).0 > 0 {
-            hybrid.push(query.name);
+        if hybrid.len() >= 3 {
+            return;
         }
     }
-    assert!(hybrid.len() >= 3, "rows on the host: {hybrid:?}");
+    panic!("rows on the host: {hybrid:?}");
 }

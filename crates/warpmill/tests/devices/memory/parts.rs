@@ -282,8 +282,10 @@ fn fewer_groups_than_expected_are_made_in_fewer_parts() {
             seen.push((parts(&profile), profile.programs[0].on_device.as_ref().unwrap().runs));
         }
         let (first, last) = (seen[0], seen[3]);
-        assert!(last.0 <= 1 && last.1 == 1, "{query}: {seen:?}");
+        // On a GPU so many threads lose numbers of groups to each other that so little memory may not do for one part.
+        assert!(last.1 == 1 && last == seen[2], "{query}: {seen:?}");
         if device() == "sim" {
+            assert!(last.0 <= 1, "{query}: {seen:?}");
             assert!(if at_once { first.0 <= 2 && first.1 > 1 } else { first.0 >= 4 }, "{query}: {seen:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Sinks that are made in more parts than they would need, because fewer rows or groups came than were expected: estimates of groups
 //! multiply what their columns have, and every part costs another pass through the data.
 
-use crate::codegen::layout::{GroupTable, Hints, SinkLayout, Table};
+use crate::codegen::layout::{GroupTable, Hints, Limits, SinkLayout, Table};
 use crate::codegen::partition::HASHES;
 use crate::execute::plan::Stage;
 
@@ -47,10 +47,12 @@ impl Divided {
     }
 }
 
-/// What a program is laid out with where sink `id` has `rows` rows.
-fn expect(hints: &mut Hints, id: SinkId, rows: u64) {
-    hints.capacity.insert(id, with_spare(rows));
-    hints.counted.push(id);
+/// Numbers of groups that threads take at once, and lose to each other, where groups are few ([`crate::codegen::wide::claim`]).
+fn lost(layout: &SinkLayout, limits: Limits) -> u64 {
+    match layout {
+        SinkLayout::Groups(groups) if groups.table == GroupTable::Wide => limits.few_rows,
+        _ => 0,
+    }
 }
 
 impl Parts<'_, '_> {
@@ -83,16 +85,26 @@ impl Parts<'_, '_> {
             return Ok(());
         }
         let mut hints = self.prepared().hints.clone();
-        expect(&mut hints, id, likely);
+        self.expect(&mut hints, id, likely);
         Err(Stop::Again(Box::new(hints)))
+    }
+
+    /// What a program is laid out with where sink `id` has `rows` rows.
+    fn expect(&self, hints: &mut Hints, id: SinkId, rows: u64) {
+        let prepared = self.prepared();
+        hints.capacity.insert(id, with_spare(rows) + lost(&prepared.layouts[id], prepared.limits));
+        hints.counted.push(id);
     }
 
     /// What the next run is laid out with, if sinks were made in too many parts.
     pub(super) fn learnt(&self) -> Option<Hints> {
         let mut hints = self.prepared().hints.clone();
         for (&id, divided) in self.divided.iter().filter(|(id, _)| self.can_learn(**id, 1)) {
-            if let Some(rows) = divided.rows().filter(|&rows| divided.is_too_fine(rows)) {
-                expect(&mut hints, id, rows);
+            // Where parts were cut, more came than were counted.
+            if divided.profile.cut == 0
+                && let Some(rows) = divided.rows().filter(|&rows| divided.is_too_fine(rows))
+            {
+                self.expect(&mut hints, id, rows);
             }
         }
         (hints != self.prepared().hints).then_some(hints)
