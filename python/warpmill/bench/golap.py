@@ -319,7 +319,7 @@ def measure(
                     result = con.sql(sql)
                     times[mode].append(time.perf_counter() - start)
                     profiles[mode].append(result.profile)
-            decided = {mode: decisions(con, sql, profiles[mode]) for mode, con in sessions.items()}
+            decided = {mode: decisions(con, sql, profiles[mode], times[mode]) for mode, con in sessions.items()}
             first = next(iter(sessions))
             plain = counters(profiles[first][-1])[0]["plain_bytes"]
             for mode in sessions:
@@ -329,21 +329,29 @@ def measure(
     return rows
 
 
-def decisions(con: warpmill.Connection, sql: str, profiles: list[dict[str, Any]]) -> list[int]:
-    """Nanoseconds of decisions on what to prune, one per run.
+def decisions(
+    con: warpmill.Connection, sql: str, profiles: list[dict[str, Any]], times: list[float]
+) -> list[tuple[float, float]]:
+    """Seconds of the decision on what to prune, and of the whole query, of runs that decide.
 
-    A device's program that runs again does not decide again: there, of the same query as another statement.
+    A device's program that runs again does not decide again: there, the same query is run as other statements.
     """
     if ran_on(profiles[-1]) != "cpu":
-        others = [con.sql(f"SELECT * FROM ({sql}) AS statement_{number}") for number in range(len(profiles))]
-        profiles = [result.profile for result in others]
-    return [counters(profile)[0]["pruning_nanos"] for profile in profiles]
+        runs = len(times)
+        profiles, times = [], []
+        for number in range(runs):
+            start = time.perf_counter()
+            result = con.sql(f"SELECT * FROM ({sql}) AS statement_{number}")
+            times.append(time.perf_counter() - start)
+            profiles.append(result.profile)
+    nanos = [counters(profile)[0]["pruning_nanos"] for profile in profiles]
+    return [(decided / 1e9, seconds) for decided, seconds in zip(nanos, times, strict=True)]
 
 
-def _row(profiles: list[dict[str, Any]], times: list[float], plain: int, decided: list[int]) -> Row:
+def _row(profiles: list[dict[str, Any]], times: list[float], plain: int, decided: list[tuple[float, float]]) -> Row:
     _, largest = counters(profiles[-1])
     seconds = statistics.median(times)
-    decision = statistics.median(decided)
+    decision = statistics.median(decision for decision, _ in decided)
     return {
         "seconds": seconds,
         "runs_s": [round(run, 6) for run in times],
@@ -356,7 +364,8 @@ def _row(profiles: list[dict[str, Any]], times: list[float], plain: int, decided
         "zones_pruned": largest.get("zones_pruned", 0),
         "pruned": largest.get("zones_pruned", 0) / max(largest["zones"], 1),
         "by": {cause: largest.get(f"zones_by_{cause}", 0) for cause in CAUSES},
-        "decision_share": decision / 1e9 / seconds,
+        "decision_seconds": decision,
+        "decision_share": decision / statistics.median(whole for _, whole in decided),
     }
 
 
