@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import warpmill
 from warpmill import _warpmill
 from warpmill.cli import app
+from warpmill.cli.data import CodecName
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -251,7 +252,7 @@ def test_the_benchmark_reads_every_column_through_every_codec(tmp_path: Path) ->
     assert done.exit_code == 0, done.output
     assert (tmp_path / "data" / "scan.png").stat().st_size > 10_000
     report = json.loads((tmp_path / "data" / "scan.json").read_text())
-    assert len(report["results"]) == 6 * (17 + 18)
+    assert len(report["results"]) == 7 * (17 + 18)
     assert all(len(row["runs_s"]) == 2 and row["median_s"] > 0 for row in report["results"])
     stored = {(row["column"], row["codec"]): row["stored_bytes"] for row in report["results"]}
     assert stored["tip_amount", "zstd"] < stored["tip_amount", "none"]
@@ -259,3 +260,22 @@ def test_the_benchmark_reads_every_column_through_every_codec(tmp_path: Path) ->
         (suite, objective) for suite in ("taxi", "ssb") for objective in ("time", "size")
     }
     assert all(0.3 < row["mean"] <= row["max"] for row in report["sampling"])
+
+
+@pytest.mark.parametrize("codec", CodecName)
+def test_the_command_line_has_every_codec(tmp_path: Path, codec: CodecName) -> None:
+    assert set(CodecName) == {"none", *CODECS}
+    with warpmill.connect() as con:
+        con.sql("SELECT value % 7 AS a, 'page ' || (value % 1000) AS b FROM range(30000)").write(
+            str(tmp_path / "t.parquet")
+        )
+    source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
+    done = CliRunner().invoke(app, ["import", source, target, "--codec", codec, "--set", "segment_rows=16384"])
+    assert done.exit_code == 0, done.output
+    with warpmill.connect(tmp_path / "db") as con:
+        columns = con.inspect("t")
+        found = {name for column in columns for name in column["codecs"]}
+        assert codec == "auto" or codec in found
+        assert found <= ({codec, "none"} if codec != "auto" else {"none", *CODECS})
+        assert sum(columns[0]["codecs"].values()) == 2
+        assert con.sql("SELECT count(*), sum(a), count(DISTINCT b) FROM t").fetchone() == (30000, 89995, 1000)

@@ -33,7 +33,7 @@ Row = dict[str, Any]
 TABLES = {"ssb": ("lineorder",), "tpch": ("lineitem", "orders"), "taxi": ("trips",)}
 
 #: How tables are stored: the light encodings alone, each codec, and the automatic choice.
-CODECS = ("none", "lz4", "snappy", "zstd", "deflate", "auto")
+CODECS = ("none", "lz4", "snappy", "zstd", "deflate", "gdeflate", "auto")
 
 #: Parts of a column that `sampling` compares with all of it.
 SAMPLES = (0.01, 0.05, 0.1)
@@ -44,6 +44,7 @@ COLORS = {
     "snappy": "tab:green",
     "zstd": "tab:red",
     "deflate": "tab:orange",
+    "gdeflate": "tab:purple",
     "auto": "black",
 }
 

@@ -53,6 +53,7 @@ class CodecName(StrEnum):
     snappy = "snappy"
     zstd = "zstd"
     deflate = "deflate"
+    gdeflate = "gdeflate"
     auto = "auto"
 
 
