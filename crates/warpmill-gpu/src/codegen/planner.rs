@@ -98,6 +98,11 @@ fn slots_for(rows: u64) -> u64 {
 /// Sinks of so many rows reserve positions for warps.
 const MANY_ROWS: u64 = 1 << 20;
 
+/// Rows to make room for where warps may reserve positions of `rows` rows.
+pub fn with_reserved(rows: u64) -> u64 {
+    if rows > MANY_ROWS { rows.saturating_add(1 << 21) } else { rows }
+}
+
 impl Planner<'_> {
     fn layout(&self) -> Result<(SinkLayout, u64), Unsupported> {
         Ok(match &self.program.sinks[self.id] {
@@ -231,7 +236,7 @@ impl Planner<'_> {
         let chained = matches!(table, Table::Direct | Table::Hash);
         let reserves = chained && !track_matches && !self.is_read_as_rows() && rows > MANY_ROWS;
         let slots = slots_for(rows);
-        let rows = if reserves { rows + (1 << 21) } else { rows };
+        let rows = if reserves { with_reserved(rows) } else { rows };
         let from: f64 = self.source_rows();
         let layout = BuildLayout {
             fraction: (self.estimate / from.max(1.0)).min(1.0),
@@ -420,7 +425,7 @@ impl Planner<'_> {
         let reserves = most > MANY_ROWS;
         let rows = RowsLayout {
             columns: FlatColumn::all(&owner, self.program.sinks[self.id].fields()),
-            capacity: if reserves { most + (1 << 21) } else { most },
+            capacity: with_reserved(most),
             reserves,
             ..RowsLayout::default()
         };

@@ -120,7 +120,7 @@ impl Files {
         chunks: &[(u64, &Chunk)],
         decoding: &Decoding,
     ) -> Result<(Ready, u64)> {
-        self.open(chunks)?;
+        self.open(chunks);
         let files = &*self;
         let (direct, others): (Vec<_>, Vec<_>) = chunks.iter().copied().partition(|(_, chunk)| is_direct(chunk));
         let mut start = head as usize + memory[head as usize..].as_ptr().align_offset(BLOCK);
@@ -153,19 +153,25 @@ impl Files {
         Ok((Ready::Pieces(pieces), bytes as u64))
     }
 
-    /// Opens the files of chunks, as far as so many are kept open.
-    fn open(&mut self, chunks: &[(u64, &Chunk)]) -> Result<()> {
+    /// Opens the files of chunks, as far as so many are kept open. What cannot be opened now is opened for each request, which says why not.
+    fn open(&mut self, chunks: &[(u64, &Chunk)]) {
         let mut wanted: Vec<&Path> = chunks.iter().filter_map(|(_, chunk)| chunk.file()).map(|f| &*f.path).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        wanted.retain(|&path| !self.0.contains_key(path));
-        if self.0.len() + wanted.len() > MOST_FILES && !wanted.is_empty() {
-            self.0.clear();
+        let new = wanted.iter().filter(|&&path| !self.0.contains_key(path)).count();
+        if self.0.len() + new > MOST_FILES && new > 0 {
+            self.0.retain(|path, _| wanted.binary_search(&&**path).is_ok());
         }
-        for path in wanted.into_iter().take(MOST_FILES) {
-            self.0.insert(path.to_owned(), open(path)?);
+        for path in wanted {
+            if self.0.len() >= MOST_FILES {
+                break;
+            }
+            if !self.0.contains_key(path)
+                && let Ok(file) = open(path)
+            {
+                self.0.insert(path.to_owned(), file);
+            }
         }
-        Ok(())
     }
 
     fn read(&self, request: Request<'_>) -> Result<()> {

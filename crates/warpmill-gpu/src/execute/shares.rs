@@ -200,9 +200,13 @@ fn scaled_groups(groups: &GroupLayout, factor: f64, forced: u64) -> GroupLayout 
     }
 }
 
+/// Parts with room for `room` rows each that are likely to do for `expected` rows: they are not of the same size to the row.
+pub fn parts_for(expected: u64, room: u64) -> u64 {
+    if room >= expected { 1 } else { (expected as f64 * 1.02 / room.max(1) as f64).ceil() as u64 }
+}
+
 fn partition(total: u64, (most, room): (u64, u64), expected: u64, forced: u64) -> Partition {
-    // Parts are not of the same size to the row.
-    let by_rows = if room >= expected { 1 } else { (expected as f64 * 1.02 / room as f64).ceil() as u64 };
+    let by_rows = parts_for(expected, room);
     let parts = total.div_ceil(most).max(by_rows).max(forced).clamp(1, total.max(1));
     Partition { total, most, parts, room }
 }
@@ -247,6 +251,15 @@ impl Structure<'_> {
         uses.sort_unstable();
         uses.dedup();
         uses
+    }
+
+    /// Whether rows from outside come into sink `id`, directly or through others: another run may have others.
+    pub fn depends_on_input(&self, id: SinkId) -> bool {
+        self.feeding(id).any(|index| {
+            let comes_from_outside = matches!(self.program.pipelines[index].source, Source::Input { .. });
+            // Sinks that a pipeline uses come before its own.
+            comes_from_outside || self.uses(index).into_iter().any(|used| self.depends_on_input(used))
+        })
     }
 
     /// Whether rows of sink `id` remember that they found a partner: then all that use it must see the same part.

@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
             Structure { program: &prepared.program, layouts: &prepared.layouts, places: &prepared.lowered.places };
         let keys =
             prepared.program.pipelines.iter().map(|pipeline| overlap::keys(&prepared.program, pipeline)).collect();
-        let (timings, read, filled) = Default::default();
+        let (timings, read, filled, passed) = Default::default();
         let mut parts = Parts {
             run: self,
             places,
@@ -132,15 +132,19 @@ impl<'a> Run<'a> {
             read,
             filled,
             made: 0,
+            passed,
             again: 0,
         };
         let ended = parts.all();
         if ended.is_ok() {
             *prepared.learnt.lock() = parts.learnt();
         }
-        let Parts { feed, divided, timings, again, .. } = parts;
+        let Parts { feed, divided, mut timings, again, .. } = parts;
         // Results are fetched in one go, or memory is used again: what was copied is known then.
         self.lane.synchronize()?;
+        if ended.is_err() {
+            self.forget_timings(std::mem::take(&mut timings));
+        }
         self.note_passed(feed)?;
         self.profile.bytes_again = again;
         let mut known = prepared.ranges.lock();
@@ -179,6 +183,8 @@ struct Parts<'r, 'a> {
     filled: HashMap<SinkId, u64>,
     /// Parts that were made.
     made: u64,
+    /// Bytes of segments that kernels were run over.
+    passed: u64,
     /// Bytes of segments that were read again.
     again: u64,
 }
@@ -492,6 +498,7 @@ impl<'a> Parts<'_, 'a> {
             rows.retain(|(segment, _)| test.may_pass(*segment));
         }
         let found = self.feed.find(&rows, &mut self.run.mirrors);
+        self.passed += rows.iter().flat_map(|row| row.1).map(|chunk| chunk.bytes).sum::<u64>();
         for row in &rows {
             if !self.read.insert((kernel, row.0)) {
                 let travelling = row.1.iter().filter(|chunk| !found.contains_key(&chunk.travels_as()));

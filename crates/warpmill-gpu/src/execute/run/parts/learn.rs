@@ -3,12 +3,17 @@
 
 use crate::codegen::layout::{GroupTable, Hints, Limits, SinkLayout, Table};
 use crate::codegen::partition::HASHES;
+use crate::codegen::planner::with_reserved;
 use crate::execute::plan::Stage;
+use crate::execute::shares::parts_for;
 
 use super::{Divided, Parts, SinkId, Step, Stop};
 
 /// So many parts are left to make at least where a run begins anew, with fewer.
 const LEAST_LEFT: usize = 4;
+
+/// Later runs do not end for that: those are left for sizes that turn out too small.
+const MOST_RUNS: u32 = 6;
 
 /// Whether the number of parts follows from how many rows there are.
 fn is_by_rows(layout: &SinkLayout) -> bool {
@@ -24,7 +29,7 @@ fn is_by_rows(layout: &SinkLayout) -> bool {
 
 /// Rows that a sink gets room for of which `rows` are known, or likely.
 fn with_spare(rows: u64) -> u64 {
-    rows + rows / 16 + 64
+    rows.saturating_add(rows / 16 + 64)
 }
 
 /// Rows of a whole of which a part of `size` of `total` values, spread at random, has `count`: no more than these, as good as certainly.
@@ -34,10 +39,14 @@ fn at_most(count: u64, size: u64, total: u64) -> u64 {
 }
 
 impl Divided {
-    /// Whether half as many parts would do for `rows` rows.
-    fn is_too_fine(&self, rows: u64) -> bool {
-        let parts = with_spare(rows).div_ceil(self.partition.room.max(1)) as usize;
-        2 * parts.max(1) <= self.ranges.len()
+    /// Parts that would do for `capacity` rows.
+    fn parts_for(&self, capacity: u64) -> usize {
+        parts_for(with_reserved(capacity), self.partition.room) as usize
+    }
+
+    /// Whether half as many parts would do for `capacity` rows.
+    fn is_too_fine(&self, capacity: u64) -> bool {
+        2 * self.parts_for(capacity) <= self.ranges.len()
     }
 
     /// Rows of all parts, where each was made.
@@ -62,53 +71,66 @@ impl Parts<'_, '_> {
         let prepared = self.prepared();
         let hints = &prepared.hints;
         let times = hints.counted.iter().filter(|other| **other == id).count();
-        is_by_rows(&prepared.layouts[id]) && hints.forced_partitions <= 1 && times <= before
+        is_by_rows(&prepared.layouts[id])
+            && hints.forced_partitions <= 1
+            && times <= before
+            // Where parts were cut, more came than were counted.
+            && self.divided.get(&id).is_some_and(|divided| divided.profile.cut == 0)
+            && !self.structure.depends_on_input(id)
     }
 
     /// Notes how many rows part `number` of sink `id`, which is there, has. Ends the run where so few came that another one with fewer parts
-    /// is worth it: of hashes, one part tells of the others.
+    /// is worth it.
     pub(super) fn learn(&mut self, id: SinkId, number: usize, words: &[u64]) -> Step {
         let rows = self.run.state(words, id, Stage::Own).count;
-        let can_learn = self.can_learn(id, 0);
+        let can_learn = self.can_learn(id, 0) && self.run.profile.runs <= MOST_RUNS;
         let Some(divided) = self.divided.get_mut(&id) else { return Ok(()) };
         let range = divided.ranges[number];
         if divided.counts.iter().any(|(other, _)| *other == range) {
             return Ok(());
         }
         divided.counts.push((range, rows));
-        if !can_learn {
+        // Of groups' hashes, one part tells of the others; rows of builds may have few keys.
+        let tells = divided.partition.total == HASHES && matches!(self.prepared().layouts[id], SinkLayout::Groups(_));
+        if !can_learn || !tells {
             return Ok(());
         }
-        let likely = at_most(rows, range.size, divided.partition.total);
-        let worth_it = divided.ranges.len() - number > LEAST_LEFT && divided.partition.total == HASHES;
-        if !worth_it || !divided.is_too_fine(likely) {
+        let divided = &self.divided[&id];
+        let capacity = self.capacity(id, at_most(rows, range.size, divided.partition.total));
+        let left = divided.ranges.len() - number;
+        let saved = left.saturating_sub(divided.parts_for(capacity)) as u64;
+        // What was read until now will be read once more.
+        if left <= LEAST_LEFT || !divided.is_too_fine(capacity) || saved.saturating_mul(self.work(id)) < self.passed {
             return Ok(());
         }
         let mut hints = self.prepared().hints.clone();
-        self.expect(&mut hints, id, likely);
+        expect(&mut hints, id, capacity);
         Err(Stop::Again(Box::new(hints)))
     }
 
-    /// What a program is laid out with where sink `id` has `rows` rows.
-    fn expect(&self, hints: &mut Hints, id: SinkId, rows: u64) {
+    /// Rows that sink `id` gets room for where it has `rows`.
+    fn capacity(&self, id: SinkId, rows: u64) -> u64 {
         let prepared = self.prepared();
-        hints.capacity.insert(id, with_spare(rows) + lost(&prepared.layouts[id], prepared.limits));
-        hints.counted.push(id);
+        with_spare(rows).saturating_add(lost(&prepared.layouts[id], prepared.limits))
     }
 
     /// What the next run is laid out with, if sinks were made in too many parts.
     pub(super) fn learnt(&self) -> Option<Hints> {
         let mut hints = self.prepared().hints.clone();
         for (&id, divided) in self.divided.iter().filter(|(id, _)| self.can_learn(**id, 1)) {
-            // Where parts were cut, more came than were counted.
-            if divided.profile.cut == 0
-                && let Some(rows) = divided.rows().filter(|&rows| divided.is_too_fine(rows))
-            {
-                self.expect(&mut hints, id, rows);
+            let capacity = divided.rows().map(|rows| self.capacity(id, rows));
+            if let Some(capacity) = capacity.filter(|&capacity| divided.is_too_fine(capacity)) {
+                expect(&mut hints, id, capacity);
             }
         }
         (hints != self.prepared().hints).then_some(hints)
     }
+}
+
+/// What a program is laid out with where sink `id` has room for `capacity` rows.
+fn expect(hints: &mut Hints, id: SinkId, capacity: u64) {
+    hints.capacity.insert(id, capacity);
+    hints.counted.push(id);
 }
 
 #[cfg(test)]
@@ -121,5 +143,6 @@ mod tests {
         assert_eq!(at_most(10_000, 1 << 60, 1 << 63), 83_328);
         // Rounding does not matter for what there is room for.
         assert!(with_spare(at_most(u64::from(u32::MAX), 1, 64)) > 64 * u64::from(u32::MAX));
+        assert_eq!(with_spare(at_most(1, 1, u64::MAX)), u64::MAX);
     }
 }
