@@ -71,10 +71,12 @@ impl Stored {
         self.place.as_ref()
     }
 
-    fn open(&self, map: &ZoneMap, version: &Version, what: &str) -> Result<Arc<Zones>> {
+    /// The zones, which errors call `what`: nothing is to be said of those that are open.
+    fn open(&self, map: &ZoneMap, version: &Version, what: impl Fn() -> String) -> Result<Arc<Zones>> {
         if let Some(zones) = self.opened.get() {
             return Ok(zones.clone());
         }
+        let what = &what();
         let place = self.place.as_ref().expect("what is in memory is open");
         let read = || {
             let zones = Zones::from_bytes(place.read(what)?)?;
@@ -86,7 +88,7 @@ impl Stored {
             }
             Ok(zones)
         };
-        let zones = read().map_err(|error| place_error(error, place, what.to_owned()))?;
+        let zones = read().map_err(|error| place_error(error, place, what.clone()))?;
         Ok(self.opened.get_or_init(|| Arc::new(zones)).clone())
     }
 }
@@ -108,8 +110,8 @@ impl ZoneMap {
     /// [`FormatError::Corrupt`], naming file and column.
     pub fn column(&self, table: &TableSnapshot, column: usize) -> Result<Option<ColumnZones>> {
         let Some(map) = self.columns.iter().find(|map| map.column == column) else { return Ok(None) };
-        let what = format!("pruning metadata of column {:?}", table.schema().field(column).name());
-        let zones = map.stored.open(self, table.parts(), &what)?;
+        let what = || format!("pruning metadata of column {:?}", table.schema().field(column).name());
+        let zones = map.stored.open(self, table.parts(), what)?;
         let remap = match (map.generation, &table.parts().dictionaries[column]) {
             (Some(from), Some(dictionary)) if from != dictionary.generation => {
                 match dictionary.remaps.iter().find(|remap| remap.from == from) {
@@ -141,8 +143,8 @@ impl ZoneMap {
                 && map.fingerprint == other.fingerprint(key, attribute)
         };
         let Some(map) = self.attributes.iter().find(fits) else { return Ok(None) };
-        let what = format!("pruning metadata of {}.{}", map.table, map.attribute);
-        map.stored.open(self, table.parts(), &what).map(Some)
+        let what = || format!("pruning metadata of {}.{}", map.table, map.attribute);
+        map.stored.open(self, table.parts(), what).map(Some)
     }
 
     /// The same without the columns that have been written anew.
@@ -159,7 +161,7 @@ impl ZoneMap {
             self.column(table, map.column)?;
         }
         for map in &self.attributes {
-            map.stored.open(self, table.parts(), &format!("pruning metadata of {}.{}", map.table, map.attribute))?;
+            map.stored.open(self, table.parts(), || format!("pruning metadata of {}.{}", map.table, map.attribute))?;
         }
         Ok(())
     }
