@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpmill_cpu::expr::PreparedExpr;
-use warpmill_cpu::scan::select;
+use warpmill_cpu::scan::{BYTES_PER_NANO, select};
 use warpmill_gpu::codegen::layout::{Hints, Limits};
 use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
@@ -121,7 +121,7 @@ pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
     });
     let report = |scan: &Scan| {
         let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>().ok()?;
-        let selected = select(scan, &filters.iter().collect::<Vec<_>>(), &[]).ok()?;
+        let selected = select(scan, &filters.iter().collect::<Vec<_>>(), &[], BYTES_PER_NANO).ok()?;
         Some((scan.name.clone(), selected.report))
     };
     scans.filter_map(report).collect()

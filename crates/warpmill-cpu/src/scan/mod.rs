@@ -8,5 +8,5 @@ mod pruning;
 mod table;
 
 pub use filter::{KeyPrune, ScanFilter};
-pub use pruning::select;
+pub use pruning::{BYTES_PER_NANO, select};
 pub use table::TableSource;

@@ -60,7 +60,7 @@ impl TableSource {
         let filters = scan.filters.iter().map(ScanFilter::new).collect::<Result<Vec<_>>>()?;
         let table = &scan.table;
         let prepared: Vec<_> = filters.iter().map(|filter| &filter.expr).collect();
-        let Selected { rows, report } = pruning::select(scan, &prepared, &prune)?;
+        let Selected { rows, report } = pruning::select(scan, &prepared, &prune, pruning::BYTES_PER_NANO)?;
         let (segments, morsels) = in_morsels(&rows);
         let (encoded, filters) =
             filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());

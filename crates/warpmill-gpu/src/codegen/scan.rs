@@ -231,23 +231,23 @@ pub fn scan(
     choice: &Choice<'_>,
 ) -> Result<()> {
     let tests = choice.tests(g);
-    let [segments, rows, count, split, run] = operands(g);
+    let [segments, rows, count, bits, split, run] = operands(g);
     let queues = g.shared_memory(g.threads as usize / 32 * QUEUE * 2);
     g.code.line(format!("u16* const queue = (u16*)(shared + {queues}) + (threadIdx.x / 32) * {QUEUE};"));
     if tests.iter().any(|test| matches!(test, Test::Key(key, _) if key.shared)) {
         g.code.line("__syncthreads();");
     }
     g.code.comment(
-        "A warp takes 2^run vectors of 1024 rows at a time, or 1 / 2^split of one; 1024 vectors to a segment.",
+        "A warp takes 2^run vectors of 1024 rows at a time, or 1 / 2^split of one; up to 2^bits vectors of a segment lie together.",
     );
-    g.code.line(format!("const u64 tasks = ((u64){count} * 1024 >> {run}) << {split};"));
+    g.code.line(format!("const u64 tasks = ((u64){count} << {bits} >> {run}) << {split};"));
     let stride = "(u64)gridDim.x * (blockDim.x / 32)";
     g.code.open(format!(
         "for (u64 task = (u64)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; task < tasks; task += {stride})"
     ));
     g.code.line(format!("const u64 at = task >> {split} << {run};"));
-    g.code.line("const u32 segment = (u32)(at >> 10);");
-    g.code.line("const u32 base = (u32)at & 1023;");
+    g.code.line(format!("const u32 segment = (u32)(at >> {bits});"));
+    g.code.line(format!("const u32 base = (u32)at & ((1u << {bits}) - 1);"));
     g.code.line(format!("const i64 rows = (i64){rows}[segment] - 1024 * (i64)base;"));
     g.code.line("if (rows <= 0) continue;");
     for (column, shape) in shapes.iter().enumerate() {
@@ -303,12 +303,13 @@ pub fn scan(
     Ok(())
 }
 
-fn operands(g: &mut Generator) -> [String; 5] {
+fn operands(g: &mut Generator) -> [String; 6] {
     let named = |what: &str| Binding::Named(format!("scan.{what}"));
     [
         g.params.pointer("SegmentColumn", "segments", named("segments")),
         g.params.pointer("u32", "rows", named("rows")),
         g.params.add("u32".into(), 4, "count", named("count")),
+        g.params.add("u32".into(), 4, "bits", named("bits")),
         g.params.add("u32".into(), 4, "split", named("split")),
         g.params.add("u32".into(), 4, "run", named("run")),
     ]

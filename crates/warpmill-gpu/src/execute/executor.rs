@@ -428,7 +428,8 @@ impl Executor {
         hints: Hints,
         (options, forms): (&Options, &ChooseForms<'_>),
     ) -> Result<Arc<Prepared>> {
-        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, (&self.recoded, forms))?;
+        let data = (&self.recoded, forms, options.data);
+        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, data)?;
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 
@@ -443,7 +444,7 @@ impl Executor {
         }
         // Numbered as it will be run.
         let deferred = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let columns = scan_columns(&deferred, &selected_scans(&deferred)?, self.recoded.undone);
+        let columns = scan_columns(&deferred, &selected_scans(&deferred, options.data.passing())?, self.recoded.undone);
         let place = (options.data, options.io_bandwidth_limit);
         let choice = self.paths.preview(program, &columns, place, (options.representation, GUESSED_BATCHES));
         Ok((!columns.is_empty()).then(|| PathProfile::new(options.data, &columns, &choice, &self.library())))

@@ -121,15 +121,17 @@ pub fn collect<'a>(chunks: impl Iterator<Item = &'a Arc<Chunk>>, dictionaries: &
 /// The segments of a kernel as it sees them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Descriptors {
-    /// `SegmentColumn`s, row segment by row segment.
+    /// `SegmentColumn`s, span by span.
     pub columns: DevicePtr,
-    /// Rows of each row segment.
+    /// Rows of each span.
     pub rows: DevicePtr,
-    /// Row segments.
+    /// Spans of row segments.
     pub count: u64,
+    /// Each has at most 2 to the power of this many vectors.
+    pub span_bits: u32,
     /// Vectors of 1024 rows.
     pub vectors: u64,
-    /// Bytes of all columns.
+    /// Bytes of all columns, as far as spans reach.
     pub bytes: u64,
 }
 

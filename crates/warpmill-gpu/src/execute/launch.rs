@@ -19,7 +19,7 @@ use super::prepared::Prepared;
 /// Places in memory for which a program's launches are kept: programs that run at once take turns with a few.
 const MOST_REPLAYS: usize = 4;
 
-/// Vectors that a warp takes at a time, at most: a power of two.
+/// Vectors that a warp takes at a time, at most: 2 to the power of this.
 const MOST_VECTORS: u64 = 2;
 
 /// A launch.
@@ -102,7 +102,7 @@ pub(super) fn launches(
     launches.filter_map(Result::transpose).collect()
 }
 
-/// The launch of a kernel over some segments (none, where it reads other rows); `None` where there is nothing to do.
+/// The launch of a kernel over spans of some segments (none, where it reads other rows); `None` where there is nothing to do.
 ///
 /// # Errors
 /// As [`launches`].
@@ -165,15 +165,17 @@ fn work(device: &dyn Device, kernel: &Kernel, segments: Descriptors) -> (u64, u6
     let warps = u64::from(device.properties().multiprocessors) * 32;
     let split = (0..4).find(|split| segments.vectors << split >= warps).unwrap_or(4);
     // Of large ones a warp takes several vectors at a time, of which few rows may be left.
-    let run = (0..=MOST_VECTORS).rev().find(|run| segments.vectors >> run >= 16 * warps).unwrap_or(0);
+    let most = MOST_VECTORS.min(segments.span_bits.into());
+    let run = (0..=most).rev().find(|run| segments.vectors >> run >= 16 * warps).unwrap_or(0);
     let named = HashMap::from([
         ("scan.segments", segments.columns),
         ("scan.rows", segments.rows),
         ("scan.count", segments.count),
+        ("scan.bits", segments.span_bits.into()),
         ("scan.split", split),
         ("scan.run", run),
     ]);
-    (((segments.count * 1024) >> run) << split, segments.bytes, named)
+    (((segments.count << segments.span_bits) >> run) << split, segments.bytes, named)
 }
 
 fn shape(device: &dyn Device, kernel: &Kernel, function: &Function, tasks: u64) -> Result<LaunchShape> {

@@ -39,6 +39,7 @@ mod run;
 pub mod segments;
 mod shares;
 pub mod source;
+pub mod spans;
 mod split;
 pub mod strategy;
 pub mod stream;

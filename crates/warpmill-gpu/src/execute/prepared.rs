@@ -33,6 +33,8 @@ use super::profile::ScanProfile;
 use super::run::Range;
 use super::segments::{self, OpenScan, Recoded};
 use super::shares;
+use super::source::DataSource;
+use super::spans::Span;
 use super::stream::StreamPlan;
 use super::undone::Undone;
 
@@ -80,8 +82,16 @@ pub struct Prepared {
     pub(super) learnt: Mutex<Option<Hints>>,
 }
 
-/// A row segment's number and its columns.
-pub type RowSegment<'a> = (usize, &'a [Arc<Chunk>]);
+/// A row segment as a kernel reads it.
+#[derive(Clone, Copy)]
+pub struct RowSegment<'a> {
+    /// Its number in the table.
+    pub number: usize,
+    /// The columns that are read.
+    pub columns: &'a [Arc<Chunk>],
+    /// What of them is looked at.
+    pub spans: &'a [Span],
+}
 
 /// Chooses the forms in which columns pass through.
 pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
@@ -90,7 +100,7 @@ pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
 type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
 
 impl Prepared {
-    /// Prepares `program` for inputs of so many rows.
+    /// Prepares `program` for inputs of so many rows; data that does not stay in device memory comes from `data`.
     ///
     /// # Errors
     /// What the device cannot do, unreadable segments, compiler errors.
@@ -100,7 +110,7 @@ impl Prepared {
         hints: Hints,
         limits: Limits,
         device: &Arc<dyn Device>,
-        (recoded, forms): (&Recoded, &ChooseForms<'_>),
+        (recoded, forms, data): (&Recoded, &ChooseForms<'_>, DataSource),
     ) -> Result<Self> {
         let started = Instant::now();
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
@@ -109,7 +119,7 @@ impl Prepared {
             let places = program::places(&program, &layouts)?;
             shares::share_out(&program, &mut layouts, &places, &hints);
         }
-        let selected = selected_scans(&program)?;
+        let selected = selected_scans(&program, if hints.streamed { data.passing() } else { DataSource::Cache })?;
         let columns = if hints.streamed { scan_columns(&program, &selected, recoded.undone) } else { vec![] };
         let forms = if hints.streamed { forms(&columns) } else { vec![] };
         let mut scans = HashMap::new();
@@ -224,18 +234,23 @@ impl Prepared {
         let scan = self.scans.get(&kernel.pipeline)?;
         let positions: HashMap<usize, usize> =
             scan.segments.segments.iter().enumerate().map(|(position, &segment)| (segment, position)).collect();
-        Some(segments.iter().map(|&segment| (segment, &scan.columns[positions[&segment]][..])).collect())
+        let row_segment = |&number: &usize| {
+            let position = positions[&number];
+            RowSegment { number, columns: &scan.columns[position], spans: &scan.spans.by_segment[position] }
+        };
+        Some(segments.iter().map(row_segment).collect())
     }
 
     fn descriptor_bytes(&self) -> impl Iterator<Item = u64> {
         (0..self.lowered.kernels.len()).filter_map(|kernel| self.row_segments(kernel)).flat_map(|rows| {
-            let columns: usize = rows.iter().map(|(_, columns)| columns.len()).sum();
-            [(columns * segments::DESCRIPTOR) as u64, 4 * rows.len() as u64]
+            let columns: usize = rows.iter().map(|row| row.columns.len() * row.spans.len()).sum();
+            let spans: usize = rows.iter().map(|row| row.spans.len()).sum();
+            [(columns * segments::DESCRIPTOR) as u64, 4 * spans as u64]
         })
     }
 
-    /// The descriptors of some row segments of kernel `kernel`, still without addresses of their own: those of columns and of
-    /// row counts.
+    /// The descriptors of what is looked at of some row segments of kernel `kernel`, still without addresses of their own: those of columns
+    /// and of row counts.
     ///
     /// # Errors
     /// Segments that are not at one of `places`.
@@ -246,15 +261,18 @@ impl Prepared {
         places: &HashMap<Key, DevicePtr>,
     ) -> Result<DescriptorImages> {
         let (mut image, mut counts) = (vec![], vec![]);
-        let mut made = Descriptors { count: rows.len() as u64, ..Descriptors::default() };
-        for &(segment, columns) in rows {
-            for column in columns {
-                segments::describe(column, places, &mut image)?;
-                made.bytes += column.bytes;
+        let span_bits = self.scans.get(&self.lowered.kernels[kernel].pipeline).map_or(0, |scan| scan.spans.bits);
+        let mut made = Descriptors { span_bits, ..Descriptors::default() };
+        for row in rows {
+            for span in row.spans {
+                for column in row.columns {
+                    segments::describe(column, places, span.first, &mut image)?;
+                    made.bytes += column.bytes * u64::from(span.rows) / (column.rows as u64).max(1);
+                }
+                made.count += 1;
+                made.vectors += span.vectors();
+                counts.extend_from_slice(&span.rows.to_le_bytes());
             }
-            let count = self.scan(kernel).map_or(0, |scan| scan.table.segment_rows(segment)) as u32;
-            made.vectors += u64::from(count.div_ceil(1024));
-            counts.extend_from_slice(&count.to_le_bytes());
         }
         Ok((made, image, counts))
     }
@@ -354,14 +372,14 @@ impl Prepared {
     }
 }
 
-/// The scans of `program`, by pipeline, and their row segments that metadata does not rule out.
+/// The scans of `program`, by pipeline, and what of them metadata does not rule out; their data comes from `data`.
 ///
 /// # Errors
 /// Filters that cannot be evaluated, damaged metadata.
-pub(super) fn selected_scans(program: &Program) -> Result<Vec<(usize, Selected)>> {
+pub(super) fn selected_scans(program: &Program, data: DataSource) -> Result<Vec<(usize, Selected)>> {
     let pipelines = program.pipelines.iter().enumerate();
     let scans = pipelines.filter_map(|(index, pipeline)| match &pipeline.source {
-        Source::Scan(scan) => Some(segments::select(scan).map(|selected| (index, selected))),
+        Source::Scan(scan) => Some(segments::select(scan, data.bytes_per_nano()).map(|selected| (index, selected))),
         _ => None,
     });
     scans.collect()

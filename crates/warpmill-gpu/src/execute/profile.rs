@@ -55,8 +55,8 @@ pub struct ScanProfile {
     pub table: String,
     /// Bytes of its columns, uncompressed, rows that are skipped included.
     pub plain_bytes: u64,
-    /// What metadata ruled out, and, of segments that pass through, the keys of joins. Kernels read whole row segments: only
-    /// `segments_pruned` saves something, zones that are ruled out in other row segments do not.
+    /// What metadata ruled out, and, of segments that pass through, the keys of joins. Kernels look at no zone that is ruled out; segments
+    /// are copied as a whole, unless they are among the `segments_pruned`.
     pub pruning: PruningReport,
     /// Who decodes columns of Parquet files; `None` where the table is of another kind.
     pub parquet: Option<ParquetProfile>,

@@ -51,8 +51,8 @@ impl KeyBitmaps {
                     unknown.insert(bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect())
                 }
             };
-            rows.retain(|(segment, _)| {
-                let stats = scan.table.segment_stats(*segment, scan.columns[prune.column]);
+            rows.retain(|row| {
+                let stats = scan.table.segment_stats(row.number, scan.columns[prune.column]);
                 stats.int_range().is_none_or(|(least, greatest)| {
                     let bit = |value: i128| (value - part.min).clamp(-1, i128::from(part.size));
                     any_between(bits, bit(least), bit(greatest))

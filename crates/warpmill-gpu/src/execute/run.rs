@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
                 timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
                 continue;
             };
-            let all: Vec<usize> = rows.iter().map(|(segment, _)| *segment).collect();
+            let all: Vec<usize> = rows.iter().map(|row| row.number).collect();
             let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
             self.note_pruned(kernel, all, &rows);
             let found = feed.find(&rows, &mut self.mirrors);
@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
         let pipeline = prepared.lowered.kernels[kernel].pipeline;
         let profile = self.profile.scans.iter_mut().find(|scan| scan.pipeline == pipeline);
         let (Some(profile), Some(scan)) = (profile, prepared.scan(kernel)) else { return };
-        let kept: HashSet<usize> = rows.iter().map(|(segment, _)| *segment).collect();
+        let kept: HashSet<usize> = rows.iter().map(|row| row.number).collect();
         for segment in all.into_iter().filter(|segment| !kept.contains(segment)) {
             let left = prepared.scans[&pipeline].selected.left(&scan.table, segment);
             profile.pruning.segment_ruled_out_by_keys(left);

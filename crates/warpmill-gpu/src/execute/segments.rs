@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
 use warpmill_format::parquet_file::{PageCodecs, ParquetChunk};
-use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, ValueLayout};
+use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, VECTOR_ROWS, ValueLayout};
 use warpmill_plan::pruning::Selected;
 use warpmill_plan::{Scan, Unsupported};
 
@@ -20,6 +20,7 @@ use super::chunks::{Chunk, Expanded};
 use super::items::remap_key;
 use super::memory::Key;
 use super::paths::Form;
+use super::spans::Spans;
 use super::undone::Undone;
 use super::{Failure, Result};
 
@@ -31,6 +32,9 @@ pub const EXPANSION: usize = 2 * DESCRIPTOR + 32;
 
 /// Bytes of a `CompressedChunk` (kernels/decompress.cuh).
 pub const COMPRESSED: usize = 24;
+
+/// Bytes of a `Str` (kernels/strings.cuh).
+const STR: u64 = 16;
 
 const EXPAND_DELTA: u32 = 0;
 const EXPAND_RUNS: u32 = 1;
@@ -47,17 +51,19 @@ pub struct OpenScan {
     pub segments: ScanSegments,
     /// Per row segment (as in `segments`), each column.
     pub columns: Vec<Vec<Arc<Chunk>>>,
-    /// What metadata left: whole row segments are left out.
+    /// What metadata left.
     pub selected: Selected,
+    /// The same as kernels go through it.
+    pub spans: Spans,
 }
 
-/// The row segments of `scan` that metadata does not rule out.
+/// The rows of `scan` that metadata does not rule out, where so many bytes are read in a nanosecond.
 ///
 /// # Errors
 /// Filters that cannot be evaluated, damaged metadata.
-pub fn select(scan: &Scan) -> Result<Selected> {
+pub fn select(scan: &Scan, bytes_per_nano: u64) -> Result<Selected> {
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[])?)
+    Ok(warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[], bytes_per_nano)?)
 }
 
 /// Opens the `selected` row segments of `scan`. `recoded` keeps segments whose encoding kernels do not
@@ -87,7 +93,8 @@ pub fn open(scan: &Scan, selected: Selected, recoded: &Recoded, forms: Option<&[
             row.iter().zip(&scan.fields).map(shape).collect::<Vec<_>>()
         })
         .collect::<Vec<_>>();
-    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected })
+    let spans = Spans::of(&selected, |segment| table.segment_rows(segment));
+    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected, spans })
 }
 
 /// A column of a row segment, in an encoding that kernels read.
@@ -204,6 +211,30 @@ impl Column {
         }
     }
 
+    /// The same without the vectors before `first`.
+    fn from_vector(mut self, first: u64) -> Self {
+        let skip = |address: &mut u64, bytes: u64| *address += if *address == 0 { 0 } else { first * bytes };
+        let rows = VECTOR_ROWS as u64;
+        match self.kind {
+            KIND_CONSTANT => {}
+            KIND_LANE => {
+                let limbs = std::iter::once(&mut self.data).chain(&mut self.more);
+                for (number, limb) in (0..).zip(limbs) {
+                    skip(limb, rows / 8 * u64::from(self.width.saturating_sub(32 * number).min(32)));
+                }
+            }
+            KIND_VIEWS => skip(&mut self.data, rows * STR),
+            // Offsets into the text of the whole segment.
+            _ if self.more[0] != 0 => skip(&mut self.data, rows * 4),
+            _ => skip(&mut self.data, rows * u64::from(self.width)),
+        }
+        skip(&mut self.valid, rows / 8);
+        skip(&mut self.references, 16);
+        // Patches are found by where those of a vector start among all.
+        skip(&mut self.patches[0], 4);
+        self
+    }
+
     fn append(&self, out: &mut Vec<u8>) {
         let start = out.len();
         let [a, b, c] = self.more;
@@ -226,11 +257,12 @@ pub(super) fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<Device
     places.get(&key).copied().ok_or_else(missing)
 }
 
-/// Appends the `SegmentColumn` of a chunk that is in device memory at one of `places`, what it expands to included.
+/// Appends the `SegmentColumn` of a chunk that is in device memory at one of `places`, what it expands to included, from vector `first`
+/// on: kernels count from there.
 ///
 /// # Errors
 /// A chunk that is not there.
-pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u8>) -> Result<()> {
+pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, first: u32, out: &mut Vec<u8>) -> Result<()> {
     let base = place(places, chunk.key())?;
     let at = |offset: usize| base + offset as u64;
     let values = match &chunk.layout.values {
@@ -250,7 +282,7 @@ pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, out: &mut Vec<u
         }
     };
     let remap = chunk.remap.as_ref().map_or(Ok(0), |remap| place(places, remap_key(remap)))?;
-    Column { valid: chunk.layout.validity.map_or(0, at), remap, ..values }.append(out);
+    Column { valid: chunk.layout.validity.map_or(0, at), remap, ..values }.from_vector(first.into()).append(out);
     Ok(())
 }
 

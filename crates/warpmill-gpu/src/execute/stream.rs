@@ -144,7 +144,7 @@ impl StreamPlan {
         let mut size = ([0; KINDS], 0, 0);
         for (position, row) in rows.iter().enumerate() {
             let (descriptors, others) = parts_of_slot(std::slice::from_ref(row), found);
-            let own = (descriptors, others, row.1.len() as u64);
+            let own = (descriptors, others, row.columns.len() as u64);
             let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1, size.2 + own.2);
             match batches.last_mut() {
                 Some(last) if self.holds(joined) => (last.end, size) = (position + 1, joined),

@@ -8,6 +8,7 @@
 //! A filter of another table prunes too, where the scan's rows need a partner there that satisfies it and the scanned table has
 //! sideways metadata of just that version of the other ([`SidewaysFilter`], found by [`attach`]).
 
+mod bound;
 mod pages;
 mod predicate;
 mod ranges;

@@ -1,15 +1,16 @@
 //! Predicates against metadata: which rows are left.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use warpmill_format::pruning::{Found, Zones, float_rank, string_rank};
+use warpmill_format::pruning::{Found, float_rank, string_rank};
 use warpmill_format::table::ZoneMap;
 use warpmill_format::{ColumnStats, FormatError, StatValue, TableSnapshot};
 
-use super::predicate::{MOST_RANGES, Predicate, Values};
+use super::bound::{Bound, Cause, runs};
+use super::predicate::{Predicate, Values};
 use super::{CodeSets, PruningMode, PruningReport, Ranges, SidewaysFilter};
 use crate::Scan;
 
@@ -56,16 +57,19 @@ impl Selected {
 }
 
 /// What testing a range against a zone costs, in nanoseconds.
-const TEST_NANOS: u64 = 20;
+const TEST_NANOS: u64 = 40;
 
-/// What reading a byte of a column takes at best: this part of a nanosecond.
-const BYTES_PER_NANO: u64 = 4;
-
-/// The rows of `scan` that are left, `keys` being those of finished hash builds.
+/// The rows of `scan` that are left, `keys` being those of finished hash builds. Reading takes a nanosecond for `bytes_per_nano` bytes of a
+/// column at best: of what takes no time, little is worth finding out.
 ///
 /// # Errors
 /// Unreadable metadata.
-pub fn select(scan: &Scan, keys: &[KeyRanges], codes: CodeSets<'_>) -> Result<Selected, FormatError> {
+pub fn select(
+    scan: &Scan,
+    keys: &[KeyRanges],
+    codes: CodeSets<'_>,
+    bytes_per_nano: u64,
+) -> Result<Selected, FormatError> {
     let started = Instant::now();
     let table = &scan.table;
     let mut selected = Selected::default();
@@ -94,7 +98,7 @@ pub fn select(scan: &Scan, keys: &[KeyRanges], codes: CodeSets<'_>) -> Result<Se
         fine,
     };
     let stored: u64 = scan.columns.iter().map(|&column| table.column_stats(column).stored_bytes).sum();
-    let budget = Budget { scan: stored / BYTES_PER_NANO, rows: table.num_rows().max(1), tests: 0, pruned: 0 };
+    let budget = Budget::new((stored / bytes_per_nano.max(1)) as f64, table.num_rows());
     let mut walk = Walk { conditions: &conditions, selected, budget };
     let mut next = 0;
     for map in table.zone_maps() {
@@ -117,19 +121,18 @@ fn small_dictionaries(expr: &crate::Expr) -> bool {
         && expr.children().into_iter().all(small_dictionaries)
 }
 
-struct Conditions<'a> {
-    scan: &'a Scan,
-    filters: Predicate,
-    keys: Vec<Predicate>,
-    sideways: Vec<(&'a SidewaysFilter, Predicate)>,
-    fine: bool,
+/// What rows of a scan have to satisfy.
+pub(super) struct Conditions<'a> {
+    pub scan: &'a Scan,
+    pub filters: Predicate,
+    pub keys: Vec<Predicate>,
+    pub sideways: Vec<(&'a SidewaysFilter, Predicate)>,
+    /// Whether histograms and Bloom filters are asked, too.
+    pub fine: bool,
 }
 
 /// Zones, of those that bounds leave, that a thread is worth: waking one takes as long as some hundred tests.
 const ZONES_OF_A_THREAD: usize = 4096;
-
-/// Ranges that all zones are tested against at once; of more, what is outside of all of them.
-const FEW_RANGES: usize = 8;
 
 /// The zones of some row segments.
 struct Mapped<'a> {
@@ -140,41 +143,26 @@ struct Mapped<'a> {
     bound: &'a OnceLock<Result<Bound, FormatError>>,
 }
 
-/// What testing may cost.
+/// What testing may cost, in nanoseconds. It is asked for every zone: numbers that are not exact are fast.
 #[derive(Clone, Copy)]
 struct Budget {
-    /// Nanoseconds that the whole scan takes at best.
-    scan: u64,
-    rows: u64,
+    /// What the whole scan takes at best.
+    scan: f64,
+    /// And a row of it.
+    row: f64,
     tests: u64,
     /// Rows that tests have ruled out.
     pruned: u64,
 }
 
 impl Budget {
-    fn is_spent(&self) -> bool {
-        let saved = (u128::from(self.scan) * u128::from(self.pruned) / u128::from(self.rows)) as u64;
-        self.tests * TEST_NANOS > self.scan / 100 + saved / 2 + 20_000
+    fn new(scan: f64, rows: u64) -> Self {
+        Self { scan, row: scan / rows.max(1) as f64, tests: 0, pruned: 0 }
     }
-}
 
-/// What ruled rows out.
-#[derive(Clone, Copy)]
-enum Cause {
-    Filters(Found),
-    Sideways,
-    Keys,
-}
-
-/// What bounds say of a zone: 0, that rows there are left, or a number of [`BY_BOUNDS`], counted from 1.
-type Verdict = u8;
-
-/// What bounds are asked for, in turn.
-const BY_BOUNDS: [Cause; 3] = [Cause::Filters(Found::OutOfBounds), Cause::Sideways, Cause::Keys];
-
-/// What ruled a zone out.
-fn cause_of(verdict: Verdict) -> Option<Cause> {
-    usize::from(verdict).checked_sub(1).map(|cause| BY_BOUNDS[cause])
+    fn is_spent(&self) -> bool {
+        (self.tests * TEST_NANOS) as f64 > self.scan / 100.0 + self.pruned as f64 * self.row / 2.0 + 20_000.0
+    }
 }
 
 struct Walk<'a> {
@@ -206,9 +194,7 @@ impl Walk<'_> {
             self.segments(segments.clone(), Some(mapped(segments.start)))?;
         } else {
             let of = |piece: usize| segments.start + piece * segments.len() / pieces;
-            let Budget { scan, rows, .. } = self.budget;
-            let budget =
-                Budget { scan: scan / pieces as u64, rows: (rows / pieces as u64).max(1), tests: 0, pruned: 0 };
+            let budget = Budget { scan: self.budget.scan / pieces as f64, tests: 0, pruned: 0, ..self.budget };
             let walked: Vec<Selected> = (0..pieces)
                 .into_par_iter()
                 .map(|piece| {
@@ -240,9 +226,9 @@ impl Walk<'_> {
             self.selected.report.rows += rows as u64;
             let known = mapped.as_ref().and_then(|mapped| mapped.bound.get()?.as_ref().ok());
             if let Some(verdicts) = known.and_then(|bound| bound.rule_out(first..zone)) {
-                for (i, cause) in verdicts.iter().enumerate().filter_map(|(i, verdict)| Some((i, cause_of(*verdict)?)))
-                {
-                    self.prune(cause, 1, zone_rows.min(rows - i * zone_rows) as u64);
+                for (cause, run) in runs(verdicts) {
+                    let len = rows.min(run.end * zone_rows) - run.start * zone_rows;
+                    cause.into_iter().for_each(|cause| self.prune(cause, run.len() as u64, len as u64));
                 }
                 self.selected.report.segments_pruned += 1;
                 continue;
@@ -270,26 +256,38 @@ impl Walk<'_> {
                 continue;
             };
             let before = self.selected.rows.len();
-            for i in 0..zones {
-                let (start, len) = (i * zone_rows, zone_rows.min(rows - i * zone_rows));
-                if self.budget.is_spent() {
-                    self.selected.report.stopped = true;
-                }
-                let by_bounds = bound.out_of_bounds.get(first + i).and_then(|verdict| cause_of(*verdict));
-                let finer = match by_bounds {
-                    None if !self.selected.report.stopped => bound.excludes(first + i, &mut self.budget.tests),
-                    _ => None,
-                };
-                // What bounds rule out cost nothing: finer tests have to pay for themselves.
-                self.budget.pruned += if finer.is_some() { len as u64 } else { 0 };
-                match by_bounds.or(finer) {
-                    Some(cause) => self.prune(cause, 1, len as u64),
-                    None => self.keep(segment, start, len),
+            for (cause, run) in runs(&bound.out_of_bounds[first..zone]) {
+                let len = rows.min(run.end * zone_rows) - run.start * zone_rows;
+                match cause {
+                    Some(cause) => self.prune(cause, run.len() as u64, len as u64),
+                    None if !bound.tells_more || self.selected.report.stopped => {
+                        self.keep(segment, run.start * zone_rows, len);
+                    }
+                    None => run.for_each(|i| {
+                        let len = zone_rows.min(rows - i * zone_rows);
+                        self.finer(bound, (segment, first + i), (i * zone_rows, len));
+                    }),
                 }
             }
             self.selected.report.segments_pruned += u64::from(self.selected.rows.len() == before);
         }
         Ok(())
+    }
+
+    /// Tests a zone that bounds do not rule out, unless that does not pay.
+    fn finer(&mut self, bound: &Bound, (segment, zone): (usize, usize), (start, rows): (usize, usize)) {
+        self.selected.report.stopped |= self.budget.is_spent();
+        let found = match self.selected.report.stopped {
+            true => None,
+            false => bound.excludes(zone, &mut self.budget.tests),
+        };
+        match found {
+            Some(cause) => {
+                self.budget.pruned += rows as u64;
+                self.prune(cause, 1, rows as u64);
+            }
+            None => self.keep(segment, start, rows),
+        }
     }
 
     fn keep(&mut self, segment: usize, start: usize, rows: usize) {
@@ -366,220 +364,4 @@ pub(super) fn by_bounds(values: &Values, stats: &ColumnStats, table: &TableSnaps
     };
     let bounds = (rank(&stats.min, false).unwrap_or(i128::MIN), rank(&stats.max, true).unwrap_or(i128::MAX));
     if values.ranges.within(bounds).is_empty() { Found::OutOfBounds } else { Found::Perhaps }
-}
-
-/// How many zones a map has.
-fn zones_of(map: &ZoneMap, scan: &Scan) -> usize {
-    map.segments().map(|segment| scan.table.segment_rows(segment).div_ceil(map.zone_rows())).sum()
-}
-
-/// Conditions with the metadata that tells of them.
-struct Bound {
-    filters: Node,
-    sideways: Vec<Node>,
-    keys: Vec<Node>,
-    fine: bool,
-    /// Whether there is metadata of every column that filters and keys are about.
-    is_complete: bool,
-    /// What rules out zones by their bounds, as far as that can be told of all of them at once.
-    out_of_bounds: Vec<Verdict>,
-}
-
-/// A predicate with its metadata.
-enum Node {
-    Never,
-    Unknown,
-    All(Vec<Node>),
-    Any(Vec<Node>),
-    Values { zones: Arc<Zones>, ranges: Ranges, hashes: Option<Vec<u64>>, nulls: bool },
-}
-
-/// The zones of a column, and its codes in them.
-type Metadata = Option<(Arc<Zones>, Option<Arc<[u32]>>)>;
-
-impl Node {
-    fn new(
-        predicate: &Predicate,
-        zones: &mut impl FnMut(usize) -> Result<Metadata, FormatError>,
-    ) -> Result<Self, FormatError> {
-        Ok(match predicate {
-            Predicate::Never => Node::Never,
-            Predicate::Unknown => Node::Unknown,
-            Predicate::All(list) => {
-                let list = list.iter().map(|p| Node::new(p, zones)).collect::<Result<Vec<_>, _>>()?;
-                Node::All(list)
-            }
-            Predicate::Any(list) => {
-                let list = list.iter().map(|p| Node::new(p, zones)).collect::<Result<Vec<_>, _>>()?;
-                if list.iter().any(Node::is_unknown) { Node::Unknown } else { Node::Any(list) }
-            }
-            Predicate::Values(values) => match zones(values.column)? {
-                None => Node::Unknown,
-                Some((zones, None)) => {
-                    let (ranges, hashes) = (values.ranges.clone(), values.hashes.clone());
-                    Node::Values { zones, ranges, hashes, nulls: values.nulls }
-                }
-                Some((zones, Some(remap))) => {
-                    let ranges = values.ranges.before(&remap).with_at_most(MOST_RANGES);
-                    match Predicate::of_ranges(0, ranges) {
-                        Predicate::Values(Values { ranges, hashes, .. }) => {
-                            Node::Values { zones, ranges, hashes, nulls: values.nulls }
-                        }
-                        _ if values.nulls => {
-                            Node::Values { zones, ranges: Ranges::default(), hashes: None, nulls: true }
-                        }
-                        _ => Node::Never,
-                    }
-                }
-            },
-        })
-    }
-
-    fn is_unknown(&self) -> bool {
-        match self {
-            Node::Unknown => true,
-            Node::All(list) => list.iter().all(Node::is_unknown),
-            Node::Any(list) => list.iter().any(Node::is_unknown),
-            Node::Never | Node::Values { .. } => false,
-        }
-    }
-
-    /// By zone, of so many: whether bounds rule it out. `None`: they rule out none.
-    fn out_of_bounds(&self, count: usize) -> Option<Vec<bool>> {
-        let combine = |mut a: Vec<bool>, b: Vec<bool>, or: bool| {
-            match or {
-                true => a.iter_mut().zip(b).for_each(|(a, b)| *a |= b),
-                false => a.iter_mut().zip(b).for_each(|(a, b)| *a &= b),
-            }
-            a
-        };
-        match self {
-            Node::Never => Some(vec![true; count]),
-            Node::Unknown => None,
-            Node::All(list) => {
-                list.iter().filter_map(|node| node.out_of_bounds(count)).reduce(|a, b| combine(a, b, true))
-            }
-            Node::Any(list) => {
-                let all: Option<Vec<Vec<bool>>> = list.iter().map(|node| node.out_of_bounds(count)).collect();
-                all?.into_iter().reduce(|a, b| combine(a, b, false))
-            }
-            Node::Values { zones, ranges, nulls, .. } => {
-                let all = ranges.as_slice();
-                let hull = all.first().zip(all.last()).map(|(first, last)| (first.0, last.1));
-                let tested = if all.len() <= FEW_RANGES { all } else { hull.as_slice() };
-                (zones.len() == count).then(|| zones.out_of_bounds(tested, *nulls))
-            }
-        }
-    }
-
-    fn test(&self, zone: usize, fine: bool, tests: &mut u64) -> Found {
-        match self {
-            Node::Never => Found::OutOfBounds,
-            Node::Unknown => Found::Perhaps,
-            Node::All(list) => {
-                let mut most = Found::Perhaps;
-                for node in list {
-                    most = most.max(node.test(zone, fine, tests));
-                    if most == Found::OutOfBounds {
-                        break;
-                    }
-                }
-                most
-            }
-            Node::Any(list) => {
-                let mut least = Found::OutOfBounds;
-                for node in list {
-                    least = least.min(node.test(zone, fine, tests));
-                    if least == Found::Perhaps {
-                        break;
-                    }
-                }
-                least
-            }
-            Node::Values { zones, ranges, hashes, nulls } => {
-                *tests += 1;
-                if *nulls && zones.has_nulls(zone) {
-                    return Found::Perhaps;
-                }
-                let Some(bounds) = zones.bounds(zone) else { return Found::OutOfBounds };
-                let near = ranges.within(bounds);
-                if !fine && !near.is_empty() {
-                    return Found::Perhaps;
-                }
-                let mut least = Found::OutOfBounds;
-                for i in near {
-                    *tests += 1;
-                    let hash = hashes.as_ref().map(|hashes| hashes[i]);
-                    least = least.min(zones.find(zone, ranges.as_slice()[i], hash, true));
-                    if least == Found::Perhaps {
-                        break;
-                    }
-                }
-                least
-            }
-        }
-    }
-}
-
-impl Bound {
-    fn new(conditions: &Conditions<'_>, map: &ZoneMap) -> Result<Self, FormatError> {
-        let Conditions { scan, filters, keys, sideways, fine } = conditions;
-        let mut is_complete = true;
-        let mut zones = |column: usize| {
-            let found = map.column(&scan.table, scan.columns[column])?;
-            is_complete &= found.is_some();
-            Ok(found.map(|found| (found.zones, found.remap)))
-        };
-        let filters = Node::new(filters, &mut zones)?;
-        let keys = keys.iter().map(|key| Node::new(key, &mut zones)).collect::<Result<_, _>>()?;
-        let mut attributes = vec![];
-        for (filter, predicate) in sideways {
-            let own = scan.columns[filter.column];
-            if !map.has_attributes(own) {
-                continue;
-            }
-            let mut zones = |column: usize| {
-                let other = (&*filter.table, filter.key, filter.columns[column]);
-                Ok(map.attribute((&scan.table, own), other)?.map(|zones| (zones, None)))
-            };
-            attributes.push(Node::new(predicate, &mut zones)?);
-        }
-        let out_of_bounds = vec![0; zones_of(map, scan)];
-        let mut bound = Self { filters, sideways: attributes, keys, fine: *fine, is_complete, out_of_bounds };
-        bound.test_bounds();
-        Ok(bound)
-    }
-
-    /// Tests all zones at once.
-    fn test_bounds(&mut self) {
-        let count = self.out_of_bounds.len();
-        let nodes = [std::slice::from_ref(&self.filters), &self.sideways, &self.keys];
-        for (verdict, nodes) in (1..).zip(nodes) {
-            for out in nodes.iter().filter_map(|node| node.out_of_bounds(count)) {
-                for (known, out) in self.out_of_bounds.iter_mut().zip(out) {
-                    *known = if *known == 0 { Verdict::from(out) * verdict } else { *known };
-                }
-            }
-        }
-    }
-
-    /// What rules out each of some zones, where bounds rule out all of them.
-    fn rule_out(&self, zones: Range<usize>) -> Option<&[Verdict]> {
-        self.out_of_bounds.get(zones).filter(|all| !all.contains(&0))
-    }
-
-    fn tells_nothing(&self) -> bool {
-        self.filters.is_unknown() && self.sideways.iter().chain(&self.keys).all(Node::is_unknown)
-    }
-
-    fn excludes(&self, zone: usize, tests: &mut u64) -> Option<Cause> {
-        let found = self.filters.test(zone, self.fine, tests);
-        if found != Found::Perhaps {
-            return Some(Cause::Filters(found));
-        }
-        if self.sideways.iter().any(|node| node.test(zone, self.fine, tests) != Found::Perhaps) {
-            return Some(Cause::Sideways);
-        }
-        self.keys.iter().any(|node| node.test(zone, self.fine, tests) != Found::Perhaps).then_some(Cause::Keys)
-    }
 }

@@ -272,7 +272,7 @@ impl<'a> Parts<'_, 'a> {
         let kernels = self.prepared().lowered.kernels.iter().enumerate();
         let own = kernels.filter(|(_, kernel)| self.structure.program.pipelines[kernel.pipeline].sink == id);
         let rows = own.filter_map(|(index, _)| self.prepared().row_segments(index)).flatten();
-        rows.flat_map(|(_, columns)| columns).map(|chunk| chunk.bytes).sum()
+        rows.flat_map(|row| row.columns).map(|chunk| chunk.bytes).sum()
     }
 
     /// Runs a pipeline for every combination of the parts of `others` with those that are `chosen`.
@@ -487,7 +487,7 @@ impl<'a> Parts<'_, 'a> {
     /// Runs a kernel over the row segments that may have rows of the parts that there are.
     fn scan(&mut self, kernel: usize, rows: Vec<RowSegment<'_>>) -> Step {
         let prepared = self.prepared();
-        let all: Vec<usize> = rows.iter().map(|(segment, _)| *segment).collect();
+        let all: Vec<usize> = rows.iter().map(|row| row.number).collect();
         let mut bitmaps = KeyBitmaps::default();
         let stream = self.run.lane.stream;
         let mut rows = bitmaps.surviving(self.run.device(), stream, prepared, (kernel, rows), &self.names)?;
@@ -495,18 +495,18 @@ impl<'a> Parts<'_, 'a> {
             self.run.note_pruned(kernel, all, &rows);
         }
         for test in self.range_tests(prepared.lowered.kernels[kernel].pipeline) {
-            rows.retain(|(segment, _)| test.may_pass(*segment));
+            rows.retain(|row| test.may_pass(row.number));
         }
         let found = self.feed.find(&rows, &mut self.run.mirrors);
-        self.passed += rows.iter().flat_map(|row| row.1).map(|chunk| chunk.bytes).sum::<u64>();
+        self.passed += rows.iter().flat_map(|row| row.columns).map(|chunk| chunk.bytes).sum::<u64>();
         for row in &rows {
-            if !self.read.insert((kernel, row.0)) {
-                let travelling = row.1.iter().filter(|chunk| !found.contains_key(&chunk.travels_as()));
+            if !self.read.insert((kernel, row.number)) {
+                let travelling = row.columns.iter().filter(|chunk| !found.contains_key(&chunk.travels_as()));
                 self.again += travelling.map(|chunk| chunk.copied_bytes()).sum::<u64>();
             }
         }
         for batch in self.plan.batches(&rows, &found) {
-            let columns = rows[batch.start].1.len() as u64;
+            let columns = rows[batch.start].columns.len() as u64;
             let resident = self.run.resident.clone();
             let places = (&resident.places, &found);
             let arrival = self.feed.bring(self.run.lane, prepared, places, (kernel, &rows[batch]))?;

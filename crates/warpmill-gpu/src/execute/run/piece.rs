@@ -30,14 +30,14 @@ pub(in crate::execute) fn expected(partition: &Partition) -> Vec<Range> {
 /// What a launch goes through.
 #[derive(Clone, Copy)]
 pub(super) enum Piece {
-    /// Row segments of so many columns.
+    /// Spans of row segments of so many columns.
     Segments(Descriptors, u64),
     /// Rows in device memory: the first, and the first one behind them.
     Rows(u64, u64),
 }
 
 impl Piece {
-    /// Both halves, where there is more than one row or row segment.
+    /// Both halves, where there is more than one row or span.
     pub(super) fn halves(self) -> Option<[Piece; 2]> {
         match self {
             Piece::Segments(all, columns) if all.count > 1 => {
@@ -47,6 +47,7 @@ impl Piece {
                     columns: all.columns + count * columns * DESCRIPTOR as u64,
                     rows: all.rows + 4 * count,
                     count: all.count - count,
+                    span_bits: all.span_bits,
                     vectors: all.vectors - first.vectors,
                     bytes: all.bytes - first.bytes,
                 };

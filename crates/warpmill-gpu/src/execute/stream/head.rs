@@ -48,7 +48,7 @@ pub(super) fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
 }
 
 pub(super) fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Chunk>> {
-    rows.iter().flat_map(|(_, columns)| columns.iter())
+    rows.iter().flat_map(|row| row.columns.iter())
 }
 
 /// What `bytes` bytes of data take.
@@ -72,8 +72,9 @@ pub(super) fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; KINDS] {
     let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
     let parquet = count(|chunk| chunk.pages().is_some()) * parquet::TASK;
     let pages = chunks(rows).filter_map(|chunk| chunk.pages()).map(|slice| slice.batch_pages().count()).sum::<usize>();
-    let columns = count(|_| true) * DESCRIPTOR;
-    let (counts, pages) = (4 * rows.len(), pages * PAGE_ENTRY);
+    let columns = rows.iter().map(|row| row.columns.len() * row.spans.len()).sum::<usize>() * DESCRIPTOR;
+    let spans: usize = rows.iter().map(|row| row.spans.len()).sum();
+    let (counts, pages) = (4 * spans, pages * PAGE_ENTRY);
     [columns, counts, expansions, compressed, parquet, pages].map(|bytes| bytes as u64)
 }
 
@@ -95,8 +96,8 @@ pub(super) fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Ve
     if !matches!(source, DataSource::Pinned | DataSource::Disk) {
         return chunks(rows).collect();
     }
-    let columns = rows.iter().map(|(_, columns)| columns.len()).max().unwrap_or(0);
-    let column = |number: usize| rows.iter().filter_map(move |(_, columns)| columns.get(number));
+    let columns = rows.iter().map(|row| row.columns.len()).max().unwrap_or(0);
+    let column = |number: usize| rows.iter().filter_map(move |row| row.columns.get(number));
     (0..columns).flat_map(column).collect()
 }
 

@@ -92,7 +92,7 @@ impl<'a> Keeper<'a> {
         let Some(&first) = self.first.get(&pipeline) else { return Ok(()) };
         let executor = self.executor;
         let offsets: HashMap<Key, u64> = parts.iter().map(|part| (part.chunk.travels_as(), part.offset)).collect();
-        let all = rows.iter().flat_map(|(_, columns)| columns.iter().enumerate());
+        let all = rows.iter().flat_map(|row| row.columns.iter().enumerate());
         for (position, chunk) in all.filter(|(_, chunk)| chunk.may_stay()) {
             let (key, bytes) = (chunk.travels_as(), chunk.copied_bytes());
             let Some(offset) = offsets.get(&key) else { continue };

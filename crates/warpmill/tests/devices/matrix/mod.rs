@@ -4,7 +4,7 @@
 //! What a device may refuse is listed in [`refusals`]: nothing else, and all of that.
 
 mod aggregates;
-mod data;
+pub mod data;
 mod functions;
 mod joins;
 mod refusals;

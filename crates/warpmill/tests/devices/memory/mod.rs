@@ -7,3 +7,4 @@ mod kept;
 mod parts;
 mod paths;
 mod streamed;
+mod zones;

@@ -1,0 +1,150 @@
+//! What of row segments kernels go through: runs of vectors of which metadata left rows. What lies between them is in device memory like
+//! the rest, but no kernel looks at it.
+
+use warpmill_format::VECTOR_ROWS;
+use warpmill_plan::pruning::Selected;
+
+/// Vectors of a row segment that a kernel sees as a row segment of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// The first of its vectors.
+    pub first: u32,
+    /// Rows from there on.
+    pub rows: u32,
+}
+
+impl Span {
+    /// How many vectors it has.
+    pub fn vectors(self) -> u64 {
+        u64::from(self.rows).div_ceil(VECTOR_ROWS as u64)
+    }
+}
+
+/// What of a scan's row segments is left.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// A span has at most 2 to the power of this many vectors, and takes as many places among a kernel's tasks.
+    pub bits: u32,
+    /// By row segment of which rows are left, in order.
+    pub by_segment: Vec<Vec<Span>>,
+}
+
+/// Vectors of the largest row segment, as a power of two.
+const MOST_BITS: u32 = 10;
+
+/// What the descriptors of a span cost, in tasks without rows.
+const SPAN_COST: u64 = 8;
+
+impl Spans {
+    /// Those of `selected`, cut so that few tasks are empty and few descriptors are read. `rows_of` are the rows of a row segment.
+    pub fn of(selected: &Selected, rows_of: impl Fn(usize) -> usize) -> Self {
+        let mut whole: Vec<(usize, Vec<Span>)> = vec![];
+        for &(segment, start, rows) in &selected.rows {
+            // Metadata of files of others may end within a vector.
+            let (first, end) =
+                (start / VECTOR_ROWS, (start + rows).next_multiple_of(VECTOR_ROWS).min(rows_of(segment)));
+            let span = |from: u32| Span { first: from, rows: (end - from as usize * VECTOR_ROWS) as u32 };
+            match whole.last_mut() {
+                Some((last, spans)) if *last == segment => match spans.last_mut() {
+                    Some(before) if u64::from(before.first) + before.vectors() >= first as u64 => {
+                        *before = span(before.first);
+                    }
+                    _ => spans.push(span(first as u32)),
+                },
+                _ => whole.push((segment, vec![span(first as u32)])),
+            }
+        }
+        let cost = |bits: u32| {
+            let spans = whole.iter().flat_map(|(_, spans)| spans).map(|span| span.vectors().div_ceil(1 << bits));
+            spans.sum::<u64>() * (SPAN_COST + (1 << bits))
+        };
+        let bits = (0..=MOST_BITS).rev().min_by_key(|&bits| cost(bits)).unwrap_or(MOST_BITS);
+        let cut = |span: Span| {
+            let most = (VECTOR_ROWS as u32) << bits;
+            (0..span.rows.div_ceil(most)).map(move |number| Span {
+                first: span.first + (number << bits),
+                rows: most.min(span.rows - number * most),
+            })
+        };
+        let by_segment = whole.into_iter().map(|(_, spans)| spans.into_iter().flat_map(cut).collect()).collect();
+        Self { bits, by_segment }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: usize = 1 << 20;
+
+    fn spans(rows: &[(usize, usize, usize)], last: usize) -> Spans {
+        let selected = Selected { rows: rows.to_vec(), ..Selected::default() };
+        Spans::of(&selected, |segment| if segment == 9 { last } else { SEGMENT })
+    }
+
+    #[test]
+    fn whole_row_segments_stay_whole() {
+        let made = spans(&[(0, 0, SEGMENT), (1, 0, SEGMENT), (3, 0, SEGMENT)], 0);
+        assert_eq!(made.bits, MOST_BITS);
+        assert_eq!(made.by_segment, vec![vec![Span { first: 0, rows: SEGMENT as u32 }]; 3]);
+    }
+
+    #[test]
+    fn a_small_table_takes_few_tasks() {
+        let made = spans(&[(9, 0, 2556)], 2556);
+        assert_eq!(made.by_segment, [[Span { first: 0, rows: 2556 }]]);
+        assert_eq!(made.bits, 2);
+    }
+
+    #[test]
+    fn nothing_left_is_nothing() {
+        assert_eq!(spans(&[], 0).by_segment, Vec::<Vec<Span>>::new());
+    }
+
+    #[test]
+    fn spans_cover_what_is_left_and_little_else() {
+        let random = |seed: &mut u64| {
+            *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (*seed >> 33) as usize
+        };
+        let mut seed = 7;
+        for case in 0..200 {
+            // Zones of 2^11 to 2^16 rows, of which some are left; every third time bounds that are not those of vectors.
+            let zone = 2048 << (case % 6);
+            let last = 1 + random(&mut seed) % SEGMENT;
+            let mut rows = vec![];
+            for segment in [0, 4, 9] {
+                let all = if segment == 9 { last } else { SEGMENT };
+                let mut from = if case % 3 == 0 { random(&mut seed) % 5000 } else { 0 };
+                while from < all {
+                    let len = (zone * (1 + random(&mut seed) % 4)).min(all - from);
+                    if random(&mut seed) % 3 == 0 {
+                        rows.push((segment, from, len));
+                    }
+                    from += len + zone;
+                }
+            }
+            let made = spans(&rows, last);
+            let mut segments: Vec<usize> = rows.iter().map(|row| row.0).collect();
+            segments.dedup();
+            assert_eq!(made.by_segment.len(), segments.len());
+            for (segment, spans) in segments.iter().zip(&made.by_segment) {
+                let all = if *segment == 9 { last } else { SEGMENT };
+                let mut expected = vec![false; all.div_ceil(VECTOR_ROWS)];
+                for (_, start, len) in rows.iter().filter(|row| row.0 == *segment) {
+                    expected[start / VECTOR_ROWS..(start + len).div_ceil(VECTOR_ROWS)].fill(true);
+                }
+                let mut found = vec![false; expected.len()];
+                for span in spans {
+                    assert!(span.rows > 0 && span.vectors() <= 1 << made.bits);
+                    let (first, end) = (span.first as usize, span.first as usize + span.vectors() as usize);
+                    // Rows end where a vector or the row segment does.
+                    assert_eq!(first * VECTOR_ROWS + span.rows as usize, (end * VECTOR_ROWS).min(all));
+                    assert!(!found[first..end].contains(&true), "no vector twice");
+                    found[first..end].fill(true);
+                }
+                assert_eq!(found, expected, "case {case}, row segment {segment}");
+            }
+        }
+    }
+}
