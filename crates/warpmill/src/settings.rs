@@ -64,7 +64,7 @@ pub struct WarpmillOptions {
     pub chunk_rows: usize,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
     pub equal_hashes: bool,
-    /// Rows of a segment in tables that the session writes: a multiple of 1024 (small values are for tests).
+    /// Rows of a segment in tables that the session writes: a multiple of 1024; 0: chosen by how they are written.
     pub segment_rows: usize,
     /// How tables that the session writes are compressed.
     pub codec: CodecSettings,
@@ -180,7 +180,7 @@ impl Default for WarpmillOptions {
             plan_cache: true,
             chunk_rows: 2048,
             equal_hashes: false,
-            segment_rows: warpmill_format::SEGMENT_ROWS,
+            segment_rows: 0,
             codec: CodecSettings::default(),
             direct_io: false,
             pruning: PruningMode::default(),
@@ -395,8 +395,8 @@ impl ExtensionOptions for WarpmillOptions {
             "equal_hashes" => self.equal_hashes = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "segment_rows" => {
                 let fits = |n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= warpmill_format::SEGMENT_ROWS;
-                let rows = text.parse().ok().filter(fits);
-                self.segment_rows = rows.ok_or_else(|| expects("a multiple of 1024 up to 1048576"))?;
+                let rows = if text == "auto" { Some(0) } else { text.parse().ok().filter(fits) };
+                self.segment_rows = rows.ok_or_else(|| expects("a multiple of 1024 up to 1048576, or 'auto'"))?;
             }
             "codec" => {
                 let found = (text != "keep").then(|| text.parse::<CodecChoice>()).transpose();

@@ -273,6 +273,22 @@ fn clustering_takes_the_fewest_distinct_values_first() {
 }
 
 #[test]
+fn sorted_rows_get_segments_that_can_be_left_out() {
+    let ids =
+        || vec![("id", Arc::new(Int64Array::from_iter_values((0..200_000).map(|i| i * 7 % 200_000))) as ArrayRef)];
+    let rows = |options: WriteOptions| {
+        let table = table(ids(), options);
+        (0..table.num_segments()).map(|segment| table.segment_rows(segment)).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(WriteOptions::default()), [200_000]);
+    let sorted = WriteOptions { sort_by: vec!["id".into()], ..WriteOptions::default() };
+    for options in [sorted.clone(), WriteOptions { cluster: true, ..WriteOptions::default() }] {
+        assert_eq!(rows(options), [65_536, 65_536, 65_536, 3392]);
+    }
+    assert_eq!(rows(WriteOptions { segment_rows: 1 << 17, ..sorted }), [131_072, 68_928]);
+}
+
+#[test]
 fn automatic_metadata_takes_little() {
     let ids =
         |n: i64| vec![("id", Arc::new(Int64Array::from_iter_values((0..n).map(|i| i * i % 1_000_003))) as ArrayRef)];

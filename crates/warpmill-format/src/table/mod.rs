@@ -58,7 +58,8 @@ use writer::{Staging, Start};
 /// How a table is written.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
-    /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]).
+    /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]). 0: that many, but of rows that are sorted as few as
+    /// metadata needs to leave out whole segments, with 1024 to 2047 segments of 65536 rows or more.
     pub segment_rows: usize,
     /// Columns to sort the input by (ascending, nulls last, stable) before it is cut into segments, or attributes of
     /// [`WriteOptions::sideways`]. All rows of the write are held in memory for it, at most 2^32 - 1; an append sorts the new rows only.
@@ -84,7 +85,7 @@ pub struct WriteOptions {
 impl Default for WriteOptions {
     fn default() -> Self {
         Self {
-            segment_rows: crate::SEGMENT_ROWS,
+            segment_rows: 0,
             sort_by: Vec::new(),
             cluster: false,
             metadata: Metadata::default(),

@@ -67,6 +67,11 @@ impl SortBuffer {
         Ok(())
     }
 
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
     /// Keys by how many distinct values they have, as far as they can matter: behind those by which groups are smaller than a vector,
     /// another tells little apart.
     fn fewest_distinct(&self) -> Result<Vec<Key>> {

@@ -70,7 +70,7 @@ impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
         let Start { table, schema, base, number, sink, codecs, staging, lock } = start;
         let segment_rows = options.segment_rows;
-        if segment_rows == 0 || !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
+        if !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
             let limit = crate::SEGMENT_ROWS;
             let detail = format!("segment_rows is {segment_rows}, not a multiple of 1024 between 1024 and {limit}");
             return Err(FormatError::Catalog(detail));
@@ -124,13 +124,14 @@ impl TableWriter {
     }
 
     fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        let segment_rows = if self.segment_rows == 0 { crate::SEGMENT_ROWS } else { self.segment_rows };
         let mut start = 0;
         while start < batch.num_rows() {
-            let rows = (self.segment_rows - self.pending_rows).min(batch.num_rows() - start);
+            let rows = (segment_rows - self.pending_rows).min(batch.num_rows() - start);
             self.pending.push(batch.slice(start, rows));
             self.pending_rows += rows;
             start += rows;
-            if self.pending_rows == self.segment_rows {
+            if self.pending_rows == segment_rows {
                 let full = std::mem::take(&mut self.pending);
                 self.pending_rows = 0;
                 self.encoding.send(full)?;
@@ -145,6 +146,9 @@ impl TableWriter {
     /// durable, is what failed: then it may be the new one.
     pub fn commit(mut self) -> Result<Arc<TableSnapshot>> {
         if let Some(sort) = self.sort.take() {
+            if self.segment_rows == 0 {
+                self.segment_rows = sorted_segment_rows(sort.rows());
+            }
             sort.drain(self.segment_rows, |batch| self.push(batch))?;
         }
         let mut encoder = std::mem::replace(&mut self.encoding, Encoding::Done).into_encoder()?;
@@ -176,6 +180,12 @@ impl TableWriter {
         }
         self.table.publish(version)
     }
+}
+
+/// Rows of a segment where so many are sorted: values that queries ask for are near each other then, and whole segments are what devices
+/// copy or leave out. More of them than a few thousand would cost more than they leave out.
+fn sorted_segment_rows(rows: u64) -> usize {
+    (1 << (rows / 1024).max(1).ilog2()).clamp(1 << 16, crate::SEGMENT_ROWS)
 }
 
 /// How each column's chunks are stored: as the options say, else as the column has been so far. Tables in memory have no codecs.
@@ -282,5 +292,17 @@ impl Drop for Worker {
             // The writer was dropped: whatever became of the version does not matter.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sorted_segment_rows;
+
+    #[test]
+    fn sorted_tables_have_a_thousand_segments_or_few() {
+        let rows = [0, 1, 6_000_000, 60_000_000, 134_217_728, 600_000_000, 1_500_000_000, 6_000_000_000];
+        let kilo = rows.map(|rows| sorted_segment_rows(rows) / 1024);
+        assert_eq!(kilo, [64, 64, 64, 64, 128, 512, 1024, 1024]);
     }
 }

@@ -211,8 +211,8 @@ impl Column {
         }
     }
 
-    /// The same without the vectors before `first`.
-    fn from_vector(mut self, first: u64) -> Self {
+    /// The same without the first vectors, so many.
+    fn skipping(mut self, first: u64) -> Self {
         let skip = |address: &mut u64, bytes: u64| *address += if *address == 0 { 0 } else { first * bytes };
         let rows = VECTOR_ROWS as u64;
         match self.kind {
@@ -282,7 +282,7 @@ pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, first: u32, out
         }
     };
     let remap = chunk.remap.as_ref().map_or(Ok(0), |remap| place(places, remap_key(remap)))?;
-    Column { valid: chunk.layout.validity.map_or(0, at), remap, ..values }.from_vector(first.into()).append(out);
+    Column { valid: chunk.layout.validity.map_or(0, at), remap, ..values }.skipping(first.into()).append(out);
     Ok(())
 }
 

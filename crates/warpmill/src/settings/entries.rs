@@ -15,10 +15,9 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
     let gpu_memory_limit = limit(options.gpu_memory_limit);
     let io_bandwidth_limit = limit(options.io_bandwidth_limit);
     let pinned_memory_limit = limit(options.pinned_memory_limit);
-    let device_batch = match options.device_pipelines.batch_bytes {
-        0 => "auto".to_string(),
-        bytes => bytes.to_string(),
-    };
+    let or_auto = |number: u64| if number == 0 { "auto".to_string() } else { number.to_string() };
+    let device_batch = or_auto(options.device_pipelines.batch_bytes);
+    let segment_rows = or_auto(options.segment_rows as u64);
     let codec = match options.codec.choice {
         None => "keep".to_string(),
         Some(CodecChoice::Auto) => "auto".to_string(),
@@ -111,7 +110,7 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             name_of(&Metadata::NAMES, &options.pruning_metadata).to_string(),
             "auto, none, minmax, histogram, bloom or all: metadata of tables that are written",
         ),
-        ("warpmill.segment_rows", options.segment_rows.to_string(), "Rows of a segment in tables that are written"),
+        ("warpmill.segment_rows", segment_rows, "Rows of a segment in tables that are written"),
         (
             "warpmill.sideways",
             options.sideways.clone(),
