@@ -1,6 +1,7 @@
 //! Filters as conditions on ranks of columns.
 
 use arrow::datatypes::{DataType, TimeUnit};
+use warpmill_format::Dictionary;
 use warpmill_format::pruning::{float_rank, integer_hash, last_rank_with_prefix, string_hash, string_rank};
 
 use super::{CodeSets, Ranges};
@@ -172,6 +173,17 @@ fn leaf(expr: &Expr, truth: bool) -> Option<Predicate> {
             if truth == *negated && *has_null {
                 return Some(Predicate::Never);
             }
+            if let Some((column, dictionary)) = dictionary_of(input) {
+                let codes = list.iter().map(|value| match value {
+                    Scalar::Str(text) => {
+                        Some((dictionary.lower_bound(text).into(), i128::from(codes_end(dictionary, text)) - 1))
+                    }
+                    _ => None,
+                });
+                let listed = Ranges::union(codes.collect::<Option<_>>()?);
+                let ranges = if truth == *negated { listed.complement() } else { listed };
+                return Some(values(column, within_codes(&ranges, dictionary), false));
+            }
             if truth == *negated && input.ty.phys == Phys::Str {
                 return None;
             }
@@ -247,6 +259,18 @@ fn compare(op: CompareOp, input: &Expr, value: &Scalar, truth: bool) -> Option<P
             _ => Some(Predicate::Never),
         };
     }
+    if let (Some((column, dictionary)), Scalar::Str(text)) = (dictionary_of(input), value) {
+        let (first, end) = (i128::from(dictionary.lower_bound(text)), i128::from(codes_end(dictionary, text)));
+        let ranges = match op {
+            Eq | IsNotDistinct => Ranges::of(first, end - 1),
+            Ne | IsDistinct => Ranges::of(first, end - 1).complement(),
+            Lt => Ranges::of(i128::MIN, first - 1),
+            Le => Ranges::of(i128::MIN, end - 1),
+            Gt => Ranges::of(end, i128::MAX),
+            Ge => Ranges::of(first, i128::MAX),
+        };
+        return Some(values(column, within_codes(&ranges, dictionary), op == IsDistinct));
+    }
     let text = input.ty.phys == Phys::Str;
     let at = rank(value, input.ty.phys)?;
     let (below, above) = (Ranges::of(i128::MIN, at.saturating_sub(1)), Ranges::of(at.saturating_add(1), i128::MAX));
@@ -273,6 +297,28 @@ fn compare(op: CompareOp, input: &Expr, value: &Scalar, truth: bool) -> Option<P
         }
         (predicate, _) => predicate,
     })
+}
+
+/// The column whose codes `expr` is the strings of, and their dictionary.
+fn dictionary_of(expr: &Expr) -> Option<(usize, &Dictionary)> {
+    match &expr.kind {
+        ExprKind::Widen(input) if expr.ty.phys == Phys::Str && input.ty.phys == Phys::Code => match input.kind {
+            ExprKind::Column(column) => Some((column, input.ty.dictionary.as_deref()?)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The code behind those of strings that come before `text`, and of `text` itself.
+fn codes_end(dictionary: &Dictionary, text: &str) -> u32 {
+    let first = dictionary.lower_bound(text);
+    first + u32::from((first as usize) < dictionary.len() && dictionary.get(first) == text)
+}
+
+/// What of `ranges` are codes.
+fn within_codes(ranges: &Ranges, dictionary: &Dictionary) -> Ranges {
+    ranges.intersection(&Ranges::of(0, dictionary.len() as i128 - 1))
 }
 
 fn literal(expr: &Expr) -> Option<&Scalar> {

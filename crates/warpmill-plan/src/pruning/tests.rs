@@ -1,7 +1,12 @@
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
 use proptest::prelude::*;
-use warpmill_format::Bitmap;
+use warpmill_format::{Bitmap, Dictionary};
 
 use super::Ranges;
+use super::predicate::Predicate;
+use crate::{ColType, CompareOp, Expr, ExprKind, Phys, Scalar};
 
 fn set(ranges: &Ranges, n: i128) -> Vec<i128> {
     (0..n).filter(|&rank| ranges.contains(rank)).collect()
@@ -42,4 +47,66 @@ fn extreme_ranks() {
     assert!(Ranges::of(5, 4).is_empty());
     let words = [u64::MAX, 1, 0, 1 << 63];
     assert_eq!(Ranges::of_words(&words, -10, 9).as_slice(), &[(-10, 54), (245, 245)]);
+}
+
+/// Strings that are in a dictionary, and some before, between and behind them.
+const TEXTS: [&str; 9] = ["", "Asia", "B", "Ca", "Caf\u{e9}", "D", "Da", "\u{e9}", "~"];
+
+/// The codes for which a condition on a column of codes holds, and whether it does for NULL, found without looking at every entry.
+fn codes_of(expr: Expr, dictionary: &Dictionary) -> (Vec<usize>, bool) {
+    let all = 0..dictionary.len();
+    match Predicate::of_filters(&[expr], &|_| panic!("every entry is looked at")) {
+        Predicate::Never => (vec![], false),
+        Predicate::Values(found) => {
+            assert!(found.ranges.as_slice().iter().all(|(lo, hi)| *lo >= 0 && *hi < dictionary.len() as i128));
+            (all.filter(|&code| found.ranges.contains(code as i128)).collect(), found.nulls)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn strings_are_found_in_dictionaries() {
+    use CompareOp::*;
+    let bool = |kind| Expr { kind, ty: Expr::bool(true).ty.with_nullable(true) };
+    for entries in [vec![], vec!["Ca"], vec!["Asia", "Ca", "Caf\u{e9}", "Da", "\u{e9}"]] {
+        let dictionary = Arc::new(Dictionary::from_sorted(entries.iter().copied()));
+        let ty = ColType::of(&DataType::Utf8, true).unwrap();
+        let coded = ColType { phys: Phys::Code, dictionary: Some(dictionary.clone()), ..ty.clone() };
+        let column = Expr::column(3, coded).widen(Phys::Str);
+        let holds = |test: &dyn Fn(&str) -> bool| {
+            (0..entries.len()).filter(|&code| test(entries[code])).collect::<Vec<usize>>()
+        };
+        for text in TEXTS {
+            for op in [Eq, Ne, Lt, Le, Gt, Ge, IsDistinct, IsNotDistinct] {
+                let test = |entry: &str| match op {
+                    Eq | IsNotDistinct => entry == text,
+                    Ne | IsDistinct => entry != text,
+                    Lt => entry < text,
+                    Le => entry <= text,
+                    Gt => entry > text,
+                    Ge => entry >= text,
+                };
+                let literal = Expr::literal(Scalar::Str(text.into()), ty.clone());
+                let (left, right) = (Box::new(column.clone()), Box::new(literal));
+                let compared = bool(ExprKind::Compare { op, left: left.clone(), right: right.clone() });
+                let nulls = op == IsDistinct;
+                assert_eq!(codes_of(compared.clone(), &dictionary), (holds(&test), nulls), "{op:?} {text}");
+                let mirrored = bool(ExprKind::Compare { op: op.mirrored(), left: right, right: left });
+                assert_eq!(codes_of(mirrored, &dictionary), (holds(&test), nulls), "mirrored {op:?} {text}");
+                let not = bool(ExprKind::Not(Box::new(compared)));
+                let nulls = op == IsNotDistinct;
+                assert_eq!(codes_of(not, &dictionary), (holds(&|entry| !test(entry)), nulls), "not {op:?} {text}");
+            }
+        }
+        for list in [&TEXTS[..1], &TEXTS[1..5], &["D", "\u{e9}"]] {
+            for negated in [false, true] {
+                let values = list.iter().map(|text| Scalar::Str((*text).into())).collect();
+                let input = Box::new(column.clone());
+                let among = bool(ExprKind::InList { input, list: values, has_null: false, negated });
+                let expected = holds(&|entry| list.contains(&entry) != negated);
+                assert_eq!(codes_of(among, &dictionary), (expected, false), "{list:?} {negated}");
+            }
+        }
+    }
 }
