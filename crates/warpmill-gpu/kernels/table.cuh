@@ -8,6 +8,7 @@ struct SinkState {
     u32 overflow;     // a table was too small
     u32 seen;         // a row came, if only for another part (of sinks made in parts)
     u64 input;        // rows that an aggregation took in
+    u64 taken;        // numbers given out to groups that are compared column by column, those that lost a race included
 };
 
 __device__ __forceinline__ bool bit_test(const u32* bits, u64 i) { return bits[i >> 5] >> (i & 31) & 1; }

@@ -450,6 +450,8 @@ impl Lowering<'_> {
                     GroupTable::Wide => {
                         let taken = g.params.pointer("u64", "taken", Binding::Named(format!("sink{id}.taken")));
                         let cells = g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec());
+                        let state = g.sink_state(id);
+                        g.code.line(format!("if (blockIdx.x == 0 && threadIdx.x == 0) {state}->taken = *{taken};"));
                         format!("*{taken} < {cells} ? *{taken} : {cells}")
                     }
                     _ => g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec()),

@@ -28,8 +28,9 @@ const GAP: u64 = 2 * BLOCK as u64;
 /// Bytes of a request: enough for a disk's full speed, few enough for several at a time.
 const REQUEST: usize = 1 << 20;
 
-/// Files that are kept open. Others are opened for each request: tables of many small appends have more than a process may open.
-const MOST_FILES: usize = 64;
+/// Files that a run keeps open. Others are opened for each request: tables of many small appends have more than a process may open, 1024
+/// mostly, and several programs run at once.
+const MOST_FILES: usize = 32;
 
 /// Linux's `O_DIRECT`.
 const O_DIRECT: i32 = if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0x10000 } else { 0x4000 };

@@ -396,7 +396,10 @@ impl Executor {
         let Some(last) = known.first().filter(|last| last.inputs == inputs) else {
             return self.prepare(program, inputs, asked.hints(), options);
         };
-        if let Some(hints) = last.learnt.lock().take() {
+        // Not held while the program is prepared: others that run it end meanwhile.
+        let learnt = last.learnt.lock().take();
+        if let Some(hints) = learnt {
+            self.paths.forget_outcomes(program);
             return self.prepare(program, inputs, hints, options);
         }
         let Some(stream) = &last.stream else { return Ok(last.clone()) };

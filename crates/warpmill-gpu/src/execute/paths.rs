@@ -247,13 +247,20 @@ impl Paths {
         seconds.sum()
     }
 
-    /// Learns from a run in which `program`'s columns had these forms.
+    /// Forgets how long `program` took: it will run in another way.
+    pub fn forget_outcomes(&self, program: &Arc<Program>) {
+        if let Some((_, known)) = self.programs.lock().get_mut(&(Arc::as_ptr(program) as usize)) {
+            known.outcomes.clear();
+        }
+    }
+
+    /// Learns from a run in which `program`'s columns had these forms: its rates, and, of a `whole` one, its time.
     pub fn learn(
         &self,
         program: &Arc<Program>,
         forms: &Forms,
         (source, limit): (DataSource, u64),
-        measured: &Measured,
+        (measured, whole): (&Measured, bool),
     ) {
         let mut learnt = self.rates.lock();
         let seconds = |time: Duration| time.as_secs_f64();
@@ -277,6 +284,9 @@ impl Paths {
             learnt.learn(3 + CODECS + codec, bytes, time);
         }
         drop(learnt);
+        if !whole {
+            return;
+        }
         let mut programs = self.programs.lock();
         let known = programs.get_mut(&(Arc::as_ptr(program) as usize));
         let Some((_, known)) = known.filter(|(held, _)| held.upgrade().is_some_and(|it| Arc::ptr_eq(&it, program)))

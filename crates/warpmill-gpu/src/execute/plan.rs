@@ -17,7 +17,7 @@ use super::shares::{host_text_of_sink, text_of_sink};
 /// Bytes of a `QueryState` and of a `SinkState` (kernels/value.cuh, kernels/table.cuh).
 pub const QUERY_STATE: u64 = 32;
 /// See [`QUERY_STATE`].
-pub const SINK_STATE: u64 = 32;
+pub const SINK_STATE: u64 = 40;
 
 /// `SinkState`s of a sink, each of which stands with those of the other sinks: as in [`Stage`].
 pub const STATES: u64 = 3;

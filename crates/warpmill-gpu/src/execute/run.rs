@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
         }
         // Results are fetched in one go: what was copied is known then.
         self.device().synchronize(self.lane.stream)?;
-        self.note_passed(feed)?;
+        self.note_passed(feed, true)?;
         Ok(timings)
     }
 
@@ -273,8 +273,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Notes what `feed` has brought, once all of it is done.
-    fn note_passed(&mut self, feed: Feed<'_>) -> Result<()> {
+    /// Notes what `feed` has brought, once all of it is done; `whole`: of the whole program.
+    fn note_passed(&mut self, feed: Feed<'_>, whole: bool) -> Result<()> {
         let (found, kept) = feed.kept();
         let (transfers, measured) = feed.profile()?;
         self.profile.transfers.extend(transfers);
@@ -284,10 +284,10 @@ impl<'a> Run<'a> {
         }
         // Where kernels reach host memory by themselves, or rows come back meanwhile, copies share the link, and the host's memory, with them: such runs
         // say nothing of their rates.
-        let shared = self.profile.mapped_bytes > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
+        let shared = self.prepared.memory.on_host() > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
         if !shared {
             let place = (self.source(), self.options.io_bandwidth_limit);
-            self.executor.paths.learn(self.asked, &self.prepared.forms, place, &measured);
+            self.executor.paths.learn(self.asked, &self.prepared.forms, place, (&measured, whole));
         }
         Ok(())
     }
@@ -462,6 +462,7 @@ struct SinkWords {
     duplicate: bool,
     overflow: bool,
     input: u64,
+    taken: u64,
 }
 
 impl SinkWords {
@@ -473,6 +474,7 @@ impl SinkWords {
             duplicate: words[at + 1] >> 32 != 0,
             overflow: words[at + 2] as u32 != 0,
             input: words[at + 3],
+            taken: words[at + 4],
         }
     }
 }

@@ -110,7 +110,7 @@ fn a_cold_library_is_not_judged() {
     measured.on_device.0[ZSTD] = 1 << 30;
     for (cold, rate) in [(true, paths.rates().on_device[ZSTD]), (false, (1u64 << 30) as f64)] {
         measured.cold = cold;
-        paths.learn(&program(), &vec![], (DataSource::Host, 0), &measured);
+        paths.learn(&program(), &vec![], (DataSource::Host, 0), (&measured, true));
         assert_eq!(paths.rates().on_device[ZSTD], rate);
     }
 }
@@ -249,7 +249,7 @@ fn missed(columns: &[ScanColumn], truth: &Rates, setting: Setting, overhead: f64
                 measured.on_host.add(codec, bytes, time(bytes as f64 / truth.on_host[codec as usize]));
             }
         }
-        paths.learn(&program, &chosen.forms, place, &measured);
+        paths.learn(&program, &chosen.forms, place, (&measured, true));
     }
     missed
 }
@@ -325,7 +325,7 @@ fn rates_are_those_of_what_was_done() {
         first,
         ..Measured::default()
     };
-    paths.learn(&program, &forms, place, &measured(true));
+    paths.learn(&program, &forms, place, (&measured(true), true));
     let rates = paths.rates();
     assert_eq!((rates.disk, rates.on_device[LZ4]), ((16 << 20) as f64, (1 << 30) as f64));
     // Too few bytes to tell.
@@ -333,8 +333,13 @@ fn rates_are_those_of_what_was_done() {
     let known = |paths: &Paths| paths.explain(&program, &columns, place, (&forms, 8));
     assert_eq!(known(&paths).fixed[1].measured, None, "a first run says nothing of the next");
     assert_eq!(known(&paths).predicted.kernels, 1.0);
-    paths.learn(&program, &forms, place, &measured(false));
+    paths.learn(&program, &forms, place, (&measured(false), false));
+    assert_eq!(known(&paths).fixed[1].measured, None, "a run that began anew says nothing of whole ones");
+    paths.learn(&program, &forms, place, (&measured(false), true));
     assert_eq!(known(&paths).fixed[1].measured, Some(4.0));
+    paths.forget_outcomes(&program);
+    assert_eq!(known(&paths).fixed[1].measured, None);
+    assert_eq!(known(&paths).predicted.kernels, 1.0);
 }
 
 #[test]

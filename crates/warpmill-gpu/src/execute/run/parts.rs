@@ -145,7 +145,7 @@ impl<'a> Run<'a> {
         if ended.is_err() {
             self.forget_timings(std::mem::take(&mut timings));
         }
-        self.note_passed(feed)?;
+        self.note_passed(feed, ended.is_ok())?;
         self.profile.bytes_again = again;
         let mut known = prepared.ranges.lock();
         for (id, divided) in divided {
@@ -326,6 +326,7 @@ impl<'a> Parts<'_, 'a> {
         if divided.held == Some(divided.ranges[number]) {
             return Ok(());
         }
+        let before = self.passed;
         let words = loop {
             self.make(id, number)?;
             let words = self.states()?;
@@ -338,7 +339,7 @@ impl<'a> Parts<'_, 'a> {
                 Some(rows) => self.cut(id, number, rows)?,
             }
         };
-        self.learn(id, number, &words)?;
+        self.learn((id, number), &words, self.passed - before)?;
         let divided = self.divided.get_mut(&id).expect("a sink in parts");
         divided.held = Some(divided.ranges[number]);
         divided.seen = divided.seen.max(number + 1);

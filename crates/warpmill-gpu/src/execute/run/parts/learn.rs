@@ -46,7 +46,7 @@ impl Divided {
 
     /// Whether half as many parts would do for `capacity` rows.
     fn is_too_fine(&self, capacity: u64) -> bool {
-        2 * self.parts_for(capacity) <= self.ranges.len()
+        self.parts_for(capacity).saturating_mul(2) <= self.ranges.len()
     }
 
     /// Rows of all parts, where each was made.
@@ -56,12 +56,14 @@ impl Divided {
     }
 }
 
-/// Numbers of groups that threads take at once, and lose to each other, where groups are few ([`crate::codegen::wide::claim`]).
+/// Whether threads take numbers for groups, and may lose them to each other ([`crate::codegen::wide::claim`]): what runs out are numbers.
+fn takes_numbers(layout: &SinkLayout) -> bool {
+    matches!(layout, SinkLayout::Groups(groups) if groups.table == GroupTable::Wide)
+}
+
+/// Numbers that may be lost in other runs than those that are counted.
 fn lost(layout: &SinkLayout, limits: Limits) -> u64 {
-    match layout {
-        SinkLayout::Groups(groups) if groups.table == GroupTable::Wide => limits.few_rows,
-        _ => 0,
-    }
+    if takes_numbers(layout) { limits.few_rows } else { 0 }
 }
 
 impl Parts<'_, '_> {
@@ -74,15 +76,16 @@ impl Parts<'_, '_> {
         is_by_rows(&prepared.layouts[id])
             && hints.forced_partitions <= 1
             && times <= before
-            // Where parts were cut, more came than were counted.
-            && self.divided.get(&id).is_some_and(|divided| divided.profile.cut == 0)
+            // Where parts were cut, in whatever run, more came than were counted.
+            && self.divided.get(&id).is_some_and(|divided| divided.ranges.iter().all(|range| range.cuts == 0))
             && !self.structure.depends_on_input(id)
     }
 
-    /// Notes how many rows part `number` of sink `id`, which is there, has. Ends the run where so few came that another one with fewer parts
-    /// is worth it.
-    pub(super) fn learn(&mut self, id: SinkId, number: usize, words: &[u64]) -> Step {
-        let rows = self.run.state(words, id, Stage::Own).count;
+    /// Notes how many rows part `number` of sink `id`, which is there, has: `passed` bytes were read for it. Ends the run where so few came that
+    /// another one with fewer parts is worth it.
+    pub(super) fn learn(&mut self, (id, number): (SinkId, usize), words: &[u64], passed: u64) -> Step {
+        let state = self.run.state(words, id, Stage::Own);
+        let rows = if takes_numbers(&self.prepared().layouts[id]) { state.taken } else { state.count };
         let can_learn = self.can_learn(id, 0) && self.run.profile.runs <= MOST_RUNS;
         let Some(divided) = self.divided.get_mut(&id) else { return Ok(()) };
         let range = divided.ranges[number];
@@ -100,7 +103,7 @@ impl Parts<'_, '_> {
         let left = divided.ranges.len() - number;
         let saved = left.saturating_sub(divided.parts_for(capacity)) as u64;
         // What was read until now will be read once more.
-        if left <= LEAST_LEFT || !divided.is_too_fine(capacity) || saved.saturating_mul(self.work(id)) < self.passed {
+        if left <= LEAST_LEFT || !divided.is_too_fine(capacity) || saved.saturating_mul(passed) < self.passed {
             return Ok(());
         }
         let mut hints = self.prepared().hints.clone();
