@@ -59,6 +59,9 @@ impl Selected {
 /// What testing a range against a zone costs, in nanoseconds.
 const TEST_NANOS: u64 = 40;
 
+/// Tests may take as long as reading so many bytes, even of small tables.
+const LEAST_BYTES: u64 = 80_000;
+
 /// The rows of `scan` that are left, `keys` being those of finished hash builds. Reading takes a nanosecond for `bytes_per_nano` bytes of a
 /// column at best: of what takes no time, little is worth finding out.
 ///
@@ -98,7 +101,7 @@ pub fn select(
         fine,
     };
     let stored: u64 = scan.columns.iter().map(|&column| table.column_stats(column).stored_bytes).sum();
-    let budget = Budget::new((stored / bytes_per_nano.max(1)) as f64, table.num_rows());
+    let budget = Budget::new(stored, table.num_rows(), bytes_per_nano);
     let mut walk = Walk { conditions: &conditions, selected, budget };
     let mut next = 0;
     for map in table.zone_maps() {
@@ -150,18 +153,23 @@ struct Budget {
     scan: f64,
     /// And a row of it.
     row: f64,
+    /// What may be spent on a scan however little it takes: reading so many bytes would take as long.
+    least: f64,
     tests: u64,
     /// Rows that tests have ruled out.
     pruned: u64,
 }
 
 impl Budget {
-    fn new(scan: f64, rows: u64) -> Self {
-        Self { scan, row: scan / rows.max(1) as f64, tests: 0, pruned: 0 }
+    /// For a scan of so many bytes and rows.
+    fn new(bytes: u64, rows: u64, bytes_per_nano: u64) -> Self {
+        let nanos = |bytes: u64| bytes as f64 / bytes_per_nano.max(1) as f64;
+        let scan = nanos(bytes);
+        Self { scan, row: scan / rows.max(1) as f64, least: nanos(LEAST_BYTES), tests: 0, pruned: 0 }
     }
 
     fn is_spent(&self) -> bool {
-        (self.tests * TEST_NANOS) as f64 > self.scan / 100.0 + self.pruned as f64 * self.row / 2.0 + 20_000.0
+        (self.tests * TEST_NANOS) as f64 > self.scan / 100.0 + self.pruned as f64 * self.row / 2.0 + self.least
     }
 }
 
