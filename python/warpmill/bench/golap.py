@@ -210,6 +210,9 @@ def prepare(facts: Facts, shape: Shape, place: Place) -> Path:
             with place.writer(prepare(facts, first, place)) as source:
                 rows = next(table.rows or 0 for table in source.tables() if table.name == facts.table)
                 if rows <= COPIED_ROWS:
+                    if not shape.segment_rows:
+                        # Not sorted again, and so not cut for it.
+                        con.set("segment_rows", segment_rows(source, facts.table, rows))
                     copied = source.sql(f"SELECT * FROM {facts.table}")
                     con.create_table(
                         facts.table, copied, sideways=facts.sideways, pruning=shape.pruning(), progress=bar
@@ -221,6 +224,12 @@ def prepare(facts: Facts, shape: Shape, place: Place) -> Path:
             con.set("cluster", ",".join(facts.cluster))
         con.generate(facts.suite, facts.table, place.sf, progress=bar)
     return folder
+
+
+def segment_rows(con: warpmill.Connection, table: str, rows: int) -> int | str:
+    """Rows of a segment that make as many as `table` has."""
+    segments = sum(con.inspect(table)[0]["encodings"].values())
+    return next((2**bits for bits in range(20, 15, -1) if -(-rows // 2**bits) == segments), "auto")
 
 
 def prepare_forms(facts: Facts, shape: Shape, codec: str, modes: Iterable[str], place: Place) -> dict[str, Path]:
