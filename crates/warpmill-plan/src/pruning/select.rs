@@ -102,7 +102,7 @@ pub fn select(
     };
     let stored: u64 = scan.columns.iter().map(|&column| table.column_stats(column).stored_bytes).sum();
     let budget = Budget::new(stored, table.num_rows(), bytes_per_nano);
-    let mut walk = Walk { conditions: &conditions, selected, budget };
+    let mut walk = Walk { conditions: &conditions, selected, budget, likely: 0 };
     let mut next = 0;
     for map in table.zone_maps() {
         walk.segments(next..map.segments().start, None)?;
@@ -177,6 +177,8 @@ struct Walk<'a> {
     conditions: &'a Conditions<'a>,
     selected: Selected,
     budget: Budget,
+    /// The attribute that ruled out a zone last.
+    likely: usize,
 }
 
 impl Walk<'_> {
@@ -206,7 +208,8 @@ impl Walk<'_> {
             let walked: Vec<Selected> = (0..pieces)
                 .into_par_iter()
                 .map(|piece| {
-                    let mut walk = Walk { conditions: self.conditions, selected: Selected::default(), budget };
+                    let selected = Selected::default();
+                    let mut walk = Walk { conditions: self.conditions, selected, budget, likely: 0 };
                     walk.segments(of(piece)..of(piece + 1), Some(mapped(of(piece))))?;
                     Ok(walk.selected)
                 })
@@ -287,7 +290,7 @@ impl Walk<'_> {
         self.selected.report.stopped |= self.budget.is_spent();
         let found = match self.selected.report.stopped {
             true => None,
-            false => bound.excludes(zone, &mut self.budget.tests),
+            false => bound.excludes(zone, &mut self.likely, &mut self.budget.tests),
         };
         match found {
             Some(cause) => {
