@@ -1,11 +1,13 @@
 //! The bytes of a segment: owned or a range of a memory map, and typed views into them.
 
 use std::alloc::Layout;
+use std::fs::File;
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use memmap2::Mmap;
 
@@ -103,9 +105,16 @@ pub struct FilePlace {
     pub xxh3: u64,
     /// What they are, for messages.
     pub what: String,
+    /// When the file had been changed last as it was mapped, if that is known.
+    pub modified: Option<SystemTime>,
 }
 
 impl FilePlace {
+    /// Whether `file`, opened by its name, is the one that was mapped: a table may have been dropped, and made again, since.
+    pub fn is_in(&self, file: &File) -> bool {
+        self.modified.is_none() || file.metadata().and_then(|meta| meta.modified()).ok() == self.modified
+    }
+
     /// Whether `bytes`, read again, are what they were when they were written.
     ///
     /// Errors: [`FormatError::Corrupt`], naming the file.

@@ -131,7 +131,8 @@ impl Place {
 
     /// Where the bytes, which errors call `what`, are.
     pub fn in_file(&self, what: &str) -> FilePlace {
-        FilePlace { path: self.file.path(), offset: self.offset, xxh3: self.xxh3, what: what.to_owned() }
+        let modified = self.file.mapped.get().and_then(|mapped| mapped.modified);
+        FilePlace { path: self.file.path(), offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), modified }
     }
 
     /// Where the first byte is mapped: an address that nothing else has while the file is mapped.

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rayon::prelude::*;
 use warpmill_format::FilePlace;
@@ -41,7 +42,8 @@ pub struct Files(HashMap<PathBuf, File>);
 
 /// Chunks next to each other in a file.
 struct Run<'a> {
-    path: &'a Path,
+    /// Where the first is.
+    place: &'a FilePlace,
     /// From the first block of the first to the end of the last.
     bytes: Range<u64>,
     /// Where each begins in the file, where it is wanted, and what it is.
@@ -52,12 +54,17 @@ impl<'a> Run<'a> {
     /// A chunk of `bytes` bytes at `place` alone, wanted at `to`.
     fn of(place: &'a FilePlace, bytes: u64, to: u64, chunk: &'a Chunk) -> Self {
         let first = place.offset - place.offset % BLOCK as u64;
-        Self { path: &place.path, bytes: first..place.offset + bytes, chunks: vec![(place.offset, to, chunk)] }
+        Self { place, bytes: first..place.offset + bytes, chunks: vec![(place.offset, to, chunk)] }
     }
 
     /// Whether `next`, which does not begin before this, is so near that it is read with it.
     fn reaches(&self, next: &Self) -> bool {
-        self.path == next.path && next.chunks[0].0 <= self.bytes.end + GAP
+        self.file() == next.file() && next.chunks[0].0 <= self.bytes.end + GAP
+    }
+
+    /// What tells files apart: their names, and which of those that have had one.
+    fn file(&self) -> (&Path, Option<SystemTime>) {
+        (&self.place.path, self.place.modified)
     }
 
     /// What it takes of memory: its blocks, and what may be read past the last chunk's end.
@@ -74,7 +81,7 @@ impl<'a> Run<'a> {
         let request = |(number, room): (usize, &'r mut [u8])| {
             let first = number * REQUEST;
             let needed = needed.saturating_sub(first).min(room.len());
-            Request { path: self.path, start: self.bytes.start + first as u64, needed, room }
+            Request { place: self.place, start: self.bytes.start + first as u64, needed, room }
         };
         room.chunks_mut(REQUEST).enumerate().map(request).collect()
     }
@@ -84,7 +91,7 @@ impl<'a> Run<'a> {
 fn runs<'a>(chunks: &[(u64, &'a Chunk)]) -> Vec<Run<'a>> {
     let run = |&(to, chunk): &(u64, &'a Chunk)| Some(Run::of(chunk.file()?, chunk.stored_bytes(), to, chunk));
     let mut alone: Vec<Run<'a>> = chunks.iter().filter_map(run).collect();
-    alone.sort_by(|a, b| (a.path, a.chunks[0].0).cmp(&(b.path, b.chunks[0].0)));
+    alone.sort_by(|a, b| (a.file(), a.chunks[0].0).cmp(&(b.file(), b.chunks[0].0)));
     let mut runs: Vec<Run<'a>> = vec![];
     for mut next in alone {
         match runs.last_mut() {
@@ -100,7 +107,8 @@ fn runs<'a>(chunks: &[(u64, &'a Chunk)]) -> Vec<Run<'a>> {
 
 /// Blocks that are read at once.
 struct Request<'a> {
-    path: &'a Path,
+    /// A place in the file.
+    place: &'a FilePlace,
     start: u64,
     /// At the end of a file there are fewer than there is room for: so many bytes are needed.
     needed: usize,
@@ -156,29 +164,36 @@ impl Files {
 
     /// Opens the files of chunks, as far as so many are kept open. What cannot be opened now is opened for each request, which says why not.
     fn open(&mut self, chunks: &[(u64, &Chunk)]) {
-        let mut wanted: Vec<&Path> = chunks.iter().filter_map(|(_, chunk)| chunk.file()).map(|f| &*f.path).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let new = wanted.iter().filter(|&&path| !self.0.contains_key(path)).count();
+        let mut wanted: Vec<&FilePlace> = chunks.iter().filter_map(|(_, chunk)| chunk.file()).collect();
+        wanted.sort_unstable_by_key(|place| &place.path);
+        wanted.dedup_by_key(|place| &place.path);
+        let new = wanted.iter().filter(|place| !self.0.contains_key(&place.path)).count();
         if self.0.len() + new > MOST_FILES && new > 0 {
-            self.0.retain(|path, _| wanted.binary_search(&&**path).is_ok());
+            self.0.retain(|path, _| wanted.binary_search_by_key(&path, |place| &place.path).is_ok());
         }
-        for path in wanted {
+        for place in wanted {
             if self.0.len() >= MOST_FILES {
                 break;
             }
-            if !self.0.contains_key(path)
-                && let Ok(file) = open(path)
+            if !self.0.contains_key(&place.path)
+                && let Ok(file) = open(place)
             {
-                self.0.insert(path.to_owned(), file);
+                self.0.insert(place.path.clone(), file);
             }
         }
     }
 
     fn read(&self, request: Request<'_>) -> Result<()> {
-        let Request { path, start, needed, room } = request;
-        let own = if self.0.contains_key(path) { None } else { Some(open(path)?) };
-        let file = own.as_ref().unwrap_or_else(|| &self.0[path]);
+        let Request { place, start, needed, room } = request;
+        let path = &place.path;
+        let own;
+        let file = match self.0.get(path).filter(|file| place.is_in(file)) {
+            Some(kept) => kept,
+            None => {
+                own = open(place)?;
+                &own
+            }
+        };
         let mut done = 0;
         while done < room.len() {
             match file.read_at(&mut room[done..], start + done as u64) {
@@ -221,9 +236,15 @@ fn is_direct(chunk: &Chunk) -> bool {
     chunk.file().is_some() && (chunk.compressed().is_none() || chunk.for_device().is_some())
 }
 
-/// Opens a file for direct reads.
-fn open(path: &Path) -> Result<File> {
-    File::options().read(true).custom_flags(O_DIRECT).open(path).map_err(|error| failed(path, error))
+/// Opens the file that a place is in for direct reads.
+fn open(place: &FilePlace) -> Result<File> {
+    let path = &place.path;
+    let file = File::options().read(true).custom_flags(O_DIRECT).open(path).map_err(|error| failed(path, error))?;
+    if place.is_in(&file) {
+        Ok(file)
+    } else {
+        Err(failed(path, std::io::Error::other("another file has its name by now")))
+    }
 }
 
 fn take<'a>(rest: &mut &'a mut [u8], bytes: usize) -> &'a mut [u8] {

@@ -365,3 +365,37 @@ fn tables_of_many_files_are_read_from_disk() {
         assert!(reasons.iter().all(|reason| reason.contains("read directly")), "{reasons:?}");
     }
 }
+
+/// The files of a table that was dropped and made again, while who reads the one before still has that mapped.
+#[test]
+fn files_of_another_table_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = |name: &str| {
+        let builder = Session::builder().database(folder.path().join(name)).set("warpmill.device", "cpu");
+        builder.set("warpmill.segment_rows", "2048").set("warpmill.codec", "none").build().unwrap()
+    };
+    let (ours, theirs) = (session("ours"), session("theirs"));
+    for (session, factor) in [(&ours, 7919), (&theirs, 7907)] {
+        let made = format!("CREATE TABLE t AS SELECT value * {factor} % 100003 AS a FROM range(20000)");
+        session.execute(&made, &[]).unwrap();
+    }
+    let query = "SELECT count(*), sum(a), min(a), max(a) FROM t";
+    let expected = sorted_rows(&ours.execute(query, &[]).unwrap());
+    assert_ne!(sorted_rows(&theirs.execute(query, &[]).unwrap()), expected);
+    let mut replaced = 0;
+    for entry in std::fs::read_dir(folder.path().join("theirs/t")).unwrap() {
+        let path = entry.unwrap().path();
+        let own = folder.path().join("ours/t").join(path.file_name().unwrap());
+        if std::fs::read(&path).unwrap().starts_with(b"WMDATA") && own.exists() {
+            std::fs::rename(path, own).unwrap();
+            replaced += 1;
+        }
+    }
+    assert_eq!(replaced, 1);
+    ours.set("warpmill.device", &device()).unwrap();
+    ours.set("warpmill.device_data", "disk").unwrap();
+    let result = ours.execute(query, &[]).unwrap();
+    assert_eq!(sorted_rows(&result), expected);
+    let reasons = reasons(&result.profile.unwrap());
+    assert!(reasons.iter().any(|reason| reason.contains("read directly")), "{reasons:?}");
+}
