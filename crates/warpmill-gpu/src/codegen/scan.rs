@@ -264,8 +264,10 @@ pub fn scan(
     g.code.open(format!("for (u32 step = 0; step >> {run} == 0; step++)"));
     g.code.line("const u32 vector = base + step;");
     g.code.line("const i64 left = rows - 1024 * (i64)step;");
+    g.code.comment("What lies behind is no vector of these rows, or none at all; the queue is empty by then.");
+    g.code.line("if (left <= 0) break;");
     g.code.line(format!("const bool last = left <= 1024 || (step + 1) >> {run} != 0;"));
-    g.code.line("u32 mask = left <= 0 ? 0u : lane_rows_mask(lane, left < 1024 ? (u32)left : 1024u);");
+    g.code.line("u32 mask = lane_rows_mask(lane, left < 1024 ? (u32)left : 1024u);");
     g.code.when(&format!("{split} > 0"), |code| {
         code.line(format!("const u32 part = 32u >> {split};"));
         code.line(format!("mask &= lane_field_mask(part) << (part * ((u32)task & ((1u << {split}) - 1)));"));

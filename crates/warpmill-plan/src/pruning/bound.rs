@@ -50,7 +50,8 @@ pub(super) struct Bound {
     sideways: Vec<Node>,
     keys: Vec<Node>,
     fine: bool,
-    /// Whether there is metadata of every column that filters and keys are about.
+    /// Whether there is metadata of every column that filters and keys are about, and all of their ranges are tested: bounds of row segments
+    /// tell nothing more.
     pub is_complete: bool,
     /// What rules out zones by their bounds, as far as that can be told of all of them at once.
     pub out_of_bounds: Vec<Verdict>,
@@ -145,6 +146,15 @@ impl Node {
         }
     }
 
+    /// Whether [`Node::out_of_bounds`] tests many ranges as one.
+    fn is_coarse(&self) -> bool {
+        match self {
+            Node::Never | Node::Unknown => false,
+            Node::All(list) | Node::Any(list) => list.iter().any(Node::is_coarse),
+            Node::Values { ranges, .. } => ranges.as_slice().len() > FEW_RANGES,
+        }
+    }
+
     /// Whether [`Node::test`] may rule out zones, of `count`, that [`Node::out_of_bounds`] does not.
     fn tells_more(&self, count: usize, fine: bool) -> bool {
         match self {
@@ -216,7 +226,7 @@ impl Bound {
             Ok(found.map(|found| (found.zones, found.remap)))
         };
         let filters = Node::new(filters, &mut zones)?;
-        let keys = keys.iter().map(|key| Node::new(key, &mut zones)).collect::<Result<_, _>>()?;
+        let keys = keys.iter().map(|key| Node::new(key, &mut zones)).collect::<Result<Vec<Node>, _>>()?;
         let mut attributes = vec![];
         for (filter, predicate) in sideways {
             let own = scan.columns[filter.column];
@@ -230,6 +240,7 @@ impl Bound {
             attributes.push(Node::new(predicate, &mut zones)?);
         }
         let out_of_bounds = vec![0; zones_of(map, scan)];
+        is_complete &= !filters.is_coarse() && !keys.iter().any(Node::is_coarse);
         let mut all = std::iter::once(&filters).chain(&attributes).chain(&keys);
         let tells_more = all.any(|node| node.tells_more(out_of_bounds.len(), *fine));
         let mut bound =

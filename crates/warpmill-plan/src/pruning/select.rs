@@ -252,15 +252,15 @@ impl Walk<'_> {
                 self.selected.report.segments_pruned += 1;
                 continue;
             }
-            // Where testing has stopped, bounds that are known still tell.
+            // Bounds tell also where finer testing has stopped.
             let bound = match &mapped {
-                Some(mapped) if !self.selected.report.stopped => {
+                Some(mapped) => {
                     // Who asks for all of it says what is wrong with it.
                     let bound = mapped.bound.get_or_init(|| Bound::new(self.conditions, mapped.map));
                     let Ok(bound) = bound else { return Ok(()) };
                     Some(bound)
                 }
-                _ => known,
+                None => None,
             };
             let Some(bound) = bound.filter(|bound| !bound.tells_nothing()) else {
                 self.keep(segment, 0, rows);

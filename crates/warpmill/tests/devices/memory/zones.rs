@@ -129,3 +129,35 @@ fn joins_and_parts_go_through_what_is_left() {
         }
     }
 }
+
+/// Every append has metadata of its own: where histograms are no longer asked, bounds still are.
+#[test]
+fn bounds_of_all_appends_are_asked() {
+    let mut builder = Session::builder().set("warpmill.device", "cpu").set("warpmill.fallback", "error");
+    for (key, value) in [("segment_rows", "16384"), ("zone_rows", "1024"), ("pruning_metadata", "all")] {
+        builder = builder.set(&format!("warpmill.{key}"), value);
+    }
+    let session = builder.build().unwrap();
+    let rows = |part: u64| format!("SELECT value + {} AS id, value % 7 AS v FROM range(20000)", part * 20_000);
+    session.execute(&format!("CREATE TABLE grown AS {}", rows(0)), &[]).unwrap();
+    for part in 1..4 {
+        session.execute(&format!("INSERT INTO grown {}", rows(part)), &[]).unwrap();
+    }
+    let far: Vec<String> = (0..12).map(|i| (i * 6000 + 77).to_string()).collect();
+    for list in ["100, 5000, 9000, 30000, 50000, 70000".to_string(), far.join(", ")] {
+        let query = format!("SELECT count(*), sum(v) FROM grown WHERE id IN ({list})");
+        session.set("warpmill.device", "cpu").unwrap();
+        let expected = sorted_rows(&session.execute(&query, &[]).unwrap());
+        session.set("warpmill.device", &device()).unwrap();
+        session.set("warpmill.device_fallback", "error").unwrap();
+        let mut bytes = vec![];
+        for mode in ["none", "all"] {
+            session.set("warpmill.pruning", mode).unwrap();
+            let result = session.execute(&query, &[]).unwrap();
+            assert_eq!(sorted_rows(&result), expected, "{mode}: {query}");
+            bytes.push(bytes_of(&result.profile.unwrap(), "grown"));
+        }
+        let most = if list.len() < 50 { 0.1 } else { 1.0 };
+        assert!(bytes[1] as f64 <= bytes[0] as f64 * most, "{bytes:?}: {query}");
+    }
+}
