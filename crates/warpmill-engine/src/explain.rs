@@ -113,7 +113,7 @@ fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsuppor
 }
 
 /// Tables that `program` scans, and what metadata will rule out of each, without the keys of hash builds, which are not known before it
-/// runs. Reads metadata only; scans whose metadata or filters are at fault are left out: running the program tells.
+/// runs, at the rate at which the CPU reads: a device may stop sooner. Reads metadata only; scans whose metadata or filters are at fault are left out: running the program tells.
 pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
     let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
         Source::Scan(scan) => Some(scan),

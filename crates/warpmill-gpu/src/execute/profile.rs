@@ -20,7 +20,7 @@ pub struct KernelProfile {
     pub launches: u32,
     /// Time on the device of all launches, in nanoseconds; 0 where it was not measured.
     pub nanos: u64,
-    /// Encoded bytes of the segments that it went through (all of its scan's columns); 0 for other sources.
+    /// Encoded bytes of what it went through of segments (all of its scan's columns), by rows; 0 for other sources.
     pub bytes: u64,
     /// Blocks and threads per block.
     pub shape: (u32, u32),

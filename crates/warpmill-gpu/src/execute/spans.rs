@@ -40,7 +40,7 @@ impl Spans {
     pub fn of(selected: &Selected, rows_of: impl Fn(usize) -> usize) -> Self {
         let mut whole: Vec<(usize, Vec<Span>)> = vec![];
         for &(segment, start, rows) in &selected.rows {
-            // Metadata of files of others may end within a vector.
+            // Vectors are looked at as a whole, should rows end within one.
             let (first, end) =
                 (start / VECTOR_ROWS, (start + rows).next_multiple_of(VECTOR_ROWS).min(rows_of(segment)));
             let span = |from: u32| Span { first: from, rows: (end - from as usize * VECTOR_ROWS) as u32 };

@@ -443,20 +443,6 @@ impl<'a> Parts<'_, 'a> {
         }
     }
 
-    /// How many rows the part of sink `id` should count as, of whose `rows` rows (0: nobody knows) the strings take `bytes` bytes: too
-    /// many.
-    fn too_long(&self, id: SinkId, bytes: u64, rows: u64) -> Step<u64> {
-        let prepared = self.prepared();
-        let room = prepared.layouts[id].partition().map_or(1, |partition| partition.room);
-        if rows > 0 && !prepared.hints.row_text.contains_key(&id) {
-            let mut hints = prepared.hints.clone();
-            hints.row_text.insert(id, row_text(bytes, rows));
-            return Err(Stop::Again(Box::new(hints)));
-        }
-        let had = prepared.memory.texts.iter().find(|(other, _)| *other == id).map_or(1, |(_, bytes)| *bytes);
-        Ok(room.saturating_mul(bytes.div_ceil(had).clamp(2, 4)))
-    }
-
     fn check_sums(&self, id: SinkId, state: &SinkWords) -> Result<()> {
         let Sink::Aggregate { aggregates, .. } = &self.structure.program.sinks[id] else { return Ok(()) };
         match aggregates.iter().filter_map(AggregateExpr::safe_rows).min() {
