@@ -23,7 +23,7 @@ pub use bloom::{BLOOM_BYTES, BLOOM_HASHES, BLOOM_ROWS, integer_hash, string_hash
 pub(crate) use build::{ColumnZones, Zone, of_bounds, of_segment};
 pub use sideways::Sideways;
 pub(crate) use sideways::{Lookup, is_key};
-pub use zones::{Found, Zones};
+pub use zones::{Found, Wanted, Zones};
 
 /// Bins of a histogram.
 pub const HISTOGRAM_BINS: usize = 256;
@@ -115,6 +115,7 @@ pub(crate) struct Binning {
 }
 
 impl Binning {
+    #[inline]
     pub fn of(span: u128) -> Self {
         if span < HISTOGRAM_BINS as u128 {
             return Self { shift: 0, factor: 0 };

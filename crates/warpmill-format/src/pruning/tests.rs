@@ -87,16 +87,65 @@ proptest! {
             let bounds = (*ranks.iter().min().unwrap(), *ranks.iter().max().unwrap());
             prop_assert_eq!(zones.bounds(zone), Some(bounds));
             for &rank in ranks.iter().take(50) {
-                prop_assert_eq!(zones.find(zone, (rank, rank), Some(integer_hash(rank)), true), Found::Perhaps);
-                prop_assert_eq!(zones.find(zone, (rank.min(lo), rank.max(lo)), None, true), Found::Perhaps);
+                prop_assert_eq!(find(&zones, zone, (rank, rank), Some(integer_hash(rank)), true), Found::Perhaps);
+                prop_assert_eq!(find(&zones, zone, (rank.min(lo), rank.max(lo)), None, true), Found::Perhaps);
             }
             let there = ranks.iter().any(|rank| (lo..=hi).contains(rank));
-            let found = zones.find(zone, (lo, hi), None, true);
+            let found = find(&zones, zone, (lo, hi), None, true);
             prop_assert!(!there || found == Found::Perhaps);
-            prop_assert_eq!(zones.find(zone, (lo, hi), None, false) == Found::OutOfBounds, hi < bounds.0 || lo > bounds.1);
+            prop_assert_eq!(find(&zones, zone, (lo, hi), None, false) == Found::OutOfBounds, hi < bounds.0 || lo > bounds.1);
             if bounds.1 - bounds.0 < 256 {
                 prop_assert_eq!(found == Found::Perhaps, there);
             }
+        }
+    }
+}
+
+/// What a zone says of one range.
+fn find(zones: &Zones, zone: usize, range: (i128, i128), hash: Option<u64>, fine: bool) -> Found {
+    let hashes = hash.map(|hash| [hash]);
+    zones.test(zone, &zones.wanted(&[range], hashes.as_ref().map(|hash| &hash[..]), false), fine, &mut 0)
+}
+
+proptest! {
+    /// Of several ranges, zones say what they say of the one that may be there soonest; all zones at once say the same.
+    #[test]
+    fn ranges_are_looked_for_together(
+        bits in 1u32..110, seed in prop::collection::vec(any::<u64>(), 1..60), kinds in prop::collection::vec(0u8..3, 1..6),
+        parts in prop::collection::vec((any::<u64>(), any::<u8>()), 0..5), points in any::<bool>(), nulls in any::<bool>(),
+    ) {
+        let value = |i: u64| -(1i128 << 70) + ((i128::from(i) << 50) & ((1i128 << bits) - 1));
+        let read = |start: usize, len: usize| {
+            let ranks: Vec<i128> = (start..start + len).map(|row| value(seed[row * 7919 % seed.len()])).collect();
+            let kind = kinds[start / 1024];
+            (if kind == 0 { vec![] } else { ranks }, kind < 2)
+        };
+        let zones = stored(of_ranks(1024 * kinds.len(), 1024, Metadata::All, read), true, true);
+        let mut ranges: Vec<(i128, i128)> = vec![];
+        let mut all: Vec<(i128, i128)> = parts.iter().map(|&(at, len)| {
+            let lo = value(if len % 2 == 0 { at } else { seed[at as usize % seed.len()] });
+            (lo, if points { lo } else { lo + i128::from(len) })
+        }).collect();
+        all.sort_unstable();
+        for range in all {
+            if ranges.last().is_none_or(|last| last.1 < range.0) {
+                ranges.push(range);
+            }
+        }
+        let hashes: Option<Vec<u64>> = points.then(|| ranges.iter().map(|(rank, _)| integer_hash(*rank)).collect());
+        for fine in [false, true] {
+            let wanted = zones.wanted(&ranges, hashes.as_deref(), nulls);
+            let expected: Vec<Found> = (0..kinds.len()).map(|zone| {
+                let one = |i: usize| find(&zones, zone, ranges[i], hashes.as_ref().map(|hashes| hashes[i]), fine);
+                let least = (0..ranges.len()).map(one).min().unwrap_or(Found::OutOfBounds);
+                if nulls && zones.has_nulls(zone) { Found::Perhaps } else { least }
+            }).collect();
+            let found: Vec<Found> = (0..kinds.len()).map(|zone| zones.test(zone, &wanted, fine, &mut 0)).collect();
+            prop_assert_eq!(&found, &expected);
+            let (mut left, mut noted) = ((0..kinds.len()).collect(), vec![Found::Perhaps; kinds.len()]);
+            let tests = zones.rule_out(&mut left, &wanted, fine, |zone, found| noted[zone] = found);
+            prop_assert_eq!(&noted, &expected);
+            prop_assert!(left.iter().all(|&zone| expected[zone] == Found::Perhaps) && tests >= kinds.len() as u64);
         }
     }
 }
@@ -128,14 +177,14 @@ fn every_kind_of_segment_has_zones() {
     let zones = of_array(Arc::new(Int64Array::from_iter((0..rows).map(|i| (i >= 1024).then_some(i)))), Metadata::All);
     assert_eq!((zones.len(), zones.bounds(0), zones.has_nulls(0)), (3, None, true));
     assert_eq!((zones.bounds(1), zones.has_nulls(1)), (Some((1024, 2047)), false));
-    assert_eq!(zones.find(0, (i128::MIN, i128::MAX), None, true), Found::OutOfBounds);
+    assert_eq!(find(&zones, 0, (i128::MIN, i128::MAX), None, true), Found::OutOfBounds);
 
     let floats = (0..rows).map(|i| [f64::NAN, -0.0, -7.5][(i % 3) as usize]);
     let zones = of_array(Arc::new(Float64Array::from_iter_values(floats)), Metadata::All);
     assert_eq!(zones.bounds(0), Some((float_rank(-7.5), float_rank(f64::NAN))));
     let one = |x: f64| (float_rank(x), float_rank(x));
-    assert_eq!(zones.find(0, one(0.0), None, true), Found::Perhaps);
-    assert_eq!(zones.find(0, (float_rank(1.0), float_rank(100.0)), None, true), Found::NotInHistogram);
+    assert_eq!(find(&zones, 0, one(0.0), None, true), Found::Perhaps);
+    assert_eq!(find(&zones, 0, (float_rank(1.0), float_rank(100.0)), None, true), Found::NotInHistogram);
 
     let zones = of_array(Arc::new(Float32Array::from_iter_values((0..rows).map(|i| i as f32 / 4.0))), Metadata::MinMax);
     assert_eq!(zones.bounds(0), Some((float_rank(0.0), float_rank(255.75))));
@@ -145,8 +194,8 @@ fn every_kind_of_segment_has_zones() {
     let zones = of_array(Arc::new(text), Metadata::Bloom);
     let rank = string_rank(b"a string that is long 3");
     assert_eq!(zones.bounds(0), Some((rank, rank)));
-    assert_eq!(zones.find(0, (rank, rank), Some(string_hash(b"a string that is long 3")), true), Found::Perhaps);
-    assert_eq!(zones.find(0, (rank, rank), Some(string_hash(b"a string that is long 9")), true), Found::NotInBloom);
+    assert_eq!(find(&zones, 0, (rank, rank), Some(string_hash(b"a string that is long 3")), true), Found::Perhaps);
+    assert_eq!(find(&zones, 0, (rank, rank), Some(string_hash(b"a string that is long 9")), true), Found::NotInBloom);
     assert_eq!(zones.blooms(), 1);
 
     let booleans = BooleanArray::from_iter((0..rows).map(|i| Some(i < 2048)));
@@ -155,7 +204,7 @@ fn every_kind_of_segment_has_zones() {
     let wide = Decimal128Array::from_iter_values([-(10i128.pow(37)), 10i128.pow(37)]);
     let zones = of_array(Arc::new(wide.with_precision_and_scale(38, 0).unwrap()), Metadata::All);
     assert_eq!(zones.bounds(0), Some((-(10i128.pow(37)), 10i128.pow(37))));
-    assert_eq!(zones.find(0, (-5, 5), None, true), Found::NotInHistogram);
+    assert_eq!(find(&zones, 0, (-5, 5), None, true), Found::NotInHistogram);
 }
 
 #[test]
@@ -171,7 +220,7 @@ fn filters_are_of_the_rows_that_they_were_made_of() {
     zones.extend(of_segment(&many.unwrap(), 1024, Metadata::All));
     let zones = stored(zones, true, true);
     assert_eq!((zones.len(), zones.blooms()), (140, 2));
-    let find = |zone: usize, value: i128| zones.find(zone, (value, value), Some(integer_hash(value)), true);
+    let find = |zone: usize, value: i128| find(&zones, zone, (value, value), Some(integer_hash(value)), true);
     assert_eq!((find(0, 3000), find(69, 3000)), (Found::Perhaps, Found::Perhaps));
     assert_eq!((find(0, 2999), find(69, 2999)), (Found::NotInBloom, Found::NotInBloom));
     assert_eq!(find(72, 2 * 1024 + 5), Found::Perhaps);

@@ -23,6 +23,43 @@ pub enum Found {
     OutOfBounds,
 }
 
+/// Values that zones are asked for.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Ascending and apart.
+    ranges: Offsets,
+    /// The hash of each, where each is of one value.
+    hashes: Option<Box<[u64]>>,
+    /// Whether NULLs are wanted, too.
+    nulls: bool,
+}
+
+/// Ranges above the base of zones, in numbers that hold those of their bounds.
+#[derive(Debug, Clone)]
+enum Offsets {
+    Narrow(Vec<(u64, u64)>),
+    Wide(Vec<(u128, u128)>),
+}
+
+/// A rank above the base.
+trait Offset: Copy + Ord + std::ops::Sub<Output = Self> + Into<u128> {
+    fn bin(self, binning: Binning) -> usize;
+}
+
+impl Offset for u64 {
+    #[inline(always)]
+    fn bin(self, binning: Binning) -> usize {
+        binning.bin64(self)
+    }
+}
+
+impl Offset for u128 {
+    #[inline(always)]
+    fn bin(self, binning: Binning) -> usize {
+        binning.bin(self)
+    }
+}
+
 /// The zones of one column over the row segments of one write.
 #[derive(Debug, Clone)]
 pub struct Zones {
@@ -84,6 +121,7 @@ impl Zones {
     }
 
     /// How many zones there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
@@ -109,32 +147,45 @@ impl Zones {
     }
 
     /// Whether a row of `zone` is null.
+    #[inline]
     pub fn has_nulls(&self, zone: usize) -> bool {
         self.bytes[HEADER_BYTES + zone] & 1 != 0
     }
 
     /// Least and greatest rank in `zone`; `None`: all rows are null.
     pub fn bounds(&self, zone: usize) -> Option<(i128, i128)> {
-        if self.bytes[HEADER_BYTES + zone] & 2 == 0 {
-            return None;
+        let rank = |at: usize| self.base.wrapping_add_unsigned(self.wide(at));
+        self.has_values(zone).then(|| (rank(zone), rank(self.count + zone)))
+    }
+
+    #[inline]
+    fn has_values(&self, zone: usize) -> bool {
+        self.bytes[HEADER_BYTES + zone] & 2 != 0
+    }
+
+    /// The `at`-th number of the bounds, of whatever width.
+    #[inline]
+    fn wide(&self, at: usize) -> u128 {
+        if self.width < 16 {
+            return self.narrow(at).into();
         }
-        let rank = |at: usize| {
-            let offset = match self.width {
-                1 => u128::from(self.offset::<1>(at)),
-                2 => u128::from(self.offset::<2>(at)),
-                4 => u128::from(self.offset::<4>(at)),
-                8 => u128::from(self.offset::<8>(at)),
-                _ => {
-                    let at = self.bounds + 16 * at;
-                    u128::from_le_bytes(self.bytes[at..at + 16].try_into().expect("16 bytes"))
-                }
-            };
-            self.base.wrapping_add_unsigned(offset)
-        };
-        Some((rank(zone), rank(self.count + zone)))
+        let at = self.bounds + 16 * at;
+        u128::from_le_bytes(self.bytes[at..at + 16].try_into().expect("16 bytes"))
+    }
+
+    /// The same of up to eight bytes.
+    #[inline(always)]
+    fn narrow(&self, at: usize) -> u64 {
+        match self.width {
+            1 => self.offset::<1>(at),
+            2 => self.offset::<2>(at),
+            4 => self.offset::<4>(at),
+            _ => self.offset::<8>(at),
+        }
     }
 
     /// The `at`-th number of the bounds, of `WIDTH` bytes.
+    #[inline(always)]
     fn offset<const WIDTH: usize>(&self, at: usize) -> u64 {
         let at = self.bounds + at * WIDTH;
         number::<WIDTH>(self.bytes[at..at + WIDTH].try_into().expect("as many bytes"))
@@ -181,6 +232,7 @@ impl Zones {
     }
 
     /// Whether one of the bins from `first` to `last` of the histogram that begins at byte `at` is not empty.
+    #[inline]
     fn any_bin(&self, at: usize, first: usize, last: usize) -> bool {
         (first / 64..=last / 64).any(|w| {
             let word = u64::from_le_bytes(self.bytes[at + 8 * w..at + 8 * w + 8].try_into().expect("8 bytes"));
@@ -190,31 +242,104 @@ impl Zones {
         })
     }
 
-    /// Whether a value within `lo ..= hi` may be in `zone`; with `fine`, histograms and Bloom filters are asked too. `hash` is that of the
-    /// only value asked for.
-    pub fn find(&self, zone: usize, (lo, hi): (i128, i128), hash: Option<u64>, fine: bool) -> Found {
-        let Some((min, max)) = self.bounds(zone) else { return Found::OutOfBounds };
-        let (lo, hi) = (lo.max(min), hi.min(max));
-        if lo > hi {
-            return Found::OutOfBounds;
+    /// What is wanted of these zones: values in `ranges`, which are ascending and apart, of which `hashes` are where each is of one value.
+    pub fn wanted(&self, ranges: &[(i128, i128)], hashes: Option<&[u64]>, nulls: bool) -> Wanted {
+        let above = |rank: i128| if rank < self.base { 0 } else { rank.abs_diff(self.base) };
+        // None of a zone's values is below the base, or so far above it that the bounds' numbers do not reach.
+        let below = ranges.partition_point(|range| range.1 < self.base);
+        let most = if self.width == 16 { u128::MAX } else { u64::MAX.into() };
+        let behind = ranges.partition_point(|range| above(range.0) <= most).max(below);
+        let offsets = ranges[below..behind].iter().map(|&(lo, hi)| (above(lo), above(hi).min(most)));
+        let ranges = match self.width {
+            16 => Offsets::Wide(offsets.collect()),
+            _ => Offsets::Narrow(offsets.map(|(lo, hi)| (lo as u64, hi as u64)).collect()),
+        };
+        Wanted { ranges, hashes: hashes.map(|hashes| hashes[below..behind].into()), nulls }
+    }
+
+    /// Takes from some zones those of which no row is `wanted`, and `note`s what tells; with `fine`, histograms and Bloom filters are asked
+    /// too. Gives how often something was compared.
+    pub fn rule_out(
+        &self,
+        zones: &mut Vec<usize>,
+        wanted: &Wanted,
+        fine: bool,
+        mut note: impl FnMut(usize, Found),
+    ) -> u64 {
+        let mut tests = zones.len() as u64;
+        if let Some(at) = self.histograms.filter(|_| fine) {
+            // Memory answers faster when asked for all at once.
+            let first = zones.iter().map(|zone| self.bytes[at + zone * HISTOGRAM_BINS / 8]);
+            std::hint::black_box(first.fold(0, |all, byte| all | byte));
         }
-        if !fine {
+        zones.retain(|&zone| {
+            let found = self.test(zone, wanted, fine, &mut tests);
+            if found != Found::Perhaps {
+                note(zone, found);
+            }
+            found == Found::Perhaps
+        });
+        tests
+    }
+
+    /// Whether a row of `zone` may be among those `wanted`; `tests` counts the ranges that are looked for.
+    #[inline(always)]
+    pub fn test(&self, zone: usize, wanted: &Wanted, fine: bool, tests: &mut u64) -> Found {
+        if wanted.nulls && self.has_nulls(zone) {
             return Found::Perhaps;
         }
-        if let Some(at) = self.histograms {
-            let binning = Binning::of(max.abs_diff(min));
-            let (first, last) = (binning.bin(lo.abs_diff(min)), binning.bin(hi.abs_diff(min)));
-            if !self.any_bin(at + zone * HISTOGRAM_BINS / 8, first, last) {
-                return Found::NotInHistogram;
-            }
+        if !self.has_values(zone) {
+            return Found::OutOfBounds;
         }
-        match hash.and_then(|hash| Some((hash, self.bloom(zone)?))) {
-            Some((hash, filter)) if !bloom::may_hold(filter, hash) => Found::NotInBloom,
-            _ => Found::Perhaps,
+        let hashes = wanted.hashes.as_deref();
+        match &wanted.ranges {
+            Offsets::Narrow(ranges) => {
+                let bounds = (self.narrow(zone), self.narrow(self.count + zone));
+                self.find(zone, bounds, (ranges, hashes), fine, tests)
+            }
+            Offsets::Wide(ranges) => {
+                let bounds = (self.wide(zone), self.wide(self.count + zone));
+                self.find(zone, bounds, (ranges, hashes), fine, tests)
+            }
         }
     }
 
+    /// Whether a value in one of `ranges` may be in `zone`, whose values these bounds are of.
+    #[inline(always)]
+    fn find<T: Offset>(
+        &self,
+        zone: usize,
+        (min, max): (T, T),
+        (ranges, hashes): (&[(T, T)], Option<&[u64]>),
+        fine: bool,
+        tests: &mut u64,
+    ) -> Found {
+        let first = ranges.partition_point(|range| range.1 < min);
+        let mut least = Found::OutOfBounds;
+        let near = ranges[first..].iter().take_while(|range| range.0 <= max);
+        for (i, &(lo, hi)) in (first..).zip(near) {
+            if !fine {
+                return Found::Perhaps;
+            }
+            *tests += 1;
+            if let Some(at) = self.histograms {
+                let binning = Binning::of((max - min).into());
+                let (from, to) = ((lo.max(min) - min).bin(binning), (hi.min(max) - min).bin(binning));
+                if !self.any_bin(at + zone * HISTOGRAM_BINS / 8, from, to) {
+                    least = least.min(Found::NotInHistogram);
+                    continue;
+                }
+            }
+            match hashes.and_then(|hashes| Some((hashes[i], self.bloom(zone)?))) {
+                Some((hash, filter)) if !bloom::may_hold(filter, hash) => least = least.min(Found::NotInBloom),
+                _ => return Found::Perhaps,
+            }
+        }
+        least
+    }
+
     /// The Bloom filter of the rows that those of `zone` are among.
+    #[inline]
     fn bloom(&self, zone: usize) -> Option<&[u8]> {
         let (covered, at) = &self.blooms;
         let filter = covered.partition_point(|&(first, _)| first as usize <= zone).checked_sub(1)?;

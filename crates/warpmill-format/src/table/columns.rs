@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, Float32Array, Float64Array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -327,6 +327,7 @@ impl Table {
             zone_rows: ZONE_ROWS,
             columns: columns.iter().enumerate().map(zones).collect(),
             attributes: vec![],
+            starts: OnceLock::new(),
         };
         let pruning = if segments.is_empty() { vec![] } else { vec![zones] };
         let dictionaries = columns.iter().map(|column| column.dictionary.clone()).collect();

@@ -18,6 +18,8 @@ pub struct ZoneMap {
     pub(crate) zone_rows: usize,
     pub(crate) columns: Vec<ColumnMap>,
     pub(crate) attributes: Vec<AttributeMap>,
+    /// [`ZoneMap::starts`], once asked for.
+    pub(crate) starts: OnceLock<Arc<[(usize, usize)]>>,
 }
 
 /// The zones of a column.
@@ -95,13 +97,27 @@ impl Stored {
 
 impl ZoneMap {
     /// The row segments.
+    #[inline]
     pub fn segments(&self) -> Range<usize> {
         self.first..self.first + self.segments
     }
 
     /// Rows of a zone; the last of a row segment may have fewer.
+    #[inline]
     pub fn zone_rows(&self) -> usize {
         self.zone_rows
+    }
+
+    /// How many zones, and how many rows, of the map are before each of its row segments, and of all: of `table`, which this is a map of.
+    pub fn starts(&self, table: &TableSnapshot) -> &[(usize, usize)] {
+        self.starts.get_or_init(|| {
+            let mut starts = vec![(0, 0)];
+            for segment in self.segments() {
+                let ((zones, before), rows) = (starts[starts.len() - 1], table.segment_rows(segment));
+                starts.push((zones + rows.div_ceil(self.zone_rows), before + rows));
+            }
+            starts.into()
+        })
     }
 
     /// The zones of column `column` of `table`, which this is a map of.
@@ -238,6 +254,7 @@ impl ZoneMap {
             zone_rows: entry.zone_rows,
             columns: columns.collect(),
             attributes: attributes.collect(),
+            starts: OnceLock::new(),
         }
     }
 }

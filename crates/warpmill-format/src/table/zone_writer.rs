@@ -1,6 +1,6 @@
 //! Pruning metadata of a version that is being written.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -135,6 +135,6 @@ impl ZoneWriter {
                 });
             }
         }
-        Ok(Some(ZoneMap { first, segments, zone_rows, columns: column_maps, attributes }))
+        Ok(Some(ZoneMap { first, segments, zone_rows, columns: column_maps, attributes, starts: OnceLock::new() }))
     }
 }

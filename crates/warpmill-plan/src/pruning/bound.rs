@@ -1,47 +1,39 @@
 //! Conditions with the metadata of a table's zones, and what that says of each zone.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use warpmill_format::FormatError;
-use warpmill_format::pruning::{Found, Zones};
+use warpmill_format::pruning::{Found, Wanted, Zones};
 use warpmill_format::table::ZoneMap;
 
 use super::Ranges;
 use super::predicate::{MOST_RANGES, Predicate, Values};
 use super::select::Conditions;
-use crate::Scan;
 
 /// Ranges that all zones are tested against at once; of more, what is outside of all of them.
 const FEW_RANGES: usize = 8;
 
-/// What ruled rows out.
-#[derive(Clone, Copy)]
-pub(super) enum Cause {
-    Filters(Found),
+/// What metadata says of a zone: that rows there are left, or what rules them out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Left,
+    OutOfBounds,
     Sideways,
     Keys,
+    NotInHistogram,
+    NotInBloom,
 }
 
-/// What bounds say of a zone: 0, that rows there are left, or a number of [`BY_BOUNDS`], counted from 1.
-pub(super) type Verdict = u8;
-
-/// What bounds are asked for, in turn.
-const BY_BOUNDS: [Cause; 3] = [Cause::Filters(Found::OutOfBounds), Cause::Sideways, Cause::Keys];
-
-/// What ruled zones out, for those in a row of which that is the same: by their positions.
-pub(super) fn runs(verdicts: &[Verdict]) -> impl Iterator<Item = (Option<Cause>, Range<usize>)> {
-    let mut from = 0;
-    verdicts.chunk_by(|a, b| a == b).map(move |run| {
-        let positions = from..from + run.len();
-        from = positions.end;
-        (usize::from(run[0]).checked_sub(1).map(|cause| BY_BOUNDS[cause]), positions)
-    })
-}
-
-/// How many zones a map has.
-fn zones_of(map: &ZoneMap, scan: &Scan) -> usize {
-    map.segments().map(|segment| scan.table.segment_rows(segment).div_ceil(map.zone_rows())).sum()
+impl Verdict {
+    /// Of what metadata of the table's own columns says.
+    pub fn of(found: Found) -> Self {
+        match found {
+            Found::Perhaps => Self::Left,
+            Found::NotInBloom => Self::NotInBloom,
+            Found::NotInHistogram => Self::NotInHistogram,
+            Found::OutOfBounds => Self::OutOfBounds,
+        }
+    }
 }
 
 /// Conditions with the metadata that tells of them.
@@ -50,12 +42,12 @@ pub(super) struct Bound {
     sideways: Vec<Node>,
     keys: Vec<Node>,
     fine: bool,
+    /// How many zones there are.
+    count: usize,
     /// Whether there is metadata of every column that filters and keys are about, and all of their ranges are tested: bounds of row segments
     /// tell nothing more.
     pub is_complete: bool,
-    /// What rules out zones by their bounds, as far as that can be told of all of them at once.
-    pub out_of_bounds: Vec<Verdict>,
-    /// Whether anything may rule out zones that this leaves.
+    /// Whether anything may rule out zones that bounds leave.
     pub tells_more: bool,
 }
 
@@ -65,7 +57,7 @@ enum Node {
     Unknown,
     All(Vec<Node>),
     Any(Vec<Node>),
-    Values { zones: Arc<Zones>, ranges: Ranges, hashes: Option<Vec<u64>>, nulls: bool },
+    Values { zones: Arc<Zones>, ranges: Ranges, nulls: bool, wanted: Wanted },
 }
 
 /// The zones of a column, and its codes in them.
@@ -90,23 +82,25 @@ impl Node {
             Predicate::Values(values) => match zones(values.column)? {
                 None => Node::Unknown,
                 Some((zones, None)) => {
-                    let (ranges, hashes) = (values.ranges.clone(), values.hashes.clone());
-                    Node::Values { zones, ranges, hashes, nulls: values.nulls }
+                    Node::of_values(zones, values.ranges.clone(), values.hashes.as_deref(), values.nulls)
                 }
                 Some((zones, Some(remap))) => {
                     let ranges = values.ranges.before(&remap).with_at_most(MOST_RANGES);
                     match Predicate::of_ranges(0, ranges) {
                         Predicate::Values(Values { ranges, hashes, .. }) => {
-                            Node::Values { zones, ranges, hashes, nulls: values.nulls }
+                            Node::of_values(zones, ranges, hashes.as_deref(), values.nulls)
                         }
-                        _ if values.nulls => {
-                            Node::Values { zones, ranges: Ranges::default(), hashes: None, nulls: true }
-                        }
+                        _ if values.nulls => Node::of_values(zones, Ranges::default(), None, true),
                         _ => Node::Never,
                     }
                 }
             },
         })
+    }
+
+    fn of_values(zones: Arc<Zones>, ranges: Ranges, hashes: Option<&[u64]>, nulls: bool) -> Self {
+        let wanted = zones.wanted(ranges.as_slice(), hashes, nulls);
+        Node::Values { zones, ranges, nulls, wanted }
     }
 
     fn is_unknown(&self) -> bool {
@@ -191,26 +185,9 @@ impl Node {
                 }
                 least
             }
-            Node::Values { zones, ranges, hashes, nulls } => {
+            Node::Values { zones, wanted, .. } => {
                 *tests += 1;
-                if *nulls && zones.has_nulls(zone) {
-                    return Found::Perhaps;
-                }
-                let Some(bounds) = zones.bounds(zone) else { return Found::OutOfBounds };
-                let near = ranges.within(bounds);
-                if !fine && !near.is_empty() {
-                    return Found::Perhaps;
-                }
-                let mut least = Found::OutOfBounds;
-                for i in near {
-                    *tests += 1;
-                    let hash = hashes.as_ref().map(|hashes| hashes[i]);
-                    least = least.min(zones.find(zone, ranges.as_slice()[i], hash, true));
-                    if least == Found::Perhaps {
-                        break;
-                    }
-                }
-                least
+                zones.test(zone, wanted, fine, tests)
             }
         }
     }
@@ -239,51 +216,67 @@ impl Bound {
             };
             attributes.push(Node::new(predicate, &mut zones)?);
         }
-        let out_of_bounds = vec![0; zones_of(map, scan)];
         is_complete &= !filters.is_coarse() && !keys.iter().any(Node::is_coarse);
+        let count = map.starts(&scan.table)[map.segments().len()].0;
         let mut all = std::iter::once(&filters).chain(&attributes).chain(&keys);
-        let tells_more = all.any(|node| node.tells_more(out_of_bounds.len(), *fine));
-        let mut bound =
-            Self { filters, sideways: attributes, keys, fine: *fine, is_complete, out_of_bounds, tells_more };
-        bound.test_bounds();
-        Ok(bound)
+        let tells_more = all.any(|node| node.tells_more(count, *fine));
+        Ok(Self { filters, sideways: attributes, keys, fine: *fine, is_complete, count, tells_more })
     }
 
-    /// Tests all zones at once.
-    fn test_bounds(&mut self) {
-        let count = self.out_of_bounds.len();
-        let nodes = [std::slice::from_ref(&self.filters), &self.sideways, &self.keys];
-        for (verdict, nodes) in (1..).zip(nodes) {
-            for out in nodes.iter().filter_map(|node| node.out_of_bounds(count)) {
-                for (known, out) in self.out_of_bounds.iter_mut().zip(out) {
-                    *known = if *known == 0 { Verdict::from(out) * verdict } else { *known };
+    /// What rules out zones by their bounds, as far as that can be told of all of them at once.
+    pub fn out_of_bounds(&self) -> Vec<Verdict> {
+        let mut verdicts = vec![Verdict::Left; self.count];
+        let nodes = [
+            (Verdict::OutOfBounds, std::slice::from_ref(&self.filters)),
+            (Verdict::Sideways, &self.sideways),
+            (Verdict::Keys, &self.keys),
+        ];
+        for (verdict, nodes) in nodes {
+            for out in nodes.iter().filter_map(|node| node.out_of_bounds(self.count)) {
+                for (known, out) in verdicts.iter_mut().zip(out) {
+                    *known = if out && *known == Verdict::Left { verdict } else { *known };
                 }
             }
         }
+        verdicts
     }
 
-    /// What rules out each of some zones, where bounds rule out all of them.
-    pub fn rule_out(&self, zones: Range<usize>) -> Option<&[Verdict]> {
-        self.out_of_bounds.get(zones).filter(|all| !all.contains(&0))
-    }
-
-    pub fn tells_nothing(&self) -> bool {
-        self.filters.is_unknown() && self.sideways.iter().chain(&self.keys).all(Node::is_unknown)
-    }
-
-    /// What rules a zone out, as exactly as can be told. Of attributes, the one numbered `likely` is asked first: it ruled out a zone before,
-    /// and zones near each other are alike.
-    pub fn excludes(&self, zone: usize, likely: &mut usize, tests: &mut u64) -> Option<Cause> {
-        let found = self.filters.test(zone, self.fine, tests);
-        if found != Found::Perhaps {
-            return Some(Cause::Filters(found));
+    /// Takes from some zones those that can be ruled out, as exactly as can be told, and `note`s what rules them out. Of attributes, the one
+    /// numbered `likely` is asked first: it ruled out most zones before, and zones near each other are alike.
+    pub fn rule_out(
+        &self,
+        left: &mut Vec<usize>,
+        likely: &mut usize,
+        tests: &mut u64,
+        mut note: impl FnMut(usize, Verdict),
+    ) {
+        let mut ask = |node: &Node, verdict: &dyn Fn(Found) -> Verdict| {
+            let before = left.len();
+            match node {
+                Node::Values { zones, wanted, .. } => {
+                    *tests += zones.rule_out(left, wanted, self.fine, |zone, found| note(zone, verdict(found)));
+                }
+                Node::Unknown => {}
+                node => left.retain(|&zone| {
+                    let found = node.test(zone, self.fine, tests);
+                    if found != Found::Perhaps {
+                        note(zone, verdict(found));
+                    }
+                    found == Found::Perhaps
+                }),
+            }
+            before - left.len()
+        };
+        ask(&self.filters, &Verdict::of);
+        let (attributes, first, mut most) = (self.sideways.len(), *likely, 0);
+        for i in (0..attributes).map(|i| (first + i) % attributes) {
+            let found = ask(&self.sideways[i], &|_| Verdict::Sideways);
+            if found > most {
+                (*likely, most) = (i, found);
+            }
         }
-        let attributes = self.sideways.len();
-        let mut in_turn = (0..attributes).map(|i| (*likely + i) % attributes);
-        if let Some(found) = in_turn.find(|&i| self.sideways[i].test(zone, self.fine, tests) != Found::Perhaps) {
-            *likely = found;
-            return Some(Cause::Sideways);
+        for node in &self.keys {
+            ask(node, &|_| Verdict::Keys);
         }
-        self.keys.iter().any(|node| node.test(zone, self.fine, tests) != Found::Perhaps).then_some(Cause::Keys)
     }
 }

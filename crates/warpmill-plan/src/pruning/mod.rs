@@ -9,6 +9,7 @@
 //! sideways metadata of just that version of the other ([`SidewaysFilter`], found by [`attach`]).
 
 mod bound;
+mod budget;
 mod pages;
 mod predicate;
 mod ranges;
@@ -120,22 +121,6 @@ impl PruningReport {
         self.segments_pruned += 1;
         self.by_keys += zones;
         self.rows_pruned += rows;
-    }
-
-    /// Adds what happened to other row segments; times are those of the whole.
-    fn append(&mut self, other: &Self) {
-        let Self { segments, segments_pruned, zones, rows, rows_pruned, stopped, nanos: _, .. } = other;
-        self.segments += segments;
-        self.segments_pruned += segments_pruned;
-        self.zones += zones;
-        self.by_minmax += other.by_minmax;
-        self.by_histogram += other.by_histogram;
-        self.by_bloom += other.by_bloom;
-        self.by_sideways += other.by_sideways;
-        self.by_keys += other.by_keys;
-        self.rows += rows;
-        self.rows_pruned += rows_pruned;
-        self.stopped |= stopped;
     }
 
     /// Zones ruled out.

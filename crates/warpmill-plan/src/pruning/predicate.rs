@@ -37,12 +37,29 @@ impl Values {
     /// The condition that both hold of a value: a value outside of one range need not be outside of the other.
     fn and(&self, other: &Self) -> Self {
         let ranges = self.ranges.intersection(&other.ranges);
-        let hash = |values: &Self, range: &(i128, i128)| {
-            let at = values.ranges.as_slice().binary_search(range).ok()?;
-            values.hashes.as_ref().map(|hashes| hashes[at])
-        };
-        let hashes = ranges.as_slice().iter().map(|range| hash(self, range).or_else(|| hash(other, range)));
+        let hashes = ranges.as_slice().iter().map(|range| self.hash(range).or_else(|| other.hash(range)));
         Self { column: self.column, hashes: hashes.collect(), ranges, nulls: self.nulls && other.nulls }
+    }
+
+    /// The hash of the value that a range is of.
+    fn hash(&self, range: &(i128, i128)) -> Option<u64> {
+        let at = self.ranges.as_slice().binary_search(range).ok()?;
+        self.hashes.as_ref().map(|hashes| hashes[at])
+    }
+
+    /// The condition that one of both holds of a value; `None` where that would tell less than both do, as ranges would lose their hashes, or
+    /// more than is so, as strings of one rank have several.
+    fn or(&self, other: &Self) -> Option<Self> {
+        let ranges = Ranges::union([self.ranges.as_slice(), other.ranges.as_slice()].concat());
+        let hashes = match (&self.hashes, &other.hashes) {
+            (None, None) => None,
+            (Some(_), Some(_)) if self.ranges.intersection(&other.ranges).is_empty() => {
+                let hash = |range| self.hash(range).or_else(|| other.hash(range));
+                Some(ranges.as_slice().iter().map(hash).collect::<Option<_>>()?)
+            }
+            _ => return None,
+        };
+        Some(Self { column: self.column, ranges, hashes, nulls: self.nulls || other.nulls })
     }
 }
 
@@ -100,12 +117,25 @@ fn all(list: impl Iterator<Item = Predicate>) -> Predicate {
 }
 
 fn any(list: impl Iterator<Item = Predicate>) -> Predicate {
-    let mut kept = vec![];
-    for predicate in list {
+    let mut kept: Vec<Predicate> = vec![];
+    let flat = list.flat_map(|predicate| match predicate {
+        Predicate::Any(inner) => inner,
+        other => vec![other],
+    });
+    for predicate in flat {
         match predicate {
             Predicate::Unknown => return Predicate::Unknown,
             Predicate::Never => {}
-            Predicate::Any(inner) => kept.extend(inner),
+            Predicate::Values(new) => {
+                let either = kept.iter_mut().find_map(|known| match known {
+                    Predicate::Values(old) if old.column == new.column => Some((old.or(&new)?, old)),
+                    _ => None,
+                });
+                match either {
+                    Some((both, old)) => *old = both,
+                    None => kept.push(Predicate::Values(new)),
+                }
+            }
             other => kept.push(other),
         }
     }

@@ -1,15 +1,14 @@
 //! Predicates against metadata: which rows are left.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::time::Instant;
 
-use rayon::prelude::*;
 use warpmill_format::pruning::{Found, float_rank, string_rank};
 use warpmill_format::table::ZoneMap;
 use warpmill_format::{ColumnStats, FormatError, StatValue, TableSnapshot};
 
-use super::bound::{Bound, Cause, runs};
+use super::bound::{Bound, Verdict};
+use super::budget::{Budget, finer};
 use super::predicate::{Predicate, Values};
 use super::{CodeSets, PruningMode, PruningReport, Ranges, SidewaysFilter};
 use crate::Scan;
@@ -40,12 +39,6 @@ impl Selected {
         segments
     }
 
-    /// Adds what is left of the row segments behind these.
-    fn append(&mut self, mut other: Selected) {
-        self.rows.append(&mut other.rows);
-        self.report.append(&other.report);
-    }
-
     /// Zones and rows that are left of row segment `segment` of `table`.
     pub fn left(&self, table: &TableSnapshot, segment: usize) -> (u64, u64) {
         let map = table.zone_maps().iter().find(|map| map.segments().contains(&segment));
@@ -55,12 +48,6 @@ impl Selected {
         (zones as u64, rows as u64)
     }
 }
-
-/// What testing a range against a zone costs, in nanoseconds.
-const TEST_NANOS: u64 = 40;
-
-/// Tests may take as long as reading so many bytes, even of small tables.
-const LEAST_BYTES: u64 = 80_000;
 
 /// The rows of `scan` that are left, `keys` being those of finished hash builds. Reading takes a nanosecond for `bytes_per_nano` bytes of a
 /// column at best: of what takes no time, little is worth finding out.
@@ -102,14 +89,14 @@ pub fn select(
     };
     let stored: u64 = scan.columns.iter().map(|&column| table.column_stats(column).stored_bytes).sum();
     let budget = Budget::new(stored, table.num_rows(), bytes_per_nano);
-    let mut walk = Walk { conditions: &conditions, selected, budget, likely: 0 };
+    let mut walk = Walk { conditions: &conditions, selected, budget };
     let mut next = 0;
     for map in table.zone_maps() {
-        walk.segments(next..map.segments().start, None)?;
+        walk.segments(next..map.segments().start);
         walk.map(map)?;
         next = map.segments().end;
     }
-    walk.segments(next..table.num_segments(), None)?;
+    walk.segments(next..table.num_segments());
     let mut selected = walk.selected;
     selected.report.add(&table.left_out());
     selected.report.nanos += started.elapsed().as_nanos() as u64;
@@ -134,171 +121,109 @@ pub(super) struct Conditions<'a> {
     pub fine: bool,
 }
 
-/// Zones, of those that bounds leave, that a thread is worth: waking one takes as long as some hundred tests.
-const ZONES_OF_A_THREAD: usize = 4096;
-
-/// The zones of some row segments.
-struct Mapped<'a> {
-    map: &'a ZoneMap,
-    /// Zones of the map before those of the first of these row segments.
-    first: usize,
-    /// Its metadata for the conditions, once it is needed.
-    bound: &'a OnceLock<Result<Bound, FormatError>>,
-}
-
-/// What testing may cost, in nanoseconds. It is asked for every zone: numbers that are not exact are fast.
-#[derive(Clone, Copy)]
-struct Budget {
-    /// What the whole scan takes at best.
-    scan: f64,
-    /// And a row of it.
-    row: f64,
-    /// What may be spent on a scan however little it takes: reading so many bytes would take as long.
-    least: f64,
-    tests: u64,
-    /// Rows that tests have ruled out.
-    pruned: u64,
-}
-
-impl Budget {
-    /// For a scan of so many bytes and rows.
-    fn new(bytes: u64, rows: u64, bytes_per_nano: u64) -> Self {
-        let nanos = |bytes: u64| bytes as f64 / bytes_per_nano.max(1) as f64;
-        let scan = nanos(bytes);
-        Self { scan, row: scan / rows.max(1) as f64, least: nanos(LEAST_BYTES), tests: 0, pruned: 0 }
-    }
-
-    fn is_spent(&self) -> bool {
-        (self.tests * TEST_NANOS) as f64 > self.scan / 100.0 + self.pruned as f64 * self.row / 2.0 + self.least
-    }
-}
-
+/// The rows of a scan, from the first on.
 struct Walk<'a> {
     conditions: &'a Conditions<'a>,
     selected: Selected,
     budget: Budget,
-    /// The attribute that ruled out a zone last.
-    likely: usize,
 }
 
 impl Walk<'_> {
-    /// Tests the row segments of a map, and its zones: where there are many, with several threads.
-    fn map(&mut self, map: &ZoneMap) -> Result<(), FormatError> {
-        let (segments, table) = (map.segments(), &self.conditions.scan.table);
-        let mut firsts = vec![0];
-        for segment in segments.clone() {
-            firsts.push(firsts[firsts.len() - 1] + table.segment_rows(segment).div_ceil(map.zone_rows()));
-        }
-        let bound = OnceLock::new();
-        let mapped = |segment: usize| Mapped { map, first: firsts[segment - segments.start], bound: &bound };
-        // What bounds rule out of many zones takes no thread of its own.
-        let zones = firsts[firsts.len() - 1];
-        let left = if zones < 2 * ZONES_OF_A_THREAD {
-            zones
-        } else {
-            let bound = bound.get_or_init(|| Bound::new(self.conditions, map));
-            bound.as_ref().map_or(0, |bound| bound.out_of_bounds.iter().filter(|verdict| **verdict == 0).count())
-        };
-        let pieces = (left / ZONES_OF_A_THREAD).min(rayon::current_num_threads()).min(segments.len());
-        if pieces < 2 {
-            self.segments(segments.clone(), Some(mapped(segments.start)))?;
-        } else {
-            let of = |piece: usize| segments.start + piece * segments.len() / pieces;
-            let budget = Budget { scan: self.budget.scan / pieces as f64, tests: 0, pruned: 0, ..self.budget };
-            let walked: Vec<Selected> = (0..pieces)
-                .into_par_iter()
-                .map(|piece| {
-                    let selected = Selected::default();
-                    let mut walk = Walk { conditions: self.conditions, selected, budget, likely: 0 };
-                    walk.segments(of(piece)..of(piece + 1), Some(mapped(of(piece))))?;
-                    Ok(walk.selected)
-                })
-                .collect::<Result<_, FormatError>>()?;
-            walked.into_iter().for_each(|found| self.selected.append(found));
-        }
-        match bound.into_inner() {
-            Some(Err(error)) => Err(error),
-            _ => Ok(()),
+    /// Goes through row segments that no map tells of.
+    fn segments(&mut self, segments: Range<usize>) {
+        for segment in segments {
+            let rows = self.conditions.scan.table.segment_rows(segment);
+            self.take((self.by_statistics(segment), 1), &mut std::iter::once((segment, 0, rows)));
+            self.count_segments(segment..segment + 1);
         }
     }
 
-    /// Tests row segments, and those of their zones that `mapped` tells of.
-    fn segments(&mut self, segments: Range<usize>, mapped: Option<Mapped<'_>>) -> Result<(), FormatError> {
-        let scan = self.conditions.scan;
-        let mut zone = mapped.as_ref().map_or(0, |mapped| mapped.first);
-        for segment in segments {
-            let rows = scan.table.segment_rows(segment);
-            let zone_rows = mapped.as_ref().map_or(rows, |mapped| mapped.map.zone_rows());
-            let zones = rows.div_ceil(zone_rows);
-            let first = zone;
-            zone += zones;
-            self.selected.report.segments += 1;
-            self.selected.report.zones += zones as u64;
-            self.selected.report.rows += rows as u64;
-            let known = mapped.as_ref().and_then(|mapped| mapped.bound.get()?.as_ref().ok());
-            if let Some(verdicts) = known.and_then(|bound| bound.rule_out(first..zone)) {
-                for (cause, run) in runs(verdicts) {
-                    let len = rows.min(run.end * zone_rows) - run.start * zone_rows;
-                    cause.into_iter().for_each(|cause| self.prune(cause, run.len() as u64, len as u64));
-                }
-                self.selected.report.segments_pruned += 1;
-                continue;
+    /// Goes through the row segments of a map, and their zones.
+    fn map(&mut self, map: &ZoneMap) -> Result<(), FormatError> {
+        let (segments, starts) = (map.segments(), map.starts(&self.conditions.scan.table));
+        let mut verdicts = vec![];
+        let mut bound = None;
+        for (segment, pair) in segments.clone().zip(starts.windows(2)) {
+            let verdict = self.by_statistics(segment);
+            if verdict == Verdict::Left {
+                // Metadata is opened where statistics do not do.
+                bound = Some(Bound::new(self.conditions, map)?);
+                break;
             }
-            // Bounds of zones say all that those of their row segment do.
-            let by_statistics =
-                if known.is_some_and(|bound| bound.is_complete) { None } else { self.by_statistics(segment) };
-            if let Some(cause) = by_statistics {
-                self.prune(cause, zones as u64, rows as u64);
-                self.selected.report.segments_pruned += 1;
-                continue;
-            }
-            // Bounds tell also where finer testing has stopped.
-            let bound = match &mapped {
-                Some(mapped) => {
-                    // Who asks for all of it says what is wrong with it.
-                    let bound = mapped.bound.get_or_init(|| Bound::new(self.conditions, mapped.map));
-                    let Ok(bound) = bound else { return Ok(()) };
-                    Some(bound)
-                }
-                None => None,
-            };
-            let Some(bound) = bound.filter(|bound| !bound.tells_nothing()) else {
-                self.keep(segment, 0, rows);
-                continue;
-            };
-            let before = self.selected.rows.len();
-            for (cause, run) in runs(&bound.out_of_bounds[first..zone]) {
-                let len = rows.min(run.end * zone_rows) - run.start * zone_rows;
-                match cause {
-                    Some(cause) => self.prune(cause, run.len() as u64, len as u64),
-                    None if !bound.tells_more || self.selected.report.stopped => {
-                        self.keep(segment, run.start * zone_rows, len);
-                    }
-                    None => run.for_each(|i| {
-                        let len = zone_rows.min(rows - i * zone_rows);
-                        self.finer(bound, (segment, first + i), (i * zone_rows, len));
-                    }),
-                }
-            }
-            self.selected.report.segments_pruned += u64::from(self.selected.rows.len() == before);
+            verdicts.resize(pair[1].0, verdict);
         }
+        if let Some(bound) = bound {
+            let known = verdicts.len();
+            verdicts.extend(&bound.out_of_bounds()[known..]);
+            // Bounds of zones say all that those of their row segment do.
+            if !bound.is_complete {
+                for (segment, pair) in segments.clone().zip(starts.windows(2)) {
+                    let zones = &mut verdicts[pair[0].0..pair[1].0];
+                    if zones.contains(&Verdict::Left) {
+                        let verdict = self.by_statistics(segment);
+                        zones.iter_mut().filter(|zone| **zone == Verdict::Left).for_each(|zone| *zone = verdict);
+                    }
+                }
+            }
+            if bound.tells_more && !self.selected.report.stopped {
+                self.selected.report.stopped = finer(&bound, map.zone_rows(), &mut verdicts, &mut self.budget);
+            }
+        }
+        let (mut at, mut first) = (0, 0);
+        for run in verdicts.chunk_by(|a, b| a == b) {
+            let (mut zone, end) = (first, first + run.len());
+            // What of the run is of each row segment.
+            let mut pieces = std::iter::from_fn(|| {
+                if zone == end {
+                    return None;
+                }
+                while starts[at + 1].0 <= zone {
+                    at += 1;
+                }
+                let ((before, rows), behind) = (starts[at], starts[at + 1]);
+                let until = end.min(behind.0);
+                let (from, to) = ((zone - before) * map.zone_rows(), (until - before) * map.zone_rows());
+                zone = until;
+                Some((segments.start + at, from, to.min(behind.1 - rows) - from))
+            });
+            self.take((run[0], run.len()), &mut pieces);
+            first = end;
+        }
+        self.count_segments(segments);
         Ok(())
     }
 
-    /// Tests a zone that bounds do not rule out, unless that does not pay.
-    fn finer(&mut self, bound: &Bound, (segment, zone): (usize, usize), (start, rows): (usize, usize)) {
-        self.selected.report.stopped |= self.budget.is_spent();
-        let found = match self.selected.report.stopped {
-            true => None,
-            false => bound.excludes(zone, &mut self.likely, &mut self.budget.tests),
-        };
-        match found {
-            Some(cause) => {
-                self.budget.pruned += rows as u64;
-                self.prune(cause, 1, rows as u64);
+    /// Keeps, or leaves out, so many zones, which are these rows of row segments.
+    fn take(&mut self, (verdict, zones): (Verdict, usize), pieces: &mut dyn Iterator<Item = (usize, usize, usize)>) {
+        let mut all = 0;
+        for (segment, start, rows) in pieces {
+            all += rows as u64;
+            if verdict == Verdict::Left {
+                self.keep(segment, start, rows);
             }
-            None => self.keep(segment, start, rows),
         }
+        let report = &mut self.selected.report;
+        report.zones += zones as u64;
+        report.rows += all;
+        let pruned = match verdict {
+            Verdict::Left => return,
+            Verdict::OutOfBounds => &mut report.by_minmax,
+            Verdict::NotInHistogram => &mut report.by_histogram,
+            Verdict::NotInBloom => &mut report.by_bloom,
+            Verdict::Sideways => &mut report.by_sideways,
+            Verdict::Keys => &mut report.by_keys,
+        };
+        *pruned += zones as u64;
+        report.rows_pruned += all;
+    }
+
+    /// Notes that these row segments, the last of those that were looked at, are done.
+    fn count_segments(&mut self, segments: Range<usize>) {
+        let rows = &self.selected.rows;
+        let before = rows.partition_point(|(segment, ..)| *segment < segments.start);
+        let left = rows[before..].chunk_by(|a, b| a.0 == b.0).count();
+        self.selected.report.segments += segments.len() as u64;
+        self.selected.report.segments_pruned += (segments.len() - left) as u64;
     }
 
     fn keep(&mut self, segment: usize, start: usize, rows: usize) {
@@ -308,29 +233,17 @@ impl Walk<'_> {
         }
     }
 
-    fn prune(&mut self, cause: Cause, zones: u64, rows: u64) {
-        let report = &mut self.selected.report;
-        *match cause {
-            Cause::Filters(Found::NotInHistogram) => &mut report.by_histogram,
-            Cause::Filters(Found::NotInBloom) => &mut report.by_bloom,
-            Cause::Filters(_) => &mut report.by_minmax,
-            Cause::Sideways => &mut report.by_sideways,
-            Cause::Keys => &mut report.by_keys,
-        } += zones;
-        report.rows_pruned += rows;
-    }
-
     /// What the statistics of a row segment rule out.
-    fn by_statistics(&self, segment: usize) -> Option<Cause> {
+    fn by_statistics(&self, segment: usize) -> Verdict {
         let Conditions { scan, filters, keys, .. } = self.conditions;
         let find = |values: &Values| {
             let column = scan.columns[values.column];
             by_bounds(values, scan.table.segment_stats(segment, column), &scan.table, column)
         };
         if test(filters, &find) != Found::Perhaps {
-            return Some(Cause::Filters(Found::OutOfBounds));
+            return Verdict::OutOfBounds;
         }
-        keys.iter().any(|key| test(key, &find) != Found::Perhaps).then_some(Cause::Keys)
+        if keys.iter().any(|key| test(key, &find) != Found::Perhaps) { Verdict::Keys } else { Verdict::Left }
     }
 }
 

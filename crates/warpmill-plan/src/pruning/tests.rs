@@ -110,3 +110,43 @@ fn strings_are_found_in_dictionaries() {
         }
     }
 }
+
+/// One of several values is asked for at once, unless what is known of each would be lost.
+#[test]
+fn alternatives_are_ranges_of_one_condition() {
+    use CompareOp::Eq;
+    let (int, text) = (ColType::of(&DataType::Int64, false).unwrap(), ColType::of(&DataType::Utf8, false).unwrap());
+    let is = |op, value: Scalar| {
+        let ty = if matches!(value, Scalar::Str(_)) { &text } else { &int };
+        let (left, right) = (Box::new(Expr::column(3, ty.clone())), Box::new(Expr::literal(value, ty.clone())));
+        Expr { kind: ExprKind::Compare { op, left, right }, ty: Expr::bool(true).ty }
+    };
+    let found = |list: Vec<Expr>| {
+        let any = Expr { kind: ExprKind::Or(list), ty: Expr::bool(true).ty };
+        match Predicate::of_filters(&[any], &|_| None) {
+            Predicate::Values(values) => {
+                assert_eq!(
+                    values.hashes.as_ref().map_or(values.ranges.as_slice().len(), Vec::len),
+                    values.ranges.as_slice().len()
+                );
+                Some((values.ranges.as_slice().to_vec(), values.hashes.is_some()))
+            }
+            Predicate::Any(_) => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let int = |value: i128| is(Eq, Scalar::Int(value));
+    assert_eq!(found(vec![int(9), int(4), int(7)]), Some((vec![(4, 4), (7, 7), (9, 9)], true)));
+    let greater = || is(CompareOp::Ge, Scalar::Int(8));
+    assert_eq!(
+        found(vec![greater(), is(CompareOp::Le, Scalar::Int(3))]),
+        Some((vec![(i128::MIN, 3), (8, i128::MAX)], false))
+    );
+    // A Bloom filter can be asked for 4, but not for the rest.
+    assert_eq!(found(vec![greater(), int(4)]), None);
+    assert_eq!(found(vec![int(4), int(5)]), None);
+    // Different strings may have one rank.
+    let text = |value: &str| is(Eq, Scalar::Str(value.into()));
+    assert_eq!(found(vec![text("a long beginning: 1"), text("a long beginning: 2")]), None);
+    assert!(found(vec![text("one"), text("two")]).is_some_and(|(ranges, hashed)| ranges.len() == 2 && hashed));
+}

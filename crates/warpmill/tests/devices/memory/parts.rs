@@ -274,16 +274,18 @@ fn fewer_groups_than_expected_are_made_in_fewer_parts() {
         let expected = sorted_rows(&session.execute(query, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
         session.set("warpmill.gpu_memory_limit", &format!("{}kB", 400 * size_factor())).unwrap();
-        let mut seen = vec![];
+        let (mut seen, mut paths) = (vec![], vec![]);
         for _ in 0..4 {
             let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(sorted_rows(&result) == expected, "{query}");
             let profile = result.profile.unwrap();
-            seen.push((parts(&profile), profile.programs[0].on_device.as_ref().unwrap().runs));
+            let device = profile.programs[0].on_device.as_ref().unwrap();
+            seen.push((parts(&profile), device.runs));
+            paths.push(device.path.as_ref().map(|path| (path.reason, format!("{:?}", path.columns))));
         }
         let (first, last) = (seen[0], seen[3]);
         // On a GPU so many threads lose numbers of groups to each other that so little memory may not do for one part.
-        assert!(last.1 == 1 && last == seen[2], "{query}: {seen:?}");
+        assert!(last.1 == 1 && last == seen[2], "{query}: {seen:?}, {paths:#?}");
         if device() == "sim" {
             assert!(last.0 <= 1, "{query}: {seen:?}");
             assert!(if at_once { first.0 <= 2 && first.1 > 1 } else { first.0 >= 4 }, "{query}: {seen:?}");
