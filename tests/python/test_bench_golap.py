@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import warpmill
 from warpmill import _warpmill
 from warpmill.bench import golap, golap_joins, golap_sweeps
-from warpmill.bench.disk import disk_gb_per_s
+from warpmill.bench.disk import Disk, disk_gb_per_s
 from warpmill.cli import app
 from warpmill.cli.progress import bars
 
@@ -220,6 +220,13 @@ def test_the_disk_is_measured_by_large_files_only(tmp_path: Path) -> None:
     file.write_bytes(bytes(16 << 20))
     rate = disk_gb_per_s(tmp_path, seconds=0.5)
     assert rate is None or rate > 0
+    disk = Disk()
+    disk.measure()
+    assert disk.gb_per_s is None
+    disk.database = tmp_path
+    disk.measure()
+    disk.measure()
+    assert (disk.gb_per_s is None) == (rate is None)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import statistics
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -45,3 +46,23 @@ def disk_gb_per_s(database: Path, seconds: float = 3.0, threads: int = 4, block:
     finally:
         os.close(handle)
     return round(sum(read) / (time.perf_counter() - begun) / 1e9, 3)
+
+
+class Disk:
+    """The disk under databases, measured now and then: disks that others use, too, are not always equally fast."""
+
+    def __init__(self) -> None:
+        #: The one that is measured next.
+        self.database: Path | None = None
+        self._rates: list[float] = []
+
+    def measure(self) -> None:
+        """Measures it once more, for a second at most."""
+        rate = disk_gb_per_s(self.database, seconds=1.0) if self.database else None
+        if rate is not None:
+            self._rates.append(rate)
+
+    @property
+    def gb_per_s(self) -> float | None:
+        """The median of what was measured; None where nothing could be."""
+        return round(statistics.median(self._rates), 3) if self._rates else None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from warpmill.bench.disk import Disk
     from warpmill.cli.progress import Reporter
 
 Row = dict[str, Any]
@@ -302,8 +303,12 @@ def measure(
     runs: int,
     settings: dict[str, str],
     told: Callable[[str], None],
+    disk: Disk,
 ) -> list[Row]:
-    """Every query in every mode, the modes in turn, each in its session; `databases` by form."""
+    """Every query in every mode, the modes in turn, each in its session; `databases` by form.
+
+    Between queries the disk is measured.
+    """
     rows: list[Row] = []
     with ExitStack() as stack:
         sessions = {}
@@ -312,6 +317,7 @@ def measure(
             chosen = {"fallback": "error", **settings, "pruning": pruning}
             sessions[mode] = stack.enter_context(connect(databases[form], chosen))
         for name, sql in queries.items():
+            disk.measure()
             answers: dict[str, Any] = {}
             profiles: dict[str, list[dict[str, Any]]] = {mode: [] for mode in sessions}
             times: dict[str, list[float]] = {mode: [] for mode in sessions}

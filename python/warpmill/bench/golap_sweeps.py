@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from warpmill.bench.disk import Disk
+
 #: What is swept: which rows a value counts, the modes to compare, and the values by default.
 SIZES: dict[str, tuple[str, tuple[str, ...], tuple[int, ...]]] = {
     "zones": ("rows of a zone", ("none", "minmax", "pruning"), (1024, 4096, 16384, 65536, 1048576)),
@@ -77,7 +79,7 @@ def sizes(
     databases: dict[int, dict[str, Path]],
     runs: int,
     settings: dict[str, str],
-    disk: float | None,
+    disk: Disk,
     told: Callable[[str], None],
 ) -> list[Row]:
     """Every query in every mode whose form is there, with zones or chunks of each size."""
@@ -85,10 +87,11 @@ def sizes(
     for value, forms in databases.items():
         modes = [mode for mode, (form, _) in MODES.items() if form in forms]
         share = stored(facts, layout, "light", forms["light"])["metadata_share"]
-        measured = measure(facts, queries, forms, modes, runs, settings, told)
+        disk.database = forms["light"]
+        measured = measure(facts, queries, forms, modes, runs, settings, told, disk)
         common = {"layout": layout, "value": value, "metadata_share": share}
-        rows += [{**common, **row} for row in against_disk(measured, disk)]
-    return rows
+        rows += [{**common, **row} for row in measured]
+    return against_disk(rows, disk.gb_per_s)
 
 
 def commitdate(codec: str, place: Place) -> Path:

@@ -233,7 +233,7 @@ def _modes(asked: Asked) -> Found:
     """No compression and no pruning, one of them, both (figure 9)."""
     from warpmill.bench import golap as suite
     from warpmill.bench import golap_report
-    from warpmill.bench.disk import disk_gb_per_s
+    from warpmill.bench.disk import Disk
 
     rows: list[Row] = []
     stores: list[Row] = []
@@ -241,19 +241,22 @@ def _modes(asked: Asked) -> Found:
     for name in asked.suites:
         facts = suite.SUITES[name]
         queries = asked.texts(facts)
+        disk = Disk()
+        measured: list[Row] = []
         for layout in asked.layouts:
             with bars() as bar:
                 place = suite.Place(asked.base, asked.sf, asked.given, bar)
                 own = facts.of(layout, queries.values())
                 databases = suite.prepare_forms(own, suite.Shape(layout), asked.codec, suite.MODES, place)
             stores += [suite.stored(facts, layout, form, folder) for form, folder in databases.items()]
-            if name not in disks:
-                disks[name] = disk_gb_per_s(databases["light"])
+            disk.database = databases["light"]
             with Console(stderr=True).status("") as status:
-                measured = suite.measure(
-                    facts, queries, databases, suite.MODES, asked.runs, asked.settings, status.update
+                found = suite.measure(
+                    facts, queries, databases, suite.MODES, asked.runs, asked.settings, status.update, disk
                 )
-            rows += [{**row, "layout": layout} for row in suite.against_disk(measured, disks[name])]
+            measured += [{**row, "layout": layout} for row in found]
+        disks[name] = disk.gb_per_s
+        rows += suite.against_disk(measured, disks[name])
     rates = ", ".join(f"{name} {rate or 'not known'}" for name, rate in disks.items())
     title = asked.title(f"disk, GB/s: {rates}; GOLAP's modes")
     tables = [golap_report.store_table(stores), golap_report.table(title, rows)]
@@ -265,7 +268,7 @@ def _sizes(asked: Asked) -> Found:
     """Zones or chunks of several sizes (figures 13 and 14)."""
     from warpmill.bench import golap as suite
     from warpmill.bench import golap_report, golap_sweeps
-    from warpmill.bench.disk import disk_gb_per_s
+    from warpmill.bench.disk import Disk
 
     kind = (asked.sweep or Sweep.zones).value
     label, _, default = golap_sweeps.SIZES[kind]
@@ -276,17 +279,17 @@ def _sizes(asked: Asked) -> Found:
         facts = suite.SUITES[name]
         # The paper's queries; all of them take long with many sizes.
         queries = asked.texts(facts, ("1.1", "1.2", "1.3") if name == "ssb" and kind == "chunks" else None)
+        disk = Disk()
         for layout in asked.layouts:
             with bars() as bar:
                 place = suite.Place(asked.base, asked.sf, asked.given, bar)
                 own = facts.of(layout, queries.values())
                 databases = golap_sweeps.prepare_sizes(kind, own, layout, values, asked.codec, place)
-            if name not in disks:
-                disks[name] = disk_gb_per_s(databases[values[0]]["light"])
             with Console(stderr=True).status("") as status:
                 rows += golap_sweeps.sizes(
-                    facts, queries, layout, databases, asked.runs, asked.settings, disks[name], status.update
+                    facts, queries, layout, databases, asked.runs, asked.settings, disk, status.update
                 )
+        disks[name] = disk.gb_per_s
     table = golap_report.sweep_table(asked.title(f"GOLAP with several {kind}"), label, rows)
     return Found(rows, [table], [], disks, {"label": label})
 

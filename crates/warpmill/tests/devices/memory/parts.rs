@@ -274,19 +274,20 @@ fn fewer_groups_than_expected_are_made_in_fewer_parts() {
         let expected = sorted_rows(&session.execute(query, &[]).unwrap());
         session.set("warpmill.device", &device()).unwrap();
         session.set("warpmill.gpu_memory_limit", &format!("{}kB", 400 * size_factor())).unwrap();
-        let (mut seen, mut paths) = (vec![], vec![]);
+        let (mut seen, mut cut) = (vec![], 0);
         for _ in 0..4 {
             let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(sorted_rows(&result) == expected, "{query}");
             let profile = result.profile.unwrap();
             let device = profile.programs[0].on_device.as_ref().unwrap();
             seen.push((parts(&profile), device.runs));
-            paths.push(device.path.as_ref().map(|path| (path.reason, format!("{:?}", path.columns))));
+            cut = device.parts.iter().map(|part| part.cut).sum();
         }
         let (first, last) = (seen[0], seen[3]);
-        // On a GPU so many threads lose numbers of groups to each other that so little memory may not do for one part.
-        assert!(last.1 == 1 && last == seen[2], "{query}: {seen:?}, {paths:#?}");
+        // On a GPU threads lose numbers of groups to each other, now more, now fewer: so little memory may not do for one part, which is cut.
+        assert!(last.1 == 1 && (last == seen[2] || cut > 0), "{query}: {seen:?}, {cut} cut");
         if device() == "sim" {
+            assert_eq!(cut, 0, "{query}");
             assert!(last.0 <= 1, "{query}: {seen:?}");
             assert!(if at_once { first.0 <= 2 && first.1 > 1 } else { first.0 >= 4 }, "{query}: {seen:?}");
         }
