@@ -121,6 +121,8 @@ const MOST_FORMS: usize = 6;
 /// What somebody asked for, whatever memory there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
+    /// Where data comes from: what is worth finding out about it before depends on that.
+    source: DataSource,
     /// Segments must not stay in device memory; otherwise they may.
     streamed: bool,
     /// Every sink that can be is made in so many parts.
@@ -135,7 +137,8 @@ impl Asked {
     /// Pages of Parquet are decoded where they pass through.
     pub(super) fn of(program: &Program, options: &Options) -> Self {
         let streamed = options.data != DataSource::Cache || super::parquet::is_scanned(program);
-        Self { streamed, partitions: options.partitions, join: options.join, pipelines: options.pipelines }
+        let Options { data: source, partitions, join, pipelines, .. } = *options;
+        Self { source, streamed, partitions, join, pipelines }
     }
 
     /// What a program is laid out with at first.
