@@ -38,7 +38,7 @@ use super::{Failure, Result};
 const MOST_RUNS: u32 = 16;
 
 /// Programs that are kept prepared.
-pub(super) const MOST_PREPARED: usize = 256;
+pub(super) const MOST_PREPARED: usize = 512;
 
 /// How a program is run.
 #[derive(Debug, Clone, Default)]

@@ -168,8 +168,13 @@ impl Prepared {
             let kernels = 0..prepared.lowered.kernels.len();
             let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
             let library = device.batch_codec().ok();
-            prepared.stream =
-                Some(StreamPlan::new(&kernels, limits.stream_bytes, prepared.hints.pipelines, library.as_deref())?);
+            prepared.stream = Some(StreamPlan::new(
+                &kernels,
+                data.passing(),
+                limits.stream_bytes,
+                prepared.hints.pipelines,
+                library.as_deref(),
+            )?);
             vec![]
         } else {
             prepared.descriptor_bytes().collect()

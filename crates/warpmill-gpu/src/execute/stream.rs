@@ -56,6 +56,10 @@ const SLOT_BYTES: u64 = 64 << 20;
 /// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
 const LEAST_BATCHES: u64 = 8;
 
+/// What is read from a disk at once, where there is as much: the host waits for the slowest request of a batch before it begins the next one,
+/// so that batches of 8 MiB come at three quarters of a disk's rate. What is copied while nothing is read hardly matters beside.
+const READ_BYTES: u64 = 16 << 20;
+
 /// The same of pages of Parquet, each of which a warp goes through from its beginning to its end, however large it is: there have to be
 /// many at once.
 const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
@@ -83,13 +87,14 @@ pub struct StreamPlan {
 }
 
 impl StreamPlan {
-    /// For kernels that read these row segments, with slots of `most` bytes together, where row segments are no larger, and as many of
-    /// them as `asked` says. `library` decompresses what kernels of ours do not.
+    /// For kernels that read these row segments from `source`, with slots of `most` bytes together, where row segments are no larger, and as
+    /// many of them as `asked` says. `library` decompresses what kernels of ours do not.
     ///
     /// # Errors
     /// The library's.
     pub fn new(
         kernels: &[Vec<RowSegment<'_>>],
+        source: DataSource,
         most: u64,
         asked: Pipelines,
         library: Option<&dyn BatchCodec>,
@@ -107,6 +112,7 @@ impl StreamPlan {
         let count_of_slots = if asked.count == 0 { SLOTS } else { asked.count.into() };
         let pages = kernels.iter().any(|rows| chunks(rows).any(|chunk| chunk.pages().is_some()));
         let wanted = match (asked.batch_bytes, pages) {
+            (0, false) if source == DataSource::Disk => (total / 2).clamp(READ_BYTES, SLOT_BYTES).min(total),
             (0, false) => (total / LEAST_BATCHES).min(SLOT_BYTES),
             (0, true) => (total / LEAST_BATCHES_OF_PAGES).min(SLOT_BYTES_OF_PAGES),
             (asked, _) => asked,

@@ -7,11 +7,8 @@ use warpmill_format::pruning::{Found, Wanted, Zones};
 use warpmill_format::table::ZoneMap;
 
 use super::Ranges;
-use super::predicate::{MOST_RANGES, Predicate, Values};
+use super::predicate::{FEW_RANGES, MOST_RANGES, Predicate, Values};
 use super::select::Conditions;
-
-/// Ranges that all zones are tested against at once; of more, what is outside of all of them.
-const FEW_RANGES: usize = 8;
 
 /// What metadata says of a zone: that rows there are left, or what rules them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,6 +28,8 @@ pub(super) struct Budget {
     tests: u64,
     /// Rows that tests have ruled out.
     pruned: u64,
+    /// The attribute that ruled out most zones before.
+    likely: usize,
 }
 
 impl Budget {
@@ -35,7 +37,7 @@ impl Budget {
     pub fn new(bytes: u64, rows: u64, bytes_per_nano: u64) -> Self {
         let nanos = |bytes: u64| bytes as f64 / bytes_per_nano.max(1) as f64;
         let scan = nanos(bytes);
-        Self { scan, row: scan / rows.max(1) as f64, least: nanos(LEAST_BYTES), tests: 0, pruned: 0 }
+        Self { scan, row: scan / rows.max(1) as f64, least: nanos(LEAST_BYTES), tests: 0, pruned: 0, likely: 0 }
     }
 
     fn is_spent(&self) -> bool {
@@ -43,9 +45,9 @@ impl Budget {
     }
 }
 
-/// Tests what is left of the zones of a map, of so many rows each, unless that does not pay: with several threads where many are. Gives
+/// Tests what is left of the zones of a map, of about so many rows each, unless that does not pay: with several threads where many are. Gives
 /// whether it stopped for that.
-pub(super) fn finer(bound: &Bound, zone_rows: usize, verdicts: &mut [Verdict], budget: &mut Budget) -> bool {
+pub(super) fn finer(bound: &Bound, zone_rows: u64, verdicts: &mut [Verdict], budget: &mut Budget) -> bool {
     // What bounds rule out takes no thread of its own.
     let left = match verdicts.len() < 2 * ZONES_OF_A_THREAD {
         true => 0,
@@ -56,22 +58,17 @@ pub(super) fn finer(bound: &Bound, zone_rows: usize, verdicts: &mut [Verdict], b
         return finer_from(bound, zone_rows, (0, verdicts), budget);
     }
     let len = verdicts.len().div_ceil(pieces);
-    let own = Budget { scan: budget.scan / pieces as f64, ..*budget };
+    let own = Budget { scan: budget.scan / pieces as f64, tests: 0, pruned: 0, ..*budget };
     let one = |(piece, verdicts)| finer_from(bound, zone_rows, (piece * len, verdicts), &mut own.clone());
     verdicts.par_chunks_mut(len).enumerate().map(one).reduce(|| false, |a, b| a | b)
 }
 
 /// The same of zones from a certain one on, with one thread.
-fn finer_from(
-    bound: &Bound,
-    zone_rows: usize,
-    (first, verdicts): (usize, &mut [Verdict]),
-    budget: &mut Budget,
-) -> bool {
-    let (mut left, mut likely, mut next) = (Vec::with_capacity(ZONES_AT_ONCE), 0, 0);
+fn finer_from(bound: &Bound, zone_rows: u64, (first, verdicts): (usize, &mut [Verdict]), budget: &mut Budget) -> bool {
+    let (mut left, mut next, mut at_once) = (Vec::with_capacity(ZONES_AT_ONCE), 0, 1);
     loop {
         left.clear();
-        while next < verdicts.len() && left.len() < ZONES_AT_ONCE {
+        while next < verdicts.len() && left.len() < at_once {
             if verdicts[next] == Verdict::Left {
                 left.push(first + next);
             }
@@ -83,8 +80,10 @@ fn finer_from(
         if budget.is_spent() {
             return true;
         }
-        let before = left.len();
-        bound.rule_out(&mut left, &mut likely, &mut budget.tests, |zone, verdict| verdicts[zone - first] = verdict);
-        budget.pruned += ((before - left.len()) * zone_rows) as u64;
+        let (before, Budget { likely, tests, .. }) = (left.len(), &mut *budget);
+        bound.rule_out(&mut left, likely, tests, |zone, verdict| verdicts[zone - first] = verdict);
+        budget.pruned += (before - left.len()) as u64 * zone_rows;
+        // Tests of which nobody knows yet whether they pay are few.
+        at_once = (2 * at_once).min(ZONES_AT_ONCE);
     }
 }

@@ -47,9 +47,12 @@ impl Values {
         self.hashes.as_ref().map(|hashes| hashes[at])
     }
 
-    /// The condition that one of both holds of a value; `None` where that would tell less than both do, as ranges would lose their hashes, or
-    /// more than is so, as strings of one rank have several.
+    /// The condition that one of both holds of a value; `None` where that would tell less than both do, as ranges would lose their hashes or be
+    /// too many to be tested at once, or more than is so, as strings of one rank have several.
     fn or(&self, other: &Self) -> Option<Self> {
+        if self.ranges.as_slice().len() + other.ranges.as_slice().len() > FEW_RANGES {
+            return None;
+        }
         let ranges = Ranges::union([self.ranges.as_slice(), other.ranges.as_slice()].concat());
         let hashes = match (&self.hashes, &other.hashes) {
             (None, None) => None,
@@ -65,6 +68,9 @@ impl Values {
 
 /// Ranges of which Bloom filters are asked.
 const MOST_POINTS: usize = 64;
+
+/// Ranges that all zones are tested against at once; of more, what is outside of all of them.
+pub(super) const FEW_RANGES: usize = 8;
 
 /// Ranges of one condition.
 pub(super) const MOST_RANGES: usize = 1024;
@@ -127,10 +133,11 @@ fn any(list: impl Iterator<Item = Predicate>) -> Predicate {
             Predicate::Unknown => return Predicate::Unknown,
             Predicate::Never => {}
             Predicate::Values(new) => {
-                let either = kept.iter_mut().find_map(|known| match known {
-                    Predicate::Values(old) if old.column == new.column => Some((old.or(&new)?, old)),
+                let same = |p: &&mut Predicate| matches!(p, Predicate::Values(old) if old.column == new.column);
+                let either = match kept.iter_mut().rfind(same) {
+                    Some(Predicate::Values(old)) => old.or(&new).map(|both| (both, old)),
                     _ => None,
-                });
+                };
                 match either {
                     Some((both, old)) => *old = both,
                     None => kept.push(Predicate::Values(new)),

@@ -121,6 +121,9 @@ pub(super) struct Conditions<'a> {
     pub fine: bool,
 }
 
+/// Zones of whose row segments the statistics are asked before there is metadata.
+const FEW_ZONES: usize = 8192;
+
 /// The rows of a scan, from the first on.
 struct Walk<'a> {
     conditions: &'a Conditions<'a>,
@@ -141,18 +144,19 @@ impl Walk<'_> {
     /// Goes through the row segments of a map, and their zones.
     fn map(&mut self, map: &ZoneMap) -> Result<(), FormatError> {
         let (segments, starts) = (map.segments(), map.starts(&self.conditions.scan.table));
+        let (zones, rows) = starts[segments.len()];
         let mut verdicts = vec![];
-        let mut bound = None;
-        for (segment, pair) in segments.clone().zip(starts.windows(2)) {
-            let verdict = self.by_statistics(segment);
-            if verdict == Verdict::Left {
-                // Metadata is opened where statistics do not do.
-                bound = Some(Bound::new(self.conditions, map)?);
-                break;
+        // Metadata is opened where statistics do not do, and where going through those takes longer.
+        if zones < FEW_ZONES {
+            for (segment, pair) in segments.clone().zip(starts.windows(2)) {
+                match self.by_statistics(segment) {
+                    Verdict::Left => break,
+                    verdict => verdicts.resize(pair[1].0, verdict),
+                }
             }
-            verdicts.resize(pair[1].0, verdict);
         }
-        if let Some(bound) = bound {
+        if verdicts.len() < zones {
+            let bound = Bound::new(self.conditions, map)?;
             let known = verdicts.len();
             verdicts.extend(&bound.out_of_bounds()[known..]);
             // Bounds of zones say all that those of their row segment do.
@@ -166,7 +170,7 @@ impl Walk<'_> {
                 }
             }
             if bound.tells_more && !self.selected.report.stopped {
-                self.selected.report.stopped = finer(&bound, map.zone_rows(), &mut verdicts, &mut self.budget);
+                self.selected.report.stopped = finer(&bound, (rows / zones) as u64, &mut verdicts, &mut self.budget);
             }
         }
         let (mut at, mut first) = (0, 0);

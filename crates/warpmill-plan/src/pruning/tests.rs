@@ -145,6 +145,9 @@ fn alternatives_are_ranges_of_one_condition() {
     // A Bloom filter can be asked for 4, but not for the rest.
     assert_eq!(found(vec![greater(), int(4)]), None);
     assert_eq!(found(vec![int(4), int(5)]), None);
+    // So many are not tested at once: the rest stays apart.
+    let many = |count: i128| (0..count).map(|i| int(3 * i)).collect::<Vec<Expr>>();
+    assert!(found(many(8)).is_some_and(|(ranges, _)| ranges.len() == 8) && found(many(9)).is_none());
     // Different strings may have one rank.
     let text = |value: &str| is(Eq, Scalar::Str(value.into()));
     assert_eq!(found(vec![text("a long beginning: 1"), text("a long beginning: 2")]), None);
