@@ -140,6 +140,56 @@ def test_neighbours_are_one_request_and_many_are_in_flight(store: Store, device:
     assert store.most > 1
 
 
+def test_what_there_is_no_room_to_keep_is_read_once(store: Store, device: str, wide: bytes, tmp_path: Path) -> None:
+    """Devices keep half of the memory limit of a remote file; what is more passes through it."""
+    (tmp_path / "wide.parquet").write_bytes(wide)
+    store.objects["bench/wide.parquet"] = wide
+    columns = ", ".join(f"max(c{n}), min(c{n})" for n in range(10))
+    query = f"SELECT {columns}, sum(k) FROM {{}}"
+    with connect(store, device, memory_limit="4MB") as con:
+        con.register_file("t", "s3://bench/wide.parquet")
+        footer = store.sent
+        result = con.sql(query.format("t"))
+        assert result.fetchall() == duckdb.execute(query.format(f"'{tmp_path}/wide.parquet'")).fetchall()
+        assert store.sent - footer <= len(wide)
+        if device == "sim":
+            assert [scan["by_device"] for scan in on_device(result)] == [11 * GROUPS]
+
+
+def test_keys_of_joins_leave_out_row_groups(store: Store, device: str, wide: bytes, tmp_path: Path) -> None:
+    """What a scan reads is asked for when the keys of the hash build before it are known."""
+    (tmp_path / "wide.parquet").write_bytes(wide)
+    store.objects["bench/wide.parquet"] = wide
+    few = file_of(pa.table({"k": [50_001, 50_002, 60_000], "name": ["a", "b", "a"]}), tmp_path / "few.parquet")
+    store.objects["bench/few.parquet"] = few
+    query = "SELECT name, count(*), max(c3) FROM {} few JOIN {} t USING (k) GROUP BY name ORDER BY name"
+    with connect(store, device) as con:
+        con.register_file("t", "s3://bench/wide.parquet")
+        con.register_file("few", "s3://bench/few.parquet")
+        before = store.sent
+        result = con.sql(query.format("few", "t"))
+        files = [f"'{tmp_path}/{name}.parquet'" for name in ("few", "wide")]
+        assert result.fetchall() == duckdb.execute(query.format(*files)).fetchall()
+        chunk = 8 * ROWS // GROUPS
+        if device == "sim":
+            assert store.sent - before <= 2 * chunk + 100_000, "two columns of one of four row groups"
+
+
+def test_pages_of_a_few_rows(store: Store, device: str, tmp_path: Path) -> None:
+    """More pages than footers let expect: devices read the file before they make room for it."""
+    rows = 20_000
+    table = pa.table({"k": list(range(rows)), "s": [f"row {row % 1000}" for row in range(rows)]})
+    options = {"data_page_size": 8, "write_batch_size": 2, "use_dictionary": False, "row_group_size": 5_000}
+    store.objects["bench/x.parquet"] = file_of(table, tmp_path / "x.parquet", **options)
+    with connect(store, device) as con:
+        result = con.sql("SELECT sum(k), max(s), count(*) FROM 's3://bench/x.parquet' WHERE k % 3 = 0")
+        expected = [row for row in range(rows) if row % 3 == 0]
+        assert result.fetchall() == [(sum(expected), max(f"row {row % 1000}" for row in expected), len(expected))]
+        if device == "sim":
+            assert [scan["by_device"] for scan in on_device(result)] == [8]
+            assert [program["on_device"]["runs"] for program in result.profile["programs"]] == [2]
+
+
 def test_folders_patterns_and_pages_of_listings(store: Store, device: str, tmp_path: Path) -> None:
     for part in range(5):
         store.objects[f"bench/parts/part-{part}.parquet"] = small(tmp_path / "x", part)

@@ -2,6 +2,8 @@
 //!
 //! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
 //! - `remote`: files that are read by ranges over a network;
+//! - `places`: where everything lies in what travels and in what is made of it;
+//! - `promise`: columns of those before they are read: what footers say of them;
 //! - `thrift`, `pages`: page headers, and where the pages of a column chunk are;
 //! - `index`: where pages are and between which bounds their values lie, by the indexes that a file may have;
 //! - [`refine`](mod@refine): a table without the rows that these rule out;
@@ -20,7 +22,9 @@ pub mod slice;
 mod crc;
 mod index;
 mod pages;
+mod places;
 mod prefixes;
+mod promise;
 mod remote;
 mod table;
 #[cfg(test)]
@@ -31,6 +35,7 @@ mod types;
 pub use file::ParquetFile;
 pub use index::PageBounds;
 pub use pages::PageCodec;
+pub use promise::ParquetPromise;
 pub use refine::{FilterTest, FilterValue, LeftOut, PageTest, refine};
 pub use remote::{KeptBytes, RangeBytes, RemoteFile};
 pub use slice::{BatchPage, PageCodecs, ParquetChunk, ParquetSlice, decompress};

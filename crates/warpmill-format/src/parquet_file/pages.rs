@@ -156,7 +156,8 @@ impl PageMap {
         Ok(map)
     }
 
-    fn empty(file: &ParquetFile, group: usize, column: usize) -> Self {
+    /// What a footer says of a column chunk.
+    pub fn empty(file: &ParquetFile, group: usize, column: usize) -> Self {
         let compression = file.metadata().row_group(group).column(column).compression();
         let codec = PageCodec::of(compression);
         let unknown = codec == PageCodec::None && compression != Compression::UNCOMPRESSED;

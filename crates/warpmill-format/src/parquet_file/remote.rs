@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use parking_lot::Mutex;
@@ -65,10 +65,13 @@ impl KeptBytes {
     }
 
     /// Whether `bytes` bytes more have room, which they take then.
-    fn take(&self, bytes: u64) -> bool {
+    pub(super) fn take(&self, bytes: u64) -> bool {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes)).is_ok()
     }
 }
+
+/// A part of a column chunk (a row group and a leaf), in bytes of the file.
+type Wanted = ((usize, usize), Range<u64>);
 
 /// Parts of a column chunk, and where in the file they begin.
 pub(super) type ChunkParts = Vec<(u64, RangeBytes)>;
@@ -76,9 +79,11 @@ pub(super) type ChunkParts = Vec<(u64, RangeBytes)>;
 /// A remote file, and the column chunks of it that are kept.
 pub(super) struct Remote {
     pub file: Arc<dyn RemoteFile>,
-    room: Arc<KeptBytes>,
+    pub(super) room: Arc<KeptBytes>,
     /// By row group and column.
-    chunks: Mutex<HashMap<(usize, usize), ChunkParts>>,
+    pub(super) chunks: Mutex<HashMap<(usize, usize), ChunkParts>>,
+    /// Whether the scan has ended: nothing is kept any more. Set while `chunks` is held.
+    released: AtomicBool,
 }
 
 /// Whether a part of a column chunk has all of `range`.
@@ -94,7 +99,7 @@ impl std::fmt::Debug for Remote {
 
 impl Remote {
     pub fn new(file: Arc<dyn RemoteFile>, room: Arc<KeptBytes>) -> Self {
-        Self { file, room, chunks: Mutex::default() }
+        Self { file, room, chunks: Mutex::default(), released: AtomicBool::new(false) }
     }
 
     /// Parts of a column chunk that hold the bytes `wanted` of it, and where each begins: those that are kept, others read together.
@@ -127,6 +132,34 @@ impl Remote {
         }
     }
 
+    /// Whether `range` of a column chunk is kept.
+    pub fn keeps(&self, chunk: (usize, usize), range: &Range<u64>) -> bool {
+        self.chunks.lock().get(&chunk).is_some_and(|parts| parts.iter().any(|part| holds(part, range)))
+    }
+
+    /// What is not kept of `wanted`, in order, each once.
+    fn missing(&self, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
+        wanted.sort_unstable_by_key(|(chunk, range)| (*chunk, range.start, range.end));
+        wanted.dedup();
+        wanted.retain(|(chunk, range)| !self.keeps(*chunk, range));
+        wanted
+    }
+
+    /// Reads what is not kept of `wanted`, and keeps it.
+    pub fn fetch(&self, wanted: Vec<Wanted>) -> Result<()> {
+        let wanted = self.missing(wanted);
+        let ranges: Vec<Range<u64>> = wanted.iter().map(|(_, range)| range.clone()).collect();
+        let found = if ranges.is_empty() { vec![] } else { self.read(&ranges)? };
+        let mut kept = self.chunks.lock();
+        if self.released.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        for ((chunk, range), bytes) in wanted.into_iter().zip(found) {
+            kept.entry(chunk).or_default().push((range.start, bytes));
+        }
+        Ok(())
+    }
+
     fn failed(&self) -> impl FnOnce(io::Error) -> FormatError + use<'_> {
         FormatError::io("cannot read", self.file.url().as_ref())
     }
@@ -136,7 +169,9 @@ impl ParquetFile {
     /// Forgets what is kept of a remote file: its scan has ended.
     pub fn release(&self) {
         if let Some(remote) = self.remote() {
-            remote.chunks.lock().clear();
+            let mut kept = remote.chunks.lock();
+            remote.released.store(true, Ordering::Relaxed);
+            kept.clear();
         }
     }
 
@@ -150,21 +185,10 @@ impl ParquetFile {
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
-    pub(crate) fn prefetch(&self, mut wanted: Vec<((usize, usize), Range<u64>)>) -> Result<()> {
+    pub(crate) fn prefetch(&self, wanted: Vec<Wanted>) -> Result<()> {
         let Some(remote) = self.remote() else { return Ok(()) };
-        let is_kept = |(chunk, range): &((usize, usize), Range<u64>)| {
-            remote.chunks.lock().get(chunk).is_some_and(|parts| parts.iter().any(|part| holds(part, range)))
-        };
-        wanted.sort_unstable_by_key(|(chunk, range)| (*chunk, range.start, range.end));
-        wanted.dedup();
-        wanted.retain(|part| !is_kept(part));
+        let mut wanted = remote.missing(wanted);
         wanted.retain(|(_, range)| remote.room.take(range.end - range.start));
-        let ranges: Vec<Range<u64>> = wanted.iter().map(|(_, range)| range.clone()).collect();
-        let found = if ranges.is_empty() { vec![] } else { remote.read(&ranges)? };
-        let mut kept = remote.chunks.lock();
-        for ((chunk, range), bytes) in wanted.into_iter().zip(found) {
-            kept.entry(chunk).or_default().push((range.start, bytes));
-        }
-        Ok(())
+        remote.fetch(wanted)
     }
 }

@@ -15,25 +15,13 @@ use super::pages::{
     BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_BYTE_ARRAY, DELTA_LENGTH_BYTE_ARRAY, PLAIN, PLAIN_DICTIONARY, Page,
     PageCodec, PageMap, RLE, RLE_DICTIONARY,
 };
+use super::places::{HEADER, MAX_BATCH_PAGE, PAGE, Places, SLACK, TILE, chunk_layout, take_values};
 use super::prefixes::made_bytes;
 use super::table::ParquetColumn;
 use super::thrift::PageKind;
 use super::types::{Kind, StoredType};
 use crate::codec::decompress_block;
-use crate::{Codec, Result, SegmentLayout, ValueLayout};
-
-/// Bytes of the header and of a page's descriptor (`ParquetChunk`, `ParquetPage` of `kernels/parquet.cuh`).
-const HEADER: u64 = 96;
-const PAGE: u64 = 96;
-
-/// Values that a warp decodes: a page has tiles of them.
-const TILE: u64 = 1024;
-
-/// A library for batches takes scratch memory by its largest page: larger ones are the host's.
-const MAX_BATCH_PAGE: u64 = 16 << 20;
-
-/// Bytes that may be read behind the last of a page.
-const SLACK: u64 = 16;
+use crate::{Codec, Result, SegmentLayout};
 
 const HAS_DICTIONARY: u32 = 1;
 const HAS_NULLS: u32 = 2;
@@ -138,7 +126,7 @@ impl PageCodecs {
     pub const NONE: Self = Self { own: false, zstd: false, gzip: false };
 
     /// Whether devices with these undo `codec`.
-    fn has(self, codec: PageCodec) -> bool {
+    pub(super) fn has(self, codec: PageCodec) -> bool {
         match codec {
             PageCodec::None => false,
             PageCodec::Snappy | PageCodec::Lz4 => self.own,
@@ -222,17 +210,6 @@ fn check(page: &Page, bytes: &[u8], reader: &Reader<'_>) -> Result<()> {
     }
 }
 
-/// Gives out places behind each other.
-struct Places(u64);
-
-impl Places {
-    fn take(&mut self, bytes: u64) -> u64 {
-        let at = self.0;
-        self.0 += bytes.next_multiple_of(16);
-        at
-    }
-}
-
 impl ParquetSlice {
     /// Places the pages of a column for a device that undoes `codecs`.
     ///
@@ -256,11 +233,10 @@ impl ParquetSlice {
         let data: Vec<&Page> = map.data.iter().filter(within).collect();
         // Chunks whose values are all NULL may have an empty dictionary.
         let dictionary = map.dictionary.as_ref();
-        let rows = end - first;
         let (mut image, mut work) = (Places(HEADER), Places(0));
         image.take(PAGE * (data.len() + usize::from(dictionary.is_some())) as u64);
-        work.take(rows * u64::from(ty.made));
-        let valid_at = column.has_nulls().then(|| work.take(rows.div_ceil(64) * 8));
+        let [_, valid_at] = take_values(column, &mut work);
+        let valid_at = column.has_nulls().then_some(valid_at);
         let entries = dictionary.map_or(0, |page| u64::from(page.header.values));
         let strings_at = work.take(if ty.kind == Kind::Text { 4 * entries } else { 0 });
         let made = bytes_to_make(column, map.codec, &data)?;
@@ -353,12 +329,7 @@ impl ParquetSlice {
 
     /// Where values and the bits of those that are not NULL lie in the work area.
     pub fn layout(&self) -> SegmentLayout {
-        let ty = &self.column.ty;
-        let values = match ty.kind {
-            Kind::Text => ValueLayout::Views { offset: 0 },
-            _ => ValueLayout::Plain { bytes: ty.made as usize, signed: ty.is_signed(), offset: 0 },
-        };
-        SegmentLayout { validity: self.valid_at.map(|at| at as usize), values }
+        chunk_layout(&self.column)
     }
 
     /// Bytes that travel.

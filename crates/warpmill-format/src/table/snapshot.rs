@@ -12,7 +12,7 @@ use super::stored_chunk::StoredChunk;
 use super::summary;
 use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
-use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk};
+use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
 use crate::{ColumnStats, Dictionary, Result, Segment};
 
@@ -210,17 +210,23 @@ impl TableSnapshot {
         self.version.parquet(segment, column, codecs)
     }
 
+    /// What a device that undoes `codecs` will get of a column of one row segment of Parquet files that are remote, as the footer lets expect;
+    /// `None` where it has to be read before that is known, or is there.
+    pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
+        self.version.promise(segment, column, codecs)
+    }
+
     /// The codec of a column of one row segment of Parquet files, its bytes as stored and decompressed, as the footer has them; `None`
     /// where the table is of another kind.
     pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
         self.version.page_sizes(segment, column)
     }
 
-    /// Reads what [`TableSnapshot::parquet`] will want of `columns` in `segments`, where the files are remote: all of it at once.
+    /// Reads what [`TableSnapshot::parquet`] will want of `chunks`, each a row segment and a column, where the files are remote: all of it at once.
     ///
     /// Errors: files that cannot be read, or have changed.
-    pub fn prefetch(&self, segments: &[usize], columns: &[usize]) -> Result<()> {
-        if self.parquet { self.version.prefetch(segments, columns) } else { Ok(()) }
+    pub fn prefetch(&self, chunks: &[(usize, usize)]) -> Result<()> {
+        if self.parquet { self.version.prefetch(chunks) } else { Ok(()) }
     }
 
     /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None` where

@@ -15,7 +15,7 @@ use super::manifest::{
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
-use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk, ParquetColumn, ParquetFile};
+use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk, ParquetColumn, ParquetFile, ParquetPromise};
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, SegmentBytes};
 use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
@@ -239,6 +239,14 @@ impl Version {
         }
     }
 
+    /// The same of a column of a remote file that has not been read; `None` where the chunk is none, or has to be read first.
+    pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
+        match &self.segments[segment].columns[column].source {
+            Source::Parquet(parquet) => ParquetPromise::of(parquet, codecs),
+            _ => None,
+        }
+    }
+
     /// Codec and bytes, stored and decompressed, of a column of a Parquet file; `None` where the chunk is none.
     pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
         match &self.segments[segment].columns[column].source {
@@ -248,16 +256,14 @@ impl Version {
     }
 
     /// Reads columns of remote Parquet files, several files at a time.
-    pub fn prefetch(&self, segments: &[usize], columns: &[usize]) -> Result<()> {
+    pub fn prefetch(&self, chunks: &[(usize, usize)]) -> Result<()> {
         let mut files = HashMap::<_, (&ParquetFile, Vec<_>)>::new();
-        for &segment in segments {
-            for &column in columns {
-                if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
-                    let (file, chunk) = parquet.chunk_of();
-                    if file.is_remote() {
-                        let ranges = parquet.wanted_bytes()?.into_iter().map(|range| (chunk, range));
-                        files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.extend(ranges);
-                    }
+        for &(segment, column) in chunks {
+            if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
+                let (file, chunk) = parquet.chunk_of();
+                if file.is_remote() {
+                    let ranges = parquet.wanted_bytes()?.into_iter().map(|range| (chunk, range));
+                    files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.extend(ranges);
                 }
             }
         }

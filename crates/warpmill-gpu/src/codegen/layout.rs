@@ -46,6 +46,8 @@ pub struct Hints {
     pub host_text: HashMap<SinkId, u64>,
     /// How data passes through.
     pub pipelines: Pipelines,
+    /// Remote files are read before anything runs: what their footers say of them did not suffice.
+    pub read_first: bool,
 }
 
 /// How much of the data that passes through a device's memory is on its way at once.

@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use warpmill_cpu::ExecError;
-use warpmill_format::parquet_file::ParquetSlice;
+use warpmill_format::parquet_file::{PageCodec, ParquetPromise, ParquetSlice};
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
 use warpmill_plan::Unsupported;
 
-use super::Result;
 use super::memory::{Key, Owner};
 use super::paths::Decoding;
 use super::stream::Wanted;
 use super::undone::{batch_format, page_format, same_rate};
+use super::{Failure, Result};
 use crate::device::batch::BatchFormat;
 
 /// Kinds of data that belong to a chunk.
@@ -48,6 +48,8 @@ enum Data {
     /// Decompressed by the host on the way.
     OnHost(StoredChunk),
     Parquet(Arc<ParquetSlice>),
+    /// Of Parquet, still to be read: sizes are bounds.
+    Promised(Arc<ParquetPromise>),
 }
 
 /// What a segment becomes that decodes vectors as a whole: signed values.
@@ -131,27 +133,74 @@ impl Chunk {
         }
     }
 
+    /// The same of a remote file that will be read later.
+    pub fn promised(promise: ParquetPromise) -> Self {
+        Self {
+            layout: promise.layout(),
+            rows: promise.rows(),
+            bytes: promise.value_bytes(),
+            expanded: None,
+            remap: None,
+            decoded_by_host: None,
+            data: Data::Promised(Arc::new(promise)),
+        }
+    }
+
+    /// What will be read later, and has to be opened before it travels.
+    pub fn promise(&self) -> Option<&Arc<ParquetPromise>> {
+        match &self.data {
+            Data::Promised(promise) => Some(promise),
+            _ => None,
+        }
+    }
+
+    /// This chunk, or what was promised, which is read unless that was done before.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or is damaged; [`Failure::Unforeseen`].
+    pub fn opened(self: &Arc<Self>) -> Result<Arc<Self>> {
+        let Some(promise) = self.promise() else { return Ok(self.clone()) };
+        match promise.open().map_err(ExecError::from)? {
+            Some(slice) => Ok(Arc::new(Self::parquet(slice))),
+            None => Err(Failure::Unforeseen),
+        }
+    }
+
     /// The segment, where no codec is in between.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
         match &self.data {
             Data::Segment(segment) => Some(segment),
-            Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) => None,
+            Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) | Data::Promised(_) => None,
         }
     }
 
     /// The stored form, where a codec is in between.
     pub fn compressed(&self) -> Option<&StoredChunk> {
         match &self.data {
-            Data::Segment(_) | Data::Parquet(_) => None,
+            Data::Segment(_) | Data::Parquet(_) | Data::Promised(_) => None,
             Data::Compressed(chunk) | Data::OnHost(chunk) => Some(chunk),
         }
     }
 
-    /// The pages that the device decodes.
+    /// Whether it is pages that the device decodes.
+    pub fn is_pages(&self) -> bool {
+        matches!(&self.data, Data::Parquet(_) | Data::Promised(_))
+    }
+
+    /// The codec of these pages.
+    fn page_codec(&self) -> PageCodec {
+        match &self.data {
+            Data::Parquet(slice) => slice.codec(),
+            Data::Promised(promise) => promise.codec(),
+            _ => PageCodec::None,
+        }
+    }
+
+    /// The pages that the device decodes, once they are there.
     pub fn pages(&self) -> Option<&Arc<ParquetSlice>> {
         match &self.data {
             Data::Parquet(slice) => Some(slice),
-            Data::Segment(_) | Data::Compressed(_) | Data::OnHost(_) => None,
+            Data::Segment(_) | Data::Compressed(_) | Data::OnHost(_) | Data::Promised(_) => None,
         }
     }
 
@@ -159,7 +208,7 @@ impl Chunk {
     pub fn for_device(&self) -> Option<&StoredChunk> {
         match &self.data {
             Data::Compressed(chunk) => Some(chunk),
-            Data::Segment(_) | Data::OnHost(_) | Data::Parquet(_) => None,
+            Data::Segment(_) | Data::OnHost(_) | Data::Parquet(_) | Data::Promised(_) => None,
         }
     }
 
@@ -172,20 +221,32 @@ impl Chunk {
     pub fn batch_format(&self) -> Option<BatchFormat> {
         match &self.data {
             Data::Compressed(chunk) => batch_format(chunk.codec()),
-            Data::Parquet(slice) => page_format(slice.codec()).filter(|_| slice.batch_pages().next().is_some()),
+            Data::Parquet(_) | Data::Promised(_) => {
+                page_format(self.page_codec()).filter(|_| self.pages_of_batch().0 > 0)
+            }
             Data::Segment(_) | Data::OnHost(_) => None,
+        }
+    }
+
+    /// Pages that the vendor's library decompresses, and the bytes of the largest.
+    fn pages_of_batch(&self) -> (u64, u64) {
+        match &self.data {
+            Data::Parquet(slice) => {
+                let pages = slice.batch_pages().map(|page| page.made.1);
+                pages.fold((0, 0), |(count, largest), bytes| (count + 1, u64::max(largest, bytes)))
+            }
+            Data::Promised(promise) => promise.batch_pages(),
+            _ => (0, 0),
         }
     }
 
     /// What is decompressed that way.
     pub fn batch(&self) -> Option<Wanted> {
         let format = self.batch_format()?;
-        let (count, largest) = match &self.data {
-            Data::Parquet(slice) => {
-                let pages = slice.batch_pages().map(|page| page.made.1);
-                pages.fold((0, 0), |(count, largest), bytes| (count + 1, u64::max(largest, bytes)))
-            }
-            _ => self.for_device().map_or((0, 0), |chunk| (chunk.blocks() as u64, chunk.block_bytes())),
+        let (count, largest) = if self.is_pages() {
+            self.pages_of_batch()
+        } else {
+            self.for_device().map_or((0, 0), |chunk| (chunk.blocks() as u64, chunk.block_bytes()))
         };
         Some(Wanted { format, count, largest })
     }
@@ -195,7 +256,7 @@ impl Chunk {
         match &self.data {
             Data::Compressed(chunk) => (chunk.codec(), self.bytes),
             Data::Parquet(slice) => (same_rate(slice.codec()), slice.batch_pages().map(|page| page.made.1).sum()),
-            Data::Segment(_) | Data::OnHost(_) => (Codec::None, 0),
+            Data::Segment(_) | Data::OnHost(_) | Data::Promised(_) => (Codec::None, 0),
         }
     }
 
@@ -203,6 +264,7 @@ impl Chunk {
     pub fn copied_bytes(&self) -> u64 {
         match &self.data {
             Data::Parquet(slice) => slice.image_bytes(),
+            Data::Promised(promise) => promise.image_bytes(),
             _ => self.for_device().map_or(self.bytes, StoredChunk::bytes),
         }
     }
@@ -211,6 +273,7 @@ impl Chunk {
     pub fn decompressed_bytes(&self) -> Option<u64> {
         match &self.data {
             Data::Parquet(slice) => Some(slice.work_bytes()),
+            Data::Promised(promise) => Some(promise.work_bytes()),
             _ => self.for_device().map(|_| self.bytes),
         }
     }
@@ -219,6 +282,7 @@ impl Chunk {
     pub fn stored_bytes(&self) -> u64 {
         match &self.data {
             Data::Parquet(slice) => slice.stored_bytes(),
+            Data::Promised(promise) => promise.stored_bytes(),
             _ => self.compressed().map_or(self.bytes, StoredChunk::bytes),
         }
     }
@@ -229,7 +293,7 @@ impl Chunk {
             Data::Segment(segment) => segment.as_bytes().file(),
             Data::Compressed(chunk) | Data::OnHost(chunk) => Some(chunk.file()),
             // Its pages are not read past the page cache.
-            Data::Parquet(_) => None,
+            Data::Parquet(_) | Data::Promised(_) => None,
         }
     }
 
@@ -269,6 +333,7 @@ impl Chunk {
                 decoding.add(same_rate(slice.codec()), bytes, time);
                 return Ok(());
             }
+            Data::Promised(_) => return Err(Failure::Unforeseen),
             Data::OnHost(chunk) => chunk,
         };
         let opened = match stored {
@@ -311,7 +376,7 @@ impl Chunk {
         match &self.data {
             Data::Segment(_) | Data::Compressed(_) => self.decoded_by_host.is_none(),
             Data::OnHost(_) => !strings,
-            Data::Parquet(_) => false,
+            Data::Parquet(_) | Data::Promised(_) => false,
         }
     }
 
@@ -326,6 +391,7 @@ impl Chunk {
             Data::Segment(segment) => Arc::as_ptr(segment) as usize,
             Data::Compressed(chunk) | Data::OnHost(chunk) => chunk.address(),
             Data::Parquet(slice) => Arc::as_ptr(slice) as usize,
+            Data::Promised(promise) => Arc::as_ptr(promise) as usize,
         }
     }
 
@@ -333,7 +399,7 @@ impl Chunk {
     pub fn owner(self: &Arc<Self>) -> Owner {
         match &self.data {
             Data::Segment(segment) => segment.clone(),
-            Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) => self.clone(),
+            Data::Compressed(_) | Data::OnHost(_) | Data::Parquet(_) | Data::Promised(_) => self.clone(),
         }
     }
 }

@@ -317,6 +317,11 @@ impl Executor {
                     }
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
+                Err(Failure::Unforeseen) if !prepared.hints.read_first => {
+                    runs += 1;
+                    let hints = Hints { read_first: true, ..prepared.hints.clone() };
+                    prepared = self.prepare(program, &rows, hints, options)?;
+                }
                 Err(failure) => return Err(failure),
             }
         }

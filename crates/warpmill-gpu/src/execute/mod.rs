@@ -86,6 +86,9 @@ pub enum Failure {
     /// A value raised an error of SQL's semantics, or needs what only the CPU has: running the program there tells.
     #[error("a value needs the CPU back end (code {0})")]
     Value(u32),
+    /// Column chunks of a remote file are not what its footer lets expect: it has to be read before the program can be laid out.
+    #[error("a remote file is not what its footer lets expect")]
+    Unforeseen,
     /// The host's part failed.
     #[error(transparent)]
     Exec(#[from] ExecError),

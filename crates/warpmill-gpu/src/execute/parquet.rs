@@ -111,7 +111,7 @@ pub(super) fn profile(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile 
     let (mut profile, mut reasons) = (ParquetProfile::default(), BTreeSet::new());
     profile.pages_left_out = table.left_out().pages;
     for chunk in scan.columns.iter().flatten() {
-        if chunk.pages().is_some() {
+        if chunk.is_pages() {
             profile.by_device += 1;
             profile.stored_bytes += chunk.stored_bytes();
             profile.decoded_bytes += chunk.bytes;

@@ -251,6 +251,7 @@ impl<'a> Run<'a> {
             self.note_pruned(kernel, all, &rows);
             let found = feed.find(&rows, &mut self.mirrors);
             let places = (&resident.places, &found);
+            feed.expect(prepared, kernel, &rows);
             for batch in plan.batches(&rows, &found) {
                 let arrival = feed.bring(self.lane, prepared, places, (kernel, &rows[batch]))?;
                 let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;

@@ -55,6 +55,8 @@ pub struct OpenScan {
     pub selected: Selected,
     /// The same as kernels go through it.
     pub spans: Spans,
+    /// Whether some of the columns are of remote files, and still to be read.
+    pub to_come: bool,
 }
 
 /// The rows of `scan` that metadata does not rule out, where so many bytes are read in a nanosecond.
@@ -69,17 +71,30 @@ pub fn select(scan: &Scan, bytes_per_nano: u64) -> Result<Selected> {
 /// Opens the `selected` row segments of `scan`. `recoded` keeps segments whose encoding kernels do not
 /// read directly, in one that they do; those that pass through device memory are expanded there where that can be done.
 ///
-/// `forms` has the form in which each column passes through; `None`: all is to stay in device memory.
-pub fn open(scan: &Scan, selected: Selected, recoded: &Recoded, forms: Option<&[Form]>) -> Result<OpenScan> {
+/// `forms` has the form in which each column passes through; `None`: all is to stay in device memory. `later`: of remote files, only those
+/// columns are read now that have to be.
+pub fn open(
+    scan: &Scan,
+    selected: Selected,
+    recoded: &Recoded,
+    forms: Option<&[Form]>,
+    later: bool,
+) -> Result<OpenScan> {
     let table = &scan.table;
     let segments = selected.segments();
-    table.prefetch(&segments, &scan.columns).map_err(ExecError::from)?;
+    let promised = promised(scan, &segments, recoded, forms.filter(|_| later));
+    let is_read = |&(segment, column): &(usize, usize)| !promised.contains_key(&(segment, column));
+    let columns = segments.iter().flat_map(|&segment| scan.columns.iter().map(move |&column| (segment, column)));
+    table.prefetch(&columns.filter(is_read).collect::<Vec<_>>()).map_err(ExecError::from)?;
     let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {
             let form = |position: usize| forms.map(|forms| forms[position]);
             let columns = scan.columns.iter().enumerate();
-            let chunk = |(position, &column)| chunk(table, (segment, column), recoded, form(position));
+            let chunk = |(position, &column)| match promised.get(&(segment, column)) {
+                Some(promised) => Ok(promised.clone()),
+                None => chunk(table, (segment, column), recoded, form(position)),
+            };
             columns.map(chunk).collect::<Result<Vec<_>>>()
         })
         .collect::<Result<_>>()?;
@@ -94,7 +109,34 @@ pub fn open(scan: &Scan, selected: Selected, recoded: &Recoded, forms: Option<&[
         })
         .collect::<Vec<_>>();
     let spans = Spans::of(&selected, |segment| table.segment_rows(segment));
-    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected, spans })
+    let to_come = !promised.is_empty();
+    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected, spans, to_come })
+}
+
+/// Those columns of row segments of a scan that need not be read yet, by segment and column.
+fn promised(
+    scan: &Scan,
+    segments: &[usize],
+    recoded: &Recoded,
+    forms: Option<&[Form]>,
+) -> HashMap<(usize, usize), Arc<Chunk>> {
+    let Some(forms) = forms.filter(|_| scan.table.is_parquet()) else { return HashMap::new() };
+    let columns = scan.columns.iter().zip(forms);
+    let all = columns.flat_map(|(&column, form)| segments.iter().map(move |&segment| (segment, column, form)));
+    let promised = |(segment, column, form): (usize, usize, &Form)| {
+        let promise = scan.table.promise(segment, column, page_codecs(Some(*form), recoded))?;
+        Some(((segment, column), Arc::new(Chunk::promised(promise))))
+    };
+    all.filter_map(promised).collect()
+}
+
+/// What a device undoes of pages that pass in a form.
+fn page_codecs(form: Option<Form>, recoded: &Recoded) -> PageCodecs {
+    match form {
+        Some(Form::Heavy) => recoded.undone.pages(),
+        Some(Form::Light | Form::HeavyOnHost) => PageCodecs::NONE,
+        None => PageCodecs::default(),
+    }
 }
 
 /// A column of a row segment, in an encoding that kernels read.
@@ -104,12 +146,7 @@ fn chunk(
     recoded: &Recoded,
     form: Option<Form>,
 ) -> Result<Arc<Chunk>> {
-    let codecs = match form {
-        Some(Form::Heavy) => recoded.undone.pages(),
-        Some(Form::Light | Form::HeavyOnHost) => PageCodecs::NONE,
-        None => PageCodecs::default(),
-    };
-    match table.parquet(segment, column, codecs).map_err(ExecError::from)? {
+    match table.parquet(segment, column, page_codecs(form, recoded)).map_err(ExecError::from)? {
         Some(ParquetChunk::Device(slice)) => return Ok(Arc::new(Chunk::parquet(slice))),
         Some(ParquetChunk::Host(reason)) => {
             let decoded = Chunk::of(table.segment(segment, column).map_err(ExecError::from)?)?;

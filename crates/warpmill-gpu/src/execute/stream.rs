@@ -4,20 +4,23 @@
 //! batch is copied to another, and the host makes the one after that ready: the pipelines of GOLAP (Boeschen et al., section 4),
 //! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
 //! memory that it wants to fill again.
+//!
+//! `plan` cuts scans into batches, `head` places what a slot has, `ready` and `disk` bring it into page-locked memory, `ahead` reads remote files
+//! before their turn, `keep` lets some stay, `open` and `batches` decompress what has arrived.
 
+mod ahead;
 mod batches;
 mod head;
 mod keep;
 mod open;
+mod plan;
 mod ready;
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::codegen::layout::Pipelines;
-use crate::device::batch::{BatchCodec, BatchFormat};
+use crate::device::batch::BatchFormat;
 use crate::device::{DevicePtr, Event, Stream};
 
 use super::admission::Lane;
@@ -25,7 +28,7 @@ use super::chunks::Chunk;
 use super::disk::{self, Files};
 use super::executor::{Executor, Options};
 use super::items::Descriptors;
-use super::memory::{Key, aligned};
+use super::memory::Key;
 use super::parquet;
 use super::paths::Measured;
 use super::prepared::{Prepared, RowSegment};
@@ -35,143 +38,16 @@ use super::segments::{COMPRESSED, EXPANSION};
 use super::source::DataSource;
 use super::{Failure, Result};
 
+use ahead::Ahead;
 use batches::PAGE_ENTRY;
 pub use batches::{Batches, Scratch, Wanted};
-use head::{
-    Group, KINDS, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, parts_of_slot, place,
-    places_in_head, slot_bytes, together, wanted_of,
-};
+use head::{Group, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, place, places_in_head};
 pub use keep::Found;
 use keep::Keeper;
 pub use open::Openers;
+pub use plan::StreamPlan;
 pub(super) use ready::Ready;
 use ready::{Throttle, fill, pinned};
-
-/// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
-const SLOTS: u64 = 3;
-
-/// Bytes of a slot, where memory allows: long enough copies for full bandwidth, short enough to overlap.
-const SLOT_BYTES: u64 = 64 << 20;
-
-/// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
-const LEAST_BATCHES: u64 = 8;
-
-/// What is read from a disk at once, where there is as much: the host waits for the slowest request of a batch before it begins the next one,
-/// so that batches of 8 MiB come at three quarters of a disk's rate. What is copied while nothing is read hardly matters beside.
-const READ_BYTES: u64 = 16 << 20;
-
-/// The same of pages of Parquet, each of which a warp goes through from its beginning to its end, however large it is: there have to be
-/// many at once.
-const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
-
-/// The same of pages of Parquet.
-const LEAST_BATCHES_OF_PAGES: u64 = 3;
-
-/// How a program's segments travel.
-#[derive(Debug, Default)]
-pub struct StreamPlan {
-    /// Slots.
-    pub slots: u64,
-    /// Bytes of each.
-    pub slot_bytes: u64,
-    /// Bytes of descriptors that a batch has at most.
-    descriptor_bytes: u64,
-    /// Segments that a batch has at most.
-    segments: u64,
-    /// Batches of all scans, where nothing is left out.
-    pub batches: u64,
-    /// Whether there is something to decompress or to expand when it has arrived.
-    opens: bool,
-    /// What the vendor's library takes to decompress a batch, behind the slots.
-    scratch: Scratch,
-}
-
-impl StreamPlan {
-    /// For kernels that read these row segments from `source`, with slots of `most` bytes together, where row segments are no larger, and as
-    /// many of them as `asked` says. `library` decompresses what kernels of ours do not.
-    ///
-    /// # Errors
-    /// The library's.
-    pub fn new(
-        kernels: &[Vec<RowSegment<'_>>],
-        source: DataSource,
-        most: u64,
-        asked: Pipelines,
-        library: Option<&dyn BatchCodec>,
-    ) -> Result<Self> {
-        let nothing = Found::new();
-        let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
-        let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
-        if total == 0 {
-            return Ok(Self::default());
-        }
-        let all: Vec<Wanted> = kernels.iter().flat_map(|rows| wanted_of(rows)).collect();
-        let library = library.filter(|_| !all.is_empty());
-        let temp = library.map_or(Ok(0), |library| Scratch::room(library, &all, most))?;
-        let most = most.saturating_sub(temp);
-        let count_of_slots = if asked.count == 0 { SLOTS } else { asked.count.into() };
-        let pages = kernels.iter().any(|rows| chunks(rows).any(|chunk| chunk.pages().is_some()));
-        let wanted = match (asked.batch_bytes, pages) {
-            (0, false) if source == DataSource::Disk => (total / 2).clamp(READ_BYTES, SLOT_BYTES).min(total),
-            (0, false) => (total / LEAST_BATCHES).min(SLOT_BYTES),
-            (0, true) => (total / LEAST_BATCHES_OF_PAGES).min(SLOT_BYTES_OF_PAGES),
-            (asked, _) => asked,
-        };
-        let wanted = wanted.min(most / count_of_slots);
-        let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
-        let mut count = 0;
-        let own = |chunk: &Chunk| chunk.for_device().is_some() && chunk.batch_format().is_none();
-        let opened = |chunk: &Arc<Chunk>| own(chunk) || chunk.expanded.is_some();
-        plan.opens = kernels.iter().any(|rows| chunks(rows).any(opened));
-        for rows in kernels {
-            for batch in plan.batches(rows, &nothing) {
-                let rows = &rows[batch];
-                plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
-                plan.segments = plan.segments.max(chunks(rows).count() as u64);
-                if let Some(library) = library {
-                    wanted_of(rows).iter().try_for_each(|wanted| plan.scratch.add(library, wanted, temp))?;
-                }
-                count += 1;
-            }
-        }
-        plan.slots = (most / plan.slot_bytes).clamp(count_of_slots.min(2), count_of_slots).min(count);
-        plan.batches = count;
-        Ok(plan)
-    }
-
-    /// What all slots take of a region, and what is behind them.
-    pub fn bytes(&self) -> u64 {
-        self.slots * self.slot_bytes + self.scratch.bytes()
-    }
-
-    /// Which row segments travel together, but for those of their chunks that were found in device memory.
-    pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
-        let mut batches: Vec<Range<usize>> = vec![];
-        let mut size = ([0; KINDS], 0, 0);
-        for (position, row) in rows.iter().enumerate() {
-            let (descriptors, others) = parts_of_slot(std::slice::from_ref(row), found);
-            let own = (descriptors, others, row.columns.len() as u64);
-            let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1, size.2 + own.2);
-            match batches.last_mut() {
-                Some(last) if self.holds(joined) => (last.end, size) = (position + 1, joined),
-                _ => {
-                    batches.push(position..position + 1);
-                    size = own;
-                }
-            }
-        }
-        batches
-    }
-
-    /// Whether a batch may have these bytes of descriptors, by kind, and of everything else, and so many segments. Where only small row
-    /// segments are left of some, more of them fit into a slot than the memory beside it was made for.
-    fn holds(&self, (descriptors, others, segments): ([u64; KINDS], u64, u64)) -> bool {
-        let unknown = self.batches == 0;
-        let head: u64 = descriptors.map(aligned).iter().sum();
-        together((descriptors, others)) <= self.slot_bytes
-            && (unknown || (head <= self.descriptor_bytes && segments <= self.segments))
-    }
-}
 
 /// A slot of a run.
 struct Slot {
@@ -214,6 +90,8 @@ pub struct Feed<'a> {
     keeper: Option<Keeper<'a>>,
     /// Whether batches are made ready while kernels work.
     overlap: bool,
+    /// What reads remote files ahead of the batches of a kernel.
+    ahead: Option<Ahead>,
 }
 
 /// A batch that is on its way; work queued on the lane's stream from now on finds it.
@@ -291,6 +169,7 @@ impl<'a> Feed<'a> {
             openers,
             keeper: None,
             overlap: options.overlap,
+            ahead: None,
         })
     }
 
@@ -314,6 +193,14 @@ impl<'a> Feed<'a> {
         self.base
     }
 
+    /// Begins to read what is to come of these row segments of kernel `kernel`, which will be brought in this order.
+    pub fn expect(&mut self, prepared: &Prepared, kernel: usize, rows: &[RowSegment<'_>]) {
+        // The one before ends first: it gives its memory back.
+        self.ahead = None;
+        let scan = prepared.scans.get(&prepared.lowered.kernels[kernel].pipeline);
+        self.ahead = scan.filter(|scan| scan.to_come).and_then(|_| Ahead::of(rows));
+    }
+
     /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are, `found` where chunks are that need not
     /// travel.
     ///
@@ -326,6 +213,16 @@ impl<'a> Feed<'a> {
         (kept, found): (&HashMap<Key, DevicePtr>, &Found),
         (kernel, rows): (usize, &[RowSegment<'_>]),
     ) -> Result<Arrival> {
+        let (asked, waiting) = (rows, Instant::now());
+        let opened = self.ahead.as_ref().map(|ahead| ahead.open(rows)).transpose()?;
+        let read = opened.as_ref().map(|columns| {
+            rows.iter().zip(columns).map(|(row, columns)| RowSegment { columns, ..*row }).collect::<Vec<_>>()
+        });
+        let rows = read.as_deref().unwrap_or(rows);
+        if read.is_some() {
+            self.filling.nanos += waiting.elapsed().as_nanos() as u64;
+            self.measured.read += waiting.elapsed();
+        }
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
         let device = &*self.executor.device;
@@ -359,6 +256,9 @@ impl<'a> Feed<'a> {
         let staging = &mut lane.staging[number][..];
         head.iter().for_each(|(start, bytes)| staging[*start..start + bytes.len()].copy_from_slice(bytes));
         let ready = self.make_ready(staging, head_bytes(rows), &parts)?;
+        if let Some(ahead) = &self.ahead {
+            ahead.written(asked);
+        }
         let copied = parts.iter().map(|part| part.chunk.copied_bytes()).sum::<u64>();
         if !matches!(ready, Ready::Pinned(_)) {
             self.filling.nanos += started.elapsed().as_nanos() as u64;

@@ -29,7 +29,7 @@ use crate::Error;
 use crate::remote::{RemoteParquet, is_remote};
 use crate::settings::WarpmillOptions;
 
-/// Bytes of column chunks of remote files that a query keeps on the host, at most; what is more is read twice.
+/// Bytes of column chunks of remote files that a query keeps on the host, at most; what is more is read each time that it is scanned.
 const KEPT: u64 = 1 << 30;
 
 /// What devices run instead of a program with inputs of Parquet files.

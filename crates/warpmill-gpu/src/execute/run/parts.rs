@@ -492,6 +492,7 @@ impl<'a> Parts<'_, 'a> {
                 self.again += travelling.map(|chunk| chunk.copied_bytes()).sum::<u64>();
             }
         }
+        self.feed.expect(prepared, kernel, &rows);
         for batch in self.plan.batches(&rows, &found) {
             let columns = rows[batch.start].columns.len() as u64;
             let resident = self.run.resident.clone();

@@ -1,0 +1,190 @@
+//! Columns of remote files before they are read.
+//!
+//! What a footer says of a column chunk suffices to generate kernels, and to make room for its pages by bounds: a scan can begin while most
+//! of its data is still to come. Where the pages are is known when they have come, and then whether they keep to the bounds.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parquet::basic::Encoding;
+
+use super::pages::{PageCodec, PageMap};
+use super::places::{MAX_BATCH_PAGE, chunk_layout, most_image_bytes, most_work_bytes};
+use super::slice::{ParquetChunk, ParquetSlice};
+use super::table::ParquetColumn;
+use super::{PageCodecs, ParquetFile};
+use crate::{Result, SegmentLayout};
+
+/// Rows and bytes of a page that writers make larger, all but for the last one of a column chunk.
+const LEAST_ROWS: u64 = 4096;
+const LEAST_BYTES: u64 = 4096;
+
+/// Encodings of which nothing has to be read before there is room for their values. Levels may be called bit-packed where there are none.
+const FORESEEN: [Encoding; 8] = [
+    Encoding::PLAIN,
+    Encoding::PLAIN_DICTIONARY,
+    Encoding::RLE_DICTIONARY,
+    Encoding::RLE,
+    #[allow(deprecated, reason = "old files have it")]
+    Encoding::BIT_PACKED,
+    Encoding::DELTA_BINARY_PACKED,
+    Encoding::DELTA_LENGTH_BYTE_ARRAY,
+    Encoding::BYTE_STREAM_SPLIT,
+];
+
+/// A column of a row group of a remote file, which a device will decode if it is what the footer lets expect.
+#[derive(Debug)]
+pub struct ParquetPromise {
+    column: ParquetColumn,
+    codecs: PageCodecs,
+    codec: PageCodec,
+    range: Range<u64>,
+    /// Pages, a dictionary included, at most.
+    pages: u64,
+    image: u64,
+    work: u64,
+    uncompressed: u64,
+}
+
+impl ParquetPromise {
+    /// For a device that undoes `codecs`; `None` where the file is local, where only a part of a row group is wanted, where sizes depend on
+    /// values, and where the footer is of no use.
+    pub(crate) fn of(column: &ParquetColumn, codecs: PageCodecs) -> Option<Self> {
+        let (file, (group, leaf)) = column.chunk_of();
+        let metadata = file.metadata().row_group(group);
+        let rows = u64::try_from(metadata.num_rows()).ok()?;
+        if !file.is_remote() || column.located.is_some() || column.rows != (0..rows) {
+            return None;
+        }
+        let map = PageMap::empty(file, group, leaf);
+        let chunk = metadata.column(leaf);
+        if map.host.is_some() || !chunk.encodings().all(|encoding| FORESEEN.contains(&encoding)) {
+            return None;
+        }
+        let range = file.chunk_range(group, leaf).ok()?;
+        let uncompressed = u64::try_from(chunk.uncompressed_size()).ok()?;
+        let stored = range.end - range.start;
+        // A dictionary, a last page, and those in between.
+        let pages = 2 + (rows / LEAST_ROWS + uncompressed / LEAST_BYTES).min(rows);
+        let image = most_image_bytes((map.codec, codecs), (stored, uncompressed), pages);
+        let deltas = chunk.encodings().any(|encoding| encoding == Encoding::DELTA_BINARY_PACKED);
+        let work = most_work_bytes(column, (map.codec, codecs), (uncompressed, pages), deltas);
+        Some(Self { column: column.clone(), codecs, codec: map.codec, range, pages, image, work, uncompressed })
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        (self.column.rows.end - self.column.rows.start) as usize
+    }
+
+    /// Where values and the bits of those that are not NULL will lie in the work area.
+    pub fn layout(&self) -> SegmentLayout {
+        chunk_layout(&self.column)
+    }
+
+    /// Bytes of the values that are made.
+    pub fn value_bytes(&self) -> u64 {
+        self.rows() as u64 * u64::from(self.column.ty.made)
+    }
+
+    /// Bytes in the file.
+    pub fn stored_bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Bytes that travel, at most.
+    pub fn image_bytes(&self) -> u64 {
+        self.image
+    }
+
+    /// Bytes of the work area, at most.
+    pub fn work_bytes(&self) -> u64 {
+        self.work
+    }
+
+    /// The codec of its pages, whoever undoes it.
+    pub fn codec(&self) -> PageCodec {
+        self.codec
+    }
+
+    /// How many pages a library for batches decompresses on the device, and the bytes of the largest then, at most.
+    pub fn batch_pages(&self) -> (u64, u64) {
+        if matches!(self.codec, PageCodec::Zstd | PageCodec::Gzip) && self.codecs.has(self.codec) {
+            (self.pages, self.uncompressed.min(MAX_BATCH_PAGE))
+        } else {
+            (0, 0)
+        }
+    }
+
+    /// What it is, which is read unless that was done before; `None`: not what was promised.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or has changed; page headers that are none, or that do not fit the footer or each other.
+    pub fn open(&self) -> Result<Option<Arc<ParquetSlice>>> {
+        let ParquetChunk::Device(slice) = self.column.chunk(self.codecs)? else { return Ok(None) };
+        let fits = slice.image_bytes() <= self.image
+            && slice.work_bytes() <= self.work
+            && slice.batch_pages().count() as u64 <= self.batch_pages().0;
+        Ok(fits.then_some(slice))
+    }
+
+    /// Takes room for what of `promises` is not kept yet, so that it will be, until the scan has ended; gives the bytes of those if there is
+    /// none, otherwise 0.
+    pub fn claim(promises: &[&Self]) -> u64 {
+        let missing = promises.iter().filter(|promise| !promise.is_kept());
+        let bytes = missing.map(|promise| promise.stored_bytes()).sum();
+        let remote = promises.iter().find_map(|promise| promise.column.file.remote());
+        if remote.is_none_or(|remote| remote.room.take(bytes)) { 0 } else { bytes }
+    }
+
+    /// Reads those of `promises` that are not kept: several files at a time, of each all together.
+    ///
+    /// # Errors
+    /// Files that cannot be read, or have changed.
+    pub fn read(promises: &[&Self]) -> Result<()> {
+        let mut files = HashMap::<_, (&ParquetFile, Vec<_>)>::new();
+        for promise in promises {
+            let (file, chunk) = promise.column.chunk_of();
+            files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.push((chunk, promise.range.clone()));
+        }
+        let mut files: Vec<_> = files.into_values().collect();
+        // Threads of their own: they wait for a network, those of the pool have work.
+        while !files.is_empty() {
+            let some = files.split_off(files.len().saturating_sub(MOST_FILES));
+            std::thread::scope(|scope| {
+                let read = |(file, wanted): (&ParquetFile, Vec<_>)| file.remote().map_or(Ok(()), |it| it.fetch(wanted));
+                let mut some = some.into_iter();
+                let own = some.next();
+                let others: Vec<_> = some.map(|file| scope.spawn(move || read(file))).collect();
+                let first = own.map_or(Ok(()), read);
+                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                others.into_iter().map(join).fold(first, Result::and)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Forgets what was read of `promises`: it is read again if it should be wanted.
+    pub fn forget(promises: &[&Self]) {
+        for promise in promises {
+            let (file, chunk) = promise.column.chunk_of();
+            if let Some(remote) = file.remote() {
+                remote.chunks.lock().remove(&chunk);
+            }
+        }
+    }
+
+    fn is_kept(&self) -> bool {
+        let (file, chunk) = self.column.chunk_of();
+        file.remote().is_some_and(|remote| remote.keeps(chunk, &self.range))
+    }
+}
+
+/// Files of which a call reads at the same time.
+const MOST_FILES: usize = 16;
+
+#[cfg(test)]
+mod tests;

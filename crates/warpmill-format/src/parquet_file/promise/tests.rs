@@ -1,0 +1,219 @@
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::basic::{Compression, Encoding};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use proptest::prelude::*;
+
+use super::super::{KeptBytes, ParquetChunk, ParquetFile, RangeBytes, RemoteFile, table_of};
+use super::*;
+use crate::TableSnapshot;
+
+/// A file in memory that counts what is read of it.
+#[derive(Debug)]
+struct Memory {
+    bytes: Vec<u8>,
+    read: AtomicU64,
+}
+
+impl RemoteFile for Memory {
+    fn url(&self) -> &str {
+        "memory://t.parquet"
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn footer(&self) -> io::Result<Arc<ParquetMetaData>> {
+        let mut file = tempfile::tempfile()?;
+        io::Write::write_all(&mut file, &self.bytes)?;
+        ParquetMetaDataReader::new().parse_and_finish(&file).map(Arc::new).map_err(io::Error::other)
+    }
+
+    fn read(&self, ranges: &[Range<u64>]) -> io::Result<Vec<RangeBytes>> {
+        let read = |range: &Range<u64>| {
+            self.read.fetch_add(range.end - range.start, Ordering::Relaxed);
+            Arc::new(self.bytes[range.start as usize..range.end as usize].to_vec()) as RangeBytes
+        };
+        Ok(ranges.iter().map(read).collect())
+    }
+
+    fn decode(&self, _: &ArrowReaderMetadata, _: (usize, usize), _: Range<usize>) -> io::Result<Vec<RecordBatch>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+fn schema() -> SchemaRef {
+    let fields = [
+        ("i", DataType::Int32),
+        ("l", DataType::Int64),
+        ("f", DataType::Float64),
+        ("b", DataType::Boolean),
+        ("d", DataType::Decimal128(30, 2)),
+        ("s", DataType::Utf8),
+    ];
+    Arc::new(Schema::new(fields.map(|(name, ty)| Field::new(name, ty, true)).to_vec()))
+}
+
+fn rows(rows: usize, distinct: i64, nulls: i64) -> RecordBatch {
+    let values = || (0..rows as i64).map(move |row| (nulls == 0 || row % nulls != 0).then_some(row * 7_919 % distinct));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter(values().map(|value| value.map(|value| value as i32)))),
+        Arc::new(Int64Array::from_iter(values())),
+        Arc::new(Float64Array::from_iter(values().map(|value| value.map(|value| value as f64)))),
+        Arc::new(BooleanArray::from_iter(values().map(|value| value.map(|value| value % 2 == 0)))),
+        Arc::new(
+            Decimal128Array::from_iter(values().map(|value| value.map(i128::from)))
+                .with_precision_and_scale(30, 2)
+                .unwrap(),
+        ),
+        Arc::new(StringArray::from_iter(values().map(|value| value.map(|value| "x".repeat(value as usize % 40))))),
+    ];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+fn file(rows: &RecordBatch, properties: WriterProperties) -> Arc<Memory> {
+    let mut bytes = vec![];
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties)).unwrap();
+    writer.write(rows).unwrap();
+    writer.close().unwrap();
+    Arc::new(Memory { bytes, read: AtomicU64::new(0) })
+}
+
+fn table(file: &Arc<Memory>, room: u64) -> Arc<TableSnapshot> {
+    let opened = ParquetFile::open_remote(file.clone(), &KeptBytes::new(room)).unwrap();
+    table_of(&[opened], &schema()).unwrap()
+}
+
+fn compressions() -> [Compression; 5] {
+    let [gzip, zstd] = [Compression::GZIP(Default::default()), Compression::ZSTD(Default::default())];
+    [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::LZ4_RAW, gzip, zstd]
+}
+
+/// With and without a library for batches, and with nothing.
+const CODECS: [PageCodecs; 3] =
+    [PageCodecs { own: true, zstd: true, gzip: true }, PageCodecs { own: true, ..PageCodecs::NONE }, PageCodecs::NONE];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// What pages of an ordinary size need is within the bounds; of pages of few rows it is, or they are not what was promised.
+    #[test]
+    fn what_comes_is_within_the_bounds(
+        count in prop_oneof![Just(0usize), Just(1), 2usize..20_000],
+        (distinct, nulls) in (1i64..30_000, prop_oneof![Just(0i64), Just(1), 2i64..9]),
+        page_rows in prop_oneof![Just(1usize), Just(100), Just(5_000), Just(20_000)],
+        (dictionary, version_2, delta) in any::<(bool, bool, bool)>(),
+        (compression, codecs) in (0usize..5, 0usize..CODECS.len()),
+    ) {
+        let version = if version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
+        let mut properties = WriterProperties::builder()
+            .set_compression(compressions()[compression])
+            .set_writer_version(version)
+            .set_dictionary_enabled(dictionary)
+            .set_data_page_row_count_limit(page_rows)
+            .set_write_batch_size(page_rows.min(1024));
+        if delta {
+            properties = properties.set_column_encoding("l".into(), Encoding::DELTA_BINARY_PACKED);
+            properties = properties.set_column_encoding("f".into(), Encoding::BYTE_STREAM_SPLIT);
+            properties = properties.set_column_encoding("s".into(), Encoding::DELTA_LENGTH_BYTE_ARRAY);
+        }
+        // Of one row to a page, a million would take a while.
+        let count = if page_rows == 1 { count.min(2_000) } else { count };
+        let table = table(&file(&rows(count, distinct, nulls), properties.build()), u64::MAX);
+        for (segment, column) in (0..table.num_segments()).flat_map(|segment| (0..6).map(move |column| (segment, column))) {
+            let codecs = CODECS[codecs];
+            // What writers of version 2 make of strings and decimals has to be read first.
+            let Some(promise) = table.promise(segment, column, codecs) else {
+                prop_assert!(version_2 && column >= 4, "column {column}");
+                continue;
+            };
+            prop_assert_eq!(promise.rows(), count);
+            let Some(slice) = promise.open().unwrap() else {
+                prop_assert!(page_rows < LEAST_ROWS as usize, "column {column}: {promise:?}");
+                continue;
+            };
+            prop_assert!(slice.image_bytes() <= promise.image_bytes());
+            prop_assert!(slice.work_bytes() <= promise.work_bytes());
+            prop_assert_eq!(slice.layout(), promise.layout());
+            prop_assert_eq!(slice.codec(), promise.codec());
+            prop_assert_eq!(slice.value_bytes(), promise.value_bytes());
+            let (pages, largest) = promise.batch_pages();
+            prop_assert!(slice.batch_pages().count() as u64 <= pages);
+            prop_assert!(slice.batch_pages().all(|page| page.made.1 <= largest));
+        }
+    }
+}
+
+/// Pages that writers do not make are noticed before anything is placed by the bounds.
+#[test]
+fn small_pages_are_not_what_was_promised() {
+    let properties = WriterProperties::builder().set_data_page_row_count_limit(1).set_write_batch_size(1);
+    let table = table(&file(&rows(2_000, 5, 0), properties.build()), u64::MAX);
+    let promise = table.promise(0, 0, PageCodecs::default()).unwrap();
+    assert!(promise.open().unwrap().is_none());
+    let Some(ParquetChunk::Device(slice)) = table.parquet(0, 0, PageCodecs::default()).unwrap() else { panic!() };
+    assert!(slice.pages() >= 2_000);
+}
+
+/// Bounds are not far from what is needed: memory is made by them.
+#[test]
+fn bounds_are_near() {
+    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let table = table(&file(&rows(500_000, 400_000, 9), properties), u64::MAX);
+        for column in 0..6 {
+            let promise = table.promise(0, column, PageCodecs::default()).unwrap();
+            let slice = promise.open().unwrap().unwrap();
+            let (most, needed) =
+                (promise.image_bytes() + promise.work_bytes(), slice.image_bytes() + slice.work_bytes());
+            assert!(100 * most <= 140 * needed, "{compression}, column {column}: {most} for {needed}");
+        }
+    }
+}
+
+#[test]
+fn what_there_is_room_for_is_read_once() {
+    let stored = file(&rows(10_000, 9_000, 0), WriterProperties::builder().build());
+    let table = table(&stored, 60_000);
+    let promises: Vec<_> = (0..2).map(|column| table.promise(0, column, PageCodecs::default()).unwrap()).collect();
+    let each: Vec<u64> = promises.iter().map(ParquetPromise::stored_bytes).collect();
+    assert!(each[0] < 60_000 && each[0] + each[1] > 60_000, "{each:?}");
+    assert_eq!(ParquetPromise::claim(&[&promises[0]]), 0);
+    assert_eq!(ParquetPromise::claim(&[&promises[1]]), each[1], "no room");
+    let read = || stored.read.load(Ordering::Relaxed);
+    for _ in 0..2 {
+        ParquetPromise::read(&promises.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(read(), each[0] + each[1]);
+    }
+    assert_eq!(ParquetPromise::claim(&[&promises[0], &promises[1]]), 0, "both are kept");
+    let opened = promises[1].open().unwrap().unwrap();
+    opened.write_image(&mut vec![0; opened.image_bytes() as usize]).unwrap();
+    assert_eq!(read(), each[0] + each[1]);
+    ParquetPromise::forget(&[&promises[1]]);
+    opened.write_image(&mut vec![0; opened.image_bytes() as usize]).unwrap();
+    assert!(read() > each[0] + each[1], "it is read again");
+}
+
+/// Whoever reads when the scan has ended keeps nothing.
+#[test]
+fn nothing_is_kept_of_a_scan_that_has_ended() {
+    let stored = file(&rows(1_000, 900, 0), WriterProperties::builder().build());
+    let opened = ParquetFile::open_remote(stored, &KeptBytes::new(u64::MAX)).unwrap();
+    let table = table_of(std::slice::from_ref(&opened), &schema()).unwrap();
+    let promise = table.promise(0, 0, PageCodecs::default()).unwrap();
+    ParquetPromise::read(&[&promise]).unwrap();
+    assert!(promise.is_kept());
+    opened.release();
+    ParquetPromise::read(&[&promise]).unwrap();
+    assert!(!promise.is_kept() && promise.open().unwrap().is_some());
+}
