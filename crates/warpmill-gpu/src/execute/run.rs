@@ -3,6 +3,7 @@
 mod parts;
 mod piece;
 mod results;
+mod timings;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use warpmill_plan::{AggregateExpr, Program, Sink};
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::sort::{self, Sorted};
-use crate::device::{Device, DevicePtr, Event};
+use crate::device::{Device, DevicePtr};
 
 use super::admission::Lane;
 use super::buffers::Buffer;
@@ -35,6 +36,7 @@ use super::{Failure, Result};
 pub(super) use parts::MOST_PARTS;
 pub(super) use piece::{Range, expected};
 use results::Flushed;
+use timings::Timings;
 
 /// One run of a program.
 pub(super) struct Run<'a> {
@@ -56,9 +58,6 @@ pub(super) struct Run<'a> {
     flushed_bytes: u64,
     started: Instant,
 }
-
-/// Launches that are timed: where in the profile, and when they began and ended.
-type Timings = Vec<(usize, Event, Event)>;
 
 impl<'a> Run<'a> {
     pub(super) fn new(
@@ -108,7 +107,7 @@ impl<'a> Run<'a> {
         self.device().synchronize(self.lane.stream)?;
         let synchronized = self.started.elapsed().as_nanos() as u64;
         self.profile.sync_nanos = synchronized - self.profile.queue_nanos;
-        self.read_timings(timings)?;
+        self.read_timings(&timings)?;
         let words = self.words();
         if let Some(outcome) = self.check(&words)? {
             return Ok(outcome);
@@ -198,7 +197,7 @@ impl<'a> Run<'a> {
     }
 
     /// Queues all kernels; gives when each began and ended.
-    fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
+    fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings<'a>> {
         let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
         if let Some(stream) = &prepared.stream {
             return self.launch_streamed(stream, places, inputs);
@@ -223,27 +222,32 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        let mut timings = vec![];
+        let mut timings = Timings::new(device);
         for launch in launches {
-            timings.extend(self.launch(launch)?);
+            self.launch(launch, &mut timings)?;
         }
         Ok(timings)
     }
 
     /// Queues all kernels, each as often as it has batches, while the batches arrive.
-    fn launch_streamed(&mut self, plan: &StreamPlan, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings> {
+    fn launch_streamed(
+        &mut self,
+        plan: &StreamPlan,
+        places: &Places,
+        inputs: HashMap<String, u64>,
+    ) -> Result<Timings<'a>> {
         let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
         let mut feed = self.feed(plan, places)?;
         let mut names = launch::names(prepared, places, inputs);
         names.insert(SLOTS.into(), feed.base());
         names.insert(SLOT_BYTES.into(), plan.bytes());
         let at = (places.block, places.states, &*resident);
-        let mut timings = vec![];
+        let mut timings = Timings::new(device);
         let mut bitmaps = KeyBitmaps::default();
         for kernel in 0..prepared.lowered.kernels.len() {
             let Some(rows) = prepared.row_segments(kernel) else {
                 let made = launch::launch(device, prepared, (kernel, Descriptors::default()), at, &names)?;
-                timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
+                made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
                 continue;
             };
             let all: Vec<usize> = rows.iter().map(|row| row.number).collect();
@@ -255,7 +259,7 @@ impl<'a> Run<'a> {
             for batch in plan.batches(&rows, &found) {
                 let arrival = feed.bring(self.lane, prepared, places, (kernel, &rows[batch]))?;
                 let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
-                timings.extend(made.map(|launch| self.launch(&launch)).transpose()?.flatten());
+                made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
                 feed.release(self.lane, &arrival)?;
             }
         }
@@ -323,16 +327,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Queues a kernel; gives when it began and ended, if that is asked for.
-    fn launch(&mut self, launch: &Launch) -> Result<Option<(usize, Event, Event)>> {
+    /// Queues a kernel, which `timings` times if that is asked for.
+    fn launch(&mut self, launch: &Launch, timings: &mut Timings<'_>) -> Result<()> {
         self.options.cancel.check()?;
-        let (device, prepared) = (self.device(), self.prepared);
+        let (device, prepared, stream) = (self.device(), self.prepared, self.lane.stream);
         let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], prepared.function(launch.kernel));
-        let timed = self.options.profile.then(|| device.record(self.lane.stream)).transpose()?;
-        // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
-        // the layouts, from which the kernel was generated, say.
-        unsafe { device.launch(function, launch.shape, &launch.params, self.lane.stream)? };
-        let ended = timed.is_some().then(|| device.record(self.lane.stream)).transpose()?;
         let fresh = self.profile.kernels.len();
         let position = *self.profiled.entry(launch.kernel).or_insert(fresh);
         if position == fresh {
@@ -345,10 +344,20 @@ impl<'a> Run<'a> {
                 ..KernelProfile::default()
             });
         }
+        let queue = || {
+            // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
+            // the layouts, from which the kernel was generated, say.
+            unsafe { device.launch(function, launch.shape, &launch.params, stream).map_err(Failure::from) }
+        };
+        if self.options.profile {
+            timings.time(position, stream, queue)?
+        } else {
+            queue()?
+        }
         let profile = &mut self.profile.kernels[position];
         profile.bytes += launch.bytes;
         profile.launches += 1;
-        Ok(timed.zip(ended).map(|(start, end)| (position, start, end)))
+        Ok(())
     }
 
     /// The states, when all work is done.
@@ -358,20 +367,10 @@ impl<'a> Run<'a> {
         states.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }
 
-    /// Gives up what would have been read: the stream is synchronized.
-    fn forget_timings(&self, timings: Timings) {
-        for event in timings.into_iter().flat_map(|(_, start, end)| [start, end]) {
-            self.device().destroy_event(event);
-        }
-    }
-
-    fn read_timings(&mut self, timings: Timings) -> Result<()> {
+    fn read_timings(&mut self, timings: &Timings<'_>) -> Result<()> {
         let peak = if timings.is_empty() { None } else { self.executor.peak_bandwidth() };
-        for (kernel, start, end) in timings {
-            let ms = self.device().elapsed_ms(start, end)?;
+        for (kernel, ms) in timings.read()? {
             self.profile.kernels[kernel].nanos += (f64::from(ms) * 1e6) as u64;
-            self.device().destroy_event(start);
-            self.device().destroy_event(end);
         }
         for profile in &mut self.profile.kernels {
             if profile.bytes > 0 && profile.nanos > 0 {

@@ -406,8 +406,12 @@ impl<'a> Feed<'a> {
         }
         let before = device.record(copies)?;
         let at = self.slots[number].at;
-        self.transfer.count += ready.queue(device, &lane.staging[number], (at, head, bytes), copies)?;
-        let copied = device.record(copies)?;
+        let queued = ready.queue(device, &lane.staging[number], (at, head, bytes), copies);
+        let copied = queued.and_then(|count| {
+            self.transfer.count += count;
+            Ok(device.record(copies)?)
+        });
+        let copied = copied.inspect_err(|_| device.destroy_event(before))?;
         self.slots[number].copied = Some(copied);
         device.wait(lane.stream, copied)?;
         self.copies.push((before, device.record(copies)?, bytes));

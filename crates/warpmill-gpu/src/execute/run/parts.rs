@@ -95,7 +95,7 @@ impl<'a> Run<'a> {
         plan: &StreamPlan,
         places: &Places,
         inputs: HashMap<String, u64>,
-    ) -> Result<Result<Timings, Box<Hints>>> {
+    ) -> Result<Result<Timings<'a>, Box<Hints>>> {
         let prepared = self.prepared;
         let feed = self.feed(plan, places)?;
         let mut named = launch::names(prepared, places, inputs);
@@ -118,7 +118,8 @@ impl<'a> Run<'a> {
             Structure { program: &prepared.program, layouts: &prepared.layouts, places: &prepared.lowered.places };
         let keys =
             prepared.program.pipelines.iter().map(|pipeline| overlap::keys(&prepared.program, pipeline)).collect();
-        let (timings, read, filled, passed) = Default::default();
+        let (read, filled, passed) = Default::default();
+        let timings = Timings::new(self.device());
         let mut parts = Parts {
             run: self,
             places,
@@ -139,12 +140,9 @@ impl<'a> Run<'a> {
         if ended.is_ok() {
             *prepared.learnt.lock() = parts.learnt();
         }
-        let Parts { feed, divided, mut timings, again, .. } = parts;
+        let Parts { feed, divided, timings, again, .. } = parts;
         // Results are fetched in one go, or memory is used again: what was copied is known then.
         self.lane.synchronize()?;
-        if ended.is_err() {
-            self.forget_timings(std::mem::take(&mut timings));
-        }
         self.note_passed(feed, ended.is_ok())?;
         self.profile.bytes_again = again;
         let mut known = prepared.ranges.lock();
@@ -176,7 +174,7 @@ struct Parts<'r, 'a> {
     structure: Structure<'a>,
     /// By pipeline: the sinks whose parts may be told apart by a column of its source, and which.
     keys: Vec<Vec<(SinkId, usize)>>,
-    timings: Timings,
+    timings: Timings<'a>,
     /// Which row segments each kernel has read.
     read: HashSet<(usize, usize)>,
     /// Rows in sinks that are flushed.
@@ -576,7 +574,7 @@ impl<'a> Parts<'_, 'a> {
         let at = (self.places.block, state, &*resident);
         let made = launch::launch(self.run.device(), self.prepared(), (kernel, descriptors), at, &self.names)?;
         if let Some(launch) = made {
-            self.timings.extend(self.run.launch(&launch)?);
+            self.run.launch(&launch, &mut self.timings)?;
         }
         Ok(())
     }
