@@ -222,6 +222,8 @@ impl<'a> Feed<'a> {
         if read.is_some() {
             self.filling.nanos += waiting.elapsed().as_nanos() as u64;
             self.measured.read += waiting.elapsed();
+            // How long a network takes says nothing of forms.
+            self.measured.first = true;
         }
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
