@@ -180,14 +180,23 @@ def test_pages_of_a_few_rows(store: Store, device: str, tmp_path: Path) -> None:
     rows = 20_000
     table = pa.table({"k": list(range(rows)), "s": [f"row {row % 1000}" for row in range(rows)]})
     options = {"data_page_size": 8, "write_batch_size": 2, "use_dictionary": False, "row_group_size": 5_000}
-    store.objects["bench/x.parquet"] = file_of(table, tmp_path / "x.parquet", **options)
+    tiny = file_of(table, tmp_path / "tiny.parquet", **options)
+    usual = file_of(table, tmp_path / "usual.parquet", row_group_size=5_000)
+    expected = [row for row in range(rows) if row % 3 == 0]
+    largest = max(f"row {row % 1000}" for row in expected)
     with connect(store, device) as con:
-        result = con.sql("SELECT sum(k), max(s), count(*) FROM 's3://bench/x.parquet' WHERE k % 3 = 0")
-        expected = [row for row in range(rows) if row % 3 == 0]
-        assert result.fetchall() == [(sum(expected), max(f"row {row % 1000}" for row in expected), len(expected))]
-        if device == "sim":
-            assert [scan["by_device"] for scan in on_device(result)] == [8]
-            assert [program["on_device"]["runs"] for program in result.profile["programs"]] == [2]
+        # With one such file only that is read before; then all are.
+        for number, (files, runs) in enumerate([([usual, tiny, usual], 2), ([tiny] * 4 + [usual], 3)]):
+            store.objects |= {f"bench/{number}/{at}.parquet": content for at, content in enumerate(files)}
+            before = store.sent
+            result = con.sql(f"SELECT sum(k), max(s), count(*) FROM 's3://bench/{number}/*.parquet' WHERE k % 3 = 0")
+            count = len(files)
+            assert result.fetchall() == [(count * sum(expected), largest, count * len(expected))]
+            if device == "sim":
+                assert [scan["by_device"] for scan in on_device(result)] == [8 * count]
+                assert [program["on_device"]["runs"] for program in result.profile["programs"]] == [runs]
+                footers = 600_000 * count
+                assert store.sent - before <= footers + sum(map(len, files)), "what was read is kept"
 
 
 def test_folders_patterns_and_pages_of_listings(store: Store, device: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parquet::basic::Encoding;
 
@@ -19,6 +20,9 @@ use crate::{Result, SegmentLayout};
 /// Rows and bytes of a page that writers make larger, all but for the last one of a column chunk.
 const LEAST_ROWS: u64 = 4096;
 const LEAST_BYTES: u64 = 4096;
+
+/// Bytes of a column chunk: footers that claim more are of no use.
+const MOST_BYTES: u64 = 1 << 40;
 
 /// Encodings of which nothing has to be read before there is room for their values. Levels may be called bit-packed where there are none.
 const FORESEEN: [Encoding; 8] = [
@@ -49,12 +53,13 @@ pub struct ParquetPromise {
 
 impl ParquetPromise {
     /// For a device that undoes `codecs`; `None` where the file is local, where only a part of a row group is wanted, where sizes depend on
-    /// values, and where the footer is of no use.
+    /// values, where the footer is of no use, and where another column chunk of the file was not what was promised.
     pub(crate) fn of(column: &ParquetColumn, codecs: PageCodecs) -> Option<Self> {
         let (file, (group, leaf)) = column.chunk_of();
         let metadata = file.metadata().row_group(group);
         let rows = u64::try_from(metadata.num_rows()).ok()?;
-        if !file.is_remote() || column.located.is_some() || column.rows != (0..rows) {
+        let remote = file.remote()?;
+        if remote.unlike.load(Ordering::Relaxed) || column.located.is_some() || column.rows != (0..rows) {
             return None;
         }
         let map = PageMap::empty(file, group, leaf);
@@ -63,8 +68,11 @@ impl ParquetPromise {
             return None;
         }
         let range = file.chunk_range(group, leaf).ok()?;
-        let uncompressed = u64::try_from(chunk.uncompressed_size()).ok()?;
         let stored = range.end - range.start;
+        let uncompressed = u64::try_from(chunk.uncompressed_size()).ok()?;
+        if stored.max(uncompressed) > MOST_BYTES {
+            return None;
+        }
         // A dictionary, a last page, and those in between.
         let pages = 2 + (rows / LEAST_ROWS + uncompressed / LEAST_BYTES).min(rows);
         let image = most_image_bytes((map.codec, codecs), (stored, uncompressed), pages);
@@ -122,20 +130,36 @@ impl ParquetPromise {
     /// # Errors
     /// A file that cannot be read, or has changed; page headers that are none, or that do not fit the footer or each other.
     pub fn open(&self) -> Result<Option<Arc<ParquetSlice>>> {
-        let ParquetChunk::Device(slice) = self.column.chunk(self.codecs)? else { return Ok(None) };
-        let fits = slice.image_bytes() <= self.image
-            && slice.work_bytes() <= self.work
-            && slice.batch_pages().count() as u64 <= self.batch_pages().0;
-        Ok(fits.then_some(slice))
+        let (pages, largest) = self.batch_pages();
+        let fits = |slice: &Arc<ParquetSlice>| {
+            slice.image_bytes() <= self.image
+                && slice.work_bytes() <= self.work
+                && slice.batch_pages().count() as u64 <= pages
+                && slice.batch_pages().all(|page| page.made.1 <= largest)
+        };
+        match self.column.chunk(self.codecs)? {
+            ParquetChunk::Device(slice) if fits(&slice) => Ok(Some(slice)),
+            ParquetChunk::Device(_) | ParquetChunk::Host(_) => {
+                if let Some(remote) = self.column.file.remote() {
+                    remote.unlike.store(true, Ordering::Relaxed);
+                }
+                Ok(None)
+            }
+        }
     }
 
-    /// Takes room for what of `promises` is not kept yet, so that it will be, until the scan has ended; gives the bytes of those if there is
-    /// none, otherwise 0.
-    pub fn claim(promises: &[&Self]) -> u64 {
-        let missing = promises.iter().filter(|promise| !promise.is_kept());
-        let bytes = missing.map(|promise| promise.stored_bytes()).sum();
-        let remote = promises.iter().find_map(|promise| promise.column.file.remote());
-        if remote.is_none_or(|remote| remote.room.take(bytes)) { 0 } else { bytes }
+    /// Bytes of what there is no room to keep that may be ahead of those who need it.
+    pub fn window(&self) -> u64 {
+        self.column.file.remote().map_or(0, |remote| remote.room.window())
+    }
+
+    /// Takes room for those of `promises` that are not kept yet, so that they will be until the scan has ended; gives the positions of those
+    /// for which there is none.
+    pub fn claim(promises: &[&Self]) -> Vec<usize> {
+        let has_room = |promise: &Self| {
+            promise.is_kept() || promise.column.file.remote().is_some_and(|it| it.room.take(promise.stored_bytes()))
+        };
+        (0..promises.len()).filter(|&position| !has_room(promises[position])).collect()
     }
 
     /// Reads those of `promises` that are not kept: several files at a time, of each all together.

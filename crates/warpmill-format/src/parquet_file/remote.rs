@@ -56,17 +56,28 @@ pub trait RemoteFile: Debug + Send + Sync {
 
 /// Bytes of column chunks that the scans of a query may keep, together.
 #[derive(Debug, Default)]
-pub struct KeptBytes(AtomicU64);
+pub struct KeptBytes {
+    all: u64,
+    left: AtomicU64,
+}
+
+/// Bytes beyond these that may be on their way, at most.
+const WINDOW: u64 = 256 << 20;
 
 impl KeptBytes {
     /// Room for `bytes` bytes.
     pub fn new(bytes: u64) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(bytes)))
+        Arc::new(Self { all: bytes, left: AtomicU64::new(bytes) })
     }
 
     /// Whether `bytes` bytes more have room, which they take then.
     pub(super) fn take(&self, bytes: u64) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes)).is_ok()
+        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(bytes)).is_ok()
+    }
+
+    /// Bytes beyond them that may be on their way: half as many, or enough to keep a network busy.
+    pub(super) fn window(&self) -> u64 {
+        (self.all / 2).min(WINDOW)
     }
 }
 
@@ -84,6 +95,8 @@ pub(super) struct Remote {
     pub(super) chunks: Mutex<HashMap<(usize, usize), ChunkParts>>,
     /// Whether the scan has ended: nothing is kept any more. Set while `chunks` is held.
     released: AtomicBool,
+    /// Whether a column chunk was not what the footer lets expect.
+    pub(super) unlike: AtomicBool,
 }
 
 /// Whether a part of a column chunk has all of `range`.
@@ -99,7 +112,8 @@ impl std::fmt::Debug for Remote {
 
 impl Remote {
     pub fn new(file: Arc<dyn RemoteFile>, room: Arc<KeptBytes>) -> Self {
-        Self { file, room, chunks: Mutex::default(), released: AtomicBool::new(false) }
+        let (chunks, released, unlike) = Default::default();
+        Self { file, room, chunks, released, unlike }
     }
 
     /// Parts of a column chunk that hold the bytes `wanted` of it, and where each begins: those that are kept, others read together.

@@ -46,8 +46,8 @@ pub struct Hints {
     pub host_text: HashMap<SinkId, u64>,
     /// How data passes through.
     pub pipelines: Pipelines,
-    /// Remote files are read before anything runs: what their footers say of them did not suffice.
-    pub read_first: bool,
+    /// How often remote files were not what their footers let expect.
+    pub unforeseen: u32,
 }
 
 /// How much of the data that passes through a device's memory is on its way at once.
@@ -63,6 +63,12 @@ impl Hints {
     /// Whether sinks may be made in parts.
     pub fn makes_parts(&self) -> bool {
         self.partitioned.is_some() || self.forced_partitions > 1
+    }
+
+    /// Whether columns of remote files may be read while the program runs. A file of which one was not what was expected is read before; where
+    /// several are such, all are.
+    pub fn may_read_later(&self) -> bool {
+        self.unforeseen < 2
     }
 
     /// How the program is split between device and CPU, where it is to be.

@@ -269,6 +269,11 @@ impl Chunk {
         }
     }
 
+    /// Bytes that are read for it: those that travel; before these are known, those in the file.
+    pub fn read_bytes(&self) -> u64 {
+        self.promise().map_or(self.copied_bytes(), |promise| promise.stored_bytes())
+    }
+
     /// Bytes that the device decompresses it to.
     pub fn decompressed_bytes(&self) -> Option<u64> {
         match &self.data {

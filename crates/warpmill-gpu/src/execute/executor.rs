@@ -299,7 +299,10 @@ impl Executor {
                         None => prepared.without_rows_on_host(self.memory, taken, &means)?,
                         less => less,
                     };
-                    let Some(hints) = less else { return Err(failure) };
+                    // What is to come of remote files takes less room than footers let expect.
+                    let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints.clone() };
+                    let to_come = prepared.scans.values().any(|scan| scan.to_come);
+                    let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
                     if let Some(plan) = hints.split() {
                         let known = self.split(program, (&prepared.program, plan), &rows, options)?;
                         return self.split_or_other(program, &known, batches, options);
@@ -317,9 +320,9 @@ impl Executor {
                     }
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
-                Err(Failure::Unforeseen) if !prepared.hints.read_first => {
+                Err(Failure::Unforeseen) if prepared.hints.may_read_later() => {
                     runs += 1;
-                    let hints = Hints { read_first: true, ..prepared.hints.clone() };
+                    let hints = Hints { unforeseen: prepared.hints.unforeseen + 1, ..prepared.hints.clone() };
                     prepared = self.prepare(program, &rows, hints, options)?;
                 }
                 Err(failure) => return Err(failure),

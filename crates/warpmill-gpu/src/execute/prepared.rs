@@ -128,7 +128,7 @@ impl Prepared {
             let Source::Scan(scan) = &program.pipelines[index].source else { continue };
             let own = hints.streamed.then(|| &forms[next..next + scan.columns.len()]);
             next += scan.columns.len();
-            scans.insert(index, segments::open(scan, selected, recoded, own, !hints.read_first)?);
+            scans.insert(index, segments::open(scan, selected, recoded, own, hints.may_read_later())?);
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
         let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;

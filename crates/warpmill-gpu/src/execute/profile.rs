@@ -67,7 +67,7 @@ pub struct ScanProfile {
 pub struct ParquetProfile {
     /// Columns of row segments whose pages the device decodes.
     pub by_device: u64,
-    /// Bytes of these pages in the files.
+    /// Bytes of these pages in the files; of remote ones with their headers.
     pub stored_bytes: u64,
     /// Bytes of the values that become of them.
     pub decoded_bytes: u64,

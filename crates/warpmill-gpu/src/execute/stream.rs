@@ -41,7 +41,9 @@ use super::{Failure, Result};
 use ahead::Ahead;
 use batches::PAGE_ENTRY;
 pub use batches::{Batches, Scratch, Wanted};
-use head::{Group, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, place, places_in_head};
+use head::{
+    Group, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, place, places_in_head, slot_bytes,
+};
 pub use keep::Found;
 use keep::Keeper;
 pub use open::Openers;
@@ -220,10 +222,13 @@ impl<'a> Feed<'a> {
         });
         let rows = read.as_deref().unwrap_or(rows);
         if read.is_some() {
-            self.filling.nanos += waiting.elapsed().as_nanos() as u64;
             self.measured.read += waiting.elapsed();
             // How long a network takes says nothing of forms.
             self.measured.first = true;
+            // Whatever a footer said: nothing is written beyond a slot.
+            if slot_bytes(rows, found) > self.slot_bytes {
+                return Err(Failure::Unforeseen);
+            }
         }
         let number = self.next;
         self.next = (number + 1) % self.slots.len();

@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::{Compression, Encoding};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 
@@ -22,7 +22,12 @@ use crate::TableSnapshot;
 struct Memory {
     bytes: Vec<u8>,
     read: AtomicU64,
+    /// Decompressed bytes of each column chunk that the footer claims.
+    claimed: Option<i64>,
 }
+
+/// What counts as read of a file that is gone.
+const GONE: u64 = u64::MAX;
 
 impl RemoteFile for Memory {
     fn url(&self) -> &str {
@@ -36,10 +41,23 @@ impl RemoteFile for Memory {
     fn footer(&self) -> io::Result<Arc<ParquetMetaData>> {
         let mut file = tempfile::tempfile()?;
         io::Write::write_all(&mut file, &self.bytes)?;
-        ParquetMetaDataReader::new().parse_and_finish(&file).map(Arc::new).map_err(io::Error::other)
+        let footer = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(io::Error::other)?;
+        let Some(claimed) = self.claimed else { return Ok(Arc::new(footer)) };
+        let groups = footer.row_groups().iter().map(|group| {
+            let lie = |column: &ColumnChunkMetaData| {
+                column.clone().into_builder().set_total_uncompressed_size(claimed).build().unwrap()
+            };
+            let columns = group.columns().iter().map(lie).collect();
+            group.clone().into_builder().set_column_metadata(columns).build().unwrap()
+        });
+        let groups = groups.collect();
+        Ok(Arc::new(footer.into_builder().set_row_groups(groups).build()))
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> io::Result<Vec<RangeBytes>> {
+        if self.read.load(Ordering::Relaxed) == GONE {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         let read = |range: &Range<u64>| {
             self.read.fetch_add(range.end - range.start, Ordering::Relaxed);
             Arc::new(self.bytes[range.start as usize..range.end as usize].to_vec()) as RangeBytes
@@ -86,7 +104,7 @@ fn file(rows: &RecordBatch, properties: WriterProperties) -> Arc<Memory> {
     let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties)).unwrap();
     writer.write(rows).unwrap();
     writer.close().unwrap();
-    Arc::new(Memory { bytes, read: AtomicU64::new(0) })
+    Arc::new(Memory { bytes, read: AtomicU64::new(0), claimed: None })
 }
 
 fn table(file: &Arc<Memory>, room: u64) -> Arc<TableSnapshot> {
@@ -130,16 +148,19 @@ proptest! {
         // Of one row to a page, a million would take a while.
         let count = if page_rows == 1 { count.min(2_000) } else { count };
         let table = table(&file(&rows(count, distinct, nulls), properties.build()), u64::MAX);
+        // Nothing more is promised of a file of which one column was not what had been.
+        let mut unlike = false;
         for (segment, column) in (0..table.num_segments()).flat_map(|segment| (0..6).map(move |column| (segment, column))) {
             let codecs = CODECS[codecs];
             // What writers of version 2 make of strings and decimals has to be read first.
             let Some(promise) = table.promise(segment, column, codecs) else {
-                prop_assert!(version_2 && column >= 4, "column {column}");
+                prop_assert!(unlike || version_2 && column >= 4, "column {column}");
                 continue;
             };
             prop_assert_eq!(promise.rows(), count);
             let Some(slice) = promise.open().unwrap() else {
                 prop_assert!(page_rows < LEAST_ROWS as usize, "column {column}: {promise:?}");
+                unlike = true;
                 continue;
             };
             prop_assert!(slice.image_bytes() <= promise.image_bytes());
@@ -181,6 +202,68 @@ fn bounds_are_near() {
     }
 }
 
+/// Sizes that overflow are of no use; others that are none are not what was promised.
+#[test]
+fn footers_that_lie_promise_nothing() {
+    for compression in compressions() {
+        let honest = file(&rows(5_000, 4_000, 0), WriterProperties::builder().set_compression(compression).build());
+        let opened = |claimed| {
+            let lying = Memory { bytes: honest.bytes.clone(), read: AtomicU64::new(0), claimed: Some(claimed) };
+            table(&Arc::new(lying), u64::MAX)
+        };
+        for claimed in [i64::MIN, -1, i64::MAX, i64::MAX / 2, 1 << 41] {
+            assert!(opened(claimed).promise(0, 0, CODECS[0]).is_none(), "{compression}: {claimed}");
+        }
+        // Of an image of which nothing is decompressed for it, nothing is known by such sizes.
+        let table = opened(1);
+        let promise = table.promise(0, 0, CODECS[0]).unwrap();
+        let is_kept = compression == Compression::UNCOMPRESSED;
+        assert_eq!(promise.open().unwrap().is_some(), is_kept, "{compression}");
+        assert_eq!(table.promise(0, 1, CODECS[0]).is_some(), is_kept, "{compression}: one lie suffices");
+    }
+}
+
+/// Many column chunks of more than the vendor's library takes pages of.
+#[test]
+fn large_pages_are_within_the_bounds() {
+    for compression in [Compression::ZSTD(Default::default()), Compression::GZIP(Default::default())] {
+        for page in [1 << 20, 64 << 20] {
+            let properties = WriterProperties::builder()
+                .set_compression(compression)
+                .set_dictionary_enabled(false)
+                .set_data_page_size_limit(page)
+                .set_data_page_row_count_limit(usize::MAX);
+            let table = table(&file(&rows(1_000_000, 900_000, 0), properties.build()), u64::MAX);
+            for (column, codecs) in [0, 4, 5].into_iter().flat_map(|column| CODECS.map(|codecs| (column, codecs))) {
+                let promise = table.promise(0, column, codecs).unwrap();
+                let slice = promise.open().unwrap().expect("what was promised");
+                assert_eq!(slice.layout(), promise.layout());
+                assert!(slice.batch_pages().all(|page| page.made.1 <= promise.batch_pages().1));
+            }
+        }
+    }
+}
+
+/// More files than are read at the same time, and one that cannot be read.
+#[test]
+fn several_files_are_read() {
+    let stored: Vec<_> = (1..40).map(|count| file(&rows(count, 50, 3), WriterProperties::builder().build())).collect();
+    let tables: Vec<_> = stored.iter().map(|file| table(file, u64::MAX)).collect();
+    let promises: Vec<_> = tables.iter().map(|table| table.promise(0, 5, CODECS[0]).unwrap()).collect();
+    let promises: Vec<_> = promises.iter().collect();
+    ParquetPromise::read(&promises).unwrap();
+    for (stored, promise) in stored.iter().zip(&promises) {
+        assert!(promise.is_kept());
+        assert_eq!(stored.read.load(Ordering::Relaxed), promise.stored_bytes());
+    }
+    let cut = file(&rows(100, 50, 3), WriterProperties::builder().build());
+    let table = table(&cut, u64::MAX);
+    let bad = table.promise(0, 0, CODECS[0]).unwrap();
+    cut.read.store(GONE, Ordering::Relaxed);
+    let all: Vec<_> = promises.iter().copied().chain([&bad]).collect();
+    assert!(ParquetPromise::read(&all).unwrap_err().to_string().contains("memory://t.parquet"));
+}
+
 #[test]
 fn what_there_is_room_for_is_read_once() {
     let stored = file(&rows(10_000, 9_000, 0), WriterProperties::builder().build());
@@ -188,18 +271,19 @@ fn what_there_is_room_for_is_read_once() {
     let promises: Vec<_> = (0..2).map(|column| table.promise(0, column, PageCodecs::default()).unwrap()).collect();
     let each: Vec<u64> = promises.iter().map(ParquetPromise::stored_bytes).collect();
     assert!(each[0] < 60_000 && each[0] + each[1] > 60_000, "{each:?}");
-    assert_eq!(ParquetPromise::claim(&[&promises[0]]), 0);
-    assert_eq!(ParquetPromise::claim(&[&promises[1]]), each[1], "no room");
+    assert_eq!(promises[0].window(), 30_000);
+    assert_eq!(ParquetPromise::claim(&[&promises[0], &promises[1]]), [1], "there is room for one");
     let read = || stored.read.load(Ordering::Relaxed);
     for _ in 0..2 {
         ParquetPromise::read(&promises.iter().collect::<Vec<_>>()).unwrap();
         assert_eq!(read(), each[0] + each[1]);
     }
-    assert_eq!(ParquetPromise::claim(&[&promises[0], &promises[1]]), 0, "both are kept");
+    assert!(ParquetPromise::claim(&[&promises[0], &promises[1]]).is_empty(), "both are kept");
     let opened = promises[1].open().unwrap().unwrap();
     opened.write_image(&mut vec![0; opened.image_bytes() as usize]).unwrap();
     assert_eq!(read(), each[0] + each[1]);
     ParquetPromise::forget(&[&promises[1]]);
+    assert_eq!(ParquetPromise::claim(&[&promises[0], &promises[1]]), [1], "the other one is kept still");
     opened.write_image(&mut vec![0; opened.image_bytes() as usize]).unwrap();
     assert!(read() > each[0] + each[1], "it is read again");
 }

@@ -487,7 +487,7 @@ impl<'a> Parts<'_, 'a> {
         for row in &rows {
             if !self.read.insert((kernel, row.number)) {
                 let travelling = row.columns.iter().filter(|chunk| !found.contains_key(&chunk.travels_as()));
-                self.again += travelling.map(|chunk| chunk.copied_bytes()).sum::<u64>();
+                self.again += travelling.map(|chunk| chunk.read_bytes()).sum::<u64>();
             }
         }
         self.feed.expect(prepared, kernel, &rows);

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
 use warpmill_cpu::ExecError;
@@ -14,10 +15,7 @@ use crate::execute::Result;
 use crate::execute::chunks::Chunk;
 use crate::execute::prepared::RowSegment;
 
-/// Bytes that are read, or wait for their turn, beyond what there is room to keep; more where the next batch has more.
-const WINDOW: u64 = 256 << 20;
-
-/// Bytes of a group: enough for several requests.
+/// Bytes of a group, at most, where it has several row segments: enough for several requests.
 const GROUP: u64 = 32 << 20;
 
 /// Groups that are read at the same time.
@@ -26,15 +24,17 @@ const READERS: usize = 4;
 /// The columns of some row segments.
 type Rows = Vec<Vec<Arc<Chunk>>>;
 
-/// Reads what is to come of the row segments of a kernel. What it has begun to read when it is dropped is forgotten when it is there.
+/// Reads what is to come of the row segments of a kernel. Dropping it waits for what has been begun: whoever reads the same next finds it.
 pub(super) struct Ahead {
     work: Arc<Work>,
+    readers: Vec<JoinHandle<()>>,
     /// By the number of a row segment: its group, and its place there.
     places: HashMap<usize, (usize, usize)>,
 }
 
 struct Work {
     groups: Vec<Rows>,
+    /// Bytes that may be ahead, beyond what there is room to keep; more where the next batch has more.
     window: u64,
     state: Mutex<State>,
     changed: Condvar,
@@ -48,8 +48,8 @@ struct State {
     wanted: usize,
     /// Bytes of groups that there is no room to keep, until they have been written.
     window: u64,
-    /// Those of each.
-    passing: HashMap<usize, u64>,
+    /// Those of each, and which of its promises they are.
+    passing: HashMap<usize, (u64, Vec<usize>)>,
     /// What was read.
     ready: HashMap<usize, Result<Rows>>,
     /// Row segments that have been written, by group.
@@ -60,7 +60,8 @@ struct State {
 impl Ahead {
     /// For these row segments; `None` where nothing of them is to come.
     pub fn of(rows: &[RowSegment<'_>]) -> Option<Self> {
-        Self::with(rows, WINDOW, GROUP)
+        let window = rows.iter().flat_map(|row| promises(row.columns)).map(ParquetPromise::window).next()?;
+        Self::with(rows, window, GROUP)
     }
 
     /// The same with a window and groups of other sizes.
@@ -83,13 +84,13 @@ impl Ahead {
         if groups.is_empty() {
             return None;
         }
-        let readers = groups.len().min(READERS);
+        let count = groups.len().min(READERS);
         let work = Arc::new(Work { groups, window, state: Mutex::default(), changed: Condvar::new() });
-        for _ in 0..readers {
+        let reader = |_| {
             let work = work.clone();
-            std::thread::spawn(move || work.read());
-        }
-        Some(Self { work, places })
+            std::thread::spawn(move || work.read())
+        };
+        Some(Self { readers: (0..count).map(reader).collect(), work, places })
     }
 
     /// The columns of `rows`, for which it waits.
@@ -141,11 +142,15 @@ impl Ahead {
 
 impl Drop for Ahead {
     fn drop(&mut self) {
-        let mut state = self.work.state.lock();
-        state.stopped = true;
-        let read: Vec<usize> = state.ready.drain().map(|(group, _)| group).collect();
-        read.into_iter().for_each(|group| self.work.forget(group, &mut state));
+        self.work.state.lock().stopped = true;
         self.work.changed.notify_all();
+        for reader in self.readers.drain(..) {
+            // Whoever waited for one that panicked has heard of it.
+            let _ = reader.join();
+        }
+        let mut state = self.work.state.lock();
+        let passing: Vec<usize> = state.passing.keys().copied().collect();
+        passing.into_iter().for_each(|group| self.work.forget(group, &mut state));
     }
 }
 
@@ -167,11 +172,12 @@ impl Work {
                 return None;
             }
             if state.window < self.window || group <= state.wanted {
-                let promises: Vec<_> = self.promises(group);
-                let bytes = ParquetPromise::claim(&promises);
+                let promises = self.promises(group);
+                let passing = ParquetPromise::claim(&promises);
+                let bytes = passing.iter().map(|&position| promises[position].stored_bytes()).sum();
                 state.next += 1;
                 state.window += bytes;
-                state.passing.insert(group, bytes);
+                state.passing.insert(group, (bytes, passing));
                 return Some(group);
             }
             self.changed.wait(&mut state);
@@ -180,6 +186,9 @@ impl Work {
 
     fn open(&self, group: usize) -> Result<Rows> {
         ParquetPromise::read(&self.promises(group)).map_err(ExecError::from)?;
+        if self.state.lock().stopped {
+            return Ok(vec![]);
+        }
         let opened = |columns: &Vec<Arc<Chunk>>| columns.iter().map(Chunk::opened).collect();
         self.groups[group].iter().map(opened).collect()
     }
@@ -190,10 +199,10 @@ impl Work {
 
     /// Gives the memory of a group back that there is no room to keep.
     fn forget(&self, group: usize, state: &mut State) {
-        let bytes = state.passing.remove(&group).unwrap_or(0);
-        if bytes > 0 {
+        if let Some((bytes, passing)) = state.passing.remove(&group) {
             state.window -= bytes;
-            ParquetPromise::forget(&self.promises(group));
+            let promises = self.promises(group);
+            ParquetPromise::forget(&passing.iter().map(|&position| promises[position]).collect::<Vec<_>>());
         }
     }
 }
@@ -209,12 +218,7 @@ impl Drop for Done<'_> {
     fn drop(&mut self) {
         let lost = || Err(ExecError::Input("a thread that reads remote files failed".into()).into());
         let found = self.found.take().unwrap_or_else(lost);
-        let mut state = self.work.state.lock();
-        if state.stopped {
-            self.work.forget(self.group, &mut state);
-        } else {
-            state.ready.insert(self.group, found);
-        }
+        self.work.state.lock().ready.insert(self.group, found);
         self.work.changed.notify_all();
     }
 }
