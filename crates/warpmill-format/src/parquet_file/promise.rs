@@ -3,18 +3,18 @@
 //! What a footer says of a column chunk suffices to generate kernels, and to make room for its pages by bounds: a scan can begin while most
 //! of its data is still to come. Where the pages are is known when they have come, and then whether they keep to the bounds.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parquet::basic::Encoding;
 
+use super::PageCodecs;
 use super::pages::{PageCodec, PageMap};
 use super::places::{MAX_BATCH_PAGE, chunk_layout, most_image_bytes, most_work_bytes};
+use super::remote::{Remote, read_files};
 use super::slice::{ParquetChunk, ParquetSlice};
 use super::table::ParquetColumn;
-use super::{PageCodecs, ParquetFile};
 use crate::{Result, SegmentLayout};
 
 /// Rows and bytes of a page that writers make larger, all but for the last one of a column chunk.
@@ -167,28 +167,11 @@ impl ParquetPromise {
     /// # Errors
     /// Files that cannot be read, or have changed.
     pub fn read(promises: &[&Self]) -> Result<()> {
-        let mut files = HashMap::<_, (&ParquetFile, Vec<_>)>::new();
-        for promise in promises {
+        let wanted = promises.iter().map(|promise| {
             let (file, chunk) = promise.column.chunk_of();
-            files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.push((chunk, promise.range.clone()));
-        }
-        let mut files: Vec<_> = files.into_values().collect();
-        // Threads of their own: they wait for a network, those of the pool have work.
-        while !files.is_empty() {
-            let some = files.split_off(files.len().saturating_sub(MOST_FILES));
-            std::thread::scope(|scope| {
-                let read = |(file, wanted): (&ParquetFile, Vec<_>)| file.remote().map_or(Ok(()), |it| it.fetch(wanted));
-                let mut some = some.into_iter();
-                let own = some.next();
-                let others: Vec<_> = some.map(|file| scope.spawn(move || read(file))).collect();
-                let first = own.map_or(Ok(()), read);
-                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                };
-                others.into_iter().map(join).fold(first, Result::and)
-            })?;
-        }
-        Ok(())
+            (file, (chunk, promise.range.clone()))
+        });
+        read_files(wanted, Remote::fetch)
     }
 
     /// Forgets what was read of `promises`: it is read again if it should be wanted.
@@ -206,9 +189,6 @@ impl ParquetPromise {
         file.remote().is_some_and(|remote| remote.keeps(chunk, &self.range))
     }
 }
-
-/// Files of which a call reads at the same time.
-const MOST_FILES: usize = 16;
 
 #[cfg(test)]
 mod tests;

@@ -82,7 +82,7 @@ impl KeptBytes {
 }
 
 /// A part of a column chunk (a row group and a leaf), in bytes of the file.
-type Wanted = ((usize, usize), Range<u64>);
+pub(crate) type Wanted = ((usize, usize), Range<u64>);
 
 /// Parts of a column chunk, and where in the file they begin.
 pub(super) type ChunkParts = Vec<(u64, RangeBytes)>;
@@ -174,12 +174,60 @@ impl Remote {
         Ok(())
     }
 
+    /// Reads of `wanted` what is not kept, as far as there is room to keep it.
+    pub fn prefetch(&self, wanted: Vec<Wanted>) -> Result<()> {
+        let mut wanted = self.missing(wanted);
+        wanted.retain(|(_, range)| self.room.take(range.end - range.start));
+        self.fetch(wanted)
+    }
+
     fn failed(&self) -> impl FnOnce(io::Error) -> FormatError + use<'_> {
         FormatError::io("cannot read", self.file.url().as_ref())
     }
 }
 
+/// Files of which a call reads at the same time.
+const MOST_FILES: usize = 16;
+
+/// Lets `read` read what is wanted of remote files: of several at a time, of each all together.
+///
+/// # Errors
+/// Those of `read`.
+pub(super) fn read_files<'a>(
+    wanted: impl IntoIterator<Item = (&'a Arc<ParquetFile>, Wanted)>,
+    read: fn(&Remote, Vec<Wanted>) -> Result<()>,
+) -> Result<()> {
+    let mut files = HashMap::<_, (&Remote, Vec<_>)>::new();
+    for (file, wanted) in wanted {
+        if let Some(remote) = file.remote() {
+            files.entry(Arc::as_ptr(file)).or_insert((remote, vec![])).1.push(wanted);
+        }
+    }
+    let mut files = files.into_values();
+    while let Some((first, wanted)) = files.next() {
+        // Threads of their own: they wait for a network, those of the pool have work.
+        std::thread::scope(|scope| {
+            let others = files.by_ref().take(MOST_FILES - 1);
+            let others: Vec<_> = others.map(|(file, wanted)| scope.spawn(move || read(file, wanted))).collect();
+            let first = read(first, wanted);
+            let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            others.into_iter().map(join).fold(first, Result::and)
+        })?;
+    }
+    Ok(())
+}
+
 impl ParquetFile {
+    /// Reads of column chunks of remote files what will be wanted, as far as there is room to keep it. Does nothing for local files.
+    ///
+    /// # Errors
+    /// Files that cannot be read, or have changed.
+    pub(crate) fn prefetch<'a>(wanted: impl IntoIterator<Item = (&'a Arc<Self>, Wanted)>) -> Result<()> {
+        read_files(wanted, Remote::prefetch)
+    }
+
     /// Forgets what is kept of a remote file: its scan has ended.
     pub fn release(&self) {
         if let Some(remote) = self.remote() {
@@ -192,17 +240,5 @@ impl ParquetFile {
     /// Whether it is read over a network.
     pub(crate) fn is_remote(&self) -> bool {
         self.remote().is_some()
-    }
-
-    /// Reads ranges of column chunks (row groups and leaves) of a remote file that will be wanted, as far as there is room to keep them.
-    /// Does nothing for local files.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or has changed.
-    pub(crate) fn prefetch(&self, wanted: Vec<Wanted>) -> Result<()> {
-        let Some(remote) = self.remote() else { return Ok(()) };
-        let mut wanted = remote.missing(wanted);
-        wanted.retain(|(_, range)| remote.room.take(range.end - range.start));
-        remote.fetch(wanted)
     }
 }

@@ -1,11 +1,9 @@
 //! One committed version of a table as held in memory, and its two ways to and from a manifest.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
-use rayon::prelude::*;
 
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
@@ -257,18 +255,16 @@ impl Version {
 
     /// Reads columns of remote Parquet files, several files at a time.
     pub fn prefetch(&self, chunks: &[(usize, usize)]) -> Result<()> {
-        let mut files = HashMap::<_, (&ParquetFile, Vec<_>)>::new();
+        let mut wanted = vec![];
         for &(segment, column) in chunks {
             if let Source::Parquet(parquet) = &self.segments[segment].columns[column].source {
                 let (file, chunk) = parquet.chunk_of();
                 if file.is_remote() {
-                    let ranges = parquet.wanted_bytes()?.into_iter().map(|range| (chunk, range));
-                    files.entry(Arc::as_ptr(file)).or_insert((&**file, vec![])).1.extend(ranges);
+                    wanted.extend(parquet.wanted_bytes()?.into_iter().map(|range| (file, (chunk, range))));
                 }
             }
         }
-        let files: Vec<_> = files.into_values().collect();
-        files.into_par_iter().try_for_each(|(file, wanted)| file.prefetch(wanted))
+        ParquetFile::prefetch(wanted)
     }
 
     fn chunk_name(&self, segment: usize, column: usize) -> String {

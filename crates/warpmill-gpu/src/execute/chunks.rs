@@ -229,7 +229,7 @@ impl Chunk {
     }
 
     /// Pages that the vendor's library decompresses, and the bytes of the largest.
-    fn pages_of_batch(&self) -> (u64, u64) {
+    pub fn pages_of_batch(&self) -> (u64, u64) {
         match &self.data {
             Data::Parquet(slice) => {
                 let pages = slice.batch_pages().map(|page| page.made.1);

@@ -83,9 +83,11 @@ pub fn open(
     let table = &scan.table;
     let segments = selected.segments();
     let promised = promised(scan, &segments, recoded, forms.filter(|_| later));
-    let is_read = |&(segment, column): &(usize, usize)| !promised.contains_key(&(segment, column));
-    let columns = segments.iter().flat_map(|&segment| scan.columns.iter().map(move |&column| (segment, column)));
-    table.prefetch(&columns.filter(is_read).collect::<Vec<_>>()).map_err(ExecError::from)?;
+    if table.is_parquet() {
+        let columns = segments.iter().flat_map(|&segment| scan.columns.iter().map(move |&column| (segment, column)));
+        let now: Vec<_> = columns.filter(|column| !promised.contains_key(column)).collect();
+        table.prefetch(&now).map_err(ExecError::from)?;
+    }
     let columns: Vec<Vec<Arc<Chunk>>> = segments
         .par_iter()
         .map(|&segment| {

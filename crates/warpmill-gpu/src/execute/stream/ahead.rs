@@ -98,11 +98,9 @@ impl Ahead {
     /// # Errors
     /// Files that cannot be read, have changed, or are damaged; [`Failure::Unforeseen`](crate::execute::Failure::Unforeseen).
     pub fn open(&self, rows: &[RowSegment<'_>]) -> Result<Rows> {
-        let Some(last) = rows.iter().filter_map(|row| self.places.get(&row.number)).map(|place| place.0).max() else {
-            return Ok(rows.iter().map(|row| row.columns.to_vec()).collect());
-        };
+        let last = rows.iter().filter_map(|row| self.places.get(&row.number)).map(|(group, _)| *group).max();
         let mut state = self.work.state.lock();
-        state.wanted = state.wanted.max(last);
+        state.wanted = state.wanted.max(last.unwrap_or(0));
         self.work.changed.notify_all();
         let mut opened = vec![];
         for row in rows {

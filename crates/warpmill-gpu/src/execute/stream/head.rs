@@ -71,8 +71,7 @@ pub(super) fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; KINDS] {
     let expansions = count(|chunk| chunk.expanded.is_some()) * EXPANSION;
     let compressed = count(|chunk| chunk.for_device().is_some()) * COMPRESSED;
     let parquet = count(Chunk::is_pages) * parquet::TASK;
-    let batches = chunks(rows).filter(|chunk| chunk.is_pages()).filter_map(|chunk| chunk.batch());
-    let pages = batches.map(|batch| batch.count as usize).sum::<usize>();
+    let pages = chunks(rows).map(|chunk| chunk.pages_of_batch().0 as usize).sum::<usize>();
     let columns = rows.iter().map(|row| row.columns.len() * row.spans.len()).sum::<usize>() * DESCRIPTOR;
     let spans: usize = rows.iter().map(|row| row.spans.len()).sum();
     let (counts, pages) = (4 * spans, pages * PAGE_ENTRY);
