@@ -1,0 +1,61 @@
+"""The tables of `docs/sql.md`, written from the cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from dialect.case import Case
+
+PATH = Path(__file__).parents[3] / "docs" / "sql.md"
+BEGIN = "<!-- dialect -->\n"
+END = "<!-- /dialect -->"
+
+
+def tables(topics: tuple[ModuleType, ...]) -> str:
+    """A section for each topic: what is DuckDB's, then what differs and why."""
+    sections = []
+    for topic in topics:
+        cases: tuple[Case, ...] = topic.CASES
+        same = [f"| {_cell(case.title)} | {_example(case)} |" for case in cases if not _reason(case)]
+        other = [
+            f"| {_cell(case.title)} | {_example(case)} | {_cell(_reason(case))} |" for case in cases if _reason(case)
+        ]
+        lines = [f"### {topic.TITLE}", "", topic.__doc__ or "", ""]
+        if same:
+            lines += ["| As DuckDB does it | For example |", "|---|---|", *same, ""]
+        if other:
+            lines += ["| Not as DuckDB does it | For example | Here |", "|---|---|---|", *other, ""]
+        sections.append("\n".join(lines))
+    return "\n".join(sections)
+
+
+def written() -> tuple[str, str, str]:
+    """The documentation before the tables, the tables, and what follows them."""
+    before, begin, rest = PATH.read_text().partition(BEGIN)
+    found, end, after = rest.partition(END)
+    assert begin, f"{PATH} has the mark {BEGIN}"
+    assert end, f"{PATH} has the mark {END}"
+    return before, found, after
+
+
+def write(text: str) -> None:
+    """Put tables into the documentation."""
+    before, _, after = written()
+    PATH.write_text("".join([before, BEGIN, text, END, after]))
+
+
+def _reason(case: Case) -> str:
+    return case.differs or case.retyped
+
+
+def _example(case: Case) -> str:
+    text = "; ".join(" ".join(statement.split()) for statement in (*case.setup, case.sql))
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
