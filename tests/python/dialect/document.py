@@ -19,11 +19,11 @@ def tables(topics: tuple[ModuleType, ...]) -> str:
     """A section for each topic: what is DuckDB's, then what differs and why."""
     sections = []
     for topic in topics:
-        cases: tuple[Case, ...] = topic.CASES
-        same = [f"| {_cell(case.title)} | {_example(case)} |" for case in cases if not _reason(case)]
-        other = [
-            f"| {_cell(case.title)} | {_example(case)} | {_cell(_reason(case))} |" for case in cases if _reason(case)
-        ]
+        same, other = [], []
+        for case in topic.CASES:
+            row = f"| {_cell(case.title)} | {_example(case)} |"
+            reason = case.differs or case.retyped
+            (other if reason else same).append(f"{row} {_cell(reason)} |" if reason else row)
         lines = [f"### {topic.TITLE}", "", topic.__doc__ or "", ""]
         if same:
             lines += ["| As DuckDB does it | For example |", "|---|---|", *same, ""]
@@ -46,10 +46,6 @@ def write(text: str) -> None:
     """Put tables into the documentation."""
     before, _, after = written()
     PATH.write_text("".join([before, BEGIN, text, END, after]))
-
-
-def _reason(case: Case) -> str:
-    return case.differs or case.retyped
 
 
 def _example(case: Case) -> str:
