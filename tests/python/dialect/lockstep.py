@@ -89,11 +89,9 @@ def _answer(result: Any) -> Answer:
     if result is None:
         return Answer()
     if isinstance(result, duckdb.DuckDBPyRelation):
-        types = [str(kind) for kind in result.types]
-        schema = result.limit(0).to_arrow_table().schema
-        families = [
-            "integer" if "HUGEINT" in kind else _family(at.type) for kind, at in zip(types, schema, strict=True)
-        ]
+        kinds = [str(kind) for kind in result.types]
+        fields = result.limit(0).to_arrow_table().schema
+        types = ["integer" if "HUGEINT" in kind else _family(at.type) for kind, at in zip(kinds, fields, strict=True)]
         # DuckDB makes Python values of moments in time with the package pytz only.
         rows = arrow_rows(result.to_arrow_table()) if "TIME ZONE" in " ".join(kinds) else result.fetchall()
     else:
