@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from warpmill.bench.engines import Measured
+from warpmill.bench.runner import measure
 from warpmill.bench.verify import difference, equal, has_limit, order_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 D = Decimal
 
@@ -93,3 +100,71 @@ def test_counts_of_rows_and_columns() -> None:
     assert difference([(1,)], [], ["a"], "select a from t") == "1 rows, expected 0"
     assert difference([(1, 2)], [(1,)], ["a"], "select a from t") == "2 columns, expected 1"
     assert difference([], [], ["a"], "select a from t") is None
+
+
+@dataclass
+class Scripted:
+    """An engine that gives one answer after the other."""
+
+    name: str
+    answers: Sequence[list[tuple[Any, ...]]]
+    column_names: Sequence[str] = ("a",)
+    devices: frozenset[str] = frozenset({"sim"})
+    log: list[str] = field(default_factory=list)
+    given: int = 0
+
+    def admit(self, sql: str) -> None:
+        del sql
+
+    def ready(self) -> None:
+        self.log.append("ready")
+
+    def run(self, sql: str) -> Any:
+        del sql
+        self.log.append("run")
+        self.given += 1
+        return Given(self.answers[min(self.given, len(self.answers)) - 1])
+
+    def rows(self, result: Any) -> list[tuple[Any, ...]]:
+        self.log.append("rows")
+        rows: list[tuple[Any, ...]] = result.rows
+        return rows
+
+    def measured(self, result: Any) -> Measured:
+        del result
+        return Measured(devices=self.devices, kernel_ms=1.0)
+
+    def profiled(self, sql: str) -> Any:
+        return self.run(sql)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A result."""
+
+    rows: list[tuple[Any, ...]]
+    column_names: Sequence[str] = ("a",)
+
+
+RIGHT, WRONG = [(1,), (2,)], [(1,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [(0, "the first run"), (1, "a timed run"), (3, "a timed run"), (4, "a run with its kernels timed"), (None, "")],
+)
+def test_every_run_is_compared(wrong: int | None, named: str) -> None:
+    reference = Scripted("duckdb", [RIGHT])
+    engine = Scripted("warpmill", [WRONG if run == wrong else RIGHT for run in range(7)])
+    (outcome,) = measure([engine], [("q", "SELECT a FROM t ORDER BY a")], 3, reference, lambda *_: None)
+    assert engine.given == 7
+    assert outcome.verified is (wrong is None)
+    assert (outcome.error or "").startswith(named)
+    assert len(outcome.runs_ms) == 3
+
+
+def test_nothing_is_compared_between_timed_runs() -> None:
+    reference = Scripted("duckdb", [RIGHT])
+    engine = Scripted("warpmill", [RIGHT], devices=frozenset({"cpu"}))
+    measure([engine], [("q", "SELECT a FROM t")], 2, reference, lambda *_: None)
+    assert engine.log == ["run", "rows", "ready", "run", "ready", "run", "rows", "rows", "rows"]

@@ -70,6 +70,23 @@ class Outcome:
         self.profiles = [measured.profile for measured in profiled]
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The rows that a query must have."""
+
+    rows: list[tuple[Any, ...]]
+    columns: list[str]
+    sql: str
+
+    def judge(self, outcome: Outcome, rows: list[tuple[Any, ...]], run: str) -> None:
+        """Compare the rows of a run; the first difference of any run stays."""
+        if outcome.verified is False:
+            return
+        found = difference(rows, self.rows, self.columns, self.sql)
+        outcome.verified = found is None
+        outcome.error = f"{run}: {found}" if found else None
+
+
 def measure(
     engines: list[Engine],
     queries: list[tuple[str, str]],
@@ -81,14 +98,18 @@ def measure(
 
     Timing kernels takes time: it is done in as many further runs, whose own times do not count.
 
-    With a `reference`, its rows are what the others' are compared with. `told(query, engine)` hears what comes next.
+    With a `reference`, its rows are what those of every run of the others are compared with, when all rounds of the
+    query are over: until then results are kept. `told(query, engine)` hears what comes next.
     """
     outcomes: list[Outcome] = []
     for name, sql in queries:
-        answer: Any = reference.run(sql) if reference else None
-        expected = reference.rows(answer) if reference else None
-        columns: list[str] = answer.column_names if reference else []
+        answer = None
+        if reference:
+            given = reference.run(sql)
+            answer = Answer(reference.rows(given), given.column_names, sql)
         row = {engine.name: Outcome(engine.name, name) for engine in engines}
+        #: The results of the engines that are compared, and of which run each is.
+        kept: dict[str, list[tuple[str, Any]]] = {e.name: [] for e in engines if answer and e is not reference}
         ready = []
         for engine in engines:
             told(name, engine.name)
@@ -98,18 +119,15 @@ def measure(
                 result = engine.run(sql)
             except Exception as error:  # whatever a peer raises: it is reported, and the run goes on
                 outcome.error = _reason(error)
-                if expected is not None and engine is not reference:
+                if engine.name in kept:
                     outcome.verified = (
                         False if not isinstance(error, UnsupportedError) or engine.name == "warpmill" else None
                     )
                 continue
-            rows = engine.rows(result)
-            outcome.rows = len(rows)
+            outcome.rows = len(engine.rows(result))
             measured = engine.measured(result)
             outcome.fallbacks, outcome.bytes_read = measured.fallbacks, measured.bytes_read
-            if expected is not None and engine is not reference:
-                outcome.error = difference(rows, expected, columns, sql)
-                outcome.verified = outcome.error is None
+            _keep(kept, engine, "the first run", [result])
             ready.append(engine)
         for _ in range(runs):
             for engine in ready:
@@ -119,13 +137,28 @@ def measure(
                 result = engine.run(sql)
                 elapsed = time.perf_counter() - start
                 row[engine.name].add(elapsed * 1000, engine.measured(result))
+                _keep(kept, engine, "a timed run", [result])
         for engine in ready:
-            first = engine.profiled(sql) if row[engine.name].devices - {"cpu"} else None
-            if first:
-                others = [engine.profiled(sql) for _ in range(runs - 1)]
-                row[engine.name].add_kernels([first, *(measured for measured in others if measured)])
+            if profiled := _profiled(engine, sql, runs) if row[engine.name].devices - {"cpu"} else []:
+                row[engine.name].add_kernels([engine.measured(result) for result in profiled])
+                _keep(kept, engine, "a run with its kernels timed", profiled)
+            for run, result in kept.get(engine.name, []):
+                if answer:
+                    answer.judge(row[engine.name], engine.rows(result), run)
         outcomes.extend(row.values())
     return outcomes
+
+
+def _keep(kept: dict[str, list[tuple[str, Any]]], engine: Engine, run: str, results: list[Any]) -> None:
+    if engine.name in kept:
+        kept[engine.name] += [(run, result) for result in results]
+
+
+def _profiled(engine: Engine, sql: str, runs: int) -> list[Any]:
+    """Results of runs whose kernels were timed: none where there are no kernels."""
+    first = engine.profiled(sql)
+    others = [engine.profiled(sql) for _ in range(runs - 1)] if first is not None else []
+    return [result for result in (first, *others) if result is not None]
 
 
 def _reason(error: Exception) -> str:
