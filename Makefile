@@ -53,6 +53,15 @@ test: install ## All tests: Rust, then Python
 		WARPMILL_PYTHON_PATH="$$site" cargo test --release --workspace --exclude warpmill-python
 	$(BIN)/python -m pytest
 
+# Tests that other systems wrote (docs/conformance.md): from ../shared/conformance, or the folder that WARPMILL_CONFORMANCE names.
+.PHONY: conformance
+conformance: install ## DuckDB's and SQLite's own tests and TPC-DS, through both doors
+	$(BIN)/python tests/conformance --json target/conformance.json
+
+.PHONY: conformance-fast
+conformance-fast: install ## A sample of them, in under two minutes
+	$(BIN)/python tests/conformance --tier fast --brief
+
 .PHONY: lint
 lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are errors
 	cargo fmt --all --check

@@ -47,14 +47,14 @@ def _run(what: str, command: list[str]) -> None:
         raise UnavailableError(f"{what} failed: {lines[-1] if lines else done.returncode}")
 
 
-def suite() -> tuple[dict[str, Path], dict[int, str]]:
-    """Parquet files of the 24 tables, and the 99 query texts.
+def suite(scale: float = SCALE) -> tuple[dict[str, Path], dict[int, str]]:
+    """Parquet files of the 24 tables at a scale factor, and the 99 query texts.
 
     Raises:
         UnavailableError: the extension's packages cannot be installed (no network), or do not run here.
 
     """
-    folder = FOLDER / f"{SCALE}-{PACKAGES[0].partition('==')[2]}"
+    folder = FOLDER / f"{scale}-{PACKAGES[0].partition('==')[2]}"
     described = folder / "suite.json"
     if not described.exists():
         made = FOLDER / f"making-{os.getpid()}"
@@ -64,7 +64,7 @@ def suite() -> tuple[dict[str, Path], dict[int, str]]:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
         try:
             _run("installing DuckDB's extension tpcds", [*pip, *PACKAGES])
-            script = [sys.executable, "-I", "-c", _GENERATE, str(site), str(made / "data"), str(SCALE)]
+            script = [sys.executable, "-I", "-c", _GENERATE, str(site), str(made / "data"), str(scale)]
             _run("generating TPC-DS", script)
             shutil.rmtree(folder, ignore_errors=True)
             (made / "data").rename(folder)

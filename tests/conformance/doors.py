@@ -1,0 +1,181 @@
+"""The engines that are compared: plain DuckDB, DuckDB with Warpmill, Warpmill itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from conformance.answers import Answer, failed, fetched
+from conformance.asking import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conformance.script import Reopen
+
+#: Names of Python variables are no tables here; HUGEINT goes through Arrow as it is.
+_SETTINGS = {"python_enable_replacements": False, "arrow_lossless_conversion": True}
+
+
+class Door(Protocol):
+    """An engine with one database, made for one file of tests."""
+
+    def run(self, sql: str, connection: str | None = None) -> Answer:
+        """The answer to a statement, on the named connection or the default one."""
+        ...
+
+    def close(self) -> None:
+        """Closes all connections and removes the files."""
+        ...
+
+
+class DuckDoor:
+    """A DuckDB database, opened by `duckdb.connect` or by `warpmill.duckdb.connect`.
+
+    `exact`: dates, times and intervals are integers, which hold all of their values, rather than Python's.
+    """
+
+    def __init__(
+        self, connect: Callable[..., Any], folder: Path, settings: dict[str, Any] | None = None, *, exact: bool = True
+    ) -> None:
+        self._connect = connect
+        self._folder = folder
+        self._exact = exact
+        self._settings = {**_SETTINGS, **(settings or {})}
+        self._path = ":memory:"
+        self._storage: dict[str, Any] = {}
+        self._read_only = False
+        self._connections: dict[str | None, Any] = {}
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        self._open()
+
+    def _open(self) -> None:
+        settings = {**self._settings, **self._storage}
+        self._connections = {None: self._connect(self._path, read_only=self._read_only, config=settings)}
+
+    def text(self, text: str) -> str:
+        """The text with this door's folder in place of placeholders."""
+        for name in ("{TEST_DIR}", "__TEST_DIR__", "{TEMP_DIR}", "${TEST_DIR}"):
+            text = text.replace(name, str(self._folder))
+        return text.replace("{DATA_DIR}", "data").replace("{UUID}", "00000000-0000-0000-0000-000000000000")
+
+    def neutral(self, text: str) -> str:
+        """The text with a placeholder in place of this door's folder."""
+        return text.replace(str(self._folder), "{TEST_DIR}")
+
+    def run(self, sql: str, connection: str | None = None) -> Answer:
+        """The answer to a statement, on the named connection or the default one."""
+        try:
+            used = self.connection(connection)
+            ask(used, self.text(sql))
+            return fetched(used, self._exact)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # panics of the engine are no `Exception`
+            return failed(error)
+
+    def connection(self, name: str | None) -> Any:
+        """The connection of that name, made where it is not there yet."""
+        if name not in self._connections:
+            self._connections[name] = self._connections[None].cursor()
+        return self._connections[name]
+
+    def reopen(self, step: Reopen) -> Answer:
+        """Closes the database, and opens the same or another one."""
+        self._close()
+        if step.path is not None:
+            self._path = self.text(step.path) or ":memory:"
+            self._read_only = step.read_only
+            self._storage = {"storage_compatibility_version": step.storage} if step.storage else {}
+        try:
+            self._open()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            answer = failed(error)
+            self._path, self._read_only, self._storage = ":memory:", False, {}
+            self._open()
+            return answer
+        return Answer()
+
+    def reconnect(self) -> None:
+        """Makes the default connection anew."""
+        old = self._connections[None]
+        self._connections[None] = old.cursor()
+        old.close()
+
+    def _close(self) -> None:
+        for connection in reversed(self._connections.values()):
+            connection.close()
+        self._connections = {}
+
+    def close(self) -> None:
+        """Closes all connections and removes the files."""
+        self._close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class WarpmillDuckDoor(DuckDoor):
+    """DuckDB with Warpmill, which says what became of each query."""
+
+    def _open(self) -> None:
+        super()._open()
+        # A connection of its own: asking is no part of the tests' transactions.
+        self._connections["warpmill_stats"] = self._connections[None].cursor()
+        self._before = self._stats()
+
+    def _stats(self) -> Counter[str]:
+        return Counter(dict(self._connections["warpmill_stats"].execute("FROM warpmill_stats()").fetchall()))
+
+    def outcome(self, connection: str | None) -> str | None:
+        """What became of the last statement: "" accelerated, or why not; None where it read no data."""
+        try:
+            now = self._stats()
+            new = now - self._before
+            self._before = now
+            if new["queries_accelerated"]:
+                return ""
+            if not new["queries_left_to_duckdb"] and not new["queries_failed_at_run_time"]:
+                return None
+            rows = self.connection(connection).execute("SELECT reason FROM warpmill_last()").fetchall()
+            return str(rows[0][0])
+        except Exception as error:  # a transaction that was aborted answers nothing
+            return f"not known: {type(error).__name__}"
+
+
+class NativeDoor:
+    """`warpmill.connect()`."""
+
+    def __init__(self, settings: dict[str, object] | None = None, files: dict[str, Path] | None = None) -> None:
+        import warpmill
+
+        self._connection = warpmill.connect(**(settings or {}))  # type: ignore[arg-type]
+        self._fallbacks: list[str] | None = None
+        for name, path in (files or {}).items():
+            self._connection.register_file(name, path)
+
+    def run(self, sql: str, connection: str | None = None) -> Answer:  # noqa: ARG002 - sessions have one connection here
+        """The answer to a statement."""
+        self._fallbacks = None
+        try:
+            relation = ask(self._connection, sql)
+            rows = tuple(relation.fetchall())
+            profile = relation.profile
+            if profile:
+                self._fallbacks = [str(reason) for reason in profile.get("fallbacks", [])]
+            return Answer(tuple(relation.columns), tuple(relation.types), rows)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return failed(error)
+
+    def outcome(self) -> str | None:
+        """What became of the last statement: "" accelerated, or why not; None where nothing was measured."""
+        return None if self._fallbacks is None else "; ".join(self._fallbacks)
+
+    def close(self) -> None:
+        """Releases the session."""
+        self._connection.close()

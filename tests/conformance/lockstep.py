@@ -1,0 +1,162 @@
+"""DuckDB's test files: each statement through plain DuckDB, then through DuckDB with Warpmill."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conformance.accepted import explained
+from conformance.answers import Answer, Failure
+from conformance.compare import Difference, Judge
+from conformance.doors import DuckDoor, WarpmillDuckDoor
+from conformance.ordering import Parser
+from conformance.outcome import Outcome
+from conformance.script import Corpus, Reconnect, Reopen, Script, StopError, Unpack
+from conformance.sqllogic import Record, UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CORPUS = "duckdb"
+#: How often plain DuckDB runs a query again to see whether its own answers differ.
+_AGAIN = 4
+_KEPT_SQL = 4000
+
+
+@dataclass(frozen=True)
+class Doors:
+    """The two databases of a file, and what tells their answers apart."""
+
+    plain: DuckDoor
+    ours: DuckDoor
+    parser: Parser
+
+    def close(self) -> None:
+        """Closes both."""
+        self.ours.close()
+        self.plain.close()
+
+
+@dataclass
+class FileRun:
+    """A run of one file: iterate over `outcomes()`, then see `stopped`."""
+
+    path: Path
+    root: Path
+    folder: Path
+    #: `warpmill.duckdb.connect`, or `duckdb.connect` where the runner itself is tested.
+    connect: Callable[..., Any]
+    #: Called before each statement with its line and the door that runs it.
+    progress: Callable[[int, str], None]
+    settings: dict[str, Any]
+    #: Why the rest of the file was not run; None where all of it was.
+    stopped: str | None = None
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """The outcomes of the file's records, as they are run."""
+        import duckdb
+
+        name = str(self.path.relative_to(self.root))
+        warpmill = self.connect is not duckdb.connect
+        doors = Doors(
+            DuckDoor(duckdb.connect, self.folder / "plain", self.settings),
+            (WarpmillDuckDoor if warpmill else DuckDoor)(self.connect, self.folder / "ours", self.settings),
+            Parser(duckdb.connect()),
+        )
+        script = Script(self.path, Corpus(self.root, "test/sql/", frozenset({"duckdb"})))
+        later = False
+        try:
+            for step in script.steps():
+                outcome = self._step(step, name, doors)
+                if outcome is not None:
+                    yield replace(outcome, later=later) if outcome.bad else outcome
+                    later = later or outcome.bad
+        except (StopError, UnknownError) as reason:
+            self.stopped = str(reason)
+        finally:
+            doors.close()
+
+    def _step(self, step: Any, name: str, doors: Doors) -> Outcome | None:
+        if isinstance(step, Record):
+            return self._record(step, name, doors)
+        if isinstance(step, Reopen):
+            return self._reopen(step, name, doors)
+        if isinstance(step, Reconnect):
+            doors.plain.reconnect()
+            doors.ours.reconnect()
+        elif isinstance(step, Unpack):
+            for door in (doors.plain, doors.ours):
+                Path(door.text(step.target)).write_bytes(gzip.decompress(step.source.read_bytes()))
+        return None
+
+    def _reopen(self, step: Reopen, name: str, doors: Doors) -> Outcome | None:
+        self.progress(step.line, "plain")
+        reference = doors.plain.reopen(step)
+        self.progress(step.line, "ours")
+        answer = doors.ours.reopen(step)
+        sql = f"-- open {step.path or 'again'}"
+        if reference.failure is None and answer.failure is None:
+            return None
+        if reference.failure is not None and answer.failure is not None:
+            raise StopError("the database cannot be opened")
+        verdict = "failed" if answer.failure else "wrong"
+        return Outcome(name, step.line, sql, verdict, "opening", (answer if answer.failure else reference).brief())
+
+    def _record(self, record: Record, name: str, doors: Doors) -> Outcome:
+        self.progress(record.line, "plain")
+        reference = doors.plain.run(record.sql, record.connection)
+        self.progress(record.line, "ours")
+        answer = doors.ours.run(record.sql, record.connection)
+        said = doors.ours.outcome(record.connection) if isinstance(doors.ours, WarpmillDuckDoor) else None
+        made = Outcome(name, record.line, record.sql[:_KEPT_SQL], "equal", not_accelerated=said)
+        made = replace(made, unlike_file=_unlike(record, reference))
+        judge = Judge(
+            doors.parser,
+            lambda sql: doors.ours.run(sql, record.connection),
+            lambda sql: doors.plain.run(sql, record.connection),
+        )
+        difference = judge.difference(record.sql, answer, reference)
+        if difference is not None:
+            answer, reference = _neutral(answer, doors.ours), _neutral(reference, doors.plain)
+            difference = judge.difference(record.sql, answer, reference)
+        if difference is None:
+            if reference.failure is None or answer.failure is None:
+                return made
+            words = _neutral(answer, doors.ours).failure != _neutral(reference, doors.plain).failure
+            return replace(made, verdict="both fail", other_words=words)
+        found = explained(CORPUS, name, record.sql, difference) or self._varies(judge, record, reference, difference)
+        if found is not None:
+            return replace(made, verdict="accepted", kind=found, text=difference.text)
+        verdict = "failed" if difference.kind == "fails" else "wrong"
+        return replace(made, verdict=verdict, kind=difference.kind, text=difference.text)
+
+    def _varies(self, judge: Judge, record: Record, reference: Answer, difference: Difference) -> str | None:
+        """The name of an accepted difference if plain DuckDB gives another answer when it is asked again."""
+        if difference.kind not in ("rows", "order") or not judge.parser.is_query(record.sql):
+            return None
+        for _ in range(_AGAIN):
+            again = judge.reference_again(record.sql)
+            if judge.difference(record.sql, again, reference) is not None:
+                return "plain duckdb varies"
+        return None
+
+
+def _unlike(record: Record, reference: Answer) -> bool:
+    """Whether DuckDB does not do what its file says."""
+    if record.kind == "maybe":
+        return False
+    return (reference.failure is not None) != (record.kind == "error")
+
+
+def _neutral(answer: Answer, door: DuckDoor) -> Answer:
+    """The answer without the door's folder in its texts."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, str):
+            return door.neutral(value)
+        return tuple(map(changed, value)) if isinstance(value, tuple) else value
+
+    failure = answer.failure and Failure(answer.failure.kind, door.neutral(answer.failure.text))
+    return replace(answer, names=changed(answer.names), rows=changed(answer.rows), failure=failure)

@@ -1,0 +1,102 @@
+"""The tasks of the corpora: files of DuckDB's and SQLite's tests, queries of TPC-DS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from conformance.lockstep import FileRun
+from conformance.sqlite import FileRun as SqliteRun
+from conformance.workers import Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conformance.outcome import Outcome
+    from conformance.tpcds import Queries
+    from conformance.workers import Task
+
+
+@dataclass(frozen=True)
+class DuckFile:
+    """A file of DuckDB's, in lockstep."""
+
+    root: Path
+    path: Path
+    #: "warpmill", or "duckdb" to run plain DuckDB beside itself.
+    door: str = "warpmill"
+    threads: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The path within the corpus."""
+        return str(self.path.relative_to(self.root))
+
+    def run(self, folder: Path, progress: Callable[[int, str], None]) -> Iterator[Outcome | Stopped]:
+        """Runs the file."""
+        import duckdb
+
+        import warpmill.duckdb
+
+        connect = duckdb.connect if self.door == "duckdb" else warpmill.duckdb.connect
+        settings = {} if self.threads is None else {"threads": self.threads}
+        run = FileRun(self.path, self.root, folder, connect, progress, settings)
+        yield from run.outcomes()
+        if run.stopped:
+            yield Stopped(self.title, run.stopped)
+
+    def rest(self, line: int) -> Task | None:  # noqa: ARG002 - the state of the databases is gone
+        """Nothing: what follows in a file needs what was before."""
+        return None
+
+
+@dataclass(frozen=True)
+class SqliteFile:
+    """A file of SQLite's, natively."""
+
+    root: Path
+    path: Path
+    settings: tuple[tuple[str, object], ...] = ()
+    sample: int = 1
+
+    @property
+    def title(self) -> str:
+        """The path within the corpus."""
+        return str(self.path.relative_to(self.root))
+
+    def run(self, folder: Path, progress: Callable[[int, str], None]) -> Iterator[Outcome | Stopped]:
+        """Runs the file."""
+        run = SqliteRun(self.path, self.root, folder, progress, dict(self.settings), self.sample)
+        yield from run.outcomes()
+        if run.stopped:
+            yield Stopped(self.title, run.stopped)
+
+    def rest(self, line: int) -> Task | None:  # noqa: ARG002 - the state of the databases is gone
+        """Nothing: what follows in a file needs what was before."""
+        return None
+
+
+@dataclass(frozen=True)
+class TpcdsQueries:
+    """Some queries of TPC-DS through one door."""
+
+    queries: Queries
+
+    @property
+    def title(self) -> str:
+        """The suite's name."""
+        return "tpcds"
+
+    def run(self, folder: Path, progress: Callable[[int, str], None]) -> Iterator[Outcome | Stopped]:
+        """Runs the queries."""
+        yield from self.queries.outcomes(folder, progress)
+
+    def rest(self, line: int) -> Task | None:
+        """The queries after the one that ended the process."""
+        numbers = list(self.queries.texts)
+        if line not in numbers:
+            return None
+        left = numbers[numbers.index(line) + 1 :]
+        texts = {number: self.queries.texts[number] for number in left}
+        return TpcdsQueries(replace(self.queries, texts=texts)) if texts else None
