@@ -18,6 +18,7 @@
 
 pub mod accelerate;
 pub mod catalog;
+mod dialect;
 pub mod error;
 pub mod join_order;
 pub mod offload;

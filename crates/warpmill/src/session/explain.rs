@@ -13,13 +13,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use warpmill_plan::Program;
 
-use super::query::logical_plan;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::{ForDevices, Held, WarpmillExec};
 use crate::plan_cache::Prepared;
-use crate::{Result, ScalarValue};
+use crate::{Result, ScalarValue, dialect};
 
 /// Titles and texts.
 type Parts = Vec<(String, String)>;
@@ -33,7 +32,7 @@ pub(super) fn kernels_statement(sql: &str) -> Option<&str> {
 
 impl Session {
     pub(super) async fn explain_text(&self, sql: &str, analyze: bool, query: &Query) -> Result<String> {
-        let plan = explained(logical_plan(&self.inner.context.state(), sql, &[]).await?);
+        let plan = explained(dialect::logical_plan(&self.inner.context.state(), sql, &[]).await?);
         Ok(text(Box::pin(self.explain_parts(&plan, false, analyze, query)).await?))
     }
 
@@ -119,7 +118,7 @@ impl Session {
     /// One part per kernel of every program.
     async fn kernel_parts(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Parts> {
         let state = self.inner.context.state();
-        let plan = explained(logical_plan(&state, sql, params).await?);
+        let plan = explained(dialect::logical_plan(&state, sql, params).await?);
         let (prepared, _) = Box::pin(self.prepare(&state, &plan, &self.options())).await?;
         let (options, cancel) = (self.options(), query.handle.cancel.clone());
         // What is read meanwhile is kept until kernels are there.

@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use datafusion::logical_expr::LogicalPlan;
 
-use super::query::logical_plan;
 use super::{QueryResult, Session};
-use crate::{Result, ScalarValue};
+use crate::{Result, ScalarValue, dialect};
 
 impl Session {
     /// Runs a query that another front end has made a logical plan of, as a query text is run: optimized, placed, with a
@@ -37,7 +36,7 @@ impl Session {
     /// The logical plan of a query after all rules, the order of joins included. `params` are the values of `$1`, `$2`, ...
     pub async fn optimized_plan(&self, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
         let state = self.inner.context.state();
-        let plan = logical_plan(&state, sql, params).await?;
+        let plan = dialect::logical_plan(&state, sql, params).await?;
         Ok(state.optimize(&plan)?)
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use datafusion::common::ParamValues;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
@@ -17,6 +16,7 @@ use super::explain::kernels_statement;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
+use crate::dialect;
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Prepared, normalized};
 use crate::remote::pin;
@@ -120,7 +120,7 @@ impl Session {
             return Ok(Planned::Done(self.kernels_rows(sql, params, query).await?));
         }
         let state = self.inner.context.state();
-        let plan = logical_plan(&state, sql, params).await?;
+        let plan = dialect::logical_plan(&state, sql, params).await?;
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
@@ -192,15 +192,6 @@ impl QueryResult {
     /// The result of a statement that has no rows.
     pub(super) fn empty() -> Self {
         Self { schema: Arc::new(arrow::datatypes::Schema::empty()), batches: vec![], profile: None }
-    }
-}
-
-/// The plan of one statement with its parameters bound.
-pub(super) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
-    let plan = state.create_logical_plan(sql).await?;
-    match params {
-        [] => Ok(plan),
-        params => Ok(plan.with_param_values(ParamValues::from(params.to_vec()))?),
     }
 }
 

@@ -1,0 +1,163 @@
+//! Numbers in texts, which DuckDB reads in its own way.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+
+/// Digits of the widest decimal.
+const DIGITS: usize = 38;
+
+/// `sql` with the underscores between the digits of numbers taken out: `1_000_000` is a million.
+pub(super) fn without_underscores(sql: &str) -> Cow<'_, str> {
+    let bytes = sql.as_bytes();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    let mut out = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while at < bytes.len() {
+        let start = at;
+        at = match bytes[at] {
+            b'\'' | b'"' | b'`' => after(sql, at + 1, &sql[at..=at]),
+            b'-' if bytes[at..].starts_with(b"--") => after(sql, at, "\n"),
+            b'/' if bytes[at..].starts_with(b"/*") => after(sql, at + 2, "*/"),
+            b'$' => match sql[at + 1..].find('$').map(|end| &sql[at..at + end + 2]) {
+                Some(tag)
+                    if tag[1..tag.len() - 1].bytes().all(is_word)
+                        && !tag[1..].starts_with(|c: char| c.is_ascii_digit()) =>
+                {
+                    after(sql, at + tag.len(), tag)
+                }
+                _ => at + 1,
+            },
+            byte if is_word(byte) => at + bytes[at..].iter().take_while(|&&byte| is_word(byte)).count(),
+            _ => at + 1,
+        };
+        let word = &sql[start..at];
+        let between = |i: usize| {
+            let is_digit = |at: usize| word.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+            is_digit(i.wrapping_sub(1)) && is_digit(i + 1)
+        };
+        let number = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('_');
+        if number && word.match_indices('_').all(|(i, _)| between(i)) {
+            out.push_str(&sql[copied..start]);
+            out.extend(word.chars().filter(|&c| c != '_'));
+            copied = at;
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(sql);
+    }
+    out.push_str(&sql[copied..]);
+    Cow::Owned(out)
+}
+
+/// The position after the next `end` in `sql` from `from` on, or the end of the text.
+fn after(sql: &str, from: usize, end: &str) -> usize {
+    sql.get(from..).and_then(|rest| rest.find(end)).map_or(sql.len(), |found| from + found + end.len())
+}
+
+/// Says in standard SQL what DuckDB means by the literals of a statement: numbers with an exponent are DOUBLE, whole
+/// numbers beyond BIGINT are HUGEINT; `AT TIME ZONE` is a function of either kind of timestamp.
+pub(super) fn rewrite(statement: &mut Statement) {
+    let _: ControlFlow<()> = match statement {
+        Statement::Statement(statement) => statement.visit(&mut Literals),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(&mut Literals),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => {
+            rewrite(&mut explain.statement);
+            ControlFlow::Continue(())
+        }
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    };
+}
+
+struct Literals;
+
+impl VisitorMut for Literals {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            // The least BIGINT is one literal, whose digits alone are none.
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+                if let Expr::Value(value) = inner.as_ref()
+                    && let Value::Number(digits, long) = &value.value
+                    && format!("-{digits}") == i64::MIN.to_string()
+                {
+                    *expr = Expr::Value(Value::Number(i64::MIN.to_string(), *long).into());
+                }
+            }
+            Expr::Value(value) => {
+                if let Value::Number(digits, _) = &value.value
+                    && let Some(data_type) = number(digits)
+                {
+                    let text = Box::new(Expr::Value(Value::SingleQuotedString(digits.clone()).into()));
+                    *expr = Expr::Cast { kind: CastKind::Cast, expr: text, data_type, array: false, format: None };
+                }
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                let args =
+                    [time_zone, timestamp].map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr((**arg).clone())));
+                *expr = Expr::Function(call("timezone", args.into()));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The type of a number that DataFusion reads otherwise.
+fn number(text: &str) -> Option<DataType> {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    if text.contains(['e', 'E']) || text.contains('.') && digits > DIGITS {
+        return Some(DataType::Double(ExactNumberInfo::None));
+    }
+    let wide = !text.contains('.') && text.parse::<i64>().is_err() && digits <= DIGITS;
+    wide.then_some(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(DIGITS as u64, 0)))
+}
+
+fn call(name: &str, args: Vec<FunctionArg>) -> Function {
+    let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
+    Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn underscores_of_numbers_only() {
+        let same = [
+            "a_1",
+            "SELECT '1_0', \"1_0\" -- 1_0",
+            "/* 1_0 */ x",
+            "$$1_0$$",
+            "$a$1_0$a$",
+            "1_",
+            "1__0",
+            "_1_0",
+            "x1_0",
+            "$1 + $2",
+        ];
+        for sql in same {
+            assert_eq!(without_underscores(sql), sql);
+        }
+        assert_eq!(without_underscores("1_000_000+'é1_0'||1_0.5"), "1000000+'é1_0'||10.5");
+        assert_eq!(without_underscores("'it''s' 1_0"), "'it''s' 10");
+    }
+}

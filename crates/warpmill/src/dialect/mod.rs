@@ -1,0 +1,24 @@
+//! DuckDB's dialect in DataFusion's front end.
+//!
+//! What SQL texts mean is settled between the parser and the optimizer, on plans of texts only: plans of other front ends
+//! (Substrait, data frames, DuckDB itself) say what they mean already.
+
+mod literals;
+
+use datafusion::common::{ParamValues, Result};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+
+use crate::ScalarValue;
+
+/// The plan of one statement, with its parameters bound.
+pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut statement = state.sql_to_statement(&literals::without_underscores(sql), &dialect)?;
+    literals::rewrite(&mut statement);
+    let plan = state.statement_to_plan(statement).await?;
+    match params {
+        [] => Ok(plan),
+        params => plan.with_param_values(ParamValues::from(params.to_vec())),
+    }
+}
