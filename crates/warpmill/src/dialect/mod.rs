@@ -4,10 +4,15 @@
 //! (Substrait, data frames, DuckDB itself) say what they mean already.
 
 mod literals;
+mod names;
+mod tables;
 
 use datafusion::common::{ParamValues, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::planner::SqlToRel;
+
+pub(crate) use names::shown;
 
 use crate::ScalarValue;
 
@@ -15,8 +20,10 @@ use crate::ScalarValue;
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(&literals::without_underscores(sql), &dialect)?;
+    let tables = tables::Tables::of(state, &statement).await?;
+    names::bind(&mut statement, &tables)?;
     literals::rewrite(&mut statement);
-    let plan = state.statement_to_plan(statement).await?;
+    let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
     match params {
         [] => Ok(plan),
         params => plan.with_param_values(ParamValues::from(params.to_vec())),

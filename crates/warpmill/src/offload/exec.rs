@@ -19,7 +19,7 @@ use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
@@ -103,11 +103,14 @@ impl WarpmillExec {
         (leaves, inputs): (Plans, Plans),
         sums: UnprovenSums,
     ) -> Self {
-        let mut equivalences = EquivalenceProperties::new(source.schema());
         // With more than one partition the source's order holds within each only, and is not what the program gives, unless
-        // the program ends with the sort itself, which is of all rows.
+        // the program ends with the sort itself, which is of all rows. What is equal or constant in all rows stays so.
         let total = source.output_partitioning().partition_count() == 1 || source.is::<SortExec>();
-        if total && let Some(order) = source.output_ordering() {
+        let mut equivalences = source.equivalence_properties().clone();
+        equivalences.clear_orderings();
+        if !total {
+            equivalences.clear_per_partition_constants();
+        } else if let Some(order) = source.output_ordering() {
             equivalences.add_ordering(order.clone());
         }
         let partitioning = Partitioning::UnknownPartitioning(1);

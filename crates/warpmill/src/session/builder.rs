@@ -138,6 +138,8 @@ fn config() -> SessionConfig {
     options.optimizer.enable_round_robin_repartition = false;
     options.execution.parquet.schema_force_view_types = false;
     options.sql_parser.map_string_types_to_utf8view = false;
+    // As in DuckDB, in both directions.
+    options.sql_parser.default_null_ordering = "nulls_last".into();
     // 0.06 is a decimal, as in PostgreSQL and DuckDB: comparisons with decimal columns stay exact.
     options.sql_parser.parse_float_as_decimal = true;
     config

@@ -8,7 +8,10 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement, Volatility};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
 
@@ -179,7 +182,7 @@ impl Session {
         let optimized = state.optimize(plan)?;
         let tables = table_versions(&optimized)?;
         let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
-        let physical = pin(physical, state.runtime_env())?;
+        let physical = named(pin(physical, state.runtime_env())?)?;
         let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
         let (plan, fallbacks) = (placement.plan, placement.fallbacks);
         Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), tables))
@@ -195,6 +198,22 @@ impl QueryResult {
     }
 }
 
+<<<<<<< HEAD
+=======
+/// `plan` with its columns called as results show them.
+fn named(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = plan.schema();
+    if schema.fields().iter().all(|field| dialect::shown(field.name()) == field.name()) {
+        return Ok(plan);
+    }
+    let columns = schema.fields().iter().enumerate().map(|(at, field)| ProjectionExpr {
+        expr: Arc::new(Column::new(field.name(), at)),
+        alias: dialect::shown(field.name()).to_string(),
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(&plan))?))
+}
+
+>>>>>>> 3529cc4 (dialect: spell out names before statements are planned)
 /// Whether a plan is a query whose meaning depends on nothing but tables.
 fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
     let mut immutable = true;

@@ -1,0 +1,199 @@
+//! Names in expressions, and operators that mean something else to DuckDB.
+
+use std::ops::ControlFlow;
+
+use datafusion::logical_expr::planner::ContextProvider;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+
+use super::scope::{Scope, nested};
+use super::unread::unread_of_expr;
+use super::{Binder, Names, no_query};
+use crate::{Error, Result};
+
+/// Which of a column and an alias of one name is meant.
+#[derive(Clone, Copy)]
+pub(super) enum Preference<'e> {
+    /// The column.
+    Column,
+    /// The alias, unless the column is one of these, or within an aggregate function: HAVING.
+    AliasUnlessGrouped(&'e [Expr]),
+}
+
+impl Binder<'_> {
+    /// Binds the names of `expr`, and the queries in it.
+    pub(super) fn expr(&mut self, expr: &mut Expr, scope: &Scope<'_>) -> Result<()> {
+        self.expr_of(expr, scope, Preference::Column)
+    }
+
+    pub(super) fn expr_of(&mut self, expr: &mut Expr, scope: &Scope<'_>, preference: Preference<'_>) -> Result<()> {
+        self.within(expr, scope, preference)
+    }
+
+    pub(super) fn within<T: VisitMut>(
+        &mut self,
+        part: &mut T,
+        scope: &Scope<'_>,
+        preference: Preference<'_>,
+    ) -> Result<()> {
+        let mut visitor = Binding { binder: self, scope, preference, aggregates: 0, queries: vec![], lambdas: vec![] };
+        match part.visit(&mut visitor) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+}
+
+/// Walks an expression; queries are taken out of it while it does.
+struct Binding<'b, 'a, 's> {
+    binder: &'b mut Binder<'a>,
+    scope: &'b Scope<'s>,
+    preference: Preference<'b>,
+    /// Aggregate functions around.
+    aggregates: usize,
+    /// Bound queries, to be put back.
+    queries: Vec<Box<Query>>,
+    /// Parameters of the lambda functions around.
+    lambdas: Vec<String>,
+}
+
+impl VisitorMut for Binding<'_, '_, '_> {
+    type Break = Error;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(query) = query_in(expr) {
+            let mut query = std::mem::replace(query, no_query());
+            if let Err(error) = self.binder.query(&mut query, Some(self.scope), Names::Own) {
+                return ControlFlow::Break(error);
+            }
+            self.queries.push(query);
+        }
+        if let Expr::Lambda(lambda) = expr {
+            self.lambdas.extend(parameters(&lambda.params));
+        }
+        self.aggregates += usize::from(self.is_aggregate(expr));
+        match unread_of_expr(expr) {
+            Some(what) => ControlFlow::Break(Error::NotImplemented(what)),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(query) = query_in(expr) {
+            *query = self.queries.pop().expect("one was pushed for this expression");
+        }
+        self.aggregates -= usize::from(self.is_aggregate(expr));
+        let found = match expr {
+            Expr::Lambda(lambda) => {
+                let around = self.lambdas.len() - parameters(&lambda.params).count();
+                self.lambdas.truncate(around);
+                return ControlFlow::Continue(());
+            }
+            Expr::Identifier(name) => self.find(std::slice::from_ref(name)),
+            Expr::CompoundIdentifier(parts) => self.find(parts),
+            _ => Ok(replacement(expr)),
+        };
+        match found {
+            Ok(found) => {
+                if let Some(found) = found {
+                    *expr = found;
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl Binding<'_, '_, '_> {
+    fn find(&self, parts: &[Ident]) -> Result<Option<Expr>> {
+        let name = &parts[0].value;
+        if self.lambdas.iter().any(|parameter| parameter == name)
+            || parts[0].quote_style.is_none() && name.starts_with('@')
+        {
+            return Ok(None);
+        }
+        if let (Preference::AliasUnlessGrouped(grouped), [name], 0) = (self.preference, parts, self.aggregates) {
+            let column = self.scope.column(parts)?;
+            let alias = self.scope.alias(&name.value);
+            match (column, alias) {
+                (Some(column), _) if grouped.contains(&column) => return Ok(Some(column)),
+                (_, Some(alias)) => return Ok(Some(nested(alias.expr.clone()))),
+                _ => {}
+            }
+        }
+        self.scope.find(parts)
+    }
+
+    fn is_aggregate(&self, expr: &Expr) -> bool {
+        let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
+        let name = name.0.last().and_then(|part| part.as_ident());
+        name.is_some_and(|name| self.binder.tables.get_aggregate_meta(&name.value.to_lowercase()).is_some())
+    }
+}
+
+fn query_in(expr: &mut Expr) -> Option<&mut Box<Query>> {
+    match expr {
+        Expr::Subquery(query) | Expr::Exists { subquery: query, .. } | Expr::InSubquery { subquery: query, .. } => {
+            Some(query)
+        }
+        Expr::Function(Function { args: FunctionArguments::Subquery(query), .. }) => Some(query),
+        _ => None,
+    }
+}
+
+fn parameters(
+    params: &OneOrManyWithParens<datafusion::sql::sqlparser::ast::LambdaFunctionParameter>,
+) -> impl Iterator<Item = String> {
+    let params = match params {
+        OneOrManyWithParens::One(one) => std::slice::from_ref(one),
+        OneOrManyWithParens::Many(many) => many,
+    };
+    params.iter().map(|parameter| parameter.name.value.clone())
+}
+
+/// What DataFusion should read instead of `expr`.
+fn replacement(expr: &mut Expr) -> Option<Expr> {
+    let negation = |negated: bool, expr: Expr| match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(expr)) },
+        false => expr,
+    };
+    match expr {
+        // `SIMILAR TO` is of the whole text, and its pattern is a regular expression.
+        Expr::SimilarTo { negated, expr, pattern, escape_char: None } => {
+            let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_string()).into());
+            let concat = |left: Expr, right: Expr| Expr::BinaryOp {
+                left: Box::new(left),
+                op: BinaryOperator::StringConcat,
+                right: Box::new(right),
+            };
+            let whole = concat(concat(text("^(?:"), nested((**pattern).clone())), text(")$"));
+            Some(negation(*negated, function("regexp_like", vec![(**expr).clone(), whole])))
+        }
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => Some(in_subquery(left, right, false)?),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => Some(in_subquery(left, right, true)?),
+        _ => None,
+    }
+}
+
+fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {
+    let Expr::Subquery(subquery) = right else { return None };
+    Some(Expr::InSubquery { expr: Box::new(left.clone()), subquery: subquery.clone(), negated })
+}
+
+/// A call of function `name`.
+pub(super) fn function(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}

@@ -1,0 +1,377 @@
+//! FROM: relations, and what joins make of their columns.
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::ResolvedTableReference;
+use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
+};
+
+use super::expr::function;
+use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, quoted, same};
+use super::unread::unread_of_relation;
+use super::{Binder, Names};
+use crate::{Error, Result};
+
+/// What one operand of a join brings.
+struct Operand {
+    relations: Vec<Relation>,
+    visible: Vec<Visible>,
+}
+
+/// A relation before it has an alias.
+struct Unnamed {
+    /// Its names, from the catalog on; none of a query.
+    path: Vec<String>,
+    /// What DataFusion calls it.
+    qualifier: Option<String>,
+    fields: Fields,
+}
+
+/// What a join does with rows without a partner, or with the columns of one side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Inner,
+    Left,
+    Right,
+    Full,
+    /// Only the left side's columns are left.
+    LeftOnly,
+    /// Only the right side's columns are left.
+    RightOnly,
+}
+
+impl Binder<'_> {
+    /// Binds a FROM clause, whose relations join `scope`.
+    pub(super) fn from(&mut self, from: &mut [TableWithJoins], scope: &mut Scope<'_>) -> Result<()> {
+        for tree in from {
+            let operand = self.tree(tree, scope)?;
+            refuse_twice(&scope.relations, &operand.relations)?;
+            scope.relations.extend(operand.relations);
+            scope.visible.extend(operand.visible);
+        }
+        Ok(())
+    }
+
+    fn tree(&mut self, tree: &mut TableWithJoins, before: &Scope<'_>) -> Result<Operand> {
+        let mut scope = Scope::inside(Some(before));
+        let first = self.relation(&mut tree.relation, &scope)?;
+        (scope.relations, scope.visible) = (first.relations, first.visible);
+        for join in &mut tree.joins {
+            let right = self.relation(&mut join.relation, &scope)?;
+            refuse_twice(&scope.relations, &right.relations)?;
+            self.join(&mut join.join_operator, &mut scope, right)?;
+        }
+        Ok(Operand { relations: scope.relations, visible: scope.visible })
+    }
+
+    fn join(&mut self, operator: &mut JoinOperator, scope: &mut Scope<'_>, right: Operand) -> Result<()> {
+        use JoinOperator::*;
+        *operator = match std::mem::replace(operator, ArrayJoin) {
+            Semi(constraint) => LeftSemi(constraint),
+            Anti(constraint) => LeftAnti(constraint),
+            other => other,
+        };
+        let (kind, constraint) = match operator {
+            Join(on) | Inner(on) | CrossJoin(on) => (Kind::Inner, on),
+            Left(on) | LeftOuter(on) => (Kind::Left, on),
+            Right(on) | RightOuter(on) => (Kind::Right, on),
+            FullOuter(on) => (Kind::Full, on),
+            LeftSemi(on) | LeftAnti(on) => (Kind::LeftOnly, on),
+            RightSemi(on) | RightAnti(on) => (Kind::RightOnly, on),
+            _ => return Err(Error::NotImplemented("ASOF, APPLY, ARRAY and STRAIGHT joins: not supported".into())),
+        };
+        let (left_relations, left_visible) = (scope.relations.len(), scope.visible.len());
+        let is_open = scope.is_open() || right.relations.iter().any(|relation| relation.fields.is_none());
+        let right_only = (kind == Kind::RightOnly).then(|| right.visible.clone());
+        let keys = match &*constraint {
+            JoinConstraint::Using(names) => Some(names.iter().map(column_name).collect()),
+            JoinConstraint::Natural => Some(common_names(&scope.visible, &right.visible)),
+            JoinConstraint::On(_) | JoinConstraint::None => None,
+        };
+        scope.relations.extend(right.relations);
+        match keys {
+            // Which columns these are only DataFusion knows, and it does not make one of two.
+            Some(_) if is_open && matches!(kind, Kind::Right | Kind::Full) => {
+                return Err(Error::NotImplemented(
+                    "RIGHT and FULL JOIN with USING or NATURAL of a table function: not supported".into(),
+                ));
+            }
+            Some(_) if is_open => scope.visible.extend(right.visible),
+            Some(keys) => {
+                *constraint = JoinConstraint::On(merge(&keys, kind, &mut scope.visible, right.visible)?);
+            }
+            None => {
+                scope.visible.extend(right.visible);
+                if let JoinConstraint::On(condition) = constraint {
+                    self.expr(condition, scope)?;
+                }
+            }
+        }
+        match (kind, right_only) {
+            (Kind::LeftOnly, _) => {
+                scope.relations.truncate(left_relations);
+                scope.visible.truncate(left_visible);
+            }
+            (_, Some(visible)) => {
+                scope.relations.drain(..left_relations);
+                scope.visible = visible;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn relation(&mut self, relation: &mut TableFactor, scope: &Scope<'_>) -> Result<Operand> {
+        if let Some(what) = unread_of_relation(relation) {
+            return Err(Error::NotImplemented(what));
+        }
+        match relation {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let table = self.table(name);
+                self.named(table, alias, scope)
+            }
+            TableFactor::Table { name, alias, args: Some(args), .. } => {
+                let function = self.table_function(name, alias, args, scope)?;
+                self.named(function, alias, scope)
+            }
+            TableFactor::Derived { lateral, subquery, alias, .. } => {
+                let sides = || scope.parent.into_iter().chain([scope]);
+                sides().for_each(|side| side.used.set(false));
+                let fields = self.query(subquery, Some(scope), Names::Own)?;
+                *lateral |= sides().any(|side| side.used.get());
+                self.named(Unnamed { path: vec![], qualifier: None, fields }, alias, scope)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => self.tree(table_with_joins, scope),
+            TableFactor::UNNEST { alias, array_exprs, .. } => {
+                for array in array_exprs.iter_mut() {
+                    self.expr(array, scope)?;
+                }
+                if array_exprs.len() == 1 {
+                    let alias = alias.get_or_insert_with(|| alias_of("unnest"));
+                    if alias.columns.is_empty() {
+                        alias.columns.push(alias_column("unnest"));
+                    }
+                }
+                self.named(Unnamed { path: vec![], qualifier: None, fields: None }, alias, scope)
+            }
+            TableFactor::Function { name, args, alias, .. } => {
+                for arg in args {
+                    self.function_arg(arg, scope)?;
+                }
+                let path = vec![name.to_string()];
+                self.named(Unnamed { path, qualifier: None, fields: None }, alias, scope)
+            }
+            // DataFusion plans none of the others, or finds their columns itself.
+            _ => Ok(operand(Relation { path: vec![], qualifier: String::new(), fields: None })),
+        }
+    }
+
+    fn function_arg(&mut self, arg: &mut FunctionArg, scope: &Scope<'_>) -> Result<()> {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
+            | FunctionArg::Named { arg: FunctionArgExpr::Expr(expr), .. } => self.expr(expr, scope),
+            _ => Ok(()),
+        }
+    }
+
+    /// A table, view, file or common table expression.
+    fn table(&mut self, name: &mut ObjectName) -> Unnamed {
+        if let [ObjectNamePart::Identifier(only)] = name.0.as_mut_slice()
+            && let Some(cte) = self.ctes.iter().rev().find(|cte| same(&cte.name, &only.value))
+        {
+            *only = quoted(&cte.name);
+            return Unnamed {
+                path: vec![cte.name.clone()],
+                qualifier: Some(cte.name.clone()),
+                fields: cte.fields.clone(),
+            };
+        }
+        let Some((table, schema)) = self.found(name) else {
+            return Unnamed { path: vec![name.to_string()], qualifier: None, fields: None };
+        };
+        let names = distinct_names(schema.fields().iter().map(|field| field.name().as_str()));
+        let fields = names.into_iter().zip(schema.fields());
+        let fields = fields.map(|(name, field)| Field { name, column: field.name().clone() }).collect();
+        let qualifier = (name.0.len() == 1).then(|| table.table.to_string());
+        let shown = file_stem(&table.table).to_string();
+        Unnamed {
+            path: vec![table.catalog.to_string(), table.schema.to_string(), shown],
+            qualifier,
+            fields: Some(fields),
+        }
+    }
+
+    /// A function in the place of a table.
+    fn table_function(
+        &mut self,
+        name: &ObjectName,
+        alias: &mut Option<TableAlias>,
+        args: &mut TableFunctionArgs,
+        scope: &Scope<'_>,
+    ) -> Result<Unnamed> {
+        for arg in &mut args.args {
+            self.function_arg(arg, scope)?;
+        }
+        let function = name.to_string().to_lowercase();
+        // The only column of these is called as the relation is.
+        if matches!(function.as_str(), "range" | "generate_series") {
+            let alias = alias.get_or_insert_with(|| alias_of(&function));
+            if alias.columns.is_empty() {
+                alias.columns.push(alias_column(&alias.name.value));
+            }
+        }
+        Ok(Unnamed { path: vec![function], qualifier: None, fields: None })
+    }
+
+    /// A relation under its alias, with a qualifier that no other relation around it has.
+    fn named(&mut self, unnamed: Unnamed, alias: &mut Option<TableAlias>, scope: &Scope<'_>) -> Result<Operand> {
+        let Unnamed { mut path, qualifier, mut fields } = unnamed;
+        if let Some(alias) = alias {
+            path = vec![alias.name.value.clone()];
+            fields = renamed(fields, alias)?;
+        }
+        if alias.is_none() && fields.is_none() {
+            // Its columns are found by DataFusion, under the name that it gives the relation.
+            return Ok(operand(Relation { path, qualifier: String::new(), fields }));
+        }
+        let wanted = match (&*alias, &qualifier) {
+            // Names that are left to DataFusion are those that it makes of names without quotes.
+            (Some(alias), _) if fields.is_none() && alias.name.quote_style.is_none() => alias.name.value.to_lowercase(),
+            (Some(alias), _) => alias.name.value.clone(),
+            (None, Some(own)) => own.clone(),
+            (None, None) => path.last().map_or_else(|| "unnamed_subquery".to_string(), String::clone),
+        };
+        let taken = path.is_empty() || scope.has_qualifier(&wanted);
+        self.relations += usize::from(taken);
+        let unique = if taken { marked(&wanted, self.relations) } else { wanted };
+        match alias {
+            Some(alias) => alias.name = quoted(&unique),
+            None if qualifier.as_ref() == Some(&unique) => {}
+            None => *alias = Some(alias_of(&unique)),
+        }
+        Ok(operand(Relation { path, qualifier: unique, fields }))
+    }
+
+    fn found(&self, name: &ObjectName) -> Option<(ResolvedTableReference, SchemaRef)> {
+        let reference = object_name_to_table_reference(name.clone(), true).ok()?;
+        let schema = self.tables.schema(reference.clone())?;
+        Some((self.tables.resolved(reference), schema))
+    }
+
+    /// The columns of a table of the session.
+    pub(super) fn schema(&self, name: &ObjectName) -> Option<SchemaRef> {
+        Some(self.found(name)?.1)
+    }
+}
+
+fn operand(relation: Relation) -> Operand {
+    let visible = relation.columns();
+    Operand { relations: vec![relation], visible }
+}
+
+/// Two relations of one FROM clause cannot have one name.
+fn refuse_twice(relations: &[Relation], more: &[Relation]) -> Result<()> {
+    let same_name = |one: &Relation, other: &Relation| match (one.path.as_slice(), other.path.as_slice()) {
+        ([.., one], [other]) | ([one], [.., other]) => same(one, other),
+        (one, other) => !one.is_empty() && one.iter().eq(other),
+    };
+    match more.iter().find(|new| relations.iter().any(|old| same_name(old, new))) {
+        Some(twice) => Err(Error::Plan(format!(
+            "Ambiguous reference to table \"{0}\" (duplicate alias \"{0}\", explicitly alias one of the tables using \"AS my_alias\")",
+            twice.alias()
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn alias_of(name: &str) -> TableAlias {
+    TableAlias { explicit: true, name: quoted(name), columns: vec![], at: None }
+}
+
+fn alias_column(name: &str) -> TableAliasColumnDef {
+    TableAliasColumnDef { name: quoted(name), data_type: None }
+}
+
+/// `fields` under the column names of an alias, which becomes complete.
+fn renamed(fields: Fields, alias: &mut TableAlias) -> Result<Fields> {
+    if alias.columns.is_empty() {
+        return Ok(fields);
+    }
+    let given = alias.columns.len();
+    if let Some(fields) = &fields {
+        if given > fields.len() {
+            let (name, all) = (&alias.name.value, fields.len());
+            return Err(Error::Plan(format!(
+                "table \"{name}\" has {all} columns available but {given} columns specified"
+            )));
+        }
+        alias.columns.extend(fields[given..].iter().map(|field| alias_column(&field.name)));
+    }
+    let names = distinct_names(alias.columns.iter().map(|column| column.name.value.as_str()));
+    alias.columns = names.iter().map(|name| alias_column(name)).collect();
+    Ok(Some(names.into_iter().map(|name| Field { column: name.clone(), name }).collect()))
+}
+
+/// The name of a file without its folder and its extension, which is what it is called where it has no alias.
+fn file_stem(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        None if !name.contains('.') => name,
+        folder => {
+            let file = folder.map_or(name, |(_, file)| file);
+            file.split('.').next().filter(|stem| !stem.is_empty()).unwrap_or(name)
+        }
+    }
+}
+
+fn column_name(name: &ObjectName) -> String {
+    name.0.last().and_then(ObjectNamePart::as_ident).map_or_else(|| name.to_string(), |ident| ident.value.clone())
+}
+
+/// The names that both sides of a NATURAL join have.
+fn common_names(left: &[Visible], right: &[Visible]) -> Vec<String> {
+    let common = left.iter().filter(|one| right.iter().any(|other| same(&one.name, &other.name)));
+    common.map(|column| column.name.clone()).collect()
+}
+
+/// The condition of a join by equal names, whose columns become one.
+fn merge(keys: &[String], kind: Kind, left: &mut Vec<Visible>, right: Vec<Visible>) -> Result<Expr> {
+    if keys.is_empty() {
+        return Err(Error::Plan("No columns found to join on in NATURAL JOIN".into()));
+    }
+    let mut rest = right;
+    let mut condition: Option<Expr> = None;
+    for key in keys {
+        let at = only(left, key, "left")?;
+        let other = rest.remove(only(&rest, key, "right")?);
+        let equal = operation(left[at].expr.clone(), BinaryOperator::Eq, other.expr.clone());
+        condition = Some(match condition {
+            Some(before) => operation(before, BinaryOperator::And, equal),
+            None => equal,
+        });
+        match kind {
+            Kind::Right => left[at].expr = other.expr,
+            Kind::Full => left[at].expr = function("coalesce", vec![left[at].expr.clone(), other.expr]),
+            Kind::Inner | Kind::Left | Kind::LeftOnly | Kind::RightOnly => {}
+        }
+    }
+    left.extend(rest);
+    Ok(condition.expect("there are keys"))
+}
+
+fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// The place of the only column called `key`.
+fn only(columns: &[Visible], key: &str, side: &str) -> Result<usize> {
+    let mut found = columns.iter().enumerate().filter(|(_, column)| same(&column.name, key));
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) => Ok(at),
+        (None, _) => Err(Error::Plan(format!("Column \"{key}\" does not exist on {side} side of join!"))),
+        (Some(_), Some(_)) => Err(Error::Plan(format!(
+            "Column name \"{key}\" is ambiguous: it exists more than once on {side} side of join"
+        ))),
+    }
+}

@@ -1,0 +1,236 @@
+//! The items of a SELECT list.
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast::{
+    ExcludeSelectItem, Expr, IdentWithAlias, ObjectName, ObjectNamePart, RenameSelectItem, SelectItem,
+    SelectItemQualifiedWildcardKind, Value, WildcardAdditionalOptions,
+};
+
+use super::label::label;
+use super::scope::{Alias, Field, Fields, Scope, Visible, distinct_names, marked, quoted, same};
+use super::unread::unread_of_wildcard;
+use super::{Binder, Names};
+use crate::{Error, Result};
+
+/// A SELECT list without wildcards.
+#[derive(Default)]
+pub(super) struct Items {
+    list: Vec<Item>,
+    /// Whether a wildcard of columns that only DataFusion knows is left.
+    open: bool,
+}
+
+enum Item {
+    /// A column of the result.
+    Column { name: String, expr: Expr, aliased: bool },
+    /// What DataFusion expands.
+    Wildcard(SelectItem),
+}
+
+impl Binder<'_> {
+    /// Binds a SELECT list; its aliases join `scope`.
+    pub(super) fn items(&mut self, projection: Vec<SelectItem>, scope: &mut Scope<'_>) -> Result<Items> {
+        let mut items = Items::default();
+        for item in projection {
+            match item {
+                SelectItem::UnnamedExpr(mut expr) => {
+                    let mut name = label(&expr);
+                    self.expr(&mut expr, scope)?;
+                    if let Some(shown) = scope.visible.iter().find(|column| column.expr == expr) {
+                        name = shown.name.clone();
+                    } else if let Expr::CompoundIdentifier(parts) = &expr
+                        && let [.., column] = parts.as_slice()
+                    {
+                        name = super::shown(&column.value).to_string();
+                    }
+                    items.list.push(Item::Column { name, expr, aliased: false });
+                }
+                SelectItem::ExprWithAlias { mut expr, alias } => {
+                    self.expr(&mut expr, scope)?;
+                    let (name, position) = (alias.value, items.list.len() + 1);
+                    scope.aliases.push(Alias { name: name.clone(), expr: expr.clone(), position });
+                    items.list.push(Item::Column { name, expr, aliased: true });
+                }
+                SelectItem::Wildcard(mut options) => {
+                    let columns = scope.visible.clone();
+                    let expanded = (!scope.is_open()).then_some(columns);
+                    let expanded = self.wildcard(expanded, &mut options, scope)?;
+                    items.extend(expanded, || SelectItem::Wildcard(options));
+                }
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), mut options) => {
+                    let parts: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).cloned().collect();
+                    let relation = scope.relation(&parts);
+                    let columns =
+                        relation.filter(|relation| relation.fields.is_some()).map(|relation| relation.columns());
+                    let expanded = self.wildcard(columns, &mut options, scope)?;
+                    let kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+                    items.extend(expanded, || SelectItem::QualifiedWildcard(kind, options));
+                }
+                other => items.extend(None, || other),
+            }
+        }
+        Ok(items)
+    }
+
+    /// What `*` stands for, if its columns are known.
+    fn wildcard(
+        &mut self,
+        columns: Option<Vec<Visible>>,
+        options: &mut WildcardAdditionalOptions,
+        scope: &Scope<'_>,
+    ) -> Result<Option<Vec<Visible>>> {
+        if let Some(what) = unread_of_wildcard(options) {
+            return Err(Error::NotImplemented(what));
+        }
+        if let Some(replace) = &mut options.opt_replace {
+            for item in &mut replace.items {
+                self.expr(&mut item.expr, scope)?;
+            }
+        }
+        let Some(mut columns) = columns else {
+            return match options.opt_rename {
+                Some(_) => Err(Error::NotImplemented("* RENAME of a table function's columns: not supported".into())),
+                None => Ok(None),
+            };
+        };
+        let excluded = match (&options.opt_exclude, &options.opt_except) {
+            (Some(ExcludeSelectItem::Single(name)), _) => vec![last(name)],
+            (Some(ExcludeSelectItem::Multiple(names)), _) => names.iter().map(last).collect(),
+            (None, Some(except)) => {
+                let names = std::iter::once(&except.first_element).chain(&except.additional_elements);
+                names.map(|name| name.value.as_str()).collect()
+            }
+            (None, None) => vec![],
+        };
+        let find = |columns: &[Visible], name: &str, list: &str| {
+            let found = columns.iter().position(|column| same(&column.name, name));
+            found.ok_or_else(|| Error::Plan(format!("Column \"{name}\" in {list} list not found in FROM clause")))
+        };
+        for name in excluded {
+            find(&columns, name, "EXCLUDE")?;
+            columns.retain(|column| !same(&column.name, name));
+        }
+        for item in options.opt_replace.iter().flat_map(|replace| &replace.items) {
+            let at = find(&columns, &item.column_name.value, "REPLACE")?;
+            columns[at].expr = item.expr.clone();
+        }
+        let renamed: &[IdentWithAlias] = match &options.opt_rename {
+            Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
+            Some(RenameSelectItem::Multiple(many)) => many,
+            None => &[],
+        };
+        for item in renamed {
+            let at = find(&columns, &item.ident.value, "RENAME")?;
+            columns[at].name = item.alias.value.clone();
+        }
+        Ok(Some(columns))
+    }
+}
+
+impl Items {
+    fn extend(&mut self, columns: Option<Vec<Visible>>, item: impl FnOnce() -> SelectItem) {
+        match columns {
+            Some(columns) => {
+                let columns = columns.into_iter();
+                self.list.extend(columns.map(|Visible { name, expr }| Item::Column { name, expr, aliased: false }));
+            }
+            None => {
+                self.open = true;
+                self.list.push(Item::Wildcard(item()));
+            }
+        }
+    }
+
+    /// How many columns there are, if that is known.
+    pub(super) fn len(&self) -> Option<usize> {
+        (!self.open).then_some(self.list.len())
+    }
+
+    /// The place, from one, of the first column called `name`.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.place(|item| matches!(item, Item::Column { name: other, .. } if same(other, name)))
+    }
+
+    /// The place, from one, of the first column that is `expr`.
+    pub(super) fn position_of(&self, expr: &Expr) -> Option<usize> {
+        self.place(|item| matches!(item, Item::Column { expr: other, .. } if other == expr))
+    }
+
+    fn place(&self, is_it: impl Fn(&Item) -> bool) -> Option<usize> {
+        let place = self.list.iter().position(is_it)?;
+        (!self.open).then_some(place + 1)
+    }
+
+    /// The column that a number in GROUP BY stands for.
+    pub(super) fn at_position(&self, key: &Expr) -> Option<&Expr> {
+        let Expr::Value(value) = key else { return None };
+        let Value::Number(number, _) = &value.value else { return None };
+        match self.list.get(number.to_string().parse::<usize>().ok()?.checked_sub(1)?)? {
+            Item::Column { expr, .. } if !self.open => Some(expr),
+            _ => None,
+        }
+    }
+
+    /// The items under names that are all different and no column's of the FROM clause, and the columns that they make.
+    pub(super) fn named(self, scope: &Scope<'_>, names: Names) -> (Vec<SelectItem>, Fields) {
+        if self.open {
+            return (self.list.into_iter().map(Item::as_written).collect(), None);
+        }
+        let columns: Vec<_> = self.list.into_iter().filter_map(Item::column).collect();
+        let shown = distinct_names(columns.iter().map(|(name, _)| name.as_str()));
+        let in_from: HashSet<&str> = scope
+            .relations
+            .iter()
+            .flat_map(|relation| relation.fields.iter().flatten())
+            .map(|field| field.column.as_str())
+            .collect();
+        let mut taken = HashSet::new();
+        let mut fields = Vec::new();
+        let mut projection = Vec::new();
+        for (at, ((name, expr), shown)) in columns.into_iter().zip(shown).enumerate() {
+            let own = match &expr {
+                Expr::CompoundIdentifier(parts) if parts.len() == 2 => Some(parts[1].value.clone()),
+                Expr::Identifier(name) if name.quote_style.is_none() => Some(name.value.to_lowercase()),
+                Expr::Identifier(name) => Some(name.value.clone()),
+                _ => None,
+            };
+            let column = match names {
+                Names::Kept => shown.clone(),
+                Names::Own if taken.contains(&name) => marked(&name, at),
+                Names::Own if own.as_ref() != Some(&name) && in_from.contains(name.as_str()) => marked(&name, at),
+                Names::Own => name,
+            };
+            projection.push(match own {
+                Some(own) if own == column => SelectItem::UnnamedExpr(expr),
+                _ => SelectItem::ExprWithAlias { expr, alias: quoted(&column) },
+            });
+            taken.insert(column.clone());
+            fields.push(Field { name: shown, column });
+        }
+        (projection, Some(fields))
+    }
+}
+
+impl Item {
+    fn as_written(self) -> SelectItem {
+        match self {
+            Item::Column { name, expr, aliased: true } => {
+                SelectItem::ExprWithAlias { expr, alias: datafusion::sql::sqlparser::ast::Ident::new(name) }
+            }
+            Item::Column { expr, .. } => SelectItem::UnnamedExpr(expr),
+            Item::Wildcard(item) => item,
+        }
+    }
+
+    fn column(self) -> Option<(String, Expr)> {
+        match self {
+            Item::Column { name, expr, .. } => Some((name, expr)),
+            Item::Wildcard(_) => None,
+        }
+    }
+}
+
+fn last(name: &ObjectName) -> &str {
+    name.0.last().and_then(ObjectNamePart::as_ident).map_or("", |name| name.value.as_str())
+}

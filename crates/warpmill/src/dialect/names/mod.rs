@@ -1,0 +1,124 @@
+//! Names as DuckDB reads them: before a statement is planned, every name in it becomes the exact, qualified name of what it
+//! means.
+//!
+//! Names match without regard to case, an alias can be named in WHERE, GROUP BY, HAVING and by later items, the columns of
+//! USING and NATURAL are one, results may have one name twice. DataFusion knows none of this, and needs none of it: it sees a
+//! statement in which all is spelled out. What names mean that only DataFusion can know (columns of table functions) stays as
+//! it is.
+
+mod expr;
+mod from;
+mod items;
+mod label;
+mod query;
+mod scope;
+mod sets;
+mod unread;
+
+use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
+use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
+
+pub(crate) use scope::shown;
+use scope::{Fields, quoted, same};
+
+use super::tables::Tables;
+use crate::Result;
+
+/// Spells out the names of `statement`.
+pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>) -> Result<()> {
+    Binder { tables, ctes: vec![], relations: 0 }.any(statement)
+}
+
+/// Where columns called the same may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Nowhere: results, and relations of a query. The plan's own names tell them apart.
+    Own,
+    /// Into a table, a view or a file: they get numbers.
+    Kept,
+}
+
+/// A common table expression in sight.
+struct Cte {
+    name: String,
+    fields: Fields,
+}
+
+/// Binds one statement.
+struct Binder<'a> {
+    tables: &'a Tables<'a>,
+    ctes: Vec<Cte>,
+    /// Relations that got names of the plan's own.
+    relations: usize,
+}
+
+impl Binder<'_> {
+    fn any(&mut self, statement: &mut AnyStatement) -> Result<()> {
+        match statement {
+            AnyStatement::Statement(statement) => self.statement(statement),
+            AnyStatement::Explain(explain) => self.any(&mut explain.statement),
+            AnyStatement::CopyTo(copy) => match &mut copy.source {
+                CopyToSource::Query(query) => self.query(query, None, Names::Kept).map(drop),
+                CopyToSource::Relation(_) => Ok(()),
+            },
+            AnyStatement::CreateExternalTable(_) | AnyStatement::Reset(_) => Ok(()),
+        }
+    }
+
+    fn statement(&mut self, statement: &mut Statement) -> Result<()> {
+        match statement {
+            Statement::Query(query) => self.query(query, None, Names::Own).map(drop),
+            Statement::Explain { statement, .. } | Statement::Prepare { statement, .. } => self.statement(statement),
+            Statement::CreateTable(table) => match &mut table.query {
+                Some(query) => self.query(query, None, Names::Kept).map(drop),
+                None => Ok(()),
+            },
+            Statement::CreateView(view) => self.query(&mut view.query, None, Names::Kept).map(drop),
+            Statement::Insert(insert) => self.insert(insert),
+            _ => Ok(()),
+        }
+    }
+
+    fn insert(&mut self, insert: &mut Insert) -> Result<()> {
+        if let TableObject::TableName(name) = &insert.table
+            && let Some(schema) = self.schema(name)
+        {
+            for column in &mut insert.columns {
+                let found = match column.0.last().and_then(ObjectNamePart::as_ident) {
+                    Some(name) => schema.fields().iter().find(|field| same(field.name(), &name.value)),
+                    None => None,
+                };
+                if let Some(field) = found {
+                    *column = ObjectName::from(vec![quoted(field.name())]);
+                }
+            }
+        }
+        match &mut insert.source {
+            Some(query) => self.query(query, None, Names::Own).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A query in the place of one that is being bound.
+fn no_query() -> Box<Query> {
+    use datafusion::sql::sqlparser::ast::{SetExpr, Values};
+    let body = SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] });
+    Box::new(query_of(body))
+}
+
+/// A query of nothing but `body`.
+fn query_of(body: datafusion::sql::sqlparser::ast::SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: vec![],
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: vec![],
+    }
+}

@@ -1,0 +1,268 @@
+//! Queries: WITH, SELECT and its clauses, ORDER BY.
+
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, Function, GroupByExpr, NamedWindowDefinition, NamedWindowExpr, OrderBy, OrderByExpr, OrderByKind,
+    OrderByOptions, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAliasColumnDef, Value, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, WindowSpec, WindowType, With, visit_expressions_mut,
+};
+use std::ops::ControlFlow;
+
+use super::expr::Preference;
+use super::items::Items;
+use super::scope::{Field, Fields, Scope, distinct_names, quoted, same};
+use super::unread::{unread_of_query, unread_of_select};
+use super::{Binder, Cte, Names};
+use crate::{Error, Result};
+
+impl Binder<'_> {
+    /// Binds a query inside of `outer`, and gives its columns.
+    pub(super) fn query(&mut self, query: &mut Query, outer: Option<&Scope<'_>>, names: Names) -> Result<Fields> {
+        if let Some(what) = unread_of_query(query) {
+            return Err(Error::NotImplemented(what));
+        }
+        let around = self.ctes.len();
+        if let Some(with) = &mut query.with {
+            self.with(with, outer)?;
+        }
+        let fields = match &mut *query.body {
+            SetExpr::Select(select) => self.select(select, query.order_by.as_mut(), outer, names)?,
+            body => {
+                let fields = self.set_expr(body, outer, names)?;
+                if let Some(order) = &mut query.order_by {
+                    order_by_output(order, fields.as_deref());
+                }
+                fields
+            }
+        };
+        self.ctes.truncate(around);
+        Ok(fields)
+    }
+
+    fn with(&mut self, with: &mut With, outer: Option<&Scope<'_>>) -> Result<()> {
+        for cte in &mut with.cte_tables {
+            let name = cte.alias.name.value.clone();
+            let columns = &mut cte.alias.columns;
+            let given = distinct_names(columns.iter().map(|column| column.name.value.as_str()));
+            let called = |fields: Fields| -> Fields {
+                let mut fields = fields?;
+                for (field, name) in fields.iter_mut().zip(&given) {
+                    *field = Field { name: name.clone(), column: name.clone() };
+                }
+                Some(fields)
+            };
+            let fields = match &mut *cte.query.body {
+                SetExpr::SetOperation { left, right, .. } if with.recursive && cte.query.with.is_none() => {
+                    let fields = called(self.set_expr(left, outer, Names::Own)?);
+                    self.ctes.push(Cte { name: name.clone(), fields: fields.clone() });
+                    self.set_expr(right, outer, Names::Own)?;
+                    self.ctes.pop();
+                    if let Some(order) = &mut cte.query.order_by {
+                        order_by_output(order, fields.as_deref());
+                    }
+                    fields
+                }
+                _ => called(self.query(&mut cte.query, outer, Names::Own)?),
+            };
+            if let (false, Some(fields)) = (columns.is_empty(), &fields) {
+                columns.extend(
+                    fields[columns.len().min(fields.len())..]
+                        .iter()
+                        .map(|field| TableAliasColumnDef { name: quoted(&field.column), data_type: None }),
+                );
+            }
+            for (column, name) in columns.iter_mut().zip(&given) {
+                column.name = quoted(name);
+            }
+            cte.alias.name = quoted(&name);
+            self.ctes.push(Cte { name, fields });
+        }
+        Ok(())
+    }
+
+    /// Binds a SELECT and the ORDER BY of its query.
+    pub(super) fn select(
+        &mut self,
+        select: &mut Select,
+        order: Option<&mut OrderBy>,
+        outer: Option<&Scope<'_>>,
+        names: Names,
+    ) -> Result<Fields> {
+        if let Some(what) = unread_of_select(select) {
+            return Err(Error::NotImplemented(what));
+        }
+        let mut scope = Scope::inside(outer);
+        self.from(&mut select.from, &mut scope)?;
+        if select.flavor == SelectFlavor::FromFirstNoSelect || select.projection.is_empty() {
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+            select.flavor = SelectFlavor::Standard;
+        }
+        let windows = std::mem::take(&mut select.named_window);
+        define_windows(&mut select.projection, &windows);
+        define_windows(&mut select.qualify, &windows);
+
+        let items = self.items(std::mem::take(&mut select.projection), &mut scope)?;
+        if let Some(condition) = &mut select.selection {
+            self.expr(condition, &scope)?;
+        }
+        let mut grouped = Vec::new();
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            for key in keys {
+                self.group_key(key, &scope)?;
+                grouped.extend(items.at_position(key).or(Some(&*key)).cloned());
+            }
+        }
+        if let Some(having) = &mut select.having {
+            self.expr_of(having, &scope, Preference::AliasUnlessGrouped(&grouped))?;
+        }
+        if let Some(condition) = &mut select.qualify {
+            self.expr(condition, &scope)?;
+        }
+        if let Some(Distinct::On(keys)) = &mut select.distinct {
+            for key in keys {
+                self.expr(key, &scope)?;
+            }
+        }
+        if let Some(order) = order {
+            define_windows(order, &windows);
+            if let (OrderByKind::All(options), Some(all)) = (&order.kind, items.len()) {
+                let options = *options;
+                order.kind = OrderByKind::Expressions((1..=all).map(|at| sort_key(at, options)).collect());
+            }
+            if let OrderByKind::Expressions(keys) = &mut order.kind {
+                for key in keys {
+                    self.sort_expr(&mut key.expr, &items, &scope)?;
+                }
+            }
+        }
+        let (projection, fields) = items.named(&scope, names);
+        select.projection = projection;
+        Ok(fields)
+    }
+
+    /// A key of GROUP BY: a column, or else an item of the SELECT list by its alias.
+    fn group_key(&mut self, key: &mut Expr, scope: &Scope<'_>) -> Result<()> {
+        if let Expr::Identifier(name) = &*key
+            && scope.column(std::slice::from_ref(name))?.is_none()
+            && !scope.is_open()
+            && let Some(alias) = scope.alias(&name.value)
+        {
+            *key = number(alias.position);
+            return Ok(());
+        }
+        self.expr(key, scope)
+    }
+
+    /// A key of ORDER BY: an item of the SELECT list by its name, or else an expression.
+    fn sort_expr(&mut self, key: &mut Expr, items: &Items, scope: &Scope<'_>) -> Result<()> {
+        if let Expr::Identifier(name) = &*key
+            && let Some(position) = items.position(&name.value)
+        {
+            *key = number(position);
+            return Ok(());
+        }
+        if matches!(key, Expr::Value(_)) {
+            return Ok(());
+        }
+        self.expr(key, scope)?;
+        if let Some(position) = items.position_of(key) {
+            *key = number(position);
+        }
+        Ok(())
+    }
+}
+
+/// Binds an ORDER BY that sees nothing but the columns of a result.
+pub(super) fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) {
+    let Some(fields) = fields else { return };
+    if let OrderByKind::All(options) = &order.kind {
+        let options = *options;
+        order.kind = OrderByKind::Expressions((1..=fields.len()).map(|at| sort_key(at, options)).collect());
+    }
+    let position = |name: &str| fields.iter().position(|field| same(&field.name, name)).map(|at| number(at + 1));
+    if let OrderByKind::Expressions(keys) = &mut order.kind {
+        for key in keys {
+            let found = match &key.expr {
+                Expr::Identifier(name) => position(&name.value),
+                Expr::CompoundIdentifier(parts) => parts.last().and_then(|name| position(&name.value)),
+                _ => None,
+            };
+            match found {
+                Some(found) => key.expr = found,
+                None => rename_outputs(&mut key.expr, fields),
+            }
+        }
+    }
+}
+
+/// Names the columns of a result in an expression over it.
+fn rename_outputs(expr: &mut Expr, fields: &[Field]) {
+    let _: ControlFlow<()> = visit_expressions_mut(expr, |expr| {
+        if let Expr::Identifier(name) = expr
+            && let Some(field) = fields.iter().find(|field| same(&field.name, &name.value))
+        {
+            *name = quoted(&field.column);
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+pub(super) fn number(position: usize) -> Expr {
+    Expr::Value(Value::Number(position.to_string(), false).into())
+}
+
+fn sort_key(position: usize, options: OrderByOptions) -> OrderByExpr {
+    OrderByExpr { expr: number(position), options, with_fill: None }
+}
+
+/// Puts the definitions of named windows where they are named.
+fn define_windows<T: VisitMut>(part: &mut T, windows: &[NamedWindowDefinition]) {
+    if !windows.is_empty() {
+        let _: ControlFlow<()> = part.visit(&mut Windows(windows));
+    }
+}
+
+struct Windows<'w>(&'w [NamedWindowDefinition]);
+
+impl Windows<'_> {
+    fn definition(&self, name: &str) -> Option<WindowSpec> {
+        let found = self.0.iter().find(|definition| same(&definition.0.value, name))?;
+        match &found.1 {
+            NamedWindowExpr::WindowSpec(spec) => Some(self.complete(spec.clone())),
+            NamedWindowExpr::NamedWindow(other) if !same(&other.value, name) => self.definition(&other.value),
+            NamedWindowExpr::NamedWindow(_) => None,
+        }
+    }
+
+    /// `spec` with what the window that it names has.
+    fn complete(&self, mut spec: WindowSpec) -> WindowSpec {
+        if let Some(base) = spec.window_name.as_ref().and_then(|name| self.definition(&name.value)) {
+            spec.window_name = None;
+            if spec.partition_by.is_empty() {
+                spec.partition_by = base.partition_by;
+            }
+            if spec.order_by.is_empty() {
+                spec.order_by = base.order_by;
+            }
+            spec.window_frame = spec.window_frame.or(base.window_frame);
+        }
+        spec
+    }
+}
+
+impl VisitorMut for Windows<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function { over: Some(over), .. }) = expr {
+            let spec = match &*over {
+                // What is not defined here may be a window of a query inside; what is defined nowhere DataFusion refuses.
+                WindowType::NamedWindow(name) => self.definition(&name.value),
+                WindowType::WindowSpec(spec) => Some(self.complete(spec.clone())),
+            };
+            if let Some(spec) = spec {
+                *over = WindowType::WindowSpec(spec);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}

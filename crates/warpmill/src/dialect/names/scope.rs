@@ -1,0 +1,218 @@
+//! What names mean at one place of a statement.
+
+use std::cell::Cell;
+
+use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident};
+
+use crate::{Error, Result};
+
+/// What stands between a name and the number that tells it from others: no name of a user has it.
+const MARK: char = '\u{1f}';
+
+/// A column that a relation or a query shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field {
+    /// As statements name it.
+    pub(super) name: String,
+    /// As the plan names it.
+    pub(super) column: String,
+}
+
+/// The columns of something; `None` where only DataFusion knows them.
+pub(super) type Fields = Option<Vec<Field>>;
+
+/// Something in a FROM clause.
+#[derive(Debug)]
+pub(super) struct Relation {
+    /// Its names, from the catalog to its alias.
+    pub(super) path: Vec<String>,
+    /// As the plan names it.
+    pub(super) qualifier: String,
+    pub(super) fields: Fields,
+}
+
+/// A column that `*` shows, and that can be named without its relation.
+#[derive(Debug, Clone)]
+pub(super) struct Visible {
+    pub(super) name: String,
+    pub(super) expr: Expr,
+}
+
+/// An item of a SELECT list that later ones, and other clauses, can name.
+#[derive(Debug)]
+pub(super) struct Alias {
+    pub(super) name: String,
+    pub(super) expr: Expr,
+    /// Its place in the list, from one.
+    pub(super) position: usize,
+}
+
+/// The relations of a FROM clause, or the part of it that is known so far, inside of other queries.
+#[derive(Debug, Default)]
+pub(super) struct Scope<'s> {
+    pub(super) parent: Option<&'s Scope<'s>>,
+    pub(super) relations: Vec<Relation>,
+    pub(super) visible: Vec<Visible>,
+    pub(super) aliases: Vec<Alias>,
+    /// Whether a query inside of this scope has named one of its columns.
+    pub(super) used: Cell<bool>,
+}
+
+impl<'s> Scope<'s> {
+    pub(super) fn inside(parent: Option<&'s Scope<'s>>) -> Self {
+        Self { parent, ..Self::default() }
+    }
+
+    /// Whether names that are not found may be those of a relation whose columns are not known.
+    pub(super) fn is_open(&self) -> bool {
+        self.relations.iter().any(|relation| relation.fields.is_none())
+    }
+
+    /// The column that `parts` name, here or around; `None` where there is none, or only DataFusion can know.
+    pub(super) fn find(&self, parts: &[Ident]) -> Result<Option<Expr>> {
+        if let Some(expr) = self.column(parts)? {
+            return Ok(Some(expr));
+        }
+        if self.is_open() {
+            return Ok(None);
+        }
+        if let [name] = parts
+            && let Some(alias) = self.alias(&name.value)
+        {
+            return Ok(Some(nested(alias.expr.clone())));
+        }
+        let Some(parent) = self.parent else { return Ok(None) };
+        let found = parent.find(parts)?;
+        if found.is_some() && parent.column(parts)?.is_some() {
+            parent.used.set(true);
+        }
+        Ok(found)
+    }
+
+    /// The item of the SELECT list called `name`.
+    pub(super) fn alias(&self, name: &str) -> Option<&Alias> {
+        self.aliases.iter().find(|alias| same(&alias.name, name))
+    }
+
+    /// The column of this FROM clause that `parts` name.
+    pub(super) fn column(&self, parts: &[Ident]) -> Result<Option<Expr>> {
+        for split in (1..parts.len()).rev() {
+            let (qualifier, rest) = parts.split_at(split);
+            for relation in self.relations.iter().filter(|relation| relation.is_called(qualifier)) {
+                if let Some(field) = relation.field(&rest[0].value) {
+                    return Ok(Some(with_fields(relation.column(field), &rest[1..])));
+                }
+            }
+        }
+        let (name, rest) = (&parts[0], &parts[1..]);
+        let mut found = self.visible.iter().filter(|visible| same(&visible.name, &name.value));
+        match (found.next(), found.next()) {
+            (None, _) => Ok(None),
+            // A struct's field; a table of that name that lacks the column is the likelier meaning.
+            (Some(_), _) if !rest.is_empty() && self.relations.iter().any(|other| other.is_called(&parts[..1])) => {
+                Ok(None)
+            }
+            (Some(only), None) => Ok(Some(with_fields(only.expr.clone(), rest))),
+            (Some(_), Some(_)) => {
+                let candidates = self.relations.iter().filter(|relation| relation.field(&name.value).is_some());
+                let candidates: Vec<_> =
+                    candidates.map(|relation| format!("{}.{}", relation.alias(), name.value)).collect();
+                let use_one = candidates.join("' or '");
+                Err(Error::Plan(format!("Ambiguous reference to column name \"{}\" (use: '{use_one}')", name.value)))
+            }
+        }
+    }
+
+    /// The relation that `parts` name, in this FROM clause.
+    pub(super) fn relation(&self, parts: &[Ident]) -> Option<&Relation> {
+        self.relations.iter().find(|relation| relation.is_called(parts))
+    }
+
+    /// Whether the plan has a relation of this name, here or around.
+    pub(super) fn has_qualifier(&self, name: &str) -> bool {
+        self.relations.iter().any(|relation| relation.qualifier == name)
+            || self.parent.is_some_and(|parent| parent.has_qualifier(name))
+    }
+}
+
+impl Relation {
+    pub(super) fn alias(&self) -> &str {
+        self.path.last().map_or("", String::as_str)
+    }
+
+    fn is_called(&self, parts: &[Ident]) -> bool {
+        parts.len() <= self.path.len()
+            && self.path.iter().rev().zip(parts.iter().rev()).all(|(name, part)| same(name, &part.value))
+    }
+
+    fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.as_ref()?.iter().find(|field| same(&field.name, name))
+    }
+
+    fn column(&self, field: &Field) -> Expr {
+        Expr::CompoundIdentifier(vec![quoted(&self.qualifier), quoted(&field.column)])
+    }
+
+    /// Its columns, if they are known.
+    pub(super) fn columns(&self) -> Vec<Visible> {
+        let fields = self.fields.iter().flatten();
+        fields.map(|field| Visible { name: field.name.clone(), expr: self.column(field) }).collect()
+    }
+}
+
+/// Whether two names are the same but for case.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    one == other || one.to_lowercase() == other.to_lowercase()
+}
+
+/// `name`, to be taken as it is.
+pub(super) fn quoted(name: &str) -> Ident {
+    Ident::with_quote('"', name)
+}
+
+pub(super) fn nested(expr: Expr) -> Expr {
+    match expr {
+        expr @ (Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) | Expr::Nested(_)) => expr,
+        expr => Expr::Nested(Box::new(expr)),
+    }
+}
+
+/// `expr`, or the field of it that `names` lead to.
+fn with_fields(expr: Expr, names: &[Ident]) -> Expr {
+    match (expr, names) {
+        (expr, []) => expr,
+        (Expr::CompoundIdentifier(mut parts), names) => {
+            parts.extend(names.iter().cloned());
+            Expr::CompoundIdentifier(parts)
+        }
+        (root, names) => {
+            let access_chain = names.iter().map(|name| AccessExpr::Dot(Expr::Identifier(name.clone()))).collect();
+            Expr::CompoundFieldAccess { root: Box::new(nested(root)), access_chain }
+        }
+    }
+}
+
+/// A name of the plan's own, which shows as `name`.
+pub(super) fn marked(name: &str, number: usize) -> String {
+    format!("{name}{MARK}{number}")
+}
+
+/// The name that a column of a result shows.
+pub(crate) fn shown(column: &str) -> &str {
+    column.split(MARK).next().unwrap_or(column)
+}
+
+/// Names of which no two are the same: those that come later get numbers, as DuckDB gives them.
+pub(super) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+    let mut taken = std::collections::HashSet::new();
+    let unique = |name: &str| {
+        let mut candidate = name.to_string();
+        let mut number = 0;
+        while !taken.insert(candidate.to_lowercase()) {
+            number += 1;
+            candidate = format!("{name}_{number}");
+        }
+        candidate
+    };
+    names.map(unique).collect()
+}

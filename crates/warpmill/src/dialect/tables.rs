@@ -1,0 +1,163 @@
+//! The tables of one statement: found once, without regard to case, and then read by all that plans it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::{SchemaProvider, TableFunctionArgs};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, ResolvedTableReference, Result, TableReference, plan_datafusion_err};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::file_format::format_as_file_type;
+use datafusion::datasource::provider_as_source;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::planner::ParserOptions;
+
+/// The session's state and the tables that a statement names.
+pub(super) struct Tables<'a> {
+    state: &'a SessionState,
+    found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
+}
+
+impl<'a> Tables<'a> {
+    /// Looks up all tables that `statement` names; those that are missing are missed by whoever needs them.
+    pub(super) async fn of(state: &'a SessionState, statement: &Statement) -> Result<Self> {
+        let mut tables = Self { state, found: HashMap::new() };
+        for reference in state.resolve_table_references(statement)? {
+            let name = tables.resolved(reference);
+            if tables.found.contains_key(&name) {
+                continue;
+            }
+            if let Ok(schema) = state.schema_for_ref(name.clone())
+                && let Some(table) = table(&*schema, &name.table).await?
+            {
+                tables.found.insert(name, provider_as_source(table));
+            }
+        }
+        Ok(tables)
+    }
+
+    /// `name` from the catalog on.
+    pub(super) fn resolved(&self, name: TableReference) -> ResolvedTableReference {
+        let catalog = &self.state.config_options().catalog;
+        name.resolve(&catalog.default_catalog, &catalog.default_schema)
+    }
+
+    /// The columns of a table.
+    pub(super) fn schema(&self, name: TableReference) -> Option<SchemaRef> {
+        Some(self.found.get(&self.resolved(name))?.schema())
+    }
+
+    /// How the session reads SQL.
+    pub(super) fn parser_options(&self) -> ParserOptions {
+        let options = &self.state.config_options().sql_parser;
+        ParserOptions {
+            parse_float_as_decimal: options.parse_float_as_decimal,
+            enable_ident_normalization: options.enable_ident_normalization,
+            support_varchar_with_length: options.support_varchar_with_length,
+            enable_options_value_normalization: options.enable_options_value_normalization,
+            collect_spans: options.collect_spans,
+            map_string_types_to_utf8view: options.map_string_types_to_utf8view,
+            default_null_ordering: options.default_null_ordering.as_str().into(),
+        }
+    }
+}
+
+/// The table called `name`, or else the only one whose name differs in case.
+async fn table(schema: &dyn SchemaProvider, name: &str) -> Result<Option<Arc<dyn datafusion::catalog::TableProvider>>> {
+    if let Some(table) = schema.table(name).await? {
+        return Ok(Some(table));
+    }
+    let lower = name.to_lowercase();
+    let names = schema.table_names();
+    let mut alike = names.iter().filter(|other| other.to_lowercase() == lower);
+    match (alike.next(), alike.next()) {
+        (Some(only), None) => schema.table(only).await,
+        _ => Ok(None),
+    }
+}
+
+impl ContextProvider for Tables<'_> {
+    fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        let name = self.resolved(name);
+        self.found.get(&name).cloned().ok_or_else(|| plan_datafusion_err!("table '{name}' not found"))
+    }
+
+    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
+        let function = self.state.table_functions().get(name);
+        let function = function.ok_or_else(|| plan_datafusion_err!("table function '{name}' not found"))?;
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        let args = args.into_iter().map(|arg| simplifier.simplify(simplifier.coerce(arg, &schema)?));
+        let args = args.collect::<Result<Vec<_>>>()?;
+        let provider = function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?;
+        Ok(provider_as_source(provider))
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.state.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        self.state.relation_planners()
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.state.scalar_functions().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.state.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.state.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.state.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.state.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.state.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.state.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.state.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.state.window_functions().keys().cloned().collect()
+    }
+
+    fn get_file_type(&self, ext: &str) -> Result<Arc<dyn datafusion::common::file_options::file_type::FileType>> {
+        let format = self.state.get_file_format_factory(ext);
+        let format = format.ok_or_else(|| plan_datafusion_err!("no file format has the extension {ext}"))?;
+        Ok(format_as_file_type(format))
+    }
+}
