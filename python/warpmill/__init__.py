@@ -28,7 +28,7 @@ from warpmill._warpmill import (  # noqa: E402 - the module must not load on a C
     SettingError,
     __version__,
 )
-from warpmill.connection import Connection, TableInfo, connect  # noqa: E402
+from warpmill.connection import Connection, Notice, TableInfo, connect  # noqa: E402
 from warpmill.relation import Relation  # noqa: E402
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "IngestError",
     "InterruptError",
     "NotSupportedError",
+    "Notice",
     "OutOfMemoryError",
     "ParserError",
     "Relation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -35,6 +36,9 @@ T = TypeVar("T")
 #: Python variables that one query may name as tables.
 _MAX_REPLACEMENTS = 32
 
+#: The schema of names without one; "main" is the same.
+MAIN_SCHEMA = "public"
+
 _SQL_STARTS = ("select", "with", "values", "from", "table", "(")
 
 
@@ -43,7 +47,8 @@ class TableInfo:
     """A table that a connection knows."""
 
     name: str
-    #: Where its rows are: "stored" (in the database directory), "memory", "view" or "external" (files, frames).
+    #: Where its rows are: "stored" (in the database directory), "memory", "view", "external" (files, frames) or
+    #: "damaged" (stored, but it cannot be read).
     kind: str
     rows: int | None
     #: Bytes of its encoded segments.
@@ -52,6 +57,17 @@ class TableInfo:
     plain_bytes: int | None
     #: Bytes of the metadata by which queries skip rows.
     pruning_bytes: int | None = None
+    #: The schema that it is in.
+    schema: str = MAIN_SCHEMA
+
+    @property
+    def qualified(self) -> str:
+        """Its name as SQL finds it from the main schema."""
+        return self.name if self.schema == MAIN_SCHEMA else f"{self.schema}.{self.name}"
+
+
+class Notice(UserWarning):
+    """What a statement did not do as it was said: keys and indexes are declared, not enforced."""
 
 
 def connect(
@@ -206,17 +222,36 @@ class Connection:
         storage = _storage(codec, objective, codec_sample, codec_block, codec_light)
         if isinstance(source, os.PathLike) or (isinstance(source, str) and not _is_query(source)):
             path = os.fspath(source)
-            if not replace and any(table.name == name for table in self.tables()):
+            if not replace and self._find(name) is not None:
                 raise CatalogError(f"table '{name}' exists already: pass replace=True to give it new rows")
             self._open.import_files(str(path), name, layout, storage, progress)
             return
-        data: object = self._run(source, None) if isinstance(source, str) else arrow_source(source)
+        # Rows of a query may get company that is NULL: its columns are NOT NULL by accident.
+        if isinstance(source, Relation):
+            data = source.nullable_rows()
+        else:
+            data = self._run(source, None).nullable() if isinstance(source, str) else arrow_source(source)
         self._open.create_table(name, data, layout, replace, storage, progress)
 
     def tables(self) -> list[TableInfo]:
-        """All tables of the session."""
+        """All tables and views of the session, of all schemas."""
         found = [TableInfo(**row) for row in self._open.tables()]
-        return sorted(found, key=lambda table: table.name)
+        return sorted(found, key=lambda table: (table.schema != MAIN_SCHEMA, table.schema, table.name))
+
+    def table(self, name: str) -> Relation:
+        """The rows of a table or view; `name` may say its schema, as in "sales.orders"."""
+        return self.sql(f"SELECT * FROM {_quoted(name)}")
+
+    def info(self, name: str) -> TableInfo:
+        """What is known of the table or view `name`, in any case of letters, which may say its schema."""
+        found = self._find(name)
+        if found is None:
+            raise CatalogError(f"table '{name}' not found")
+        return found
+
+    def _find(self, name: str) -> TableInfo | None:
+        wanted = name.replace('"', "").lower().removeprefix("main.").removeprefix(f"{MAIN_SCHEMA}.")
+        return next((table for table in self.tables() if table.qualified.lower() == wanted), None)
 
     def inspect(self, table: str) -> list[dict[str, Any]]:
         """How each column of a Warpmill table is stored: name, type, encodings, codecs and their segments, bytes.
@@ -228,7 +263,9 @@ class Connection:
         if self._database is None:
             raise CatalogError(f"table '{table}' is not in a database directory: connect(\"dir\") opens one")
         bandwidth = float(self.settings()["warpmill.storage_bandwidth"])
-        return inspect(str(Path(self._database) / table), bandwidth)
+        info = self.info(table)
+        folder = Path(self._database) / (f"{info.schema}.schema" if info.schema != MAIN_SCHEMA else "") / info.name
+        return inspect(str(folder), bandwidth)
 
     def set(self, name: str, value: object) -> None:
         """Change a setting, like SQL's SET: ``con.set("fallback", "error")``."""
@@ -264,7 +301,10 @@ class Connection:
     def _run(self, query: str, params: Params) -> QueryResult:
         if isinstance(params, str | bytes):
             raise TypeError("params is a sequence of values or a dict, not one string")
-        return self._with_variables(lambda: self._open.execute(query, params))
+        result = self._with_variables(lambda: self._open.execute(query, params))
+        for notice in result.notices:
+            warnings.warn(notice, Notice, stacklevel=3)
+        return result
 
     def _with_variables(self, run: Callable[[], T]) -> T:
         """Run; where a table is missing, register the caller's variable of that name for the time of the run."""
@@ -284,6 +324,13 @@ class Connection:
         finally:
             for name in registered:
                 session.deregister(name)
+
+
+def _quoted(name: str) -> str:
+    """A name as SQL takes it: one that is not quoted already, in quotes, part by part."""
+    if '"' in name:
+        return name
+    return ".".join(f'"{part}"' for part in name.split("."))
 
 
 def _names(names: str | Sequence[str]) -> list[str]:
@@ -342,4 +389,4 @@ def _bytes(size: int | str | None) -> int | None:
         raise ValueError(f"{size!r} is not a size: write 500MB, 4GB or 4GiB") from None
 
 
-__all__ = ["Connection", "TableInfo", "connect"]
+__all__ = ["MAIN_SCHEMA", "Connection", "Notice", "TableInfo", "connect"]

@@ -68,6 +68,11 @@ class Relation:
         text = self._result.profile
         return json.loads(text) if text else {}
 
+    @property
+    def notices(self) -> list[str]:
+        """What the statement did not do as it was said: keys and indexes are declared, not enforced."""
+        return self._result.notices
+
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that have not been fetched yet."""
         return self.fetchmany(self._result.num_rows)
@@ -101,6 +106,10 @@ class Relation:
         import polars
 
         return polars.DataFrame(self._result)
+
+    def nullable_rows(self) -> QueryResult:
+        """All rows, with columns that may be NULL in a table made of them."""
+        return self._result.nullable()
 
     def write(self, path: str, format: str | None = None) -> None:  # noqa: A002 - the word users expect
         """Write all rows to a file; its name's ending tells the format where `format` does not: csv, json, parquet."""

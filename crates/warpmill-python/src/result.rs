@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StructArray};
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use pyo3_arrow::error::PyArrowResult;
@@ -12,7 +12,7 @@ use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 use warpmill::QueryResult;
 
 use crate::errors::Error;
-use crate::values;
+use crate::values::{self, arrow_error};
 use crate::write::{self, Format};
 
 /// Rows in Arrow batches; exports them without a copy through the Arrow C stream interface.
@@ -21,13 +21,14 @@ pub(crate) struct PyQueryResult {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     profile: Option<String>,
+    notices: Vec<String>,
 }
 
 impl PyQueryResult {
     pub(crate) fn new(result: QueryResult) -> PyResult<Self> {
         let json = |profile| serde_json::to_string(profile).map_err(|error| Error::new_err(error.to_string()));
         let profile = result.profile.as_deref().map(json).transpose()?;
-        Ok(Self { schema: result.schema, batches: result.batches, profile })
+        Ok(Self { schema: result.schema, batches: result.batches, profile, notices: result.notices })
     }
 }
 
@@ -54,6 +55,21 @@ impl PyQueryResult {
     #[getter]
     fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
+    }
+
+    /// What the statement did not do as it was said.
+    #[getter]
+    fn notices(&self) -> Vec<String> {
+        self.notices.clone()
+    }
+
+    /// The same rows, with columns that may be NULL in a table made of them.
+    fn nullable(&self) -> PyResult<Self> {
+        let fields = self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), self.schema.metadata().clone()));
+        let batches = self.batches.iter().map(|batch| batch.clone().with_schema(Arc::clone(&schema)));
+        let batches = batches.collect::<Result<_, _>>().map_err(arrow_error)?;
+        Ok(Self { schema, batches, profile: None, notices: vec![] })
     }
 
     /// At most `count` rows from row `offset` on.

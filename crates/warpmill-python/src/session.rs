@@ -189,6 +189,7 @@ impl PySession {
             .map(|table| {
                 let dict = PyDict::new(py);
                 dict.set_item("name", table.name)?;
+                dict.set_item("schema", table.schema)?;
                 dict.set_item("kind", table.kind)?;
                 dict.set_item("rows", table.rows)?;
                 dict.set_item("stored_bytes", table.stored_bytes)?;

@@ -77,7 +77,7 @@ def import_(
     source: Annotated[
         str, typer.Argument(metavar="SRC", help="A Parquet or CSV file, a quoted glob, or a URL (s3://, https://).")
     ],
-    target: Annotated[str, typer.Argument(metavar="DIR/TABLE", help="Database directory and name of the new table.")],
+    target: Annotated[str, typer.Argument(metavar="DIR/TABLE", help="Database directory and name of the new table, or DIR/SCHEMA.TABLE.")],
     sort_by: Annotated[
         str | None, typer.Option("--sort-by", metavar="COL,...", help="Sort rows by these columns first.")
     ] = None,
@@ -143,7 +143,7 @@ def import_(
             codec_light=True if codec_light else None,
             progress=bar(name),
         )
-        table = next(table for table in con.tables() if table.name == name)
+        table = con.info(name)
     _report([table], time.perf_counter() - start, as_json)
 
 
@@ -184,7 +184,7 @@ def _report(tables: list[warpmill.TableInfo], seconds: float, as_json: bool) -> 
         out.add_column(name, justify="left" if name == "table" else "right")
     for table in tables:
         out.add_row(
-            table.name,
+            table.qualified,
             f"{table.rows:,}" if table.rows is not None else "",
             size(table.stored_bytes),
             size(table.plain_bytes),

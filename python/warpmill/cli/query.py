@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import warpmill
 from warpmill.cli import options
 from warpmill.cli.statements import split
 from warpmill.display import render
@@ -52,8 +54,18 @@ def sql(
         if not parts:
             raise typer.BadParameter("there is no statement to run")
         for statement in parts[:-1]:
-            con.sql(statement)
-        emit(con.sql(parts[-1]), format, output)
+            run(con, statement)
+        emit(run(con, parts[-1]), format, output)
+
+
+def run(con: warpmill.Connection, statement: str) -> Relation:
+    """Run a statement; what it did not do as it was said goes to stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", warpmill.Notice)
+        relation = con.sql(statement)
+    for notice in relation.notices:
+        typer.echo(f"notice: {notice}", err=True)
+    return relation
 
 
 def emit(relation: Relation, format: Format, output: str | None) -> None:  # noqa: A002

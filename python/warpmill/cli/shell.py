@@ -12,7 +12,7 @@ import typer
 
 import warpmill
 from warpmill.cli import options
-from warpmill.cli.query import Format, emit
+from warpmill.cli.query import Format, emit, run
 from warpmill.cli.statements import complete, split
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ class Shell:
             case ".tables", []:
                 for table in self.con.tables():
                     rows = "" if table.rows is None else f"  {table.rows:,} rows"
-                    typer.echo(f"{table.name}  [{table.kind}]{rows}")
+                    typer.echo(f"{table.qualified}  [{table.kind}]{rows}")
             case ".schema", []:
                 for table in self.con.tables():
-                    self._schema(table.name)
+                    self._schema(table.qualified)
             case ".schema", [table]:
                 self._schema(table)
             case ".mode", []:
@@ -76,8 +76,11 @@ class Shell:
         return True
 
     def _schema(self, table: str) -> None:
-        quoted = table.replace('"', '""')
-        relation = self.con.sql(f'SELECT * FROM "{quoted}" LIMIT 0')
+        try:
+            relation = self.con.table(table)
+        except warpmill.Error as error:
+            typer.echo(f"error: {error}", err=True)
+            return
         typer.echo(f"{table} (")
         typer.echo(",\n".join(f"    {n} {t}" for n, t in zip(relation.columns, relation.types, strict=True)))
         typer.echo(")")
@@ -87,7 +90,7 @@ class Shell:
         for statement in split(text):
             start = time.perf_counter()
             try:
-                emit(self.con.sql(statement), self.mode, None)
+                emit(run(self.con, statement), self.mode, None)
             except KeyboardInterrupt:
                 typer.echo("cancelled", err=True)
                 return False
@@ -119,7 +122,7 @@ def _prompted(con: warpmill.Connection) -> Iterator[str]:
         text = get_app().current_buffer.text
         return bool(text.strip()) and not text.lstrip().startswith(".") and not complete(text)
 
-    words = [*_KEYWORDS.split(), *(table.name for table in con.tables())]
+    words = [*_KEYWORDS.split(), *(table.qualified for table in con.tables())]
     session: PromptSession[str] = PromptSession(
         "warpmill> ",
         history=FileHistory(str(_history())),

@@ -49,18 +49,25 @@ pub(super) async fn ingest(
         let _room = server.admission.admit(session).await?;
         record.admitted();
         let time = session.options.lock().query_time;
-        within(server, &running, time, write(session, &command.table, mode, data, time)).await
+        within(server, &running, time, write(session, place(&command), mode, data, time)).await
     };
     let outcome = outcome.await;
     record.end(outcome.as_ref().map(drop));
     outcome
 }
 
+/// The table that the command names.
+fn place(command: &CommandStatementIngest) -> TableReference {
+    match command.schema.as_deref().filter(|schema| !schema.is_empty()) {
+        Some(schema) => TableReference::partial(schema, command.table.as_str()),
+        None => TableReference::bare(command.table.as_str()),
+    }
+}
+
 /// What the command means, given what is there.
 fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mode, Status> {
-    let place = |name: &Option<String>, is: &str| name.as_deref().is_none_or(|name| name.is_empty() || name == is);
-    if !place(&command.catalog, "datafusion") || !place(&command.schema, "public") {
-        return Err(Status::not_found("tables are in the catalog datafusion, schema public"));
+    if let Some(catalog) = command.catalog.as_deref().filter(|name| !name.is_empty() && *name != "datafusion") {
+        return Err(Status::not_found(format!("catalog '{catalog}' does not exist")));
     }
     if command.temporary {
         return Err(Status::unimplemented("there are no temporary tables"));
@@ -69,7 +76,7 @@ fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mod
         return Err(Status::invalid_argument("the table has no name"));
     }
     let options = command.table_definition_options.unwrap_or_default();
-    let there = session.engine.context().table_exist(TableReference::bare(command.table.as_str()));
+    let there = session.engine.context().table_exist(place(&command));
     let there = there.map_err(|error| status::of(&error.into()))?;
     let name = &command.table;
     match (there, options.if_exists(), options.if_not_exist()) {
@@ -83,7 +90,7 @@ fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mod
 
 async fn write(
     session: &Arc<ClientSession>,
-    table: &str,
+    table: TableReference,
     mode: Mode,
     data: Data,
     patience: Duration,
@@ -95,7 +102,7 @@ async fn write(
     let sent = schema.ok_or_else(|| Status::invalid_argument("the stream has no schema: there are no columns"))?;
     let schema = match mode {
         Mode::Append => {
-            let provider = session.engine.context().table_provider(TableReference::bare(table)).await;
+            let provider = session.engine.context().table_provider(table.clone()).await;
             let schema = provider.map_err(|error| status::of(&error.into()))?.schema();
             check_columns(&sent, &schema)?;
             schema
@@ -103,7 +110,8 @@ async fn write(
         Mode::Create | Mode::Replace => sent,
     };
     let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
-    let writer = Writer { session: Arc::clone(session), table: table.to_string(), schema: Arc::clone(&schema), mode };
+    let writer =
+        Writer { session: Arc::clone(session), table: table.to_quoted_string(), schema: Arc::clone(&schema), mode };
     let written = tokio::task::spawn_blocking(move || writer.write(receiver, Instant::now() + patience));
     let sending = async {
         let mut rest = futures::stream::iter(first.map(Ok)).chain(batches);

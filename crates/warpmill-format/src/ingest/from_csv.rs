@@ -1,7 +1,7 @@
 //! CSV files, a few megabytes of whole records a piece.
 
 use std::fs::File;
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use regex::Regex;
 
 use super::csv_records::{Piece, Pieces, lines, record_starts};
 use super::parallel::{ordered, thread_count};
-use super::{Progress, Progressed, input, locate, name};
-use crate::table::stored_schema;
+use super::{Progress, Progressed, input, name};
 use crate::{FormatError, Result, TableSnapshot, TableWriter};
 
 /// Rows of a parsed batch.
@@ -35,28 +34,18 @@ pub struct CsvOptions {
     pub has_header: bool,
     /// Fields that mean NULL, besides the empty field. (An empty field of a NOT NULL string column is the empty string.)
     pub null_values: Vec<String>,
-    /// Records that [`csv_schema`] looks at.
-    pub infer_records: usize,
     /// Threads that parse (0: all cores).
     pub threads: usize,
 }
 
 impl Default for CsvOptions {
     fn default() -> Self {
-        Self {
-            delimiter: b',',
-            quote: b'"',
-            escape: None,
-            has_header: true,
-            null_values: Vec::new(),
-            infer_records: 100_000,
-            threads: 0,
-        }
+        Self { delimiter: b',', quote: b'"', escape: None, has_header: true, null_values: Vec::new(), threads: 0 }
     }
 }
 
 impl CsvOptions {
-    fn format(&self, header: bool) -> Format {
+    pub(super) fn format(&self, header: bool) -> Format {
         let format = Format::default().with_header(header).with_delimiter(self.delimiter).with_quote(self.quote);
         let format = format.with_null_regex(self.null_regex());
         match self.escape {
@@ -72,20 +61,8 @@ impl CsvOptions {
     }
 }
 
-/// The schema that a table of the file's rows has, inferred from its first records; all columns are nullable.
-pub fn csv_schema(path: &Path, options: &CsvOptions) -> Result<SchemaRef> {
-    let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
-    let inferred = options.format(options.has_header).infer_schema(file, Some(options.infer_records));
-    let (schema, _) = inferred.map_err(|e| input(name(path), None, e.to_string()))?;
-    let fields = schema.fields().iter().map(|field| match field.data_type() {
-        DataType::Null => Field::new(field.name(), DataType::Utf8, true),
-        other => Field::new(field.name(), other.clone(), true),
-    });
-    stored_schema(&Schema::new(fields.collect::<Vec<_>>())).map_err(|e| locate(e, &name(path), "schema"))
-}
-
 /// Parses the records of one file.
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     path: &'a Path,
     options: &'a CsvOptions,
     /// The columns of the file, in its order; nullable, so that a null is found here, where its line is known.
@@ -114,10 +91,8 @@ pub fn ingest_csv<P: AsRef<Path>>(
     for path in paths.iter().map(AsRef::as_ref) {
         let parser = Parser::new(path, options, writer.schema())?;
         let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
-        let mut pieces = Pieces::new(file, options);
-        let pieces = std::iter::from_fn(|| pieces.next().map_err(|e| parser.read_error(e)).transpose());
         let work = |piece: Piece| Ok((parser.parse(&piece)?, piece.bytes.len()));
-        ordered(threads, threads + 1, pieces, work, |(batches, bytes)| {
+        ordered(threads, threads + 1, parser.pieces(file), work, |(batches, bytes)| {
             for batch in &batches {
                 writer.write(batch)?;
                 done.rows += batch.num_rows() as u64;
@@ -133,6 +108,19 @@ pub fn ingest_csv<P: AsRef<Path>>(
 }
 
 impl<'a> Parser<'a> {
+    /// For a file of text columns of these names.
+    pub(super) fn of_text(path: &'a Path, options: &'a CsvOptions, names: &[String]) -> Self {
+        let fields: Vec<Field> = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        Self { path, options, schema: schema.clone(), columns: (0..names.len()).collect(), table: schema }
+    }
+
+    /// What `reader` gives, in pieces.
+    pub(super) fn pieces<R: Read + 'a>(&'a self, reader: R) -> impl Iterator<Item = Result<Piece>> + use<'a, R> {
+        let mut pieces = Pieces::new(reader, self.options);
+        std::iter::from_fn(move || pieces.next().map_err(|e| self.read_error(e)).transpose())
+    }
+
     fn new(path: &'a Path, options: &'a CsvOptions, table: &SchemaRef) -> Result<Self> {
         let nullable = |field: &Field| field.clone().with_nullable(true);
         let by_position =
@@ -174,7 +162,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The rows of a piece as the table stores them.
-    fn parse(&self, piece: &Piece) -> Result<Vec<RecordBatch>> {
+    pub(super) fn parse(&self, piece: &Piece) -> Result<Vec<RecordBatch>> {
         let batches = self.read(&piece.bytes, None).map_err(|e| self.explain(piece, &e))?;
         let mut first_row = 0;
         let mut rows = Vec::with_capacity(batches.len());

@@ -15,12 +15,14 @@ use crate::{FormatError, Result, TableSnapshot, TableWriter};
 mod csv_records;
 mod from_csv;
 mod from_parquet;
+mod infer_csv;
 mod parallel;
 #[cfg(test)]
 mod tests;
 
-pub use from_csv::{CsvOptions, csv_schema, ingest_csv};
+pub use from_csv::{CsvOptions, ingest_csv};
 pub use from_parquet::{ParquetOptions, ingest_parquet, parquet_schema};
+pub use infer_csv::{CsvColumns, csv_schema};
 
 /// How far an ingest is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -115,7 +115,7 @@ fn csv_is_inferred_and_read() {
     let text = "id,name,price,day\n1,\"a, \"\"b\"\"\nc\",1.5,2024-01-31\n\n2,,-2,1999-12-31\r\n3,x,,\n";
     let path = file(&dir, "x.csv", text.as_bytes());
     let options = CsvOptions::default();
-    let schema = csv_schema(&path, &options).unwrap();
+    let schema = csv_schema(&[&path], &options).unwrap();
     let types: Vec<_> = schema.fields().iter().map(|f| f.data_type().clone()).collect();
     assert_eq!(types, [DataType::Int64, DataType::Utf8, DataType::Float64, DataType::Date32]);
     let mut last = Progressed::default();

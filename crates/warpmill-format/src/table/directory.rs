@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::time::SystemTime;
 
 use super::fs::FileSystem;
+use super::leftovers;
 use super::manifest::Manifest;
 use super::version::Version;
 use crate::{FormatError, Result};
@@ -29,7 +31,7 @@ pub(crate) fn newest_version(directory: &Path) -> Result<Option<u64>> {
     Ok(newest)
 }
 
-fn names(directory: &Path) -> Result<Vec<String>> {
+pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(directory).map_err(FormatError::io("cannot list", directory))?;
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
@@ -63,21 +65,62 @@ pub(crate) struct DirectoryLock {
 }
 
 /// Takes the right to write the table in `directory`.
+///
+/// Errors: [`FormatError::Locked`] while another writer has it, [`FormatError::Catalog`] when the directory is gone.
 pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock> {
-    let path = directory.join(LOCK_NAME);
-    let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = open.map_err(FormatError::io("cannot open", &path))?;
     // A child process that is being spawned holds copies of this process's descriptors, and so a lock just released, until
     // it executes its program: a few milliseconds at most. Wait that out before calling the table locked.
     for attempt in (0..LOCK_ATTEMPTS).rev() {
-        match file.try_lock() {
-            Ok(()) => return Ok(DirectoryLock { _file: file }),
-            Err(TryLockError::WouldBlock) if attempt > 0 => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => break,
-            Err(TryLockError::Error(e)) => return Err(FormatError::io("cannot lock", &path)(e)),
+        if let Some(lock) = try_lock(directory)? {
+            return Ok(lock);
+        }
+        if attempt > 0 {
+            std::thread::sleep(LOCK_PAUSE);
         }
     }
     Err(FormatError::Locked { table: directory.display().to_string() })
+}
+
+/// [`lock`] without waiting; `None` while another writer has it, or when the directory was replaced meanwhile.
+pub(crate) fn try_lock(directory: &Path) -> Result<Option<DirectoryLock>> {
+    let path = directory.join(LOCK_NAME);
+    let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = match open {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(FormatError::Catalog(format!("there is no table in {}", directory.display())));
+        }
+        open => open.map_err(FormatError::io("cannot open", &path))?,
+    };
+    match file.try_lock() {
+        // The lock of a directory that has been dropped since it was opened says nothing about the one of that name now.
+        Ok(()) => Ok(is_file_at(&file, &path).then_some(DirectoryLock { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(e)) => Err(FormatError::io("cannot lock", &path)(e)),
+    }
+}
+
+/// Whether `file` is what `path` names now.
+pub(crate) fn is_file_at(file: &File, path: &Path) -> bool {
+    let identity = |meta: std::io::Result<std::fs::Metadata>| meta.ok().map(|meta| (meta.dev(), meta.ino()));
+    let found = identity(file.metadata());
+    found.is_some() && found == identity(std::fs::metadata(path))
+}
+
+/// Whether `directory` is that of a table, whole or damaged: it has files that only tables have.
+pub(crate) fn is_table(directory: &Path) -> Result<bool> {
+    match directory.metadata() {
+        Ok(meta) if !meta.is_dir() => return Ok(false),
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(false),
+        Err(error) => return Err(FormatError::io("cannot read", directory)(error)),
+    }
+    let is_ours = |name: &String| name == LOCK_NAME || name.ends_with(MANIFEST_EXTENSION) || name.ends_with(".data");
+    match names(directory) {
+        Ok(names) => Ok(names.iter().any(is_ours)),
+        // Dropped since.
+        Err(FormatError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes every file that `manifest`, the newest one, does not name: older manifests, data of older versions and of
@@ -160,47 +203,28 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(
     }
 }
 
-/// The directory in which the table of directory `path` is built; its name starts with a dot.
-pub(crate) fn staging_path(path: &Path, tag: &str) -> Result<PathBuf> {
-    Ok(path.with_file_name(format!("{}{tag}", staging_prefix(path)?)))
-}
-
-fn staging_prefix(path: &Path) -> Result<String> {
-    let nameless = || FormatError::Catalog(format!("{} is no name for a table", path.display()));
-    Ok(format!(".{}.building-", path.file_name().ok_or_else(nameless)?.to_string_lossy()))
-}
-
-/// Removes what processes that died while building the table of directory `path` have left.
-pub(crate) fn remove_stale_stagings(fs: &dyn FileSystem, path: &Path) -> Result<()> {
-    let (parent, prefix) = (path.parent().unwrap_or(path), staging_prefix(path)?);
-    for name in names(parent)?.into_iter().filter(|name| name.starts_with(&prefix)) {
-        let staging = parent.join(name);
-        // Whoever still builds it holds its lock.
-        if let Ok(_lock) = lock(&staging)
-            && let Err(error) = remove_staging(fs, &staging)
-        {
-            tracing::warn!(path = %staging.display(), %error, "cannot remove an unfinished table");
-        }
-    }
-    Ok(())
-}
-
-/// Removes an unfinished table.
-pub(crate) fn remove_staging(fs: &dyn FileSystem, staging: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(staging)? {
-        fs.remove_file(&entry?.path())?;
-    }
-    fs.remove_dir(staging)
-}
-
 /// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has
-/// come to be there makes this fail, unless it is empty.
-pub(crate) fn put_in_place(fs: &dyn FileSystem, staging: &Path, path: &Path, renaming: impl FnOnce()) -> Result<()> {
+/// come to be there makes this fail, unless it is empty, or `over` says that it makes room.
+pub(crate) fn put_in_place(
+    fs: &dyn FileSystem,
+    staging: &Path,
+    path: &Path,
+    over: bool,
+    renaming: impl FnOnce(),
+) -> Result<()> {
+    let mut aside = None;
     if path.symlink_metadata().is_ok() {
-        return Err(FormatError::Catalog(format!("{} exists already", path.display())));
+        if !over {
+            return Err(FormatError::Catalog(format!("{} exists already", path.display())));
+        }
+        aside = Some(leftovers::set_aside(path)?);
     }
     fs.rename(staging, path).map_err(FormatError::io("cannot rename to", path))?;
     renaming();
     let parent = path.parent().unwrap_or(path);
-    fs.sync_dir(parent).map_err(FormatError::io("cannot sync", parent))
+    fs.sync_dir(parent).map_err(FormatError::io("cannot sync", parent))?;
+    if let Some(aside) = aside {
+        leftovers::remove(&aside);
+    }
+    Ok(())
 }

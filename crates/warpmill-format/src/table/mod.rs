@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ mod directory;
 mod encoder;
 mod fs;
 mod interner;
+pub mod leftovers;
 mod manifest;
 mod pieces;
 mod pruning;
@@ -113,6 +114,11 @@ enum Home {
     Directory { fs: Arc<dyn FileSystem>, path: PathBuf },
 }
 
+/// Keeps writers from a table, until dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for its drop")]
+pub struct TableHold(directory::DirectoryLock);
+
 /// The right to write a table, until dropped.
 #[derive(Debug)]
 #[expect(dead_code, reason = "held for their drop")]
@@ -145,7 +151,12 @@ impl Table {
     /// Starts a new table in directory `path`, which must not exist and which the writer's commit makes, with all its rows:
     /// there is never a table of that name with none or some of them.
     pub fn build(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
-        Self::build_with(Arc::new(SystemFs), path, schema, options)
+        Self::build_with(Arc::new(SystemFs), path, schema, options, false)
+    }
+
+    /// [`Table::build`] in the place of a damaged table, which goes when the writer commits.
+    pub fn build_over(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+        Self::build_with(Arc::new(SystemFs), path, schema, options, true)
     }
 
     fn build_with(
@@ -153,23 +164,39 @@ impl Table {
         path: &Path,
         schema: SchemaRef,
         options: WriteOptions,
+        over: bool,
     ) -> Result<TableWriter> {
-        static BUILDS: AtomicU64 = AtomicU64::new(0);
         let schema = stored_schema(&schema)?;
         let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
-        if path.symlink_metadata().is_ok() {
+        if !over && path.symlink_metadata().is_ok() {
             return Err(FormatError::Catalog(format!("{} exists already", path.display())));
         }
-        directory::remove_stale_stagings(&*fs, &path)?;
-        let build = BUILDS.fetch_add(1, Ordering::Relaxed);
-        let staging = directory::staging_path(&path, &format!("{}-{build}", std::process::id()))?;
-        fs.create_dir(&staging).map_err(FormatError::io("cannot create directory", &staging))?;
-        let staging = Staging { fs: fs.clone(), path: staging, done: false };
-        let lock = WriterLock::Directory(directory::lock(&staging.path)?);
+        leftovers::clean(path.parent().unwrap_or(&path))?;
+        let (staging, lock) = leftovers::create_folder(&*fs, &path)?;
+        let staging = Staging { fs: fs.clone(), path: staging, over, done: false };
+        let lock = WriterLock::Directory(lock);
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
         let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
         let (base, codecs, staging) = (None, Vec::new(), Some(staging));
         TableWriter::start(Start { table, schema, base, number: 1, sink, codecs, staging, lock }, &options)
+    }
+
+    /// Keeps writers from the table in directory `path`, whole or damaged, until dropped.
+    ///
+    /// Errors: [`FormatError::Locked`] while there is a writer, [`FormatError::Catalog`] when there is no such directory.
+    pub fn hold(path: &Path) -> Result<TableHold> {
+        directory::lock(path).map(TableHold)
+    }
+
+    /// Removes the table in directory `path`, whole or damaged, with its files. Its name is free at once, or nothing has changed.
+    ///
+    /// Errors: [`FormatError::Locked`] while there is a writer, [`FormatError::Catalog`] when there is no table.
+    pub fn remove(path: &Path) -> Result<()> {
+        let _lock = directory::lock(path)?;
+        let aside = leftovers::set_aside(path)?;
+        leftovers::sync_folder_of(path)?;
+        leftovers::remove(&aside);
+        Ok(())
     }
 
     /// The table in directory `path`.
@@ -186,9 +213,11 @@ impl Table {
         Ok(table)
     }
 
-    /// Whether directory `path` holds a table.
-    pub fn exists(path: &Path) -> bool {
-        path.is_dir() && matches!(directory::newest_version(path), Ok(Some(_)))
+    /// Whether directory `path` is that of a table, whole or damaged.
+    ///
+    /// Errors: the system does not say.
+    pub fn exists(path: &Path) -> Result<bool> {
+        directory::is_table(path)
     }
 
     /// A table that lives in memory only. Columns of types that cannot be stored are reported when it is written.
@@ -250,6 +279,7 @@ impl Table {
             Home::Memory { .. } => Sink::Memory,
             Home::Directory { fs, path } => {
                 directory::collect_garbage(&**fs, path, &base.parts().to_manifest())?;
+                leftovers::clean(path.parent().unwrap_or(path))?;
                 Sink::Files(DataFileWriter::new(fs.clone(), path, path, number))
             }
         };

@@ -13,7 +13,7 @@ use super::fs::FileSystem;
 use super::sort::SortBuffer;
 use super::version::Version;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
-use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory};
+use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
 use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec};
 use crate::pruning::{Lookup, Sideways, is_key};
 use crate::{FormatError, Result};
@@ -54,14 +54,16 @@ pub(crate) struct Start {
 pub(crate) struct Staging {
     pub fs: Arc<dyn FileSystem>,
     pub path: PathBuf,
+    /// Whether a damaged table that has the name makes room.
+    pub over: bool,
     pub done: bool,
 }
 
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.done {
-            // Best effort: what stays is removed when a table of this name is built again.
-            let _ = directory::remove_staging(&*self.fs, &self.path);
+            // What stays is removed by the next writer beside it.
+            let _ = leftovers::remove_folder(&*self.fs, &self.path);
         }
     }
 }
@@ -171,7 +173,7 @@ impl TableWriter {
                 Some(staging) => {
                     let (fs, path) = self.table.directory();
                     directory::write_manifest(&**fs, &staging.path, &manifest)?;
-                    directory::put_in_place(&**fs, &staging.path, path, || {
+                    directory::put_in_place(&**fs, &staging.path, path, staging.over, || {
                         files.publish();
                         staging.done = true;
                     })?;

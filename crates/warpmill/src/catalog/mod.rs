@@ -1,56 +1,52 @@
-//! The tables of a session: those of its database directory, and those registered in memory.
+//! What a session knows by name: schemas, and in them tables and views.
+//!
+//! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
+//! without regard to case, and keep the spelling that they were made with.
 
+pub(crate) mod files;
+mod listing;
 mod provider;
+mod schema;
 mod sink;
+mod view;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{SchemaProvider, TableProvider};
-use datafusion::common::DataFusionError;
-use datafusion::datasource::ViewTable;
-use datafusion::logical_expr::TableType;
-use parking_lot::{Mutex, RwLock};
-use warpmill_format::{Table, TableWriter};
+use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use datafusion::common::{Result as DataFusionResult, TableReference};
+use datafusion::execution::SessionState;
+use parking_lot::RwLock;
+use warpmill_format::table::leftovers;
 
 pub use provider::WarpmillTable;
+pub(crate) use schema::{Kind, Schema};
 pub(crate) use sink::{write_options, write_stream};
+pub(crate) use view::View;
 
 use crate::remote::Remote;
-use crate::{Error, Result, WriteOptions};
+use crate::{Error, Result};
 
-/// The schema `public`: one sub-directory of the database directory per stored table, and the session's own tables.
-///
-/// Names of the session's own tables hide stored tables. Every look-up gives the newest committed version, by whichever
-/// process it was written.
-#[derive(Debug)]
-pub(crate) struct Catalog {
-    database: Option<PathBuf>,
-    session_tables: RwLock<BTreeMap<String, Entry>>,
-    opened: Mutex<HashMap<String, Arc<Table>>>,
-    /// Tables whose names are URLs.
-    remote: Arc<Remote>,
-    changes: AtomicU64,
-}
-
-#[derive(Debug, Clone)]
-enum Entry {
-    /// A table of Warpmill, in memory or registered by its handle.
-    Warpmill(Arc<Table>),
-    /// Anything else that DataFusion can scan: views, files, Arrow batches.
-    Foreign(Arc<dyn TableProvider>),
-}
+/// Name of the only catalog, as DataFusion calls it by default.
+pub(crate) const CATALOG: &str = "datafusion";
+/// Name of the main schema.
+pub(crate) const MAIN: &str = "public";
+/// What DuckDB calls the main schema.
+const DUCKDB_MAIN: &str = "main";
+const INFORMATION_SCHEMA: &str = "information_schema";
+/// What the folder of a schema ends with.
+const SCHEMA_SUFFIX: &str = ".schema";
 
 /// What [`crate::Session::tables`] says of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
     /// Its name.
     pub name: String,
-    /// `stored` (in the database directory), `memory`, `view` or `external`.
+    /// The schema that it is in.
+    pub schema: String,
+    /// `stored` (in the database directory), `memory`, `view`, `external`, or `damaged` (stored, but it cannot be read).
     pub kind: String,
     /// Rows, where known.
     pub rows: Option<u64>,
@@ -62,218 +58,243 @@ pub struct TableInfo {
     pub pruning_bytes: Option<u64>,
 }
 
-impl Catalog {
-    pub(crate) fn new(database: Option<PathBuf>, remote: Arc<Remote>) -> Self {
-        let (session_tables, opened, changes) = (RwLock::default(), Mutex::default(), AtomicU64::new(0));
-        Self { database, session_tables, opened, remote, changes }
-    }
+/// What all schemas of a session share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Tables whose names are URLs.
+    remote: Arc<Remote>,
+    changes: AtomicU64,
+    /// Plans that were made of views whose text is in the database, where other processes change it.
+    stored_views: AtomicU64,
+    state: RwLock<Weak<RwLock<SessionState>>>,
+}
 
-    /// Grows with every table that is added or removed by this session.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
-    }
-
+impl Shared {
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The directory of stored table `name`; `None` without a database or for a name that cannot be a directory's.
-    fn directory(&self, name: &str) -> Option<PathBuf> {
-        let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
-        self.database.as_ref().filter(|_| plain).map(|database| database.join(name))
+    /// The session's state as it is now.
+    fn state(&self) -> Result<SessionState> {
+        let state = self.state.read().upgrade().map(|state| state.read().clone());
+        state.ok_or_else(|| Error::Other("the session has ended".into()))
+    }
+}
+
+/// The schemas of a session.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    database: Option<PathBuf>,
+    main: Arc<Schema>,
+    /// Schemas of the session, and those of the database directory that have been asked for.
+    others: RwLock<BTreeMap<String, Arc<Schema>>>,
+    shared: Arc<Shared>,
+    this: Weak<Self>,
+}
+
+impl Catalog {
+    pub(crate) fn new(database: Option<PathBuf>, remote: Arc<Remote>) -> Arc<Self> {
+        let (changes, stored_views, state) = (AtomicU64::new(0), AtomicU64::new(0), RwLock::default());
+        let shared = Arc::new(Shared { remote, changes, stored_views, state });
+        let main = Arc::new(Schema::new(MAIN, database.clone(), Arc::clone(&shared)));
+        Arc::new_cyclic(|this| Self { database, main, others: RwLock::default(), shared, this: Weak::clone(this) })
     }
 
-    fn stored(&self, name: &str) -> Result<Option<Arc<Table>>> {
-        let Some(path) = self.directory(name) else { return Ok(None) };
-        let mut opened = self.opened.lock();
-        if !Table::exists(&path) {
-            opened.remove(name);
+    /// From now on, views and files are read with the settings and functions of this state.
+    pub(crate) fn attach(&self, state: Weak<RwLock<SessionState>>) {
+        *self.shared.state.write() = state;
+    }
+
+    /// Grows with every table that is added or removed by this session.
+    pub(crate) fn changes(&self) -> u64 {
+        self.shared.changes.load(Ordering::Acquire)
+    }
+
+    /// Grows with every use of a view whose text is in the database.
+    pub(crate) fn stored_views(&self) -> u64 {
+        self.shared.stored_views.load(Ordering::Acquire)
+    }
+
+    /// The schema called `name`.
+    pub(crate) fn find_schema(&self, name: &str) -> Result<Option<Arc<Schema>>> {
+        if is_main(name) {
+            return Ok(Some(Arc::clone(&self.main)));
+        }
+        let Some(database) = &self.database else {
+            let others = self.others.read();
+            let found = others.get(name).or_else(|| others.values().find(|schema| same(schema.name(), name)));
+            return Ok(found.cloned());
+        };
+        let names = schema_folders(database)?;
+        let found = names.iter().find(|found| *found == name).or_else(|| names.iter().find(|found| same(found, name)));
+        let mut others = self.others.write();
+        let Some(found) = found else {
+            others.retain(|known, _| names.contains(known));
             return Ok(None);
+        };
+        let open = || {
+            let folder = database.join(format!("{found}{SCHEMA_SUFFIX}"));
+            Arc::new(Schema::new(found, Some(folder), Arc::clone(&self.shared)))
+        };
+        Ok(Some(Arc::clone(others.entry(found.clone()).or_insert_with(open))))
+    }
+
+    /// The schema called `name`, which must be there.
+    pub(crate) fn schema_called(&self, name: &str) -> Result<Arc<Schema>> {
+        self.find_schema(name)?.ok_or_else(|| no_schema(name))
+    }
+
+    /// The schema that `reference` names, and the name in it.
+    ///
+    /// # Errors
+    /// Name the catalog or the schema that does not exist.
+    pub(crate) fn place(&self, reference: &TableReference, default: &str) -> Result<(Arc<Schema>, String)> {
+        if let Some(catalog) = reference.catalog().filter(|catalog| !same(catalog, CATALOG)) {
+            return Err(Error::Catalog(format!("catalog '{catalog}' does not exist")));
         }
-        if let Some(table) = opened.get(name) {
-            return Ok(Some(Arc::clone(table)));
+        let schema = self.schema_called(reference.schema().unwrap_or(default))?;
+        Ok((schema, reference.table().to_string()))
+    }
+
+    /// Adds a schema; `false`: there is one of that name.
+    pub(crate) fn create_schema(&self, name: &str) -> Result<bool> {
+        if self.find_schema(name)?.is_some() || same(name, INFORMATION_SCHEMA) {
+            return Ok(false);
         }
-        let table = Table::open(&path)?;
-        opened.insert(name.to_string(), Arc::clone(&table));
-        Ok(Some(table))
+        let folder = match &self.database {
+            Some(database) => {
+                let folder = database.join(format!("{}{SCHEMA_SUFFIX}", plain(name)?));
+                create_directory(database)?;
+                match std::fs::create_dir(&folder) {
+                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(false),
+                    made => made.map_err(|error| io_error("cannot create schema", &folder, &error))?,
+                }
+                leftovers::sync_folder_of(&folder)?;
+                Some(folder)
+            }
+            None => None,
+        };
+        let schema = Arc::new(Schema::new(name, folder, Arc::clone(&self.shared)));
+        self.others.write().insert(name.to_string(), schema);
+        self.shared.changed();
+        Ok(true)
     }
 
-    /// The table of Warpmill called `name`, if there is one.
-    pub(crate) fn warpmill_table(&self, name: &str) -> Result<Option<Arc<Table>>> {
-        match self.session_tables.read().get(name) {
-            Some(Entry::Warpmill(table)) => Ok(Some(Arc::clone(table))),
-            Some(Entry::Foreign(_)) => Ok(None),
-            None => self.stored(name),
+    /// Removes a schema, with `cascade` all that is in it; `false`: there is none of that name.
+    ///
+    /// # Errors
+    /// The main schema; what is in the way, by name. Nothing is removed then.
+    pub(crate) fn drop_schema(&self, name: &str, cascade: bool) -> Result<bool> {
+        if is_main(name) || same(name, INFORMATION_SCHEMA) {
+            return Err(Error::Catalog(format!("schema '{name}' cannot be dropped: it is always there")));
         }
-    }
-
-    pub(crate) fn exists(&self, name: &str) -> bool {
-        self.session_tables.read().contains_key(name) || self.directory(name).is_some_and(|path| Table::exists(&path))
-    }
-
-    /// Adds or replaces a table of the session.
-    pub(crate) fn put_table(&self, name: &str, table: Arc<Table>) {
-        self.session_tables.write().insert(name.to_string(), Entry::Warpmill(table));
-        self.changed();
-    }
-
-    /// Adds or replaces a foreign table of the session.
-    pub(crate) fn put_foreign(&self, name: &str, provider: Arc<dyn TableProvider>) {
-        self.session_tables.write().insert(name.to_string(), Entry::Foreign(provider));
-        self.changed();
-    }
-
-    /// Forgets a table of the session; stored tables stay.
-    pub(crate) fn forget(&self, name: &str) -> Result<()> {
-        if self.session_tables.write().remove(name).is_some() {
-            self.changed();
-            return Ok(());
+        let Some(schema) = self.find_schema(name)? else { return Ok(false) };
+        let inside = schema.names()?;
+        if !cascade && !inside.is_empty() {
+            let inside = inside.into_iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+            let text = format!("schema '{}' is not empty: it has {inside} (DROP SCHEMA ... CASCADE)", schema.name());
+            return Err(Error::Catalog(text));
         }
-        match self.stored(name)? {
-            Some(_) => Err(Error::Catalog(format!("table '{name}' is stored in the database: DROP TABLE removes it"))),
-            None => Err(Error::Catalog(format!("table '{name}' not found"))),
-        }
+        schema.remove_folder()?;
+        self.others.write().remove(schema.name());
+        self.shared.changed();
+        Ok(true)
     }
 
-    /// Starts a table called `name` with new rows: in the database directory, or in memory where there is none. An existing
-    /// table of Warpmill is replaced when the writer commits; pass the writer to [`Catalog::commit`].
-    pub(crate) fn build(&self, name: &str, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
-        if let Some(table) = self.warpmill_table(name)? {
-            return Ok(table.replace(schema, options)?);
-        }
-        if let Some(database) = &self.database {
-            let path = self.directory(name).ok_or_else(|| {
-                Error::Catalog(format!("{name:?} cannot be the name of a table in a database directory"))
-            })?;
-            create_directory(database)?;
-            return Ok(Table::build(&path, schema, options)?);
-        }
-        Ok(Table::in_memory(schema.clone()).replace(schema, options)?)
+    /// The names of all schemas, the main one first.
+    pub(crate) fn all_schemas(&self) -> Result<Vec<String>> {
+        let mut names = match &self.database {
+            Some(database) => schema_folders(database)?,
+            None => self.others.read().keys().cloned().collect(),
+        };
+        names.sort();
+        names.insert(0, MAIN.to_string());
+        Ok(names)
     }
 
-    /// Makes the rows of a writer from [`Catalog::build`] the table called `name`.
-    pub(crate) fn commit(&self, name: &str, writer: TableWriter) -> Result<()> {
-        let table = Arc::clone(writer.table());
-        writer.commit()?;
-        self.committed(name, table);
-        Ok(())
-    }
-
-    /// Shows a table whose writer from [`Catalog::build`] has committed.
-    pub(crate) fn committed(&self, name: &str, table: Arc<Table>) {
-        match table.path() {
-            // A foreign table of that name would hide the stored one.
-            Some(_) => drop(self.session_tables.write().remove(name)),
-            None => drop(self.session_tables.write().insert(name.to_string(), Entry::Warpmill(table))),
-        }
-        self.changed();
-    }
-
-    /// Removes table `name`, files included. The directory is renamed first: a reader or a crash never sees half a table.
-    fn remove(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(entry) = self.session_tables.write().remove(name) {
-            self.changed();
-            return entry.provider(name).map(Some);
-        }
-        let Some(table) = self.stored(name)? else { return Ok(None) };
-        let provider = WarpmillTable::open(name, table)?;
-        let path = self.directory(name).expect("a stored table has a directory");
-        let dropped = path.with_file_name(format!(".{name}.dropped-{}-{}", std::process::id(), self.changes()));
-        std::fs::rename(&path, &dropped).map_err(|error| io_error("cannot drop table", &path, &error))?;
-        self.opened.lock().remove(name);
-        self.changed();
-        std::fs::remove_dir_all(&dropped).map_err(|error| io_error("cannot remove", &dropped, &error))?;
-        Ok(Some(Arc::new(provider)))
-    }
-
-    fn stored_names(&self) -> Vec<String> {
-        let Some(entries) = self.database.as_ref().and_then(|path| std::fs::read_dir(path).ok()) else { return vec![] };
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        names.filter(|name| self.directory(name).is_some_and(|path| Table::exists(&path))).collect()
-    }
-
-    /// All tables, by name.
+    /// All tables and views, by schema and name.
     pub(crate) fn infos(&self) -> Result<Vec<TableInfo>> {
-        self.table_names().iter().map(|name| self.info(name)).collect()
+        let mut infos = Vec::new();
+        for schema in self.all_schemas()? {
+            if let Some(schema) = self.find_schema(&schema)? {
+                infos.extend(schema.infos()?);
+            }
+        }
+        Ok(infos)
     }
+}
 
-    fn info(&self, name: &str) -> Result<TableInfo> {
-        let entry = self.session_tables.read().get(name).cloned();
-        let (kind, table) = match entry {
-            Some(Entry::Warpmill(table)) => (if table.path().is_some() { "stored" } else { "memory" }, Some(table)),
-            Some(Entry::Foreign(provider)) if provider.is::<ViewTable>() => ("view", None),
-            Some(Entry::Foreign(_)) => ("external", None),
-            None => ("stored", self.stored(name)?),
-        };
-        let snapshot = table.map(|table| table.snapshot()).transpose()?;
-        Ok(TableInfo {
-            name: name.to_string(),
-            kind: kind.to_string(),
-            rows: snapshot.as_ref().map(|s| s.num_rows()),
-            stored_bytes: snapshot.as_ref().map(|s| s.stored_bytes()),
-            plain_bytes: snapshot.as_ref().map(|s| s.plain_bytes()),
-            pruning_bytes: snapshot.as_ref().map(|s| s.pruning_bytes()),
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        self.all_schemas().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the schemas of the database cannot be listed");
+            vec![MAIN.to_string()]
         })
     }
-}
 
-impl Entry {
-    fn provider(self, name: &str) -> Result<Arc<dyn TableProvider>> {
-        match self {
-            Entry::Warpmill(table) => Ok(Arc::new(WarpmillTable::open(name, table)?)),
-            Entry::Foreign(provider) => Ok(provider),
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if same(name, INFORMATION_SCHEMA) {
+            return self.this.upgrade().map(|catalog| listing::information_schema(&catalog, &self.shared));
         }
-    }
-}
-
-#[async_trait]
-impl SchemaProvider for Catalog {
-    fn table_names(&self) -> Vec<String> {
-        let mut names: BTreeSet<String> = self.stored_names().into_iter().collect();
-        names.extend(self.session_tables.read().keys().cloned());
-        names.into_iter().collect()
+        self.find_schema(name).ok().flatten().map(|schema| schema as _)
     }
 
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let entry = self.session_tables.read().get(name).cloned();
-        let entry = match entry {
-            Some(entry) => Some(entry),
-            None => self.stored(name)?.map(Entry::Warpmill),
-        };
-        if entry.is_none() {
-            return self.remote.named(name).await;
-        }
-        Ok(entry.map(|entry| entry.provider(name)).transpose()?)
-    }
-
-    fn register_table(
+    fn register_schema(
         &self,
-        name: String,
-        table: Arc<dyn TableProvider>,
-    ) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        if self.exists(&name) {
-            return Err(Error::Catalog(format!("table '{name}' already exists")).into());
-        }
-        self.put_foreign(&name, table);
-        Ok(None)
+        name: &str,
+        _schema: Arc<dyn SchemaProvider>,
+    ) -> DataFusionResult<Option<Arc<dyn SchemaProvider>>> {
+        let text = format!("schema '{name}': schemas of other providers are not part of a session of Warpmill");
+        Err(Error::NotImplemented(text).into())
     }
+}
 
-    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        Ok(self.remove(name)?)
-    }
+/// Whether two names are the same name.
+pub(crate) fn same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
 
-    fn table_exist(&self, name: &str) -> bool {
-        self.exists(name)
-    }
+/// Whether `name` is one of the main schema's.
+pub(crate) fn is_main(name: &str) -> bool {
+    same(name, MAIN) || same(name, DUCKDB_MAIN)
+}
 
-    async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
-        let entry = self.session_tables.read().get(name).cloned();
-        Ok(match entry {
-            Some(Entry::Foreign(provider)) => Some(provider.table_type()),
-            Some(Entry::Warpmill(_)) => Some(TableType::Base),
-            None => self.exists(name).then_some(TableType::Base),
-        })
+pub(crate) fn no_schema(name: &str) -> Error {
+    Error::Catalog(format!("schema '{name}' does not exist"))
+}
+
+/// `name`, if it can be that of a file.
+fn plain(name: &str) -> Result<&str> {
+    let reserved = [SCHEMA_SUFFIX, view::SUFFIX].iter().any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
+    match name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) || reserved {
+        true => Err(Error::Catalog(format!("{name:?} cannot be a name in a database directory"))),
+        false => Ok(name),
     }
+}
+
+/// The names of the schemas that have a folder in `database`.
+fn schema_folders(database: &Path) -> Result<Vec<String>> {
+    let is_schema = |name: String| {
+        let schema = name.strip_suffix(SCHEMA_SUFFIX).filter(|schema| !schema.is_empty() && !name.starts_with('.'))?;
+        let path = database.join(&name);
+        // A table of such a name can be older than schemas are.
+        (path.is_dir() && !warpmill_format::Table::exists(&path).unwrap_or(false)).then(|| schema.to_string())
+    };
+    Ok(entries(database)?.into_iter().filter_map(is_schema).collect())
+}
+
+/// The names in a folder; none where there is no folder.
+fn entries(folder: &Path) -> Result<Vec<String>> {
+    let failed = |error: std::io::Error| io_error("cannot list", folder, &error);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
+        entries => entries.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(failed)?.file_name().into_string());
+    }
+    Ok(names)
 }
 
 /// Creates the database directory where it is missing.

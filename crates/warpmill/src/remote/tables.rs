@@ -47,6 +47,11 @@ impl Remote {
         Self { shared: Arc::default(), allowed, state: RwLock::default() }
     }
 
+    /// Whether the session may read files.
+    pub fn allowed(&self) -> bool {
+        self.allowed
+    }
+
     /// From now on, tables that queries name are those of this state.
     pub fn attach(&self, state: Weak<RwLock<SessionState>>) {
         *self.state.write() = state;

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -18,16 +17,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::{Inner, Session};
-use crate::catalog::Catalog;
+use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
-
-/// Name of the only catalog, as DataFusion calls it by default.
-const CATALOG: &str = "datafusion";
-/// Name of the schema that holds all tables.
-const SCHEMA: &str = "public";
 
 /// The settings of a session to be.
 #[derive(Debug, Default, Clone)]
@@ -83,9 +77,7 @@ impl SessionBuilder {
             return Err(Error::Io(format!("{} is not a directory", path.display())));
         }
         let remote = Arc::new(Remote::new(!self.no_files));
-        let catalog = Arc::new(Catalog::new(self.database, Arc::clone(&remote)));
-        let schemas = Arc::new(MemoryCatalogProvider::new());
-        schemas.register_schema(SCHEMA, Arc::clone(&catalog) as _)?;
+        let catalog = Catalog::new(self.database, Arc::clone(&remote));
         let state = SessionStateBuilder::new()
             .with_config(config())
             .with_default_features()
@@ -98,8 +90,8 @@ impl SessionBuilder {
             let (remote, inner) = (Arc::clone(&remote), Arc::clone(factory));
             *factory = Arc::new(RemoteTableFactory { remote, inner });
         }
-        context.register_catalog(CATALOG, schemas);
-        let context = if self.no_files { context } else { context.enable_url_table() };
+        context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
+        catalog.attach(context.state_weak_ref());
         remote.attach(context.state_weak_ref());
         let session = Session { inner: Arc::new(Inner::new(context, catalog, remote)) };
         session.sync_threads()?;
@@ -121,8 +113,9 @@ fn runtime(given: Option<Arc<RuntimeEnv>>) -> Result<Arc<RuntimeEnv>> {
 /// partitions), plain strings, join order and sides as the join-order rule left them.
 fn config() -> SessionConfig {
     let mut config = SessionConfig::new()
-        .with_information_schema(true)
-        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        // The catalog has an information schema of its own.
+        .with_information_schema(false)
+        .with_default_catalog_and_schema(CATALOG, MAIN)
         .with_create_default_catalog_and_schema(false)
         .with_option_extension(WarpmillOptions::default());
     let options = config.options_mut();

@@ -1,52 +1,146 @@
-//! Statements that make tables of Warpmill.
+//! Statements that make and remove schemas, tables and views.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::logical_expr::CreateMemoryTable;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{SchemaReference, TableReference};
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::{write_options, write_stream};
+use crate::catalog::{CATALOG, Kind, View, no_schema, same, write_options, write_stream};
 use crate::{Error, Result};
 
+/// How a table or a view is made where there may be one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Making {
+    pub if_not_exists: bool,
+    pub or_replace: bool,
+    pub temporary: bool,
+}
+
 impl Session {
-    /// `CREATE TABLE name (columns)` and `CREATE TABLE name AS query`: a stored table where there is a database directory,
-    /// otherwise one in memory. The rows appear at once, or not at all.
-    pub(super) async fn create_table_as(&self, command: CreateMemoryTable, query: &Query) -> Result<QueryResult> {
-        let CreateMemoryTable { name, input, if_not_exists, or_replace, constraints, column_defaults, temporary } =
-            command;
-        if temporary {
-            return Err(Error::NotImplemented("CREATE TEMPORARY TABLE".into()));
+    /// Runs what makes and removes names; `None`: it is DataFusion's.
+    pub(super) async fn run_ddl(&self, statement: &DdlStatement, query: &Query) -> Result<Option<QueryResult>> {
+        match statement {
+            DdlStatement::CreateMemoryTable(command) => {
+                return Box::pin(self.create_table_as(command.clone(), false, query)).await.map(Some);
+            }
+            DdlStatement::CreateCatalogSchema(command) => {
+                let name = in_our_catalog(&command.schema_name)?;
+                if !self.inner.catalog.create_schema(name)? && !command.if_not_exists {
+                    return Err(Error::Catalog(format!("schema '{name}' already exists")));
+                }
+            }
+            DdlStatement::DropCatalogSchema(command) => {
+                if let SchemaReference::Full { catalog, .. } = &command.name {
+                    in_our_catalog(&format!("{catalog}.x"))?;
+                }
+                let name = command.name.schema_name();
+                if !self.inner.catalog.drop_schema(name, command.cascade)? && !command.if_exists {
+                    return Err(no_schema(name));
+                }
+                if same(name, &self.default_schema()) {
+                    self.use_schema(crate::catalog::MAIN)?;
+                }
+            }
+            DdlStatement::DropTable(command) => self.drop_named(&command.name, Kind::Table, command.if_exists)?,
+            DdlStatement::DropView(command) => self.drop_named(&command.name, Kind::View, command.if_exists)?,
+            DdlStatement::CreateCatalog(command) => {
+                let text = format!("CREATE DATABASE {}: a session has one database", command.catalog_name);
+                return Err(Error::NotImplemented(text));
+            }
+            _ => return Ok(None),
         }
+        Ok(Some(QueryResult::empty()))
+    }
+
+    fn drop_named(&self, name: &TableReference, kind: Kind, if_exists: bool) -> Result<()> {
+        let word = if kind == Kind::Table { "table" } else { "view" };
+        let missing = |reason: String| match if_exists {
+            true => Ok(()),
+            false => Err(Error::Catalog(format!("{word} '{name}' does not exist{reason}"))),
+        };
+        let (schema, table) = match self.place(name) {
+            Ok(place) => place,
+            Err(Error::Catalog(reason)) => return missing(format!(": {reason}")),
+            Err(error) => return Err(error),
+        };
+        if schema.remove(&table, kind)? { Ok(()) } else { missing(String::new()) }
+    }
+
+    /// `CREATE TABLE name (columns)` and `CREATE TABLE name AS query`: a stored table where there is a database directory,
+    /// otherwise, and if it is `temporary`, one in memory. The rows appear at once, or not at all.
+    pub(super) async fn create_table_as(
+        &self,
+        command: CreateMemoryTable,
+        temporary: bool,
+        query: &Query,
+    ) -> Result<QueryResult> {
+        let CreateMemoryTable { name, input, if_not_exists, or_replace, column_defaults, .. } = command;
         if !column_defaults.is_empty() {
             return Err(Error::NotImplemented(format!("DEFAULT of column {:?}", column_defaults[0].0)));
         }
-        if constraints.iter().next().is_some() {
-            return Err(Error::NotImplemented("PRIMARY KEY and UNIQUE: tables of Warpmill have no keys".into()));
-        }
-        let name = name.table();
-        if self.inner.catalog.exists(name) {
-            match (if_not_exists, or_replace) {
-                (true, true) => return Err(Error::Plan("IF NOT EXISTS and OR REPLACE exclude each other".into())),
-                (true, false) => return Ok(QueryResult::empty()),
-                (false, true) => {}
-                (false, false) => return Err(Error::Catalog(format!("table '{name}' already exists"))),
-            }
+        let (place, table) = self.place(&name)?;
+        let making = Making { if_not_exists, or_replace, temporary };
+        let there = if temporary { place.session_kind(&table) } else { place.kind(&table)? };
+        if !may_make(&name, Kind::Table, there, making)? {
+            return Ok(QueryResult::empty());
         }
         let state = self.inner.context.state();
         let options = self.options();
         let (prepared, _) = self.prepare(&state, &input, &options).await?;
-        let schema = table_schema(name, &prepared.plan.schema())?;
-        let layout = self.layout(name, write_options(&options))?;
-        let writer = self.inner.catalog.build(name, schema, layout)?;
+        // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
+        let declared = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
+        let schema = match declared {
+            true => table_schema(&table, input.schema().inner())?,
+            false => nullable(&table_schema(&table, &prepared.plan.schema())?),
+        };
+        let layout = self.layout(&table, write_options(&options))?;
+        let writer = match temporary {
+            true => place.build_in_memory(schema, layout)?,
+            false => place.build(&table, schema, layout)?,
+        };
         let rows = execute_stream(Arc::clone(&prepared.plan), self.task_context(query))?;
         let (writer, _) = write_stream(writer, rows).await?;
-        let (catalog, name) = (Arc::clone(&self.inner.catalog), name.to_string());
-        let committed = tokio::task::spawn_blocking(move || catalog.commit(&name, writer)).await;
+        let committed = tokio::task::spawn_blocking(move || place.commit(&table, writer)).await;
         committed.map_err(|error| Error::Other(error.to_string()))??;
         Ok(QueryResult::empty())
+    }
+
+    /// `CREATE VIEW`: its text is kept, in the database where there is one, and planned when it is used.
+    pub(super) async fn create_view(&self, name: &TableReference, sql: &str, making: Making) -> Result<QueryResult> {
+        let (place, view_name) = self.place(name)?;
+        let there = if making.temporary { place.session_kind(&view_name) } else { place.kind(&view_name)? };
+        if !may_make(name, Kind::View, there, making)? {
+            return Ok(QueryResult::empty());
+        }
+        let view = View::new(sql, &self.default_schema());
+        view.provider(place.name(), &view_name, self.inner.context.state()).await?;
+        place.put_view(&view_name, view, making.temporary)?;
+        Ok(QueryResult::empty())
+    }
+}
+
+/// Whether something of this kind is to be made where `there` is what has the name.
+fn may_make(name: &TableReference, kind: Kind, there: Option<Kind>, making: Making) -> Result<bool> {
+    match (there, making.if_not_exists, making.or_replace) {
+        (_, true, true) => Err(Error::Plan("IF NOT EXISTS and OR REPLACE exclude each other".into())),
+        (None, _, _) => Ok(true),
+        (Some(there), false, true) if there == kind => Ok(true),
+        (Some(there), true, false) if there == kind => Ok(false),
+        (Some(Kind::Table), _, _) => Err(Error::Catalog(format!("table '{name}' already exists"))),
+        (Some(Kind::View), _, _) => Err(Error::Catalog(format!("view '{name}' already exists"))),
+    }
+}
+
+/// A schema's name without the catalog, which must be ours.
+fn in_our_catalog(name: &str) -> Result<&str> {
+    match name.split_once('.') {
+        None => Ok(name),
+        Some((catalog, schema)) if same(catalog, CATALOG) => Ok(schema),
+        Some((catalog, _)) => Err(Error::Catalog(format!("catalog '{catalog}' does not exist"))),
     }
 }
 
@@ -59,10 +153,15 @@ pub(super) fn table_schema(table: &str, schema: &SchemaRef) -> Result<SchemaRef>
     let fields = schema.fields().iter().map(|field| {
         let data_type = match field.data_type() {
             // A column of literal NULLs has no type of its own.
-            arrow::datatypes::DataType::Null => arrow::datatypes::DataType::Int32,
+            DataType::Null => DataType::Int32,
             data_type => data_type.clone(),
         };
         Field::new(field.name(), data_type, field.is_nullable())
     });
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}
+
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

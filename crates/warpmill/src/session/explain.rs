@@ -190,7 +190,7 @@ fn rows(parts: Parts) -> Result<QueryResult> {
     let columns: Vec<ArrayRef> =
         vec![Arc::new(StringArray::from_iter_values(titles)), Arc::new(StringArray::from_iter_values(parts))];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-    Ok(QueryResult { schema, batches: vec![batch], profile: None })
+    Ok(QueryResult { schema, batches: vec![batch], ..QueryResult::empty() })
 }
 
 /// The plan, its programs, and what stays with DataFusion.

@@ -41,11 +41,12 @@ impl Session {
         options: WriteOptions,
         progress: Option<ProgressFn>,
     ) -> Result<()> {
-        let options = self.layout(table, options)?;
+        let (place, table) = self.place_of(table)?;
+        let options = self.layout(&table, options)?;
         let threads = options.threads;
-        let schema = schema_of(format, &files[0])?;
+        let schema = schema_of(format, files)?;
         let query = self.inner.running.start();
-        let writer = self.inner.catalog.build(table, schema, options)?;
+        let writer = place.build(&table, schema, options)?;
         let written = std::sync::Arc::clone(writer.table());
         let mut report = |progressed: Progressed| {
             if let Some(progress) = &progress {
@@ -63,7 +64,7 @@ impl Session {
             }
         };
         drop(query);
-        self.inner.catalog.committed(table, written);
+        place.committed(&table, written);
         Ok(())
     }
 
@@ -76,7 +77,7 @@ impl Session {
         progress: Option<ProgressFn>,
     ) -> Result<()> {
         let name_source = |error: Error| match error {
-            error @ (Error::Cancelled | Error::Remote(_)) => error,
+            error @ (Error::Cancelled | Error::Remote(_) | Error::Io(_)) => error,
             Error::Catalog(_) => Error::Io(format!("{source}: no such file, or not Parquet, CSV or JSON")),
             error => Error::Execution(format!("{source}: {error}")),
         };
@@ -94,10 +95,10 @@ impl Session {
     }
 }
 
-fn schema_of(format: Format, file: &Path) -> Result<SchemaRef, FormatError> {
+fn schema_of(format: Format, files: &[PathBuf]) -> Result<SchemaRef, FormatError> {
     match format {
-        Format::Csv => csv_schema(file, &CsvOptions::default()),
-        Format::Parquet => parquet_schema(file),
+        Format::Csv => csv_schema(files, &CsvOptions::default()),
+        Format::Parquet => parquet_schema(&files[0]),
     }
 }
 

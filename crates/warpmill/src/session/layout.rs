@@ -1,5 +1,6 @@
 //! How tables are laid out when they are written: order of rows, and metadata by which scans skip them.
 
+use datafusion::common::TableReference;
 use warpmill_format::pruning::Sideways;
 
 use super::Session;
@@ -46,7 +47,8 @@ impl Session {
 
     fn resolve(&self, spec: &Spec<'_>) -> Result<Sideways> {
         let missing = || Error::Catalog(format!("sideways metadata: '{}' is not a table of Warpmill", spec.other));
-        let table = self.inner.catalog.warpmill_table(spec.other)?.ok_or_else(missing)?;
+        let (place, name) = self.place(&TableReference::bare(spec.other))?;
+        let table = place.warpmill_table(&name)?.ok_or_else(missing)?;
         Ok(Sideways {
             column: spec.column.to_owned(),
             name: spec.other.to_owned(),

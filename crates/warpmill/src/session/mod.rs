@@ -1,15 +1,20 @@
 //! Sessions: SQL in, Arrow batches out.
 
 pub(crate) mod builder;
+mod copy;
 mod ddl;
+mod describe;
 mod explain;
 mod import;
 mod layout;
 mod logical;
+mod names;
 mod plan;
 mod query;
 mod running;
+mod statements;
 mod tables;
+mod written;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -83,6 +88,8 @@ pub struct QueryResult {
     pub batches: Vec<RecordBatch>,
     /// What happened, if `warpmill.profile` is on.
     pub profile: Option<Arc<QueryProfile>>,
+    /// What the statement did not do as it was said, such as enforcing keys.
+    pub notices: Vec<String>,
 }
 
 /// The rows of a statement as they come.

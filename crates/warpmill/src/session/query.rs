@@ -7,7 +7,7 @@ use std::time::Instant;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
-use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement, Volatility};
+use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Volatility};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -15,8 +15,11 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
 
+use super::describe::describe;
 use super::explain::kernels_statement;
 use super::running::Query;
+use super::statements::Taken;
+use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
 use crate::dialect;
@@ -99,7 +102,7 @@ impl Session {
                 ..QueryProfile::default()
             })
         });
-        Ok(QueryResult { schema: prepared.plan.schema(), batches, profile })
+        Ok(QueryResult { schema: prepared.plan.schema(), batches, profile, notices: vec![] })
     }
 
     /// What operators see of the session and of the statement.
@@ -122,8 +125,17 @@ impl Session {
         if let Some(sql) = kernels_statement(&key.0) {
             return Ok(Planned::Done(self.kernels_rows(sql, params, query).await?));
         }
+        let taken = Box::pin(self.take_statement(&key.0, params, query)).await;
+        let instead = match taken.map_err(|error| self.with_missing_schema(error))? {
+            Taken::Done(result) => return Ok(Planned::Done(result)),
+            Taken::Instead(text) => Some(text),
+            Taken::No => None,
+        };
+        let sql = instead.as_deref().unwrap_or(sql);
+        let stored_views = self.inner.catalog.stored_views();
         let state = self.inner.context.state();
-        let plan = dialect::logical_plan(&state, sql, params).await?;
+        let plan = dialect::logical_plan(&state, sql, params).await;
+        let plan = plan.map_err(|error| self.with_missing_schema(error.into()))?;
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
@@ -133,7 +145,9 @@ impl Session {
         if let Some(result) = self.run_command(&plan, query).await? {
             return Ok(Planned::Done(result));
         }
-        let immutable = options.plan_cache && is_immutable(&plan)?;
+        // The text of a view in the database may change without this session knowing.
+        let lasting = stored_views == self.inner.catalog.stored_views();
+        let immutable = options.plan_cache && lasting && is_immutable(&plan)?;
         let (prepared, tables) = self.prepare(&state, &plan, &options).await?;
         if let Some(tables) = tables.filter(|_| immutable) {
             let basis = Basis { catalog: basis.0, settings: basis.1, tables };
@@ -146,14 +160,17 @@ impl Session {
     async fn run_command(&self, plan: &LogicalPlan, query: &Query) -> Result<Option<QueryResult>> {
         let context = &self.inner.context;
         let frame = match plan {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) => {
-                return Ok(Some(Box::pin(self.create_table_as(command.clone(), query)).await?));
-            }
+            LogicalPlan::DescribeTable(table) => return describe(&table.schema).map(Some),
             LogicalPlan::Explain(explain) => {
                 return Ok(Some(Box::pin(self.explain_rows(&explain.plan, explain.verbose, false, query)).await?));
             }
             LogicalPlan::Analyze(analyze) => {
                 return Ok(Some(Box::pin(self.explain_rows(&analyze.input, analyze.verbose, true, query)).await?));
+            }
+            LogicalPlan::Statement(Statement::SetVariable(set))
+                if ["schema", "search_path"].contains(&set.variable.to_ascii_lowercase().as_str()) =>
+            {
+                return self.use_schema(&set.value).map(Some);
             }
             LogicalPlan::Statement(Statement::SetVariable(set)) => {
                 self.set(&set.variable, &set.value)?;
@@ -164,12 +181,16 @@ impl Session {
                 self.settings_changed(&reset.variable)?;
                 frame
             }
-            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => context.execute_logical_plan(plan.clone()).await?,
+            LogicalPlan::Ddl(ddl) => match self.run_ddl(ddl, query).await? {
+                Some(result) => return Ok(Some(result)),
+                None => context.execute_logical_plan(plan.clone()).await?,
+            },
+            LogicalPlan::Statement(_) => context.execute_logical_plan(plan.clone()).await?,
             _ => return Ok(None),
         };
         let schema = Arc::clone(frame.schema().inner());
         let batches = frame.collect().await?;
-        Ok(Some(QueryResult { schema, batches, profile: None }))
+        Ok(Some(QueryResult { schema, batches, ..QueryResult::empty() }))
     }
 
     /// The physical plan of a query, and the tables it reads; `None` when it reads others than Warpmill's.
@@ -179,12 +200,17 @@ impl Session {
         plan: &LogicalPlan,
         options: &WarpmillOptions,
     ) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
+        let staged = stage(plan)?;
+        let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
         let optimized = state.optimize(plan)?;
         let tables = table_versions(&optimized)?;
         let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
         let physical = named(pin(physical, state.runtime_env())?)?;
         let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
-        let (plan, fallbacks) = (placement.plan, placement.fallbacks);
+        let (mut plan, fallbacks) = (placement.plan, placement.fallbacks);
+        if let Some((_, staging)) = staged {
+            plan = Arc::new(WrittenExec::new(plan, staging));
+        }
         Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), tables))
     }
 }
@@ -194,12 +220,11 @@ type TableVersions = Vec<(Arc<warpmill_format::Table>, Arc<warpmill_format::Tabl
 impl QueryResult {
     /// The result of a statement that has no rows.
     pub(super) fn empty() -> Self {
-        Self { schema: Arc::new(arrow::datatypes::Schema::empty()), batches: vec![], profile: None }
+        let schema = Arc::new(arrow::datatypes::Schema::empty());
+        Self { schema, batches: vec![], profile: None, notices: vec![] }
     }
 }
 
-<<<<<<< HEAD
-=======
 /// `plan` with its columns called as results show them.
 fn named(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = plan.schema();
@@ -213,7 +238,6 @@ fn named(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(&plan))?))
 }
 
->>>>>>> 3529cc4 (dialect: spell out names before statements are planned)
 /// Whether a plan is a query whose meaning depends on nothing but tables.
 fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
     let mut immutable = true;

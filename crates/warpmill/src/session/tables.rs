@@ -7,12 +7,12 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{CsvReadOptions, DataFrame, JsonReadOptions, ParquetReadOptions};
+use datafusion::prelude::{DataFrame, JsonReadOptions, ParquetReadOptions};
 use warpmill_format::Table;
 
 use super::Session;
 use super::ddl::table_schema;
-use crate::catalog::write_options;
+use crate::catalog::{files, write_options};
 use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
 
@@ -31,18 +31,29 @@ pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
 impl Session {
     /// Makes Arrow batches a table of the session, without a copy. An existing table of the session is replaced.
     pub fn register_batches(&self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
-        self.inner.catalog.put_foreign(name, Arc::new(MemTable::try_new(schema, vec![batches])?));
+        let (place, name) = self.place_of(name)?;
+        place.put_foreign(&name, Arc::new(MemTable::try_new(schema, vec![batches])?));
         Ok(())
     }
 
     /// Makes a table of Warpmill a table of the session.
-    pub fn register_table(&self, name: &str, table: Arc<Table>) {
-        self.inner.catalog.put_table(name, table);
+    ///
+    /// # Errors
+    /// A schema that does not exist.
+    pub fn register_table(&self, name: &str, table: Arc<Table>) -> Result<()> {
+        let (place, name) = self.place_of(name)?;
+        place.put_table(&name, table);
+        Ok(())
     }
 
     /// Makes anything that DataFusion can scan a table of the session.
-    pub fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) {
-        self.inner.catalog.put_foreign(name, provider);
+    ///
+    /// # Errors
+    /// A schema that does not exist.
+    pub fn register_provider(&self, name: &str, provider: Arc<dyn TableProvider>) -> Result<()> {
+        let (place, name) = self.place_of(name)?;
+        place.put_foreign(&name, provider);
+        Ok(())
     }
 
     /// Makes Parquet files (a path, a directory or a glob; an `s3://` or `https://` URL) a table of the session. They are read by each
@@ -60,10 +71,9 @@ impl Session {
         if is_remote(path) {
             return self.register_remote(name, path, "csv");
         }
-        let extension = extension_of(path, ".csv");
-        let options = CsvReadOptions::default().file_extension(&extension);
-        let frame = self.block_on(self.inner.context.read_csv(path, options))?;
-        self.register_frame(name, frame)
+        let state = self.inner.context.state();
+        let delimiter = if path.ends_with(".tsv") { b'\t' } else { b',' };
+        self.register_provider(name, self.block_on(files::csv(&state, path, delimiter))?)
     }
 
     /// Makes files of one JSON object a line (a path, a directory or a glob) a table of the session.
@@ -81,8 +91,7 @@ impl Session {
         let reading = Reading { file_type: Some(file_type.into()), ..Reading::default() };
         let state = self.inner.context.state();
         let table = self.block_on(self.inner.remote.table(&state, url, reading))?;
-        self.inner.catalog.put_foreign(name, table);
-        Ok(())
+        self.register_provider(name, table)
     }
 
     /// Lets [`Session::context`] read URLs: `s3://bucket/path`, `https://host/path`; what is none is passed over. Patterns are
@@ -99,13 +108,13 @@ impl Session {
     }
 
     fn register_frame(&self, name: &str, frame: DataFrame) -> Result<()> {
-        self.inner.catalog.put_foreign(name, frame.into_view());
-        Ok(())
+        self.register_provider(name, frame.into_view())
     }
 
     /// Forgets a registered table. Stored tables stay: DROP TABLE removes them.
     pub fn deregister(&self, name: &str) -> Result<()> {
-        self.inner.catalog.forget(name)
+        let (place, name) = self.place_of(name)?;
+        place.forget(&name)
     }
 
     /// Writes `batches` into table `name`: stored where there is a database directory, otherwise in memory. An existing
@@ -119,11 +128,12 @@ impl Session {
         replace: bool,
         progress: Option<ProgressFn>,
     ) -> Result<()> {
-        if !replace && self.inner.catalog.exists(name) {
+        let (place, table) = self.place_of(name)?;
+        if !replace && place.kind(&table)?.is_some() {
             return Err(Error::Catalog(format!("table '{name}' already exists")));
         }
         let query = self.inner.running.start();
-        let mut writer = self.inner.catalog.build(name, table_schema(name, &schema)?, self.layout(name, options)?)?;
+        let mut writer = place.build(&table, table_schema(name, &schema)?, self.layout(&table, options)?)?;
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;
@@ -134,19 +144,23 @@ impl Session {
                 progress(Progress { rows, total: None });
             }
         }
-        self.inner.catalog.commit(name, writer)
+        place.commit(&table, writer)
     }
 
     /// Appends `batches` to table `name` of Warpmill, all or none. Columns are matched by position, as the table's writer
     /// does: types of the same kind are converted, values that do not fit are an error.
     pub fn append_table(&self, name: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<u64> {
-        let table = self.inner.catalog.warpmill_table(name)?;
-        let table = table.ok_or_else(|| match self.inner.catalog.exists(name) {
-            true => Error::Catalog(format!("'{name}' is not a table of Warpmill: rows cannot be appended")),
-            false => Error::Catalog(format!("table '{name}' not found")),
-        })?;
+        let (place, own_name) = self.place_of(name)?;
+        let table = match (place.warpmill_table(&own_name)?, place.kind(&own_name)?) {
+            (Some(table), _) => table,
+            (None, Some(_)) => {
+                let text = format!("'{name}' is not a table of Warpmill: rows cannot be appended");
+                return Err(Error::Catalog(text));
+            }
+            (None, None) => return Err(Error::Catalog(format!("table '{name}' not found"))),
+        };
         let query = self.inner.running.start();
-        let mut writer = table.append(self.layout(name, WriteOptions::default())?)?;
+        let mut writer = table.append(self.layout(&own_name, WriteOptions::default())?)?;
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;

@@ -33,7 +33,7 @@ fn session(suite: Suite) -> Session {
             }
         }
         writer.commit().unwrap();
-        session.register_table(name, table);
+        session.register_table(name, table).unwrap();
     }
     session
 }

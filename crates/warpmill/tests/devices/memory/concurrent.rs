@@ -22,7 +22,7 @@ fn fill(session: &Session) {
             }
         }
         writer.commit().unwrap();
-        session.register_table(name, table);
+        session.register_table(name, table).unwrap();
     }
 }
 

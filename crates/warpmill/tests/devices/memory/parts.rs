@@ -329,7 +329,7 @@ pub(super) fn filled(suite: Suite, sf: f64) -> Session {
             }
         }
         writer.commit().unwrap();
-        session.register_table(name, table);
+        session.register_table(name, table).unwrap();
     }
     session
 }

@@ -1,0 +1,220 @@
+//! Hidden entries of a folder of tables: what is being made, and what is being removed. Their names begin with a dot and
+//! tell what they are of and what for: `.orders.building-17-0-5f3a`. Whoever makes one holds a lock on it as long as it lives, so that the
+//! next writer can tell what a process that died has left from what another one is at work on.
+
+use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::directory::{self, DirectoryLock, is_file_at};
+use super::fs::{FileSystem, SystemFs};
+use crate::{FormatError, Result};
+
+/// What a hidden entry is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// A folder of files that will get their names when they are complete.
+    Building,
+    /// A file that will get its name when it is complete.
+    Writing,
+    /// What has lost its name, and is being removed: nobody's.
+    Dropped,
+}
+
+impl Purpose {
+    const ALL: [Purpose; 3] = [Purpose::Building, Purpose::Writing, Purpose::Dropped];
+
+    fn mark(self) -> &'static str {
+        match self {
+            Purpose::Building => ".building-",
+            Purpose::Writing => ".writing-",
+            Purpose::Dropped => ".dropped-",
+        }
+    }
+
+    /// What the entry called `name` is for, if it is one of ours: a name, a mark, and numbers.
+    fn of(name: &str) -> Option<Self> {
+        let name = name.strip_prefix('.')?;
+        Self::ALL.into_iter().find(|purpose| {
+            let Some((of, tag)) = name.rsplit_once(purpose.mark()) else { return false };
+            let is_tag = |tag: &str| !tag.is_empty() && tag.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+            !of.is_empty() && is_tag(tag)
+        })
+    }
+}
+
+/// A path beside `path` that nothing else has.
+fn beside(path: &Path, purpose: Purpose) -> Result<PathBuf> {
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let nameless = || FormatError::Catalog(format!("{} is no name for a table", path.display()));
+    let name = path.file_name().ok_or_else(nameless)?.to_string_lossy();
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+    let (process, count) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    Ok(path.with_file_name(format!(".{name}{}{process}-{count}-{nanos:x}", purpose.mark())))
+}
+
+/// A hidden folder, locked, in which what `path` will be is made. Dropped with what is still in it.
+#[derive(Debug)]
+pub struct HiddenFolder {
+    path: PathBuf,
+    _lock: DirectoryLock,
+}
+
+impl HiddenFolder {
+    /// A new one beside `path`.
+    pub fn beside(path: &Path) -> Result<Self> {
+        let (path, lock) = create_folder(&SystemFs, path)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for HiddenFolder {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+/// Makes and locks a hidden folder beside `path`.
+pub(crate) fn create_folder(fs: &dyn FileSystem, path: &Path) -> Result<(PathBuf, DirectoryLock)> {
+    // Until it is locked, another process may take it for what a dead one has left.
+    for _ in 0..100 {
+        let folder = beside(path, Purpose::Building)?;
+        fs.create_dir(&folder).map_err(FormatError::io("cannot create directory", &folder))?;
+        match directory::try_lock(&folder) {
+            Ok(Some(lock)) => return Ok((folder, lock)),
+            Ok(None) | Err(FormatError::Catalog(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(FormatError::Locked { table: path.display().to_string() })
+}
+
+/// Writes file `path` whole: other readers see what was there before, or all of `bytes`.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let (hidden, mut file) = create_file(path)?;
+    let written =
+        file.write_all(bytes).and_then(|()| file.sync_all()).map_err(FormatError::io("cannot write", &hidden));
+    let renamed =
+        written.and_then(|()| std::fs::rename(&hidden, path).map_err(FormatError::io("cannot rename to", path)));
+    if renamed.is_err() {
+        let _ = std::fs::remove_file(&hidden);
+        return renamed;
+    }
+    sync_folder_of(path)
+}
+
+fn create_file(path: &Path) -> Result<(PathBuf, File)> {
+    for _ in 0..100 {
+        let hidden = beside(path, Purpose::Writing)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&hidden);
+        let file = file.map_err(FormatError::io("cannot create", &hidden))?;
+        if file.try_lock().is_ok() && is_file_at(&file, &hidden) {
+            return Ok((hidden, file));
+        }
+    }
+    Err(FormatError::Locked { table: path.display().to_string() })
+}
+
+/// Takes the name of what is at `path`; returns where it is until it is removed.
+pub fn set_aside(path: &Path) -> Result<PathBuf> {
+    let aside = beside(path, Purpose::Dropped)?;
+    std::fs::rename(path, &aside).map_err(FormatError::io("cannot remove", path))?;
+    Ok(aside)
+}
+
+/// Makes the names in the folder of `path` durable.
+pub fn sync_folder_of(path: &Path) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    SystemFs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))
+}
+
+/// Removes `path` with all that is in it. What cannot be removed now is left for the next writer.
+pub fn remove(path: &Path) {
+    let removed = match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(path = %path.display(), %error, "cannot remove what an interrupted writer has left");
+        }
+        _ => {}
+    }
+}
+
+/// Removes a folder of files in which a table was to be made.
+pub(crate) fn remove_folder(fs: &dyn FileSystem, folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        fs.remove_file(&entry?.path())?;
+    }
+    fs.remove_dir(folder)
+}
+
+/// Removes what processes that died have left in `folder`.
+pub fn clean(folder: &Path) -> Result<()> {
+    for name in directory::names(folder)? {
+        let path = folder.join(&name);
+        match Purpose::of(&name) {
+            // Whoever still works in it holds its lock.
+            Some(Purpose::Building) if path.is_dir() => {
+                if let Ok(Some(_lock)) = directory::try_lock(&path) {
+                    remove(&path);
+                }
+            }
+            Some(Purpose::Writing) => {
+                let file = File::open(&path);
+                if file.is_ok_and(|file| file.try_lock().is_ok() && is_file_at(&file, &path)) {
+                    remove(&path);
+                }
+            }
+            Some(Purpose::Dropped) => remove(&path),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_ours() {
+        assert_eq!(Purpose::of(".t.building-12-3"), Some(Purpose::Building));
+        assert_eq!(Purpose::of(".a.b.dropped-12-3-5f"), Some(Purpose::Dropped));
+        for name in ["t", ".t", ".building-1", ".t.building-", ".t.building-x y", "t.building-1", ".git"] {
+            assert_eq!(Purpose::of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_holds_stays_and_the_rest_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let held = HiddenFolder::beside(&at("held")).unwrap();
+        let (writing, file) = create_file(&at("view")).unwrap();
+        std::fs::create_dir(at(".dead.building-1-2")).unwrap();
+        std::fs::write(at(".dead.building-1-2/x.data"), "x").unwrap();
+        std::fs::write(at(".dead.writing-1-2"), "x").unwrap();
+        std::fs::create_dir_all(at(".dead.dropped-1-2/deep/er")).unwrap();
+        std::fs::create_dir(at(".mine")).unwrap();
+        clean(folder.path()).unwrap();
+        let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        left.sort();
+        let mut expected = vec![held.path().to_owned(), writing, at(".mine")];
+        expected.sort();
+        assert_eq!(left, expected);
+        drop((held, file));
+        clean(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

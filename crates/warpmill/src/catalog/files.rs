@@ -1,0 +1,140 @@
+//! Files of this machine as tables.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::{DataFusionError, Result as DataFusionResult};
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
+};
+use datafusion::execution::SessionState;
+use warpmill_format::FormatError;
+use warpmill_format::ingest::{CsvColumns, CsvOptions};
+
+use crate::{Error, Result};
+
+/// What a name that is a file's ends with.
+const EXTENSIONS: [&str; 8] = ["parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "avro"];
+const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
+
+/// The table that `name` is as a path, a folder or a pattern; `None` where it looks like the name of a table, and there is no such file.
+///
+/// # Errors
+/// A path with nothing there; files that cannot be read.
+pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<Option<Arc<dyn TableProvider>>> {
+    let extension = extension(name);
+    let compressed = COMPRESSIONS.contains(&extension.as_str());
+    let known = EXTENSIONS.contains(&extension.as_str()) || compressed && name.contains(['/', '*', '?']);
+    let is_path = known || name.contains(['/', '*', '?']);
+    let there = !matching(name).is_empty();
+    if !is_path && !there {
+        return Ok(None);
+    }
+    if !there {
+        return Err(Error::Io(format!("no such file: {name}")).into());
+    }
+    if compressed {
+        return Err(Error::NotImplemented(format!("{name}: a compressed file; Parquet is compressed by itself")).into());
+    }
+    let tabs = extension == "tsv";
+    if extension == "csv" || tabs {
+        let delimiter = if tabs { b'\t' } else { b',' };
+        return Ok(Some(csv(state, name, delimiter).await?));
+    }
+    let table = listed(state, name).await;
+    match table {
+        Ok(table) => Ok(Some(table)),
+        Err(error) if is_path => Err(error),
+        // A folder that happens to have the name of a table.
+        Err(_) => Ok(None),
+    }
+}
+
+/// Files of the format that their names tell.
+async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn TableProvider>> {
+    let url = ListingTableUrl::parse(path)?;
+    let config = ListingTableConfig::new(url).infer_options(state).await.map_err(|error| {
+        let text = format!("{path}: not Parquet, CSV or JSON ({})", error.strip_backtrace());
+        DataFusionError::from(Error::Io(text))
+    })?;
+    let config = config.infer_partitions_from_path(state).await?.infer_schema(state).await?;
+    Ok(Arc::new(ListingTable::try_new(config)?))
+}
+
+/// CSV files with a header, of types that all their rows have.
+///
+/// # Errors
+/// Nothing is there; files that are no CSV, or whose columns are not those of the first.
+pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: u8) -> Result<Arc<dyn TableProvider>> {
+    let files = files_of(path);
+    let Some(first) = files.first().cloned() else { return Err(Error::Io(format!("no such file: {path}"))) };
+    let options = CsvOptions { delimiter, ..CsvOptions::default() };
+    let columns = tokio::task::spawn_blocking(move || columns(&files, &options)).await;
+    let columns = columns.map_err(|error| Error::Other(error.to_string()))??;
+    let schema = columns.schema(&first)?;
+    let format = CsvFormat::default()
+        .with_options(state.default_table_options().csv)
+        .with_has_header(true)
+        .with_delimiter(delimiter)
+        .with_newlines_in_values(columns.multi_line);
+    let extension = if Path::new(path).is_dir() { ".csv" } else { "" };
+    let options = ListingOptions::new(Arc::new(format)).with_file_extension(extension);
+    let config = ListingTableConfig::new(ListingTableUrl::parse(path)?).with_listing_options(options);
+    let config = if Path::new(path).is_dir() { config.infer_partitions_from_path(state).await? } else { config };
+    Ok(Arc::new(ListingTable::try_new(config.with_schema(schema))?))
+}
+
+/// The columns that all `files` have.
+fn columns(files: &[PathBuf], options: &CsvOptions) -> Result<CsvColumns> {
+    let mut all: Option<CsvColumns> = None;
+    for path in files {
+        let open = || {
+            let failed = |source| FormatError::Io { action: "cannot open", path: path.clone(), source };
+            Ok(Box::new(std::fs::File::open(path).map_err(failed)?) as Box<dyn Read + Send>)
+        };
+        let found = CsvColumns::read(path, open, options)?;
+        all = match all {
+            None => Some(found),
+            Some(all) => Some(all.and(found).ok_or_else(|| {
+                let text = format!("{}: other columns than {}", path.display(), files[0].display());
+                Error::Execution(text)
+            })?),
+        };
+    }
+    all.ok_or_else(|| Error::Io("no CSV file is there".into()))
+}
+
+fn extension(name: &str) -> String {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).unwrap_or_default()
+}
+
+/// The files that `path` names, in order: itself, those of a folder, those of a pattern in the last part.
+fn files_of(path: &str) -> Vec<PathBuf> {
+    let found = matching(path);
+    match &found[..] {
+        [folder] if folder.is_dir() => {
+            let inside = matching(&format!("{}/**/*", glob::Pattern::escape(&folder.to_string_lossy())));
+            let is_csv = |path: &PathBuf| extension(&path.to_string_lossy()) == "csv";
+            inside.into_iter().filter(|path| path.is_file() && is_csv(path)).collect()
+        }
+        _ => found.into_iter().filter(|path| path.is_file()).collect(),
+    }
+}
+
+/// What is there under a path, or under a pattern.
+fn matching(path: &str) -> Vec<PathBuf> {
+    let plain = path.strip_prefix("file://").unwrap_or(path);
+    if Path::new(plain).exists() {
+        return vec![PathBuf::from(plain)];
+    }
+    if !plain.contains(['*', '?', '[']) {
+        return vec![];
+    }
+    let mut found: Vec<PathBuf> = glob::glob(plain).into_iter().flatten().flatten().collect();
+    found.sort();
+    found
+}

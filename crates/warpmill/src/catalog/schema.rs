@@ -1,0 +1,490 @@
+//! One schema: tables and views of the session, and those stored in its folder.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::common::DataFusionError;
+use datafusion::datasource::ViewTable;
+use datafusion::logical_expr::TableType;
+use parking_lot::{Mutex, RwLock};
+use warpmill_format::table::leftovers;
+use warpmill_format::{FormatError, Table, TableWriter};
+
+use super::view::{self, View};
+use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same};
+use crate::{Error, Result, WriteOptions};
+
+/// What a name is said to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A table.
+    Table,
+    /// A view.
+    View,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Table => "table",
+            Kind::View => "view",
+        }
+    }
+}
+
+/// Names of the session's own tables and views hide stored ones. Every look-up gives the newest committed version, by whichever
+/// process it was written.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    name: String,
+    /// Where its tables are stored; `None`: in memory.
+    folder: Option<PathBuf>,
+    session_tables: RwLock<BTreeMap<String, Entry>>,
+    opened: Mutex<HashMap<String, Arc<Table>>>,
+    shared: Arc<Shared>,
+}
+
+/// What the session itself holds under a name.
+#[derive(Debug, Clone)]
+enum Entry {
+    /// A table of Warpmill, in memory or registered by its handle.
+    Warpmill(Arc<Table>),
+    /// Anything else that DataFusion can scan: files, Arrow batches.
+    Foreign(Arc<dyn TableProvider>),
+    /// A view, planned when it is used.
+    View(View),
+}
+
+/// What there is under a name, and how it is spelled.
+enum Found {
+    Session(String, Entry),
+    Table(String),
+    View(String),
+}
+
+impl Found {
+    fn kind(&self) -> Kind {
+        match self {
+            Found::Session(_, Entry::View(_)) | Found::View(_) => Kind::View,
+            Found::Session(..) | Found::Table(_) => Kind::Table,
+        }
+    }
+}
+
+impl Schema {
+    pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Self {
+        let (session_tables, opened) = (RwLock::default(), Mutex::default());
+        Self { name: name.to_string(), folder, session_tables, opened, shared }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The path of stored table or view `file`; `None` without a database or for a name that no stored table has.
+    fn path(&self, name: &str, suffix: &str) -> Option<PathBuf> {
+        // Tables of reserved names may be older than the reservation.
+        let possible = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
+        self.folder.as_ref().filter(|_| possible).map(|folder| folder.join(format!("{name}{suffix}")))
+    }
+
+    fn table_path(&self, name: &str) -> PathBuf {
+        self.path(name, "").expect("a stored table has a path")
+    }
+
+    fn view_path(&self, name: &str) -> PathBuf {
+        self.path(name, view::SUFFIX).expect("a stored view has a path")
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Found>> {
+        let tables = self.session_tables.read();
+        let entry = tables.get_key_value(name).or_else(|| tables.iter().find(|(known, _)| same(known, name)));
+        if let Some((name, entry)) = entry {
+            return Ok(Some(Found::Session(name.clone(), entry.clone())));
+        }
+        drop(tables);
+        let (Some(table), Some(view)) = (self.path(name, ""), self.path(name, view::SUFFIX)) else { return Ok(None) };
+        if Table::exists(&table)? {
+            return Ok(Some(Found::Table(name.to_string())));
+        }
+        if view.is_file() {
+            return Ok(Some(Found::View(name.to_string())));
+        }
+        self.opened.lock().remove(name);
+        Ok(self.stored()?.into_iter().find_map(|(known, kind)| match kind {
+            _ if !same(&known, name) => None,
+            Kind::Table => Some(Found::Table(known)),
+            Kind::View => Some(Found::View(known)),
+        }))
+    }
+
+    /// The stored tables and views.
+    fn stored(&self) -> Result<Vec<(String, Kind)>> {
+        let Some(folder) = &self.folder else { return Ok(vec![]) };
+        let mut found = Vec::new();
+        for name in entries(folder)?.into_iter().filter(|name| !name.starts_with('.')) {
+            let path = folder.join(&name);
+            if Table::exists(&path)? {
+                found.push((name, Kind::Table));
+            } else if let Some(view) = name.strip_suffix(view::SUFFIX).filter(|_| path.is_file()) {
+                found.push((view.to_string(), Kind::View));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The stored table of exactly this name.
+    fn open(&self, name: &str) -> Result<Arc<Table>> {
+        let mut opened = self.opened.lock();
+        if let Some(table) = opened.get(name) {
+            return Ok(Arc::clone(table));
+        }
+        let path = self.table_path(name);
+        let table = match Table::open(&path) {
+            // Dropped since, or a folder whose manifests are gone.
+            Err(FormatError::Catalog(_)) if Table::exists(&path)? => {
+                let detail = "a table without a manifest".to_string();
+                return Err(FormatError::Corrupt { path, segment: None, detail }.into());
+            }
+            table => table?,
+        };
+        opened.insert(name.to_string(), Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// The table of Warpmill called `name`, if there is one.
+    pub(crate) fn warpmill_table(&self, name: &str) -> Result<Option<Arc<Table>>> {
+        match self.find(name)? {
+            Some(Found::Session(_, Entry::Warpmill(table))) => Ok(Some(table)),
+            Some(Found::Table(name)) => self.open(&name).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// What `name` is; `None`: nothing.
+    pub(crate) fn kind(&self, name: &str) -> Result<Option<Kind>> {
+        Ok(self.find(name)?.map(|found| found.kind()))
+    }
+
+    /// What `name` is of the session's own.
+    pub(crate) fn session_kind(&self, name: &str) -> Option<Kind> {
+        let tables = self.session_tables.read();
+        let entry = tables.iter().find(|(known, _)| same(known, name))?;
+        Some(if matches!(entry.1, Entry::View(_)) { Kind::View } else { Kind::Table })
+    }
+
+    /// Adds or replaces a table of the session.
+    pub(crate) fn put_table(&self, name: &str, table: Arc<Table>) {
+        self.put(name, Entry::Warpmill(table));
+    }
+
+    /// Adds or replaces a foreign table of the session.
+    pub(crate) fn put_foreign(&self, name: &str, provider: Arc<dyn TableProvider>) {
+        self.put(name, Entry::Foreign(provider));
+    }
+
+    fn put(&self, name: &str, entry: Entry) {
+        let mut tables = self.session_tables.write();
+        tables.retain(|known, _| !same(known, name));
+        tables.insert(name.to_string(), entry);
+        drop(tables);
+        self.shared.changed();
+    }
+
+    /// Removes the session's own table or view called `name`, if there is one.
+    fn take(&self, name: &str) -> bool {
+        let mut tables = self.session_tables.write();
+        let before = tables.len();
+        tables.retain(|known, _| !same(known, name));
+        let taken = tables.len() < before;
+        drop(tables);
+        if taken {
+            self.shared.changed();
+        }
+        taken
+    }
+
+    /// Forgets a table of the session; stored tables stay.
+    pub(crate) fn forget(&self, name: &str) -> Result<()> {
+        if self.take(name) {
+            return Ok(());
+        }
+        match self.kind(name)? {
+            Some(kind) => {
+                let (word, drop) = (kind.word(), kind.word().to_uppercase());
+                Err(Error::Catalog(format!("{word} '{name}' is stored in the database: DROP {drop} removes it")))
+            }
+            None => Err(Error::Catalog(format!("table '{name}' not found"))),
+        }
+    }
+
+    /// Adds or replaces a view: stored where there is a database, unless it is `temporary`.
+    pub(crate) fn put_view(&self, name: &str, view: View, temporary: bool) -> Result<()> {
+        let Some(folder) = self.folder.as_ref().filter(|_| !temporary) else {
+            self.put(name, Entry::View(view));
+            return Ok(());
+        };
+        let name = match self.find(name)? {
+            Some(Found::View(known)) => known,
+            _ => plain(name)?.to_string(),
+        };
+        create_directory(folder)?;
+        leftovers::clean(folder)?;
+        leftovers::write_file(&self.view_path(&name), &view.to_bytes())?;
+        self.take(&name);
+        self.shared.changed();
+        Ok(())
+    }
+
+    /// Starts a table called `name` with new rows: in the schema's folder, or in memory where there is none. An existing
+    /// table of Warpmill is replaced when the writer commits; pass the writer to [`Schema::commit`].
+    pub(crate) fn build(&self, name: &str, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+        let new_name = match self.find(name)? {
+            Some(Found::Session(_, Entry::Warpmill(table))) => return Ok(table.replace(schema, options)?),
+            Some(Found::Table(known)) => {
+                return match self.open(&known) {
+                    Ok(table) => Ok(table.replace(schema, options)?),
+                    Err(error) if is_damage(&error) => {
+                        tracing::warn!(table = known, %error, "a damaged table is being replaced");
+                        Ok(Table::build_over(&self.table_path(&known), schema, options)?)
+                    }
+                    Err(error) => Err(error),
+                };
+            }
+            Some(Found::View(_) | Found::Session(_, Entry::View(_))) => return Err(wrong_kind(name, Kind::View)),
+            Some(Found::Session(_, Entry::Foreign(_))) | None => name,
+        };
+        match &self.folder {
+            Some(folder) => {
+                let path = folder.join(plain(new_name)?);
+                create_directory(folder)?;
+                Ok(Table::build(&path, schema, options)?)
+            }
+            None => self.build_in_memory(schema, options),
+        }
+    }
+
+    /// Starts a table in memory, of whichever name it is committed with.
+    pub(crate) fn build_in_memory(&self, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+        Ok(Table::in_memory(Arc::clone(&schema)).replace(schema, options)?)
+    }
+
+    /// Makes the rows of a writer from [`Schema::build`] the table called `name`.
+    pub(crate) fn commit(&self, name: &str, writer: TableWriter) -> Result<()> {
+        let table = Arc::clone(writer.table());
+        writer.commit()?;
+        self.committed(name, table);
+        Ok(())
+    }
+
+    /// Shows a table whose writer from [`Schema::build`] has committed.
+    pub(crate) fn committed(&self, name: &str, table: Arc<Table>) {
+        match table.path() {
+            Some(_) => {
+                // A foreign table of that name would hide the stored one, and one that was damaged may still be known.
+                self.take(name);
+                self.opened.lock().retain(|known, _| !same(known, name));
+                self.shared.changed();
+            }
+            None => self.put(name, Entry::Warpmill(table)),
+        }
+    }
+
+    /// Removes the table or view called `name`, files included; `false`: there is none. A damaged table goes like any other.
+    ///
+    /// # Errors
+    /// It is not of this kind; it is being written; the system refuses. It is there as before then.
+    pub(crate) fn remove(&self, name: &str, kind: Kind) -> Result<bool> {
+        let Some(found) = self.find(name)? else { return Ok(false) };
+        if let Found::Session(known, Entry::Foreign(_)) = &found {
+            // Files and frames are as much the one as the other.
+            return Ok(self.take(known));
+        }
+        if found.kind() != kind {
+            return Err(wrong_kind(name, found.kind()));
+        }
+        match found {
+            Found::Session(known, _) => return Ok(self.take(&known)),
+            Found::Table(known) => {
+                self.opened.lock().remove(&known);
+                Table::remove(&self.table_path(&known))?;
+            }
+            Found::View(known) => {
+                let path = self.view_path(&known);
+                std::fs::remove_file(&path).map_err(|error| super::io_error("cannot drop view", &path, &error))?;
+                leftovers::sync_folder_of(&path)?;
+            }
+        }
+        if let Some(folder) = &self.folder {
+            leftovers::clean(folder)?;
+        }
+        self.shared.changed();
+        Ok(true)
+    }
+
+    /// Removes the schema's folder with its tables and views.
+    ///
+    /// # Errors
+    /// A table is being written; there are files that are none of ours. Nothing is removed then.
+    pub(super) fn remove_folder(&self) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        leftovers::clean(folder)?;
+        let stored = self.stored()?;
+        let is_stored = |name: &String| {
+            stored.iter().any(|(known, kind)| match kind {
+                Kind::Table => known == name,
+                Kind::View => name.strip_suffix(view::SUFFIX) == Some(known),
+            })
+        };
+        if let Some(strange) = entries(folder)?.into_iter().find(|name| !is_stored(name)) {
+            let (schema, folder) = (&self.name, folder.display());
+            let text =
+                format!("schema '{schema}' cannot be dropped: {strange:?} in {folder} is no table or view of it");
+            return Err(Error::Catalog(text));
+        }
+        let tables = stored.iter().filter(|(_, kind)| *kind == Kind::Table);
+        let locks = tables.map(|(name, _)| Table::hold(&self.table_path(name)));
+        let locks = locks.collect::<Result<Vec<_>, _>>()?;
+        let aside = leftovers::set_aside(folder)?;
+        leftovers::sync_folder_of(folder)?;
+        leftovers::remove(&aside);
+        drop(locks);
+        self.opened.lock().clear();
+        self.session_tables.write().clear();
+        Ok(())
+    }
+
+    /// The names of all tables and views, sorted.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = self.session_tables.read().keys().cloned().collect();
+        let own = names.len();
+        for (name, _) in self.stored()? {
+            if !names[..own].iter().any(|known| same(known, &name)) {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// All tables and views, by name. Of one that cannot be read only that is said.
+    pub(super) fn infos(&self) -> Result<Vec<TableInfo>> {
+        let infos = self.names()?.into_iter().map(|name| self.info(name));
+        Ok(infos.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn info(&self, name: String) -> Result<Option<TableInfo>> {
+        let (kind, table) = match self.find(&name)? {
+            Some(Found::Session(_, Entry::Warpmill(table))) => {
+                (if table.path().is_some() { "stored" } else { "memory" }, Some(Ok(table)))
+            }
+            Some(Found::Session(_, Entry::View(_)) | Found::View(_)) => ("view", None),
+            Some(Found::Session(_, Entry::Foreign(provider))) if provider.is::<ViewTable>() => ("view", None),
+            Some(Found::Session(_, Entry::Foreign(_))) => ("external", None),
+            Some(Found::Table(name)) => ("stored", Some(self.open(&name))),
+            None => return Ok(None),
+        };
+        let snapshot = table.map(|table| table.and_then(|table| Ok(table.snapshot()?))).transpose();
+        let (kind, snapshot) = match snapshot {
+            Ok(snapshot) => (kind, snapshot),
+            Err(error) => {
+                tracing::warn!(table = name, %error, "a table cannot be read");
+                ("damaged", None)
+            }
+        };
+        Ok(Some(TableInfo {
+            name,
+            schema: self.name.clone(),
+            kind: kind.to_string(),
+            rows: snapshot.as_ref().map(|s| s.num_rows()),
+            stored_bytes: snapshot.as_ref().map(|s| s.stored_bytes()),
+            plain_bytes: snapshot.as_ref().map(|s| s.plain_bytes()),
+            pruning_bytes: snapshot.as_ref().map(|s| s.pruning_bytes()),
+        }))
+    }
+
+    async fn provider(&self, found: Found) -> Result<Arc<dyn TableProvider>> {
+        match found {
+            Found::Session(name, Entry::Warpmill(table)) => Ok(Arc::new(WarpmillTable::open(name, table)?)),
+            Found::Session(_, Entry::Foreign(provider)) => Ok(provider),
+            Found::Session(name, Entry::View(view)) => view.provider(&self.name, &name, self.shared.state()?).await,
+            Found::Table(name) => Ok(Arc::new(WarpmillTable::open(name.as_str(), self.open(&name)?)?)),
+            Found::View(name) => {
+                self.shared.stored_views.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+                let view = View::read(&self.view_path(&name))?;
+                view.provider(&self.name, &name, self.shared.state()?).await
+            }
+        }
+    }
+}
+
+fn wrong_kind(name: &str, is: Kind) -> Error {
+    let other = if is == Kind::View { Kind::Table } else { Kind::View };
+    Error::Catalog(format!("'{name}' is a {}, not a {}", is.word(), other.word()))
+}
+
+/// Whether a table is what keeps it from being opened, not the system.
+fn is_damage(error: &Error) -> bool {
+    matches!(error, Error::Format(error) if !matches!(**error, FormatError::Io { .. } | FormatError::Locked { .. }))
+}
+
+#[async_trait]
+impl SchemaProvider for Schema {
+    fn table_names(&self) -> Vec<String> {
+        self.names().unwrap_or_else(|error| {
+            tracing::warn!(schema = self.name, %error, "the tables of a schema cannot be listed");
+            vec![]
+        })
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if let Some(found) = self.find(name)? {
+            return Ok(Some(self.provider(found).await?));
+        }
+        match self.shared.remote.named(name).await? {
+            None if self.shared.remote.allowed() => files::named(&self.shared.state()?, name).await,
+            table => Ok(table),
+        }
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if self.find(&name)?.is_some() {
+            return Err(Error::Catalog(format!("table '{name}' already exists")).into());
+        }
+        self.put_foreign(&name, table);
+        Ok(None)
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let gone = match self.find(name)? {
+            Some(Found::Session(_, Entry::Foreign(provider))) => Some(provider),
+            _ => None,
+        };
+        self.forget(name)?;
+        Ok(gone)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        !matches!(self.find(name), Ok(None))
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>, DataFusionError> {
+        Ok(match self.find(name)? {
+            Some(Found::Session(_, Entry::Foreign(provider))) => Some(provider.table_type()),
+            Some(found) => Some(match found.kind() {
+                Kind::Table => TableType::Base,
+                Kind::View => TableType::View,
+            }),
+            None => None,
+        })
+    }
+}

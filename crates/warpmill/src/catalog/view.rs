@@ -1,0 +1,117 @@
+//! Views: texts of CREATE VIEW, planned each time that they are used.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::ViewTable;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use serde::{Deserialize, Serialize};
+use warpmill_format::FormatError;
+
+use crate::dialect::logical_plan;
+use crate::{Error, Result};
+
+/// What the file of a view ends with.
+pub(crate) const SUFFIX: &str = ".view";
+const FORMAT: &str = "warpmill view";
+const VERSION: u32 = 1;
+
+/// A view as it is stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct View {
+    format: String,
+    version: u32,
+    /// The schema of names without one.
+    default_schema: String,
+    /// The text of CREATE VIEW.
+    sql: String,
+}
+
+tokio::task_local! {
+    /// The views that are being planned, outermost first.
+    static PLANNED: Vec<(String, String)>;
+}
+
+impl View {
+    /// The view that `sql` creates.
+    pub(crate) fn new(sql: &str, default_schema: &str) -> Self {
+        let (sql, default_schema) = (sql.to_string(), default_schema.to_string());
+        Self { format: FORMAT.into(), version: VERSION, default_schema, sql }
+    }
+
+    /// The bytes of its file.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).expect("texts and a number")
+    }
+
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = match std::fs::read(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                return Err(Error::Catalog(format!("view '{name}' not found")));
+            }
+            bytes => bytes.map_err(|error| super::io_error("cannot read", path, &error))?,
+        };
+        let corrupt = |detail: String| FormatError::Corrupt { path: path.to_owned(), segment: None, detail };
+        let view: Self = serde_json::from_slice(&bytes).map_err(|error| corrupt(format!("not a view: {error}")))?;
+        match (view.format.as_str(), view.version) {
+            (FORMAT, VERSION) => Ok(view),
+            (FORMAT, version) => Err(corrupt(format!("a view of version {version}, which is not known here")).into()),
+            _ => Err(corrupt("not a view".into()).into()),
+        }
+    }
+
+    /// What the view means now. What it reads is looked up as its text says, in the schema that it was made in.
+    ///
+    /// # Errors
+    /// Name the view, and what of its text does not hold any more.
+    pub(crate) async fn provider(
+        &self,
+        schema: &str,
+        name: &str,
+        mut state: SessionState,
+    ) -> Result<Arc<dyn TableProvider>> {
+        let this = (schema.to_string(), name.to_string());
+        let mut planned = PLANNED.try_with(Clone::clone).unwrap_or_default();
+        if planned.contains(&this) {
+            return Err(Error::Catalog(format!("view '{name}' reads itself")));
+        }
+        planned.push(this);
+        state.config_mut().options_mut().catalog.default_schema = self.default_schema.clone();
+        let plan = Box::pin(PLANNED.scope(planned, logical_plan(&state, &self.sql, &[])));
+        let plan = plan.await.map_err(Error::from).and_then(|plan| meaning(plan, &state));
+        let plan = plan.map_err(|error| within(name, error))?;
+        Ok(Arc::new(ViewTable::new(plan, Some(self.sql.clone()))))
+    }
+}
+
+/// The query of the plan of CREATE VIEW, with the types that its readers are promised.
+pub(crate) fn meaning(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
+    let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
+        return Err(Error::Other("its text is not CREATE VIEW".into()));
+    };
+    let rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypeCoercion::new())];
+    let analyzer = Analyzer::with_rules(rules);
+    let plan = analyzer.execute_and_check(Arc::unwrap_or_clone(view.input), state.config_options(), |_, _| {})?;
+    let mut names = std::collections::HashSet::new();
+    match plan.schema().fields().iter().find(|field| !names.insert(field.name().to_ascii_lowercase())) {
+        Some(twice) => Err(Error::Plan(format!("view {} would have two columns called {:?}", view.name, twice.name()))),
+        None => Ok(plan),
+    }
+}
+
+/// An error of planning a view, with its name.
+fn within(name: &str, error: Error) -> Error {
+    match error {
+        Error::Parse(text) => Error::Parse(format!("view '{name}': {text}")),
+        Error::Plan(text) => Error::Plan(format!("view '{name}': {text}")),
+        Error::Catalog(text) => Error::Catalog(format!("view '{name}': {text}")),
+        Error::NotImplemented(text) => Error::NotImplemented(format!("view '{name}': {text}")),
+        Error::Io(text) => Error::Io(format!("view '{name}': {text}")),
+        error => error,
+    }
+}

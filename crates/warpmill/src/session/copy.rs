@@ -1,0 +1,340 @@
+//! COPY in DuckDB's form: `COPY t FROM 'file' (options)`, `COPY t TO 'file' (options)`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
+use datafusion::prelude::col;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::running::Query;
+use super::{QueryResult, Session};
+use crate::catalog::{files, same};
+use crate::{Error, Result, ScalarValue};
+
+/// A statement COPY with options in parentheses, or FROM.
+#[derive(Debug)]
+pub(super) enum Copy {
+    From(CopyFrom),
+    /// The same in DataFusion's form.
+    To(String),
+}
+
+/// `COPY target (columns) FROM 'path' (options)`.
+#[derive(Debug)]
+pub(super) struct CopyFrom {
+    target: String,
+    columns: Vec<String>,
+    path: String,
+    options: Vec<(String, String)>,
+}
+
+/// Understands a statement COPY; `None`: it is in DataFusion's form.
+///
+/// # Errors
+/// Options that are not known, by name.
+pub(super) fn parse(sql: &str) -> Result<Option<Copy>> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize();
+    let tokens = tokens.map_err(|error| Error::Parse(error.to_string()))?;
+    let mut depth = 0;
+    let direction = tokens.iter().position(|token| {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && (is_word(token, "from") || is_word(token, "to"))
+    });
+    let Some(at) = direction else { return Ok(None) };
+    let (source, rest) = (&tokens[1..at], &tokens[at + 1..]);
+    let mut rest = rest.iter().filter(|token| !matches!(token, Token::Whitespace(_))).cloned().peekable();
+    let from = is_word(&tokens[at], "from");
+    let Some(Token::SingleQuotedString(path)) = rest.next() else {
+        return if from { Err(Error::Parse("COPY ... FROM takes a path in quotes".into())) } else { Ok(None) };
+    };
+    rest.next_if(|token| is_word(token, "with"));
+    let rest: Vec<Token> = rest.collect();
+    let options = match &rest[..] {
+        [] => vec![],
+        [Token::LParen, inner @ .., Token::RParen] => options(inner)?,
+        _ if from => return Err(Error::Parse("COPY ... FROM takes options in parentheses after the path".into())),
+        _ => return Ok(None),
+    };
+    if from {
+        let (target, columns) = target(source)?;
+        return Ok(Some(Copy::From(CopyFrom { target, columns, path, options })));
+    }
+    if options.is_empty() {
+        return Ok(None);
+    }
+    to_datafusion(&text(source), &path, &options).map(|text| Some(Copy::To(text)))
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+fn text(tokens: &[Token]) -> String {
+    tokens.iter().map(ToString::to_string).collect::<String>().trim().to_string()
+}
+
+/// Name and columns of `name (columns)`.
+fn target(tokens: &[Token]) -> Result<(String, Vec<String>)> {
+    let open = tokens.iter().position(|token| *token == Token::LParen);
+    let Some(open) = open else { return Ok((text(tokens), vec![])) };
+    let columns = tokens[open..].iter().filter_map(|token| match token {
+        Token::Word(word) => Some(word.value.clone()),
+        _ => None,
+    });
+    match text(&tokens[..open]) {
+        name if name.is_empty() => Err(Error::Parse("COPY ... FROM takes the name of a table, not a query".into())),
+        name => Ok((name, columns.collect())),
+    }
+}
+
+/// `NAME [value], ...`, names in lower case.
+fn options(tokens: &[Token]) -> Result<Vec<(String, String)>> {
+    let mut depth = 0;
+    let parts = tokens.split(|token| {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && *token == Token::Comma
+    });
+    let option = |part: &[Token]| match part {
+        [Token::Word(name), value @ ..] => {
+            let value = value.iter().filter(|token| **token != Token::Eq).map(|token| match token {
+                Token::SingleQuotedString(text) => text.clone(),
+                Token::Word(word) => word.value.clone(),
+                token => token.to_string(),
+            });
+            Ok((name.value.to_ascii_lowercase(), value.collect::<String>()))
+        }
+        other => Err(Error::Parse(format!("{} is no option of COPY", text(other)))),
+    };
+    parts.map(option).collect()
+}
+
+fn is_true(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "" | "true" | "1" | "on" => Ok(true),
+        "false" | "0" | "off" => Ok(false),
+        _ => Err(Error::Plan(format!("{name} is true or false, not {value:?}"))),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::NotImplemented(format!("option {} of COPY", name.to_uppercase()))
+}
+
+/// `COPY ... TO` as DataFusion writes it.
+fn to_datafusion(source: &str, path: &str, options: &[(String, String)]) -> Result<String> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let (mut stored, mut partitioned, mut formats) = (String::new(), String::new(), Vec::new());
+    let is_parquet = options.iter().any(|(name, value)| name == "format" && same(value, "parquet"))
+        || path.to_ascii_lowercase().ends_with(".parquet");
+    for (name, value) in options {
+        let format = match name.as_str() {
+            "format" => {
+                stored = format!(" STORED AS {value}");
+                continue;
+            }
+            "partition_by" => {
+                partitioned = format!(" PARTITIONED BY ({})", value.trim_matches(['(', ')']));
+                continue;
+            }
+            "header" => ("has_header", is_true(name, value)?.to_string()),
+            "delimiter" | "delim" | "sep" => ("delimiter", value.clone()),
+            "quote" => ("quote", value.clone()),
+            "escape" => ("escape", value.clone()),
+            "null" | "nullstr" => ("null_value", value.clone()),
+            "compression" => ("compression", compression(value, is_parquet)?),
+            _ => return Err(unknown(name)),
+        };
+        formats.push(format!("'format.{}' {}", format.0, quoted(&format.1)));
+    }
+    let formats = if formats.is_empty() { String::new() } else { format!(" OPTIONS ({})", formats.join(", ")) };
+    Ok(format!("COPY {source} TO {}{stored}{partitioned}{formats}", quoted(path)))
+}
+
+fn compression(value: &str, is_parquet: bool) -> Result<String> {
+    let value = value.to_ascii_lowercase();
+    Ok(match (value.as_str(), is_parquet) {
+        ("zstd", true) => "zstd(3)".into(),
+        ("gzip", true) => "gzip(6)".into(),
+        ("snappy" | "uncompressed" | "lz4" | "lz4_raw", true) | ("gzip" | "zstd", false) => value,
+        ("none", false) => "uncompressed".into(),
+        _ => return Err(Error::NotImplemented(format!("COMPRESSION {value:?} of COPY"))),
+    })
+}
+
+impl Session {
+    /// Appends the rows of files to a table: columns by position, values as casts make them.
+    pub(super) async fn copy_from(&self, from: CopyFrom, query: &Query) -> Result<QueryResult> {
+        let name = TableReference::parse_str(&from.target);
+        if !self.inner.remote.allowed() {
+            return Err(Error::NotImplemented("COPY ... FROM: this session reads no files".into()));
+        }
+        let target = self.inner.context.table_provider(name.clone()).await?;
+        let schema = target.schema();
+        let columns = positions(&schema, &from.columns)?;
+        let state = self.inner.context.state();
+        let source = match from.format()? {
+            "csv" => from.csv(&schema, &columns)?,
+            _ => files::named(&state, &from.path)
+                .await?
+                .ok_or_else(|| Error::Io(format!("no such file: {}", from.path)))?,
+        };
+        let given = source.schema();
+        if given.fields().len() != columns.len() {
+            let (found, wanted) = (given.fields().len(), columns.len());
+            return Err(Error::Plan(format!("{}: {found} columns, where {} takes {wanted}", from.path, from.target)));
+        }
+        let values = schema.fields().iter().enumerate().map(|(at, field)| {
+            let value = match columns.iter().position(|column| *column == at) {
+                Some(place) => col(datafusion::common::Column::new(Some("source"), given.field(place).name())),
+                None => lit(ScalarValue::Null),
+            };
+            cast(value, field.data_type().clone()).alias(field.name())
+        });
+        let values: Vec<Expr> = values.collect();
+        let rows = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?.project(values)?.build()?;
+        let plan =
+            LogicalPlanBuilder::insert_into(rows, name, provider_as_source(target), InsertOp::Append)?.build()?;
+        let (prepared, _) = self.prepare(&state, &plan, &self.options()).await?;
+        self.run_prepared(&prepared, query).await
+    }
+}
+
+/// The positions of the columns called `names`; all where none is.
+fn positions(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..schema.fields().len()).collect());
+    }
+    let position = |name: &String| {
+        let found = schema.fields().iter().position(|field| same(field.name(), name));
+        found.ok_or_else(|| Error::Plan(format!("COPY: there is no column {name:?}")))
+    };
+    names.iter().map(position).collect()
+}
+
+impl CopyFrom {
+    fn format(&self) -> Result<&str> {
+        let said = self.options.iter().find(|(name, _)| name == "format").map(|(_, value)| value.to_ascii_lowercase());
+        let path = self.path.to_ascii_lowercase();
+        let is = |extension: &str| path.ends_with(extension);
+        match said.as_deref() {
+            Some("csv") => Ok("csv"),
+            Some("parquet") if is(".parquet") => Ok("parquet"),
+            Some("json") if is("json") => Ok("json"),
+            Some(other) => Err(Error::NotImplemented(format!("FORMAT {other} of COPY FROM {:?}", self.path))),
+            None if is(".parquet") => Ok("parquet"),
+            None if is("json") || is(".jsonl") => Ok("json"),
+            None => Ok("csv"),
+        }
+    }
+
+    /// The file's fields as text; what they mean is for casts to say.
+    fn csv(&self, table: &SchemaRef, columns: &[usize]) -> Result<Arc<dyn TableProvider>> {
+        let (mut header, mut delimiter, mut quote, mut null) = (None, b',', b'"', None);
+        let byte = |name: &str, value: &str| match value.as_bytes() {
+            [byte] => Ok(*byte),
+            _ => Err(Error::NotImplemented(format!("{} {value:?} of COPY: one byte", name.to_uppercase()))),
+        };
+        for (name, value) in &self.options {
+            match name.as_str() {
+                "format" => {}
+                "header" => header = Some(is_true(name, value)?),
+                "delimiter" | "delim" | "sep" => delimiter = byte(name, value)?,
+                "quote" => quote = byte(name, value)?,
+                "null" | "nullstr" => null = Some(value.clone()),
+                _ => return Err(unknown(name)),
+            }
+        }
+        let names: Vec<&str> = columns.iter().map(|column| table.field(*column).name().as_str()).collect();
+        let header = match header {
+            Some(header) => header,
+            None => self.has_header(&names, delimiter)?,
+        };
+        let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
+        let null = null.map(|null| format!("^({})$", regex_escape(&null)));
+        let format = CsvFormat::default().with_has_header(header).with_delimiter(delimiter).with_quote(quote);
+        let format = format.with_newlines_in_values(true).with_null_regex(null);
+        let options = ListingOptions::new(Arc::new(format)).with_file_extension("");
+        let config = ListingTableConfig::new(ListingTableUrl::parse(&self.path)?).with_listing_options(options);
+        Ok(Arc::new(ListingTable::try_new(config.with_schema(Arc::new(Schema::new(fields))))?))
+    }
+
+    /// Whether the first line is the names of the columns.
+    fn has_header(&self, names: &[&str], delimiter: u8) -> Result<bool> {
+        use std::io::BufRead;
+        let failed = |error: std::io::Error| Error::Io(format!("{}: {error}", self.path));
+        let file = match std::fs::File::open(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::Io(format!("no such file: {}", self.path)));
+            }
+            file => file.map_err(failed)?,
+        };
+        let mut line = String::new();
+        std::io::BufReader::new(file).read_line(&mut line).map_err(failed)?;
+        let fields: Vec<&str> =
+            line.trim_end().split(delimiter as char).map(|field| field.trim().trim_matches('"')).collect();
+        if fields.len() == names.len() && fields.iter().zip(names).all(|(field, name)| same(field, name)) {
+            return Ok(true);
+        }
+        let text = "the first line is not the names of the columns: say HEADER or HEADER false";
+        Err(Error::Plan(format!("{}: {text}", self.path)))
+    }
+}
+
+fn regex_escape(text: &str) -> String {
+    text.chars().flat_map(|c| (!c.is_alphanumeric()).then_some('\\').into_iter().chain([c])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(sql: &str) -> String {
+        match parse(sql).unwrap() {
+            Some(Copy::To(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn copy_to_is_translated() {
+        assert_eq!(
+            to("COPY (SELECT 'a, b' AS x FROM t) TO 'o''x.csv' (HEADER false, DELIMITER '|')"),
+            "COPY (SELECT 'a, b' AS x FROM t) TO 'o''x.csv' OPTIONS ('format.has_header' 'false', 'format.delimiter' '|')"
+        );
+        assert_eq!(
+            to("copy s.t to 'dir' (format parquet, partition_by (a, b), compression zstd)"),
+            "COPY s.t TO 'dir' STORED AS parquet PARTITIONED BY (a,b) OPTIONS ('format.compression' 'zstd(3)')"
+        );
+        for same in ["COPY t TO 'x.csv'", "COPY t TO 'x' STORED AS CSV", "COPY t TO 'x' OPTIONS ('a' 'b')"] {
+            assert!(parse(same).unwrap().is_none(), "{same}");
+        }
+        assert!(parse("COPY t TO 'x.csv' (ROW_GROUP_SIZE 3)").is_err());
+    }
+
+    #[test]
+    fn copy_from_is_understood() {
+        let Some(Copy::From(from)) = parse("COPY s.\"T\" (a, \"B\") FROM 'x.csv' WITH (HEADER, NULL 'NA')").unwrap()
+        else {
+            panic!("no COPY FROM");
+        };
+        assert_eq!((from.target.as_str(), from.path.as_str()), ("s.\"T\"", "x.csv"));
+        assert_eq!(from.columns, ["a", "B"]);
+        assert_eq!(from.options, [("header".to_string(), String::new()), ("null".to_string(), "NA".to_string())]);
+    }
+}

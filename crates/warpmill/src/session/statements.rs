@@ -1,0 +1,266 @@
+//! Statements that DataFusion's front end does not know, or not in DuckDB's form.
+
+use datafusion::common::TableReference;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::{
+    ColumnOption, ColumnOptionDef, CreateTable, Expr, Ident, IndexColumn, ObjectName, Statement, TableConstraint, Use,
+};
+
+use super::copy;
+use super::ddl::Making;
+use super::running::Query;
+use super::{QueryResult, Session};
+use crate::dialect::logical_plan;
+use crate::{Error, Result, ScalarValue};
+
+/// A statement as DataFusion is to plan it.
+pub(super) enum Taken {
+    /// Run already.
+    Done(QueryResult),
+    /// Another text.
+    Instead(String),
+    /// It is DataFusion's.
+    No,
+}
+
+impl Session {
+    /// Takes `sql`, which is without comments, if it is one of ours.
+    pub(super) async fn take_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
+        let words: Vec<String> = sql.split(' ').take(6).map(str::to_ascii_lowercase).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match &words[..] {
+            ["show", "tables" | "schemas" | "all" | "databases", ..] => self.show(sql, &words).map(|done| match done {
+                Some(done) => Taken::Done(done),
+                None => Taken::No,
+            }),
+            ["summarize", ..] => Err(Error::NotImplemented("SUMMARIZE".into())),
+            ["use", ..] => self.use_statement(sql),
+            ["create", rest @ ..] => match object(rest) {
+                Some("table") => self.create_table_statement(sql, params, query).await,
+                Some("view") => self.create_view_statement(sql).await,
+                Some("index") => self.create_index(sql).await,
+                _ => Ok(Taken::No),
+            },
+            ["drop", "index", ..] => {
+                let mut done = QueryResult::empty();
+                done.notices.push("DROP INDEX: indexes are declared only, there is none to drop".into());
+                Ok(Taken::Done(done))
+            }
+            ["copy", ..] => match copy::parse(sql)? {
+                Some(copy::Copy::From(from)) => self.copy_from(from, query).await.map(Taken::Done),
+                Some(copy::Copy::To(text)) => Ok(Taken::Instead(text)),
+                None => Ok(Taken::No),
+            },
+            ["insert", "into", ..] => match by_name(sql) {
+                Some((target, rest)) => self.insert_by_name(target, rest, params).await,
+                None => Ok(Taken::No),
+            },
+            _ => Ok(Taken::No),
+        }
+    }
+
+    fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
+        let state = self.inner.context.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        Ok(match state.sql_to_statement(sql, &dialect)? {
+            Parsed::Statement(statement) => Some(*statement),
+            _ => None,
+        })
+    }
+
+    fn use_statement(&self, sql: &str) -> Result<Taken> {
+        let name = match self.parsed(sql)? {
+            Some(Statement::Use(Use::Object(name) | Use::Schema(name) | Use::Database(name))) => name,
+            _ => return Err(Error::NotImplemented(format!("{sql}: USE takes the name of a schema"))),
+        };
+        self.use_schema(&name.to_string()).map(Taken::Done)
+    }
+
+    /// Keys and checks are declared only; what is left of the statement is DataFusion's.
+    async fn create_table_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
+        let Some(Statement::CreateTable(mut table)) = self.parsed(sql)? else { return Ok(Taken::No) };
+        let declared = take_constraints(&mut table)?;
+        let temporary = std::mem::take(&mut table.temporary);
+        if declared.is_empty() && !temporary {
+            return Ok(Taken::No);
+        }
+        let name = table.name.to_string();
+        let sql = Statement::CreateTable(table).to_string();
+        let plan = logical_plan(&self.inner.context.state(), &sql, params).await?;
+        let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) = plan else {
+            return Err(Error::NotImplemented(sql));
+        };
+        let mut done = Box::pin(self.create_table_as(command, temporary, query)).await?;
+        if !declared.is_empty() {
+            done.notices.push(format!("table {name}: {} declared, not enforced", declared.join(", ")));
+        }
+        Ok(Taken::Done(done))
+    }
+
+    async fn create_view_statement(&self, sql: &str) -> Result<Taken> {
+        let Some(Statement::CreateView(mut view)) = self.parsed(sql)? else { return Ok(Taken::No) };
+        let making = Making {
+            if_not_exists: std::mem::take(&mut view.if_not_exists),
+            or_replace: view.or_replace,
+            temporary: std::mem::take(&mut view.temporary),
+        };
+        if view.materialized {
+            return Err(Error::NotImplemented("CREATE MATERIALIZED VIEW".into()));
+        }
+        let name = reference(&view.name)?;
+        let text = match making.if_not_exists || making.temporary {
+            true => Statement::CreateView(view).to_string(),
+            false => sql.to_string(),
+        };
+        self.create_view(&name, &text, making).await.map(Taken::Done)
+    }
+
+    async fn create_index(&self, sql: &str) -> Result<Taken> {
+        let Some(Statement::CreateIndex(index)) = self.parsed(sql)? else { return Ok(Taken::No) };
+        // The table and its columns have to be there.
+        let columns = index.columns.iter().map(|column| column.column.expr.to_string()).collect::<Vec<_>>().join(", ");
+        let check = format!("SELECT {columns} FROM {}", index.table_name);
+        logical_plan(&self.inner.context.state(), &check, &[]).await?;
+        let (unique, table) = (if index.unique { "UNIQUE INDEX" } else { "INDEX" }, &index.table_name);
+        let name = index.name.map(|name| format!(" {name}")).unwrap_or_default();
+        let mut done = QueryResult::empty();
+        done.notices.push(format!("table {table}: {unique}{name} declared, not enforced and not built"));
+        Ok(Taken::Done(done))
+    }
+
+    /// `INSERT INTO target BY NAME query`, with the query's columns in the list that was left out.
+    async fn insert_by_name(&self, target: &str, source: &str, params: &[ScalarValue]) -> Result<Taken> {
+        let plan = logical_plan(&self.inner.context.state(), source, params).await?;
+        let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+        let columns: Vec<String> = plan.schema().fields().iter().map(|field| quoted(field.name())).collect();
+        Ok(Taken::Instead(format!("INSERT INTO {target} ({}) {source}", columns.join(", "))))
+    }
+}
+
+/// What CREATE makes, after the words that say how.
+fn object<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let how = ["or", "replace", "temp", "temporary", "unique", "materialized"];
+    words.iter().copied().find(|word| !how.contains(word))
+}
+
+/// A name with unquoted parts in lower case, as DataFusion takes them.
+fn reference(name: &ObjectName) -> Result<TableReference> {
+    let part = |ident: &Ident| match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_ascii_lowercase(),
+    };
+    let parts: Vec<String> = name.0.iter().filter_map(|part_| part_.as_ident()).map(part).collect();
+    match &parts[..] {
+        [table] => Ok(TableReference::bare(table.as_str())),
+        [schema, table] => Ok(TableReference::partial(schema.as_str(), table.as_str())),
+        [catalog, schema, table] => Ok(TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())),
+        _ => Err(Error::Plan(format!("{name} is no name"))),
+    }
+}
+
+/// Takes keys and checks out of a table's declaration; columns of its primary key become NOT NULL, which is enforced.
+///
+/// # Errors
+/// A constraint that names a column that is not there.
+fn take_constraints(table: &mut CreateTable) -> Result<Vec<String>> {
+    let mut declared = Vec::new();
+    let mut keys: Vec<Ident> = Vec::new();
+    for column in &mut table.columns {
+        let mut kept = Vec::new();
+        for option in std::mem::take(&mut column.options) {
+            let word = match &option.option {
+                ColumnOption::PrimaryKey(_) => {
+                    keys.push(column.name.clone());
+                    "PRIMARY KEY"
+                }
+                ColumnOption::Unique(_) => "UNIQUE",
+                ColumnOption::ForeignKey(_) => "REFERENCES",
+                ColumnOption::Check(_) => "CHECK",
+                _ => {
+                    kept.push(option);
+                    continue;
+                }
+            };
+            declared.push(format!("{word} ({})", column.name));
+        }
+        column.options = kept;
+    }
+    for constraint in std::mem::take(&mut table.constraints) {
+        let columns = |columns: &[IndexColumn]| -> Vec<Ident> {
+            let name = |column: &IndexColumn| match &column.column.expr {
+                Expr::Identifier(ident) => Some(ident.clone()),
+                _ => None,
+            };
+            columns.iter().filter_map(name).collect()
+        };
+        let (word, named) = match &constraint {
+            TableConstraint::PrimaryKey(key) => {
+                keys.extend(columns(&key.columns));
+                ("PRIMARY KEY", columns(&key.columns))
+            }
+            TableConstraint::Unique(key) => ("UNIQUE", columns(&key.columns)),
+            TableConstraint::ForeignKey(key) => ("FOREIGN KEY", key.columns.clone()),
+            TableConstraint::Check(_) => ("CHECK", vec![]),
+            TableConstraint::Index(index) => ("INDEX", columns(&index.columns)),
+            other => return Err(Error::NotImplemented(other.to_string())),
+        };
+        for name in &named {
+            column_called(table, name)?;
+        }
+        let named: Vec<String> = named.iter().map(ToString::to_string).collect();
+        declared.push(match &constraint {
+            TableConstraint::Check(check) => format!("CHECK ({})", check.expr),
+            _ => format!("{word} ({})", named.join(", ")),
+        });
+    }
+    for key in keys {
+        let at = column_called(table, &key)?;
+        let options = &mut table.columns[at].options;
+        if !options.iter().any(|option| option.option == ColumnOption::NotNull) {
+            options.push(ColumnOptionDef { name: None, option: ColumnOption::NotNull });
+        }
+    }
+    Ok(declared)
+}
+
+/// The position of a table's column.
+fn column_called(table: &CreateTable, name: &Ident) -> Result<usize> {
+    let found = table.columns.iter().position(|column| column.name.value.eq_ignore_ascii_case(&name.value));
+    found.ok_or_else(|| Error::Plan(format!("table {} has no column {name}, which a constraint names", table.name)))
+}
+
+/// The target and the query of `INSERT INTO target BY NAME query`.
+fn by_name(sql: &str) -> Option<(&str, &str)> {
+    let rest = sql.get("insert into ".len()..)?;
+    // The name ends at the first space outside of quotes.
+    let mut quoted = false;
+    let end = rest.find(|c| {
+        quoted ^= c == '"';
+        c == ' ' && !quoted
+    })?;
+    let (target, rest) = rest.split_at(end);
+    let rest = rest.trim_start();
+    let prefix = rest.get(.."by name ".len())?;
+    prefix.eq_ignore_ascii_case("by name ").then(|| (target, &rest["by name ".len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn insert_by_name_is_told_apart() {
+        assert_eq!(by_name("INSERT INTO t BY NAME SELECT 1 AS a"), Some(("t", "SELECT 1 AS a")));
+        assert_eq!(by_name("insert into \"a b\".t by name FROM x"), Some(("\"a b\".t", "FROM x")));
+        assert_eq!(by_name("INSERT INTO t SELECT 1 AS a"), None);
+        assert_eq!(by_name("INSERT INTO t VALUES (1)"), None);
+    }
+
+    #[test]
+    fn what_is_created() {
+        assert_eq!(object(&["or", "replace", "temp", "table", "t"]), Some("table"));
+        assert_eq!(object(&["unique", "index", "i"]), Some("index"));
+        assert_eq!(object(&[]), None);
+    }
+}

@@ -1,0 +1,101 @@
+"""Processes killed at any moment: what they leave is gone after the next write, and what lives is left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+import warpmill
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRITER = textwrap.dedent(
+    """
+    import itertools, sys, warpmill
+    folder, files, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    con = warpmill.connect(folder, threads=1)
+    con.register("source", {"a": list(range(40_000)), "s": [str(i % 977) for i in range(40_000)]})
+    print("ready", flush=True)
+    for i in itertools.count(seed):
+        name = ["t", "u", "s.t"][i % 3]
+        con.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM source")
+        con.sql(f"INSERT INTO {name} SELECT * FROM source")
+        con.sql(f"CREATE OR REPLACE VIEW v AS SELECT count(*) AS n, {i} AS i FROM {name}")
+        con.sql(f"COPY {name} TO '{files}/out{i % 2}.{['csv', 'parquet'][i % 2]}'")
+        con.sql(f"DROP TABLE {name}")
+    """
+)
+
+
+def spawn(folder: Path, files: Path, seed: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(folder), str(files), str(seed)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+def hidden(folder: Path) -> list[str]:
+    """What interrupted work has left, in a folder and in those of its schemas; partly written files too."""
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.name.startswith(".") or "#" in path.name]
+    return [name for name in names if not name.endswith("LOCK")]
+
+
+def test_what_killed_processes_leave_goes_with_the_next_write(tmp_path: Path) -> None:
+    folder, files = tmp_path / "db", tmp_path / "files"
+    files.mkdir()
+    chance = random.Random(17)
+    with warpmill.connect(folder) as con:
+        con.sql("CREATE SCHEMA s")
+        con.sql("CREATE TABLE kept AS SELECT 1 AS a")
+    left = 0
+    for round_ in range(12):
+        child = spawn(folder, files, round_)
+        time.sleep(chance.uniform(0.01, 0.4))
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        left += len(hidden(folder)) + len(hidden(files))
+        with warpmill.connect(folder) as con:
+            con.sql("INSERT INTO kept VALUES (1)")
+            con.sql("CREATE OR REPLACE TABLE s.other AS SELECT 1 AS a")
+            con.sql(f"COPY kept TO '{files}/next.parquet'")
+            assert hidden(folder) == []
+            assert hidden(files) == []
+            assert con.sql("SELECT count(*) FROM kept").fetchone() == (round_ + 2,)
+            for table in con.tables():
+                if table.kind == "stored" and table.name in ("t", "u"):
+                    assert con.sql(f"SELECT count(*) FROM {table.qualified}").fetchone() in ((40_000,), (80_000,))
+            for file in files.glob("out*"):
+                found = con.sql(f"SELECT count(*) FROM '{file}'").fetchone()
+                assert found == (80_000,), file
+    assert left > 0, "no process was killed at work"
+
+
+def test_live_writers_keep_what_they_are_at(tmp_path: Path) -> None:
+    folder, files = tmp_path / "db", tmp_path / "files"
+    files.mkdir()
+    with warpmill.connect(folder) as con:
+        con.sql("CREATE SCHEMA s")
+        con.sql("CREATE TABLE kept AS SELECT 1 AS a")
+        child = spawn(folder, files, 0)
+        try:
+            end = time.monotonic() + 4
+            writes = 0
+            while time.monotonic() < end:
+                con.sql("INSERT INTO kept VALUES (1)")
+                con.sql("CREATE OR REPLACE TABLE s.other AS SELECT 1 AS a")
+                con.sql(f"COPY kept TO '{files}/next.parquet'")
+                writes += 1
+            # It would have ended with an error if something of its own had gone.
+            assert child.poll() is None
+            assert writes > 5
+        finally:
+            child.kill()
+            child.wait()
