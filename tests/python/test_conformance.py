@@ -118,9 +118,7 @@ def test_a_query_names_its_connection_or_its_sort() -> None:
 
 
 def test_sqlite_conditions(tmp_path: Path) -> None:
-    text = (
-        "onlyif mssql\nhalt\n\nskipif postgresql # not\nstatement ok\nA\n\nonlyif postgresql\nstatement ok\nB\n"
-    )
+    text = "onlyif mssql\nhalt\n\nskipif postgresql # not\nstatement ok\nA\n\nonlyif postgresql\nstatement ok\nB\n"
     made = steps(text, tmp_path, frozenset({"postgresql"}))
     assert [step.sql for step in made if isinstance(step, Record)] == ["B"]
 
