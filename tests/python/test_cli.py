@@ -161,6 +161,17 @@ def test_shell_goes_on_after_an_error() -> None:
     assert done.exit_code == 1
 
 
+def test_shell_goes_on_after_an_error_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def panics(self: warpmill.Connection) -> list[warpmill.TableInfo]:
+        del self
+        raise warpmill.InternalError("internal error: no such luck")
+
+    monkeypatch.setattr(warpmill.Connection, "tables", panics)
+    done = run("shell", stdin=".schema nothing\n.tables\nSELECT 42 AS answer;\n")
+    for part in ("error: ", "no such luck", "42"):
+        assert part in done.output, (part, done.output)
+
+
 def test_statements_are_split_outside_strings_and_comments() -> None:
     assert split("a; b 'x;y' ; -- c;\n d \"e;f\" /* ; */;; ;") == ["a", "b 'x;y'", '-- c;\n d "e;f" /* ; */']
     assert split(" -- nothing;\n") == []

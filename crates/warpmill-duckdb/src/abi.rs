@@ -3,7 +3,6 @@
 //! No panic leaves a function: it becomes an error of the plan, the input or the run.
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use crate::Refused;
@@ -27,10 +26,23 @@ pub struct PlanHandle {
     text: OnceLock<CString>,
 }
 
-/// One input of one execution.
+/// One input of one execution, or why there is none.
 pub struct InputHandle {
-    input: Input,
+    input: Result<Input, String>,
     error: OnceLock<CString>,
+}
+
+impl InputHandle {
+    /// Notes why rows are refused.
+    fn fail(&self, reason: String) {
+        if let Ok(input) = &self.input {
+            input.fail(reason);
+        }
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.input.as_ref().map_or_else(|reason| Some(reason.as_str()), Input::error)
+    }
 }
 
 /// One execution.
@@ -144,11 +156,12 @@ pub(crate) fn c_text(text: &str) -> CString {
 
 /// Runs `f`; a panic is a refusal.
 pub(crate) fn guarded<T>(f: impl FnOnce() -> Result<T, Refused>) -> Result<T, Refused> {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        Err(Refused::new(format!("the engine panicked: {}", text.unwrap_or_default())))
-    })
+    warpmill::caught(f).unwrap_or_else(|panic| Err(panic.into()))
+}
+
+/// Drops what a handle holds; nobody could do anything about a panic.
+pub(crate) fn free<T>(handle: Box<T>) {
+    let _ = warpmill::caught(|| drop(handle));
 }
 
 extern "C" fn version() -> *const c_char {
@@ -179,7 +192,8 @@ unsafe extern "C" fn plan_refusal(plan: *const PlanHandle) -> *const c_char {
 unsafe extern "C" fn plan_text(plan: *const PlanHandle) -> *const c_char {
     // SAFETY: see `plan_refusal`.
     let handle = unsafe { &*plan };
-    let text = || c_text(&handle.plan.as_ref().map_or(String::new(), |plan| plan.describe()));
+    let described = || handle.plan.as_ref().map_or(String::new(), |plan| plan.describe());
+    let text = || c_text(&guarded(|| Ok(described())).unwrap_or_else(|refused| refused.reason));
     handle.text.get_or_init(text).as_ptr()
 }
 
@@ -194,7 +208,7 @@ unsafe extern "C" fn plan_columns(plan: *const PlanHandle, input: usize, columns
 
 unsafe extern "C" fn plan_free(plan: *mut PlanHandle) {
     // SAFETY: see `plan_refusal`.
-    drop(unsafe { Box::from_raw(plan) });
+    free(unsafe { Box::from_raw(plan) });
 }
 
 /// The plan of a handle, which the shim uses only when it is not refused.
@@ -210,21 +224,27 @@ unsafe extern "C" fn input_new(plan: *const PlanHandle, input: usize, key: *cons
     // SAFETY: see `plan_refusal`; a key is a string.
     let (plan, key) = unsafe { (accepted(plan), (!key.is_null()).then(|| CStr::from_ptr(key))) };
     let key = key.and_then(|key| key.to_str().ok()).map(str::to_string);
-    open_device();
-    Box::into_raw(Box::new(InputHandle { input: Input::new(plan, input, key), error: Default::default() }))
+    let made = guarded(|| {
+        open_device();
+        Ok(Input::new(plan, input, key))
+    });
+    let input = made.map_err(|refused| refused.reason);
+    Box::into_raw(Box::new(InputHandle { input, error: Default::default() }))
 }
 
 unsafe extern "C" fn input_missing(input: *const InputHandle, columns: *mut *const u32) -> usize {
     // SAFETY: see `plan_refusal`; `columns` is a place for a pointer.
     let (handle, columns) = unsafe { (&*input, &mut *columns) };
-    let missing = handle.input.missing();
+    let missing = handle.input.as_ref().map_or(&[][..], Input::missing);
     *columns = missing.as_ptr();
     missing.len()
 }
 
 unsafe extern "C" fn part_new(input: *const InputHandle) -> *mut Part {
     // SAFETY: see `plan_refusal`.
-    Box::into_raw(Box::new(unsafe { &*input }.input.part()))
+    let input = &unsafe { &*input }.input;
+    let part = guarded(|| Ok(input.as_ref().map_or_else(|_| Part::default(), Input::part)));
+    Box::into_raw(Box::new(part.unwrap_or_default()))
 }
 
 unsafe extern "C" fn part_push(
@@ -240,7 +260,7 @@ unsafe extern "C" fn part_push(
     let columns = if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(columns, count) } };
     // SAFETY: they are of the columns that are missing, and have this many rows.
     let pushed = guarded(|| unsafe { part.push(rows as usize, columns) });
-    pushed.map_err(|refused| handle.input.fail(refused.reason)).is_ok()
+    pushed.map_err(|refused| handle.fail(refused.reason)).is_ok()
 }
 
 /// `place` of all ones: none.
@@ -248,30 +268,27 @@ unsafe extern "C" fn part_take(input: *const InputHandle, part: *mut Part, place
     // SAFETY: see `part_push`.
     let (handle, part) = unsafe { (&*input, &mut *part) };
     let place = (place != u64::MAX).then_some(place);
-    let taken = guarded(|| Ok(handle.input.take(part, place, least)));
+    let taken = guarded(|| Ok(handle.input.as_ref().is_ok_and(|input| input.take(part, place, least))));
     taken.unwrap_or_else(|refused| {
-        handle.input.fail(refused.reason);
+        handle.fail(refused.reason);
         false
     })
 }
 
 unsafe extern "C" fn part_free(part: *mut Part) {
     // SAFETY: see `plan_refusal`.
-    drop(unsafe { Box::from_raw(part) });
+    free(unsafe { Box::from_raw(part) });
 }
 
 unsafe extern "C" fn input_error(input: *const InputHandle) -> *const c_char {
     // SAFETY: see `plan_refusal`.
     let handle = unsafe { &*input };
-    if let Some(error) = handle.input.error() {
-        return handle.error.get_or_init(|| c_text(error)).as_ptr();
-    }
-    handle.error.get().map_or(std::ptr::null(), |error| error.as_ptr())
+    handle.reason().map_or(std::ptr::null(), |reason| handle.error.get_or_init(|| c_text(reason)).as_ptr())
 }
 
 unsafe extern "C" fn input_free(input: *mut InputHandle) {
     // SAFETY: see `plan_refusal`.
-    drop(unsafe { Box::from_raw(input) });
+    free(unsafe { Box::from_raw(input) });
 }
 
 unsafe extern "C" fn run_new(
@@ -302,12 +319,16 @@ unsafe extern "C" fn run_execute(run: *mut RunHandle, interrupted: Interrupted, 
     // SAFETY: see `plan_refusal`.
     let run = unsafe { &mut *run };
     let result = guarded(|| {
-        // SAFETY: inputs outlive the run, and nobody else uses them by now.
-        let tables = run.inputs.iter().map(|&input| unsafe { &mut *input }.input.finish(run.threads));
-        let tables = tables.collect::<Result<Vec<_>, _>>()?;
-        // SAFETY: see above.
-        let readings = run.inputs.iter().map(|&input| unsafe { &*input }.input.reading);
-        let reading = readings.reduce(Reading::and).unwrap_or_default();
+        let mut reading = None;
+        let tables = run.inputs.iter().map(|&input| {
+            // SAFETY: inputs outlive the run, and nobody else uses them by now.
+            let input = unsafe { &mut *input }.input.as_mut().map_err(|reason| Refused::new(reason.clone()))?;
+            let table = input.finish(run.threads)?;
+            reading = Some(reading.map_or(input.reading, |all: Reading| all.and(input.reading)));
+            Ok(table)
+        });
+        let tables = tables.collect::<Result<Vec<_>, Refused>>()?;
+        let reading = reading.unwrap_or_default();
         // SAFETY: the shim's own function and context.
         match execute(&run.plan, &tables, (run.threads, reading), || unsafe { interrupted(context) })? {
             Ended::Interrupted => Ok(None),
@@ -351,19 +372,19 @@ unsafe extern "C" fn run_profile(run: *const RunHandle) -> *const c_char {
 
 unsafe extern "C" fn run_free(run: *mut RunHandle) {
     // SAFETY: see `plan_refusal`.
-    drop(unsafe { Box::from_raw(run) });
+    free(unsafe { Box::from_raw(run) });
 }
 
 extern "C" fn cache_text() -> *mut c_char {
-    c_text(&cache::describe()).into_raw()
+    c_text(&guarded(|| Ok(cache::describe())).unwrap_or_else(|refused| refused.reason)).into_raw()
 }
 
 extern "C" fn cache_clear() {
-    cache::clear();
+    let _ = warpmill::caught(cache::clear);
 }
 
 extern "C" fn cache_limit(bytes: u64) {
-    cache::set_limit(bytes);
+    let _ = warpmill::caught(|| cache::set_limit(bytes));
 }
 
 /// SAFETY: `text` is from this interface.

@@ -106,7 +106,7 @@ pub fn execute(
         }
     });
     let Some(joined) = rows else { return Ok(Ended::Interrupted) };
-    let batches = joined.map_err(|error| Refused::new(format!("the engine panicked: {error}")))??;
+    let batches = joined.map_err(|error| Refused::new(format!("internal error: {error}")))??;
     let programs = std::mem::take(&mut *handle.profiles.lock());
     let on_device = programs.iter().filter_map(|program| serde_json::to_value(program.on_device.as_ref()?).ok());
     let profile = Profile {

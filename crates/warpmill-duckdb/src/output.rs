@@ -1,7 +1,7 @@
 //! Rows that go out, in DuckDB's physical layout.
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, Buffer};
@@ -126,28 +126,23 @@ fn fixed(array: &ArrayRef) -> Result<Buffer, Refused> {
     })
 }
 
-/// Batches one after the other.
+/// Batches one after the other, all of which can be handed out: what fails does so before the first row.
 #[derive(Default)]
 pub struct Rows {
-    batches: std::collections::VecDeque<RecordBatch>,
-    types: Arc<[Type]>,
+    batches: VecDeque<Batch>,
     current: Option<Batch>,
 }
 
 impl Rows {
     /// The rows of a result with columns of `types`.
     pub fn new(batches: Vec<RecordBatch>, types: &[Type]) -> Result<Self, Refused> {
-        // Types are checked before the first row goes out.
-        if let Some(first) = batches.first() {
-            Batch::new(&first.slice(0, 0), types)?;
-        }
-        Ok(Self { batches: batches.into(), types: types.into(), current: None })
+        let batches = batches.into_iter().map(|batch| Batch::new(&batch, types));
+        Ok(Self { batches: batches.collect::<Result<_, _>>()?, current: None })
     }
 
     /// The next batch, which lives until the one after it is asked for.
     pub fn next_batch(&mut self) -> Option<&Batch> {
-        let batch = self.batches.pop_front()?;
-        self.current = Batch::new(&batch, &self.types).ok();
+        self.current = self.batches.pop_front();
         self.current.as_ref()
     }
 }
@@ -157,6 +152,7 @@ mod tests {
     use super::*;
     use arrow::array::{BooleanArray, Decimal128Array, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
+    use std::sync::Arc;
 
     #[test]
     fn slices_begin_at_their_first_row() {

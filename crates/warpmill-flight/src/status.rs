@@ -24,7 +24,7 @@ pub(crate) fn of(error: &Error) -> Status {
             warpmill::RemoteReason::BadUrl(_) | warpmill::RemoteReason::NoListing => Code::InvalidArgument,
             _ => Code::Unavailable,
         },
-        Error::Io(_) | Error::Other(_) => Code::Internal,
+        Error::Io(_) | Error::Internal(_) | Error::Other(_) => Code::Internal,
     };
     new(code, error.to_string())
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warpmill_cpu::bench::{CompactionOptions, Experiment};
-use warpmill_datagen::{DatagenError, expected_rows, schema, stream};
+use warpmill_datagen::{DatagenError, Stream, expected_rows, schema, stream};
 use warpmill_engine::warpmill_gpu::bench::{self, Options, Report, Suite};
 use warpmill_engine::warpmill_gpu::device::cuda::CudaDevice;
 use warpmill_engine::warpmill_gpu::device::sim::{SimDevice, SimOptions};
@@ -17,7 +18,7 @@ use warpmill_engine::warpmill_gpu::device::{Device, DeviceError};
 
 use warpmill_format::{Table, codec};
 
-use crate::errors::{Error, ExecutionError, IOError, InterruptError, format_error};
+use crate::errors::{Error, ExecutionError, IOError, InterruptError, format_error, guarded};
 use crate::run::{Reporter, run};
 use crate::write::{parquet_properties, partial_name};
 
@@ -39,6 +40,20 @@ pub(crate) fn tables(suite: &str) -> PyResult<Vec<&'static str>> {
     Ok(warpmill_datagen::tables(suite).to_vec())
 }
 
+/// Rows of a benchmark table: how many, under which schema, and the batches as they are made.
+pub(crate) fn generated(
+    suite: warpmill_datagen::Suite,
+    table: &str,
+    sf: f64,
+    threads: usize,
+) -> PyResult<(u64, SchemaRef, Stream)> {
+    let rows = || -> Result<_, DatagenError> {
+        let total = expected_rows(suite, table, sf)?;
+        Ok((total, schema(suite, table)?, stream(suite, table, sf, threads)?))
+    };
+    rows().map_err(datagen_error)
+}
+
 /// Writes one benchmark table as a Parquet file; the name appears when the file is complete.
 #[pyfunction]
 #[pyo3(signature = (suite, table, sf, path, threads, progress_callback=None))]
@@ -53,10 +68,8 @@ pub(crate) fn generate_parquet(
 ) -> PyResult<()> {
     let suite: warpmill_datagen::Suite = suite.parse().map_err(datagen_error)?;
     let reporter = Reporter::new(progress_callback);
-    let total = expected_rows(suite, table, sf).map_err(datagen_error)?;
+    let (total, schema, batches) = guarded(|| generated(suite, table, sf, threads))?;
     reporter.progress.total.store(total, Ordering::Relaxed);
-    let schema = schema(suite, table).map_err(datagen_error)?;
-    let batches = stream(suite, table, sf, threads).map_err(datagen_error)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (counters, stopped) = (Arc::clone(&reporter.progress), Arc::clone(&stop));
     run(

@@ -23,6 +23,12 @@ create_exception!(warpmill, CorruptDataError, Error, "Stored data does not match
 create_exception!(warpmill, IngestError, Error, "A source file or frame cannot be read into a table.");
 create_exception!(warpmill, IOError, Error, "The operating system refused a file operation.");
 create_exception!(warpmill, SettingError, Error, "A setting is unknown or its value is not valid.");
+create_exception!(
+    warpmill,
+    InternalError,
+    Error,
+    "A mistake in Warpmill: nothing was changed, and the session goes on."
+);
 create_exception!(warpmill, InterruptError, Error, "The query was cancelled.");
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -40,6 +46,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("IngestError", py.get_type::<IngestError>())?;
     module.add("IOError", py.get_type::<IOError>())?;
     module.add("SettingError", py.get_type::<SettingError>())?;
+    module.add("InternalError", py.get_type::<InternalError>())?;
     module.add("InterruptError", py.get_type::<InterruptError>())
 }
 
@@ -68,9 +75,15 @@ impl From<EngineError> for PyErr {
             E::Format(error) => format_error(&error),
             E::Io(_) | E::Remote(_) => IOError::new_err(message),
             E::Execution(_) => ExecutionError::new_err(message),
+            E::Internal(_) => InternalError::new_err(message),
             E::Other(_) => Error::new_err(message),
         }
     }
+}
+
+/// Runs the body of a function that Python calls: a panic is an `InternalError`, which `except Exception` catches.
+pub(crate) fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    warpmill::caught(body).map_err(EngineError)?
 }
 
 /// An error of the format layer on its way to Python.

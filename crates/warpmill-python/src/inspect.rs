@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use warpmill_format::codec::Machine;
 use warpmill_format::{FormatError, Table};
 
-use crate::errors::{Error, format_error};
+use crate::errors::{Error, format_error, guarded};
 
 /// One dict per column of the table in `directory`: name, type, encodings and their segments, dictionary entries,
 /// rows, nulls, distinct values, bytes as stored, before the codec (light) and as plain columns; codecs and their segments, block
@@ -27,7 +27,7 @@ pub(crate) fn inspect(
         let columns = snapshot.columns().into_iter().enumerate();
         columns.map(|(c, column)| Ok((column, snapshot.decompression_rate(c)?))).collect::<Result<Vec<_>, _>>()
     };
-    let columns = py.detach(read).map_err(|error| format_error(&error))?;
+    let columns = py.detach(|| guarded(|| read().map_err(|error| format_error(&error))))?;
     columns
         .into_iter()
         .map(|(column, rate)| {
@@ -69,12 +69,16 @@ pub(crate) fn inspect(
 /// GPUs, kernel compilers and the simulated device, as JSON.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<String> {
-    let found = py.detach(warpmill_engine::devices);
+    let found = py.detach(|| guarded(|| Ok(warpmill_engine::devices())))?;
     serde_json::to_string(&found).map_err(|error| Error::new_err(error.to_string()))
 }
 
 /// Makes devices forget the data that they keep between queries.
 #[pyfunction]
-pub(crate) fn clear_device_caches(py: Python<'_>) {
-    py.detach(warpmill_engine::clear_device_caches);
+pub(crate) fn clear_device_caches(py: Python<'_>) -> PyResult<()> {
+    let clear = || {
+        warpmill_engine::clear_device_caches();
+        Ok(())
+    };
+    py.detach(|| guarded(clear))
 }

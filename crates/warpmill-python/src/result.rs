@@ -11,7 +11,7 @@ use pyo3_arrow::error::PyArrowResult;
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 use warpmill::QueryResult;
 
-use crate::errors::Error;
+use crate::errors::{Error, guarded};
 use crate::values::{self, arrow_error};
 use crate::write::{self, Format};
 
@@ -74,16 +74,18 @@ impl PyQueryResult {
 
     /// At most `count` rows from row `offset` on.
     fn rows<'py>(&self, py: Python<'py>, offset: usize, count: usize) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-        let (mut skip, mut left) = (offset, count);
-        let mut rows = Vec::new();
-        for batch in &self.batches {
-            let start = skip.min(batch.num_rows());
-            let take = left.min(batch.num_rows() - start);
-            rows.extend(values::rows(py, batch, start, take)?);
-            skip -= start;
-            left -= take;
-        }
-        Ok(rows)
+        guarded(|| {
+            let (mut skip, mut left) = (offset, count);
+            let mut rows = Vec::new();
+            for batch in &self.batches {
+                let start = skip.min(batch.num_rows());
+                let take = left.min(batch.num_rows() - start);
+                rows.extend(values::rows(py, batch, start, take)?);
+                skip -= start;
+                left -= take;
+            }
+            Ok(rows)
+        })
     }
 
     /// The rows as CSV, JSON (one object a line) or Parquet: written to `path`, else returned.
@@ -92,11 +94,11 @@ impl PyQueryResult {
         let format: Format = kind.parse()?;
         match path {
             Some(path) => {
-                py.detach(|| write::to_file(&self.schema, &self.batches, format, &path))?;
+                py.detach(|| guarded(|| write::to_file(&self.schema, &self.batches, format, &path)))?;
                 Ok(None)
             }
             None => {
-                let bytes = py.detach(|| write::to_bytes(&self.schema, &self.batches, format))?;
+                let bytes = py.detach(|| guarded(|| write::to_bytes(&self.schema, &self.batches, format)))?;
                 Ok(Some(PyBytes::new(py, &bytes)))
             }
         }

@@ -1,6 +1,5 @@
 //! Long work off the interpreter's thread: Ctrl-C stops it, progress is reported while it goes on.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
@@ -9,6 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+
+use crate::errors::EngineError;
 
 /// How often signals are looked at and progress is told.
 const POLL: Duration = Duration::from_millis(50);
@@ -73,7 +74,7 @@ fn is_idle(worker: Sender<Job>) {
 /// Runs `work` on a thread of its own and waits for it with the interpreter lock released.
 ///
 /// A signal handler's exception (Ctrl-C) or one of the progress callback calls `cancel`, waits for `work` to stop, and
-/// is raised whatever `work` returned.
+/// is raised whatever `work` returned. A panic of `work` is an `InternalError`.
 pub(crate) fn run<T, E>(
     py: Python<'_>,
     reporter: &Reporter,
@@ -88,7 +89,7 @@ where
     let worker = worker();
     let own = worker.clone();
     let job = move || {
-        let done = catch_unwind(AssertUnwindSafe(work));
+        let done = warpmill::caught(work);
         // Before the result is told: who runs statement after statement always meets the same worker.
         is_idle(own);
         // The receiver outlives the work: it is dropped after the result has come.
@@ -110,7 +111,7 @@ where
                     None => result.map_err(Into::into),
                 };
             }
-            Ok(Err(panic)) => resume_unwind(panic),
+            Ok(Err(panic)) => return Err(interrupted.unwrap_or_else(|| EngineError(panic).into())),
             Err(RecvTimeoutError::Timeout) => {
                 if interrupted.is_none()
                     && let Err(error) = py.check_signals().and_then(|()| reporter.tell(py))

@@ -5,7 +5,7 @@ use std::io::Write;
 use pyo3::prelude::*;
 use warpmill_flight::{Config, ConfigError};
 
-use crate::errors::{EngineError, Error, IOError, SettingError};
+use crate::errors::{EngineError, Error, IOError, SettingError, guarded};
 
 fn raise(error: ConfigError) -> PyErr {
     match error {
@@ -29,11 +29,11 @@ pub(crate) fn serve(py: Python<'_>, config: &str) -> PyResult<()> {
         }
         let _ = out.flush();
     };
-    py.detach(|| warpmill_flight::serve(config, ready)).map_err(raise)
+    py.detach(|| guarded(|| warpmill_flight::serve(config, ready).map_err(raise)))
 }
 
 /// The hash of a password, for the file of users.
 #[pyfunction]
 pub(crate) fn hash_password(py: Python<'_>, password: &str) -> PyResult<String> {
-    py.detach(|| warpmill_flight::hash_password(password)).map_err(raise)
+    py.detach(|| guarded(|| warpmill_flight::hash_password(password).map_err(raise)))
 }

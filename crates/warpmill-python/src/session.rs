@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
 use warpmill::{Progress, ProgressFn, Session, WriteOptions};
-use warpmill_datagen::{Suite, expected_rows, schema, stream};
+use warpmill_datagen::Suite;
 
-use crate::bench::datagen_error;
-use crate::errors::EngineError;
+use crate::bench::{datagen_error, generated};
+use crate::errors::{EngineError, guarded};
 use crate::layout::Layout;
 use crate::params;
 use crate::result::PyQueryResult;
@@ -59,7 +59,7 @@ impl PySession {
         memory_limit: Option<usize>,
         settings: Vec<(String, String)>,
     ) -> PyResult<Self> {
-        py.detach(|| {
+        let build = || {
             let mut builder = Session::builder();
             if let Some(path) = database {
                 builder = builder.database(path);
@@ -74,14 +74,17 @@ impl PySession {
                 builder = builder.set(key, value);
             }
             Ok(Self { session: builder.build().map_err(EngineError)? })
-        })
+        };
+        py.detach(|| guarded(build))
     }
 
     /// Runs one statement to its end. `params`: None, a sequence, or a dict.
     fn execute(&self, py: Python<'_>, sql: String, params: &Bound<'_, PyAny>) -> PyResult<PyQueryResult> {
-        let (sql, params) = if params.is_none() { (sql, Vec::new()) } else { params::bind(&sql, params)? };
-        let result = self.run(py, &Reporter::new(None), move |session| Ok(session.execute(&sql, &params)?))?;
-        PyQueryResult::new(result)
+        guarded(|| {
+            let (sql, params) = if params.is_none() { (sql, Vec::new()) } else { params::bind(&sql, params)? };
+            let result = self.run(py, &Reporter::new(None), move |session| Ok(session.execute(&sql, &params)?))?;
+            PyQueryResult::new(result)
+        })
     }
 
     fn explain(&self, py: Python<'_>, sql: String, analyze: bool) -> PyResult<String> {
@@ -93,11 +96,13 @@ impl PySession {
     }
 
     /// Makes an Arrow object a table, without a copy where its types are the engine's.
-    fn register(&self, name: &str, data: AnyRecordBatch) -> PyResult<()> {
-        let reader = data.into_reader()?;
-        let schema = reader.schema();
-        let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().map_err(arrow_error)?;
-        self.session.register_batches(name, schema, batches).map_err(|error| EngineError(error).into())
+    fn register(&self, name: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        guarded(|| {
+            let reader = data.extract::<AnyRecordBatch>()?.into_reader()?;
+            let schema = reader.schema();
+            let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().map_err(arrow_error)?;
+            Ok(self.session.register_batches(name, schema, batches).map_err(EngineError)?)
+        })
     }
 
     fn register_parquet(&self, py: Python<'_>, name: String, path: String) -> PyResult<()> {
@@ -109,7 +114,7 @@ impl PySession {
     }
 
     fn deregister(&self, name: &str) -> PyResult<()> {
-        self.session.deregister(name).map_err(|error| EngineError(error).into())
+        guarded(|| Ok(self.session.deregister(name).map_err(EngineError)?))
     }
 
     /// Writes an Arrow object into a table; `storage` are settings for this table. `progress(rows, total)` is called from time to time.
@@ -119,14 +124,15 @@ impl PySession {
         &self,
         py: Python<'_>,
         name: String,
-        data: AnyRecordBatch,
+        data: &Bound<'_, PyAny>,
         layout: Layout,
         replace: bool,
         storage: Vec<(String, String)>,
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
-        let (reader, progress) = (data.into_reader()?, progress(&reporter));
+        let reader = guarded(|| Ok(data.extract::<AnyRecordBatch>()?.into_reader()?))?;
+        let progress = progress(&reporter);
         self.run(py, &reporter, move |session| {
             let options = layout.options(session, &storage)?;
             let schema = reader.schema();
@@ -167,9 +173,7 @@ impl PySession {
     ) -> PyResult<()> {
         let suite: Suite = suite.parse().map_err(datagen_error)?;
         let reporter = Reporter::new(progress_callback);
-        let total = expected_rows(suite, &table, sf).map_err(datagen_error)?;
-        let schema = schema(suite, &table).map_err(datagen_error)?;
-        let batches = stream(suite, &table, sf, threads).map_err(datagen_error)?;
+        let (total, schema, batches) = guarded(|| generated(suite, &table, sf, threads))?;
         reporter.progress.total.store(total, Ordering::Relaxed);
         let counters = Arc::clone(&reporter.progress);
         self.run(py, &reporter, move |session| {
@@ -183,7 +187,7 @@ impl PySession {
 
     /// One dict per table.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let tables = self.session.tables().map_err(EngineError)?;
+        let tables = guarded(|| Ok(self.session.tables().map_err(EngineError)?))?;
         tables
             .into_iter()
             .map(|table| {
@@ -201,11 +205,11 @@ impl PySession {
     }
 
     fn set(&self, key: &str, value: &str) -> PyResult<()> {
-        self.session.set(key, value).map_err(|error| EngineError(error).into())
+        guarded(|| Ok(self.session.set(key, value).map_err(EngineError)?))
     }
 
-    fn settings(&self) -> Vec<(String, String)> {
-        self.session.settings()
+    fn settings(&self) -> PyResult<Vec<(String, String)>> {
+        guarded(|| Ok(self.session.settings()))
     }
 
     /// Stops what the session runs on other threads.

@@ -49,6 +49,9 @@ pub enum Error {
     /// The query failed while it ran: overflow, division by zero, an impossible cast, a broken input file.
     #[error("{0}")]
     Execution(String),
+    /// A mistake in Warpmill, DataFusion or Arrow: a panic, or a state that should not be.
+    #[error("internal error: {0}")]
+    Internal(String),
     /// Anything else.
     #[error("{0}")]
     Other(String),
@@ -141,6 +144,8 @@ impl Error {
             DataFusionError::IoError(inner) => Error::Io(inner.to_string()),
             DataFusionError::ObjectStore(inner) => Error::Io(inner.to_string()),
             DataFusionError::Execution(text) => Error::Execution(text.clone()),
+            DataFusionError::Internal(text) => Error::Internal(text.clone()),
+            DataFusionError::ExecutionJoin(inner) if inner.is_panic() => Error::Internal(inner.to_string()),
             DataFusionError::ParquetError(inner) => Error::Execution(inner.to_string()),
             _ => Error::Other(message()),
         }

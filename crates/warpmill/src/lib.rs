@@ -22,6 +22,7 @@ mod dialect;
 pub mod error;
 pub mod join_order;
 pub mod offload;
+mod panics;
 pub mod plan_cache;
 pub mod profile;
 pub mod remote;
@@ -33,6 +34,7 @@ pub use catalog::{TableInfo, WarpmillTable};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use offload::Fallback;
+pub use panics::{caught, caught_async};
 pub use profile::QueryProfile;
 pub use remote::{RemoteError, RemoteReason};
 pub use session::{

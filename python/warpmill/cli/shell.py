@@ -46,7 +46,16 @@ class Shell:
         self.timer = False
 
     def command(self, line: str) -> bool:
-        """Run a line that starts with a dot; False ends the shell."""
+        """Run a line that starts with a dot; False ends the shell, an error does not."""
+        try:
+            return self._command(line)
+        except KeyboardInterrupt:
+            typer.echo("cancelled", err=True)
+        except warpmill.Error as error:
+            typer.echo(f"error: {error}", err=True)
+        return True
+
+    def _command(self, line: str) -> bool:
         name, *arguments = line.rstrip(";").split()
         match name, arguments:
             case ((".quit" | ".exit"), []):

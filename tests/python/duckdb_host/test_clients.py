@@ -22,7 +22,7 @@ JDBC = Path(__file__).parents[2] / "jvm" / "duckdb.sh"
 
 #: What the other Python package runs of this folder's tests: both doors, and of the behaviours a selection.
 BEHAVIOURS = "group or types or parameter or rollback or attach or temp or error or prepare or own"
-OF_1_5_6 = f"(tpch or door or extension or staleness or (behaviours and ({BEHAVIOURS}))) and not overhead"
+OF_1_5_6 = f"(tpch or door or extension or staleness or (behaviours and ({BEHAVIOURS})))"
 
 
 def run_with(version: str, selection: str, least: int) -> None:

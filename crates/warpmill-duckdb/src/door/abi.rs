@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use super::answer::Answer;
 use super::rows::{Rows, SourceView};
 use super::{Request, Rewritten, first_text, rewrite};
-use crate::abi::{c_text, guarded};
+use crate::abi::{c_text, free, guarded};
 use crate::output::ColumnView;
 
 /// Rows of one table, or why there are none.
@@ -30,7 +30,9 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
 pub(crate) unsafe extern "C" fn door_first(query: *const c_char, fallback: *const c_char) -> *mut c_char {
     // SAFETY: see `text`.
     let (query, fallback) = unsafe { (text(query), text(fallback)) };
-    c_text(&first_text(query, fallback)).into_raw()
+    let first = guarded(|| Ok(first_text(query, fallback)));
+    // What cannot be taken apart is DuckDB's.
+    c_text(first.as_deref().unwrap_or(query)).into_raw()
 }
 
 /// What a call of `warpmill_plan` has; see the header.
@@ -96,7 +98,12 @@ pub(crate) unsafe extern "C" fn rows_merge(rows: *mut RowsHandle, other: *mut Ro
     // SAFETY: see `text`; the second one is handed over.
     let (into, from) = unsafe { (&mut *rows, Box::from_raw(other)) };
     match (&mut into.rows, from.rows) {
-        (Some(rows), Some(more)) => rows.merge(more),
+        (Some(rows), Some(more)) => {
+            if let Err(panic) = warpmill::caught(|| rows.merge(more)) {
+                into.error = c_text(&panic.to_string());
+                into.rows = None;
+            }
+        }
         (rows @ Some(_), None) => {
             *rows = None;
             into.error = from.error;
@@ -112,7 +119,7 @@ pub(crate) unsafe extern "C" fn rows_error(rows: *const RowsHandle) -> *const c_
 
 pub(crate) unsafe extern "C" fn rows_free(rows: *mut RowsHandle) {
     // SAFETY: see `text`.
-    drop(unsafe { Box::from_raw(rows) });
+    free(unsafe { Box::from_raw(rows) });
 }
 
 pub(crate) unsafe extern "C" fn answer_new(
@@ -157,7 +164,8 @@ pub(crate) unsafe extern "C" fn answer_rows(answer: *const AnswerHandle) -> u64 
 pub(crate) unsafe extern "C" fn answer_column(answer: *const AnswerHandle, at: u64, column: *mut ColumnView) -> bool {
     // SAFETY: see `text`; `column` is a place for a view.
     let (answer, place) = unsafe { ((*answer).answer.as_ref(), column) };
-    let view = answer.and_then(|answer| answer.column(usize::try_from(at).ok()?));
+    let column = |answer: &Answer| answer.column(usize::try_from(at).ok()?);
+    let view = answer.and_then(|answer| warpmill::caught(|| column(answer)).ok().flatten());
     if let Some(view) = view {
         // SAFETY: see above.
         unsafe { place.write(view) };
@@ -172,5 +180,5 @@ pub(crate) unsafe extern "C" fn answer_profile(answer: *const AnswerHandle) -> *
 
 pub(crate) unsafe extern "C" fn answer_free(answer: *mut AnswerHandle) {
     // SAFETY: see `text`.
-    drop(unsafe { Box::from_raw(answer) });
+    free(unsafe { Box::from_raw(answer) });
 }

@@ -4,9 +4,7 @@
 //! placed and run again with wide sums. The operator gives its first row at its end only, so nobody sees the first run. The
 //! wide version is kept: later runs of the same plan (the plan cache) begin with it.
 
-use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -38,8 +36,8 @@ use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFi
 use warpmill_plan::Program;
 
 use super::{UnprovenSums, input, parquet, place};
-use crate::Error;
 use crate::settings::WarpmillOptions;
+use crate::{Error, caught};
 
 /// Batches of rows from temporary files that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 1;
@@ -337,8 +335,7 @@ fn run_program(
         warpmill_engine::execute(&program, inputs, other.as_ref(), &execution)
     };
     let running = match handle.polled_alone.load(Ordering::Relaxed) {
-        true => futures::future::lazy(|_| catch_unwind(AssertUnwindSafe(run)).map_err(|panic| panicked(&*panic)))
-            .left_future(),
+        true => futures::future::lazy(|_| caught(run).map_err(DataFusionError::from)).left_future(),
         false => {
             let running = tokio::task::spawn_blocking(run);
             running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).right_future()
@@ -355,13 +352,6 @@ fn run_program(
             },
         }
     }))
-}
-
-/// A program that panicked where it was waited for: the statement fails, and nothing else.
-fn panicked(panic: &(dyn Any + Send)) -> DataFusionError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    DataFusionError::Internal(format!("a program panicked: {text}"))
 }
 
 /// Rows that are brought together from temporary files while they are read; then the profile of their program is complete.

@@ -105,7 +105,7 @@ impl Session {
         let rows = execute_stream(Arc::clone(&prepared.plan), self.task_context(query))?;
         let (writer, _) = write_stream(writer, rows).await?;
         let committed = tokio::task::spawn_blocking(move || place.commit(&table, writer)).await;
-        committed.map_err(|error| Error::Other(error.to_string()))??;
+        committed.map_err(|error| Error::Internal(error.to_string()))??;
         Ok(QueryResult::empty())
     }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::offload::QueryHandle;
-use crate::{Error, Result};
+use crate::{Error, Result, caught_async};
 
 #[derive(Default)]
 pub(super) struct Running {
@@ -67,13 +67,13 @@ impl Running {
 }
 
 impl Query {
-    /// The outcome of `work`, or [`Error::Cancelled`] as soon as the statement is cancelled.
+    /// The outcome of `work`, or [`Error::Cancelled`] as soon as the statement is cancelled. A panic is an error.
     pub(super) async fn until_cancelled<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut stopped = self.stopped.clone();
         tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => Err(Error::Cancelled),
-            result = work => result,
+            result = caught_async(work) => result,
         }
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, Int64Array};
+use arrow::datatypes::DataType;
+use datafusion::common::DataFusionError;
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use warpmill::{Error, ScalarValue, Session, WriteOptions};
 
 fn session() -> Session {
@@ -143,6 +146,31 @@ fn errors_have_types() {
     session.set("memory_limit", "1").unwrap();
     session.set("spill", "off").unwrap();
     assert!(matches!(error("SELECT a, count(*) FROM t GROUP BY a"), Error::OutOfMemory(_)));
+}
+
+#[test]
+fn a_panic_ends_its_statement_only() {
+    let session = Session::new().unwrap();
+    let panics = |_: &[ColumnarValue]| -> Result<ColumnarValue, DataFusionError> { panic!("no such luck") };
+    let (name, int) = ("panics", DataType::Int64);
+    let function = create_udf(name, vec![int.clone()], int, Volatility::Immutable, Arc::new(panics));
+    session.context().register_udf(function);
+    session.execute("CREATE TABLE t AS SELECT 5 AS a", &[]).unwrap();
+    let internal = |error: Error, sql: &str| {
+        assert!(matches!(&error, Error::Internal(text) if text.contains("no such luck")), "{sql}: {error:?}");
+    };
+    // While it is planned, and while it runs.
+    for sql in ["SELECT panics(1)", "SELECT panics(a) FROM t", "SELECT sum(panics(a)) FROM t GROUP BY a ORDER BY 1"] {
+        internal(session.execute(sql, &[]).unwrap_err(), sql);
+        internal(session.explain(sql, true).unwrap_err(), sql);
+        let stream = session.query_stream(sql, &[]);
+        internal(stream.and_then(|rows| rows.collect::<Result<Vec<_>, _>>()).unwrap_err(), sql);
+    }
+    let sql = "CREATE OR REPLACE TABLE t AS SELECT panics(a) AS a FROM t";
+    internal(session.execute(sql, &[]).unwrap_err(), sql);
+    assert_eq!(number(&session, "SELECT sum(a) FROM t", &[]), 5);
+    session.execute("INSERT INTO t VALUES (6)", &[]).unwrap();
+    assert_eq!(number(&session, "SELECT sum(a) FROM t", &[]), 11);
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! Panics at the doors: whoever asks for something gets an error like any other, and may go on.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use futures::FutureExt;
+
+use crate::{Error, Result};
+
+/// Runs `work`; a panic is [`Error::Internal`].
+///
+/// What `work` was at is given up with its statement: locks here do not poison, and tables change by whole versions only.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| error(&*panic))
+}
+
+/// The outcome of `work`; a panic is [`Error::Internal`].
+pub async fn caught_async<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
+}
+
+/// What a panic said.
+fn error(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    Error::Internal(text.unwrap_or("a panic without a message").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_are_errors_with_their_text() {
+        let number = 7;
+        let found = caught(|| {
+            if number == 7 {
+                panic!("no {number}")
+            }
+        });
+        assert_eq!(found.unwrap_err().to_string(), "internal error: no 7");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let found: Result<()> = runtime.block_on(caught_async(async { panic!("nothing") }));
+        assert!(matches!(found, Err(Error::Internal(text)) if text == "nothing"));
+        assert_eq!(runtime.block_on(caught_async(async { Ok(1) })).unwrap(), 1);
+    }
+}
