@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -47,9 +47,8 @@ class ArrowArray(ctypes.Structure):
     )
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def nothing_to_free(pointer: Any) -> None:
-    del pointer
+#: Frees nothing, for Python does.
+nothing_to_free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 
 
 class Malformed:

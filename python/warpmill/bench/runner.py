@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from warpmill.bench.engines import UnsupportedError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from warpmill.bench.engines import Engine, Measured
+
+    Rows = list[tuple[Any, ...]]
+    Kept = dict[str, list[tuple[str, Callable[[], Rows]]]]
 
 
 @dataclass
@@ -74,11 +78,11 @@ class Outcome:
 class Answer:
     """The rows that a query must have."""
 
-    rows: list[tuple[Any, ...]]
+    rows: Rows
     columns: list[str]
     sql: str
 
-    def judge(self, outcome: Outcome, rows: list[tuple[Any, ...]], run: str) -> None:
+    def judge(self, outcome: Outcome, rows: Rows, run: str) -> None:
         """Compare the rows of a run; the first difference of any run stays."""
         if outcome.verified is False:
             return
@@ -108,8 +112,8 @@ def measure(
             given = reference.run(sql)
             answer = Answer(reference.rows(given), given.column_names, sql)
         row = {engine.name: Outcome(engine.name, name) for engine in engines}
-        #: The results of the engines that are compared, and of which run each is.
-        kept: dict[str, list[tuple[str, Any]]] = {e.name: [] for e in engines if answer and e is not reference}
+        # What gives the rows of the engines that are compared (once: they may be used up then), and of which run.
+        kept: Kept = {engine.name: [] for engine in engines if answer and engine is not reference}
         ready = []
         for engine in engines:
             told(name, engine.name)
@@ -124,10 +128,11 @@ def measure(
                         False if not isinstance(error, UnsupportedError) or engine.name == "warpmill" else None
                     )
                 continue
-            outcome.rows = len(engine.rows(result))
+            rows = engine.rows(result)
+            outcome.rows = len(rows)
             measured = engine.measured(result)
             outcome.fallbacks, outcome.bytes_read = measured.fallbacks, measured.bytes_read
-            _keep(kept, engine, "the first run", [result])
+            _keep(kept, engine, "the first run", [partial(list, rows)])
             ready.append(engine)
         for _ in range(runs):
             for engine in ready:
@@ -137,21 +142,21 @@ def measure(
                 result = engine.run(sql)
                 elapsed = time.perf_counter() - start
                 row[engine.name].add(elapsed * 1000, engine.measured(result))
-                _keep(kept, engine, "a timed run", [result])
+                _keep(kept, engine, "a timed run", [partial(engine.rows, result)])
         for engine in ready:
             if profiled := _profiled(engine, sql, runs) if row[engine.name].devices - {"cpu"} else []:
                 row[engine.name].add_kernels([engine.measured(result) for result in profiled])
-                _keep(kept, engine, "a run with its kernels timed", profiled)
-            for run, result in kept.get(engine.name, []):
+                _keep(kept, engine, "a run with its kernels timed", [partial(engine.rows, r) for r in profiled])
+            for run, get in kept.get(engine.name, []):
                 if answer:
-                    answer.judge(row[engine.name], engine.rows(result), run)
+                    answer.judge(row[engine.name], get(), run)
         outcomes.extend(row.values())
     return outcomes
 
 
-def _keep(kept: dict[str, list[tuple[str, Any]]], engine: Engine, run: str, results: list[Any]) -> None:
+def _keep(kept: Kept, engine: Engine, run: str, rows: list[Callable[[], Rows]]) -> None:
     if engine.name in kept:
-        kept[engine.name] += [(run, result) for result in results]
+        kept[engine.name] += [(run, get) for get in rows]
 
 
 def _profiled(engine: Engine, sql: str, runs: int) -> list[Any]:
