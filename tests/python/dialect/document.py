@@ -19,7 +19,8 @@ def tables(topics: tuple[ModuleType, ...]) -> str:
     """A section for each topic: what is DuckDB's, then what differs and why."""
     sections = []
     for topic in topics:
-        same, other = [], []
+        same: list[str] = []
+        other: list[str] = []
         for case in topic.CASES:
             row = f"| {_cell(case.title)} | {_example(case)} |"
             reason = case.differs or case.retyped

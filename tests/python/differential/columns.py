@@ -139,14 +139,18 @@ def values(random: Random, kind: Kind, rows: int, *, key: bool = False) -> list[
     return [None if random.random() < nulls else value for value in made]
 
 
-def table(random: Random, name: str, rows: int) -> Table:
-    """A table with join keys of shared domains and a few columns of other kinds; columns are named after both."""
+def table(random: Random, name: str, rows: int, *, mixed: bool = False) -> Table:
+    """A table with join keys of shared domains and a few columns of other kinds; columns are named after both.
+
+    With `mixed`, some names have capital letters.
+    """
     kinds = [(kind, True) for kind in random.sample(KEY_KINDS, 3)]
     kinds += [(kind, False) for kind in random.sample(KINDS, random.randint(2, 6))]
     columns = []
     for at, (kind, key) in enumerate(kinds):
         made = values(random, kind, rows, key=key)
-        columns.append(Column(f"{name}{at}_{kind.name}", kind, tuple(made)))
+        called = f"{name}{at}_{kind.name}"
+        columns.append(Column(called.title() if mixed and at % 2 else called, kind, tuple(made)))
     sort_by = random.choice(columns).name if random.random() < 0.25 else None
     appended = random.randint(1, rows) if rows > 1 and random.random() < 0.3 else 0
     return Table(name, tuple(columns), rows, sort_by, appended)

@@ -18,6 +18,8 @@ BOOL, BIGINT, DOUBLE, TEXT, DAY = (BY_NAME[name] for name in ("bool", "i64", "f6
 LITERAL = Kind("literal", "int", 64)
 #: An integer of a width that the engines do not agree on.
 WIDE = Kind("wide", "int", 64)
+#: A HUGEINT, or what stands for it.
+HUGE = Kind("wide", "int", 127)
 FAMILIES = ("bool", "int", "int", "decimal", "float", "date", "timestamp", "string", "string")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _MANTISSA = 2**50
@@ -79,8 +81,13 @@ def quoted(text: str) -> str:
 
 def common_digits(a: Kind, b: Kind) -> int:
     """Digits of the decimal type that holds two types (integers as DataFusion sees them: 20 digits)."""
-    shapes = [(20, 0) if kind.family == "int" else (kind.width, kind.scale) for kind in (a, b)]
+    shapes = [_digits(kind) for kind in (a, b)]
     return max(p - s for p, s in shapes) + max(s for _, s in shapes)
+
+
+def _digits(kind: Kind) -> tuple[int, int]:
+    """Digits of a number, and those behind its point."""
+    return (20 if kind.width <= 64 else 38, 0) if kind.family == "int" else (kind.width, kind.scale)
 
 
 def mixes(a: Node, b: Node) -> bool:
@@ -93,13 +100,19 @@ def mixes(a: Node, b: Node) -> bool:
 class Expressions:
     """Makes expressions over the columns of a scope."""
 
-    def __init__(self, random: Random, columns: Sequence[Node], rows: int) -> None:
+    def __init__(self, random: Random, columns: Sequence[Node], rows: int, without: frozenset[str]) -> None:
         self.random = random
         self.columns = list(columns)
         #: At most as many rows can meet in the scope.
         self.rows = max(1, rows)
-        #: Whether conditions may test for IS TRUE.
-        self.truth = False
+        #: What is left out, by the names in `differential.known`.
+        self.without = without
+        #: Whether conditions stand in WHERE.
+        self.filters = False
+
+    def makes(self, name: str) -> bool:
+        """Whether to make something that can be left out."""
+        return name not in self.without
 
     def any(self, depth: int, *, exact: bool = True) -> Node:
         """An expression of some type."""
@@ -148,7 +161,7 @@ class Expressions:
             return None
         shape = self.random.choice(("case", "case", "coalesce", "nullif", "extreme", "simple case"))
         both = _united(a, b)
-        if shape == "nullif" and (family != "decimal" or a.kind == b.kind):
+        if shape == "nullif" and (family != "decimal" or a.kind == b.kind or self.makes("nullif of decimals")):
             return replace(both, text="nullif({0}, {1})", args=(a, b), low=a.low, high=a.high)
         if shape in ("coalesce", "nullif"):
             return replace(both, text="coalesce({0}, {1})", args=(a, b))
@@ -175,9 +188,11 @@ class Expressions:
         if pick < 0.5:
             test = self.random.choice(("IS NULL", "IS NOT NULL"))
             return boolean("({0} " + test + ")", self.any(depth - 1))
-        if pick < 0.55 and self.truth:
+        if pick < 0.55 and (self.filters or self.makes("IS TRUE")):
             test = self.random.choice(("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
             return boolean("({0} " + test + ")", self.condition(depth - 1))
+        if pick < 0.57 and self.makes("doubles and decimals"):
+            return self._against_decimal(depth)
         a = self.any(max(0, depth - 1))
         if pick < 0.65:
             return self._in_list(a)
@@ -191,6 +206,14 @@ class Expressions:
             test = self.random.choice(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"))
             return boolean("({0} " + test + " {1})", a, self._partner(a, depth - 1))
         return self.compared(a, self._partner(a, depth - 1))
+
+    def _against_decimal(self, depth: int) -> Node:
+        """A double, which may be NaN or infinite, against a decimal literal."""
+        a = self.of("float", depth - 1)
+        literal = self.random.choice(("0.0", "0.5", "-1.5", "12.25", "1000000.0"))
+        if self.random.random() < 0.3:
+            return boolean(f"(coalesce({{0}}, {literal}) > {{1}})", a, self.leaf("float"))
+        return boolean(f"({{0}} {self.random.choice(COMPARISONS)} {literal})", a)
 
     def compared(self, a: Node, b: Node) -> Node:
         """A comparison."""
@@ -206,7 +229,8 @@ class Expressions:
 
     def _in_list(self, a: Node) -> Node:
         made = (self.literal(a.family, a) for _ in range(self.random.choice((1, 2, 3, 5, 12))))
-        items = [item for item in made if a.nullable or "NULL" not in item.text] or [a]
+        nulls = a.nullable or self.makes("NULL in a list")
+        items = [item for item in made if nulls or "NULL" not in item.text] or [a]
         word = self.random.choice(("IN", "IN", "NOT IN"))
         places = ", ".join(f"{{{at}}}" for at in range(1, len(items) + 1))
         return boolean(f"({{0}} {word} ({places}))", a, *items)
@@ -224,17 +248,26 @@ class Expressions:
         return self.condition(depth)
 
     def _int(self, depth: int) -> Node | None:
+        extra = [name for name in ("floor division", "HUGEINT", "differences of dates") if self.makes(name)]
         shape = self.random.choice(
-            ("+", "-", "*", "+", "-", "*", "%", "abs", "neg", "length", "part", "bool", "floor", "at")
+            ("+", "-", "*", "+", "-", "*", "%", "abs", "neg", "length", "part", "bool", "floor", "at", *extra)
         )
         if shape in "+-*":
             return arithmetic(shape, self.of("int", depth - 1), self.of("int", depth - 1))
-        if shape == "%":
+        if shape in ("%", "floor division"):
             a = self.of("int", depth - 1)
             by = self.random.choice((2, 3, 7, 10, 1000))
             if a.kind.name == "literal" or not fits(a.low, a.high, BIGINT):
                 return None
+            if shape == "floor division":
+                return _number(WIDE, f"({{0}} // {by})", (a,), min(a.low, -a.high), max(a.high, -a.low))
             return _number(WIDE, f"({{0}} % {by})", (a,), Decimal(-by), Decimal(by))
+        if shape == "HUGEINT":
+            a = self.of("int", depth - 1)
+            return _number(HUGE, "CAST({0} AS HUGEINT)", (a,), a.low, a.high)
+        if shape == "differences of dates":
+            a, b = self.of("date", depth - 1), self.of("date", depth - 1)
+            return _number(BIGINT, "({0} - {1})", (a, b), Decimal(-4_000_000), Decimal(4_000_000))
         if shape in ("abs", "neg"):
             a = self.of("int", depth - 1)
             if a.kind.name in ("literal", "wide") or not fits(-a.high, -a.low, a.kind) or not a.kind.signed:
@@ -252,7 +285,8 @@ class Expressions:
             a = self.of("float", depth - 1)
             if not a.kind.calm:
                 return None
-            return _number(BIGINT, "CAST(floor({0}) AS BIGINT)", (a,), a.low - 1, a.high + 1)
+            text = "CAST({0} AS BIGINT)" if self.makes("rounding casts") else "CAST(floor({0}) AS BIGINT)"
+            return _number(BIGINT, text, (a,), a.low - 1, a.high + 1)
         needle = self.literal("string")
         return _number(WIDE, "strpos({0}, {1})", (self.of("string", depth - 1), needle), Decimal(0), Decimal(100_000))
 
@@ -265,7 +299,13 @@ class Expressions:
         return _number(WIDE, text, (self.of(family, depth - 1),), Decimal(-10_000), Decimal(10_000))
 
     def _decimal(self, depth: int) -> Node | None:
-        shape = self.random.choice(("+", "-", "*", "*", "abs", "neg", "int", "scale"))
+        literals = ("literal",) if self.makes("decimal literals") else ()
+        shape = self.random.choice(("+", "-", "*", "*", "abs", "neg", "int", "scale", *literals))
+        if shape == "literal":
+            digits, scale = self.random.randint(1, 8), self.random.randint(1, 4)
+            value = Decimal(self.random.randint(10 ** (digits - 1), 10**digits - 1)).scaleb(-scale)
+            width = max(digits, scale + 1)
+            return Node(Kind(f"d{width}_{scale}", "decimal", width, scale=scale), f"{value:f}", (), Decimal(0), value)
         a = self.of("decimal", depth - 1)
         if shape in "+-*":
             return arithmetic(shape, a, self.of(self.random.choice(("decimal", "decimal", "int")), depth - 1))
@@ -283,7 +323,11 @@ class Expressions:
         return _number(kind, f"CAST({{0}} AS {type_name(kind)})", (a,), a.low - 1, a.high + 1)
 
     def _float(self, depth: int) -> Node | None:
-        shape = self.random.choice(("+", "-", "*", "/", "int", "round", "decimal"))
+        names = ("integer division", "decimal division", "exponents")
+        extra = [name for name in names if self.makes(name)]
+        shape = self.random.choice(("+", "-", "*", "/", "int", "round", "decimal", *extra))
+        if shape in names:
+            return self._rounded(shape, depth)
         if shape == "decimal":
             return Node(DOUBLE, "CAST({0} AS DOUBLE)", (self.of("decimal", depth - 1),), exact=False)
         if shape == "int":
@@ -301,6 +345,18 @@ class Expressions:
             quotient = _number(DOUBLE, "(CAST({0} AS DOUBLE) / nullif({1}, 0))", (a, b), a.low, a.high)
             return replace(quotient, exact=False)
         return float_arithmetic(shape, a, b)
+
+    def _rounded(self, shape: str, depth: int) -> Node:
+        """What becomes a double on the way: quotients, and numbers with an exponent."""
+        family = {"integer division": "int", "decimal division": "decimal"}.get(shape)
+        a = self.of(family or self.random.choice(("int", "decimal", "float")), depth - 1)
+        if family is None:
+            if not a.kind.calm:
+                a = self.of("int", depth - 1)
+            text = self.random.choice(("({0} * 1e3)", "({0} / 1e6)", "({0} + 2.5e-1)"))
+            return Node(DOUBLE, text, (a,), exact=False, varies=a.varies)
+        b = self.of(self.random.choice(("int", family)), depth - 1)
+        return Node(DOUBLE, "({0} / nullif({1}, 0))", (a, b), exact=False, varies=a.varies or b.varies)
 
     def _string(self, depth: int) -> Node | None:
         a = self.of("string", depth - 1)
@@ -345,7 +401,16 @@ class Expressions:
         return Node(DAY, text, (a,), varies=a.varies)
 
     def _timestamp(self, depth: int) -> Node | None:
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.2 and self.makes("time zones"):
+            a = self.of("timestamp", depth - 1)
+            there, back = self.random.sample(("UTC", "Asia/Kolkata", "Etc/GMT+5"), 2)
+            text = f"(({{0}} AT TIME ZONE '{there}') AT TIME ZONE '{back}')"
+        elif self.random.random() < 0.2 and self.makes("date plus interval"):
+            a = self.of("date", depth - 1)
+            if a.args:
+                return None
+            text = f"({{0}} {self.random.choice('+-')} INTERVAL {self.random.randint(0, 50)} HOUR)"
+        elif self.random.random() < 0.5:
             a = self.of("date", depth - 1)
             text = "CAST({0} AS TIMESTAMP)"
         else:
@@ -396,12 +461,18 @@ class Expressions:
             if a.family == "int" and bound * rows > 2**53:
                 return None
             kind = Kind("average", "average", 0) if a.family == "decimal" else DOUBLE
-            if a.family == "decimal" and (a.kind.width > 30 or bound * rows >= Decimal(10) ** (34 - a.kind.scale)):
+            decimals = a.family == "decimal" and not self.makes("averages of decimals")
+            if decimals and (a.kind.width > 30 or bound * rows >= Decimal(10) ** (34 - a.kind.scale)):
                 return None
             return Node(kind, f"avg({distinct}{{0}})", (a,), exact=False, varies=True)
         text = f"sum({distinct}{{0}})"
         if a.family == "int":
-            return _number(WIDE, text, (a,), -bound * rows, bound * rows) if bound * rows < 2**63 else None
+            kind = HUGE if self.makes("wide sums") else WIDE
+            return (
+                _number(kind, text, (a,), -bound * rows, bound * rows)
+                if fits(-bound * rows, bound * rows, kind)
+                else None
+            )
         if a.family == "float":
             held = bound * rows * 2**a.kind.scale < _MANTISSA // (2**26 if a.kind.width == 32 else 1)
             return _number(a.kind, text, (a,), -bound * rows, bound * rows) if held else None
@@ -470,7 +541,7 @@ def _literal(kind: Kind, value: Any) -> Node:
 
 
 def _decimal_arithmetic(op: str, a: Node, b: Node, low: Decimal, high: Decimal) -> Node | None:
-    shapes = [(20, 0) if node.family == "int" else (node.kind.width, node.kind.scale) for node in (a, b)]
+    shapes = [_digits(node.kind) for node in (a, b)]
     (p, s), (q, t) = shapes
     widest = max(node.kind.width for node in (a, b) if node.family == "decimal")
     scale = s + t if op == "*" else max(s, t)

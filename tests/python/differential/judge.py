@@ -1,39 +1,42 @@
-"""Runs a query on both engines and compares."""
+"""Runs a query on Warpmill, through one of its doors, and on DuckDB, and compares."""
 
 from __future__ import annotations
 
 import decimal
 import re
+import shutil
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import datafusion
 import duckdb
-import pyarrow as pa
 
 import warpmill
+import warpmill.duckdb
+from differential.known import KNOWN, REFUSALS
 from differential.queries import Queries, tables
-from warpmill.bench.engines import arrow_rows
 from warpmill.bench.verify import difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from differential.columns import Table
-    from differential.queries import Query
+    from differential.queries import Query, Select
 
-#: What DataFusion says of queries that it does not plan: no difference of answers.
-REFUSALS = (
-    "This feature is not implemented",
-    "Physical plan does not support logical expression",
-    # A name is an expression without its casts: two that differ in casts only cannot stand in one GROUP BY.
-    "Projections require unique expression names",
-    "Schema contains duplicate unqualified field name",
-    # A constant condition in HAVING.
-    "must appear in the GROUP BY clause",
-)
+#: Where queries go in: `warpmill.connect()` on the CPU or on the simulated device, or `warpmill.duckdb`.
+Door = Literal["native", "sim", "duckdb"]
+Rows = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table that holds the rows of a query."""
+
+    name: str
+    query: Select
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,20 @@ class Case:
     tables: tuple[Table, ...]
     query: Query
     settings: tuple[tuple[str, object], ...] = ()
+    door: Door = "native"
+    #: Tables that are made of queries first, in this order.
+    chain: tuple[Made, ...] = ()
+    #: The name of the table that the query becomes; its rows are then read from there.
+    into: str = ""
+
+    def statements(self) -> list[str]:
+        """What is run: the last statement gives the rows that are compared."""
+        made = [f"CREATE TABLE {made.name} AS {made.query.sql()}" for made in self.chain]
+        text = self.query.sql()
+        return [
+            *made,
+            *([f"CREATE TABLE {self.into} AS {text}", f"SELECT * FROM {self.into}"] if self.into else [text]),
+        ]
 
 
 @dataclass
@@ -50,7 +67,7 @@ class Tally:
     """What became of the queries."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    #: Why queries fell back to DataFusion, or were refused.
+    #: Why queries fell back to DataFusion, stayed with DuckDB, or were refused.
     reasons: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
@@ -58,102 +75,166 @@ class Tally:
         return "\n".join(lines + [f"  {count:5} {reason}" for reason, count in self.reasons.most_common(25)])
 
 
+class Native:
+    """`warpmill.connect()`, in memory or in a folder, where a fallback is an error until a query needs one."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.folder = tempfile.mkdtemp() if settings.pop("stored", False) else None
+        self.settings = settings
+        self.con = self._open()
+
+    def _open(self) -> warpmill.Connection:
+        return warpmill.connect(self.folder and Path(self.folder, "db"), fallback="error", **self.settings)
+
+    def load(self, table: Table) -> None:
+        """Make a table, in one piece or two."""
+        rows, first = table.arrow(), table.rows - table.appended
+        self.con.create_table(table.name, rows.slice(0, first), sort_by=[table.sort_by] if table.sort_by else [])
+        if table.appended:
+            self.con.register("incoming", rows.slice(first))
+            self._allowed(f"INSERT INTO {table.name} SELECT * FROM incoming")
+            self.con.unregister("incoming")
+
+    def make(self, sql: str) -> None:
+        """Make a table of a query; one in a folder is then read by a session that knows nothing of it yet."""
+        self._allowed(sql)
+        if self.folder:
+            self.con.close()
+            self.con = self._open()
+
+    def run(self, sql: str, tally: Tally) -> Rows:
+        """The rows of a query; one that needs a fallback runs again with one."""
+        try:
+            result = self.con.sql(sql)
+        except warpmill.FallbackError as error:
+            tally.counts["fallbacks"] += 1
+            tally.reasons["fallback: " + shortened(str(error))] += 1
+            return self._allowed(sql)
+        devices = {program["device"] for program in result.profile.get("programs") or []}
+        tally.counts.update(f"on {device}" for device in devices)
+        return result.fetchall()
+
+    def _allowed(self, sql: str) -> Rows:
+        self.con.set("fallback", "allow")
+        try:
+            return self.con.sql(sql).fetchall()
+        finally:
+            self.con.set("fallback", "error")
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.con.close()
+        if self.folder:
+            shutil.rmtree(self.folder)
+
+
+class Host:
+    """DuckDB, by itself or as `warpmill.duckdb`."""
+
+    def __init__(self, connect: Any) -> None:
+        self.con = connect(config={"threads": 1})
+        self.con.execute("SET TimeZone = 'UTC'")
+
+    def load(self, table: Table) -> None:
+        """Make a table, in one piece or two."""
+        rows, first = table.arrow(), table.rows - table.appended
+        for part, how in ((rows.slice(0, first), "CREATE TABLE {} AS"), (rows.slice(first), "INSERT INTO {}")):
+            if part.num_rows or "CREATE" in how:
+                self.con.register("incoming", part)
+                self.con.execute(f"{how.format(table.name)} SELECT * FROM incoming")
+                self.con.unregister("incoming")
+
+    def make(self, sql: str) -> None:
+        """Make a table of a query."""
+        self.con.execute(sql)
+
+    def run(self, sql: str, tally: Tally | None = None) -> Rows:
+        """The rows of a query."""
+        rows: Rows = self.con.execute(sql).fetchall()
+        if tally is not None:
+            [(accelerated, reason, _)] = self.con.execute("FROM warpmill_last()").fetchall()
+            tally.counts["accelerated" if accelerated else "left to DuckDB"] += 1
+            tally.reasons[f"left to DuckDB: {reason}"] += not accelerated
+        return rows
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.con.close()
+
+
 class Pair:
     """Both engines over the same tables."""
 
-    def __init__(self, made: tuple[Table, ...], settings: tuple[tuple[str, object], ...]) -> None:
-        self.ours = warpmill.connect(fallback="error", **dict(settings))  # type: ignore[arg-type]
-        self.theirs = duckdb.connect(config={"threads": 1})
-        self.tables = made
-        for table in made:
-            self._load(table)
+    def __init__(self, case: Case) -> None:
+        self.door = case.door
+        device = {"device": "sim"} if case.door == "sim" else {}
+        native = case.door != "duckdb"
+        self.ours = Native({**dict(case.settings), **device}) if native else Host(warpmill.duckdb.connect)
+        self.theirs = Host(duckdb.connect)
+        #: Tables of queries that are there, and those that one engine refused.
+        self.made: set[str] = set()
+        self.refused: set[str] = set()
+        for table in case.tables:
+            self.ours.load(table)
+            self.theirs.load(table)
 
-    def _load(self, table: Table) -> None:
-        rows = table.arrow()
-        self.theirs.register("incoming", rows)
-        self.theirs.execute(f"CREATE TABLE {table.name} AS SELECT * FROM incoming")
-        self.theirs.unregister("incoming")
-        keys = [table.sort_by] if table.sort_by else []
-        first = table.rows - table.appended
-        self.ours.create_table(table.name, rows.slice(0, first), sort_by=keys)
-        if table.appended:
-            self.ours.register("incoming", rows.slice(first))
-            self.ours.set("fallback", "allow")
-            self.ours.sql(f"INSERT INTO {table.name} SELECT * FROM incoming")
-            self.ours.set("fallback", "error")
-            self.ours.unregister("incoming")
-
-    def expected(self, query: Query) -> list[tuple[Any, ...]] | str:
-        """DuckDB's rows, or its error."""
-        try:
-            return self.theirs.execute(query.sql()).fetchall()
-        except duckdb.Error as error:
-            return str(error)
-
-    def actual(self, query: Query, tally: Tally | None = None) -> list[tuple[Any, ...]] | str:
-        """Warpmill's rows, or its error; a query that needs a fallback runs again with one."""
-        text = query.sql()
-        try:
-            return self.ours.sql(text).fetchall()
-        except warpmill.FallbackError as error:
-            if tally is not None:
-                tally.counts["fallbacks"] += 1
-                tally.reasons["fallback: " + shortened(str(error))] += 1
-        except Exception as error:  # whatever is raised, a panic too, is what this test looks for
-            return f"{type(error).__name__}: {error}"
-        self.ours.set("fallback", "allow")
-        try:
-            return self.ours.sql(text).fetchall()
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-        finally:
-            self.ours.set("fallback", "error")
-
-    def judge(self, query: Query, tally: Tally) -> str | None:
+    def judge(self, case: Case, tally: Tally) -> str | None:
         """None if the answers are equal, else how they differ."""
-        expected = self.expected(query)
-        actual = self.actual(query, tally)
+        if self.refused & {made.name for made in case.chain}:
+            tally.counts["of a table that is not there"] += 1
+            return None
+        *makes, last = case.statements()
+        expected = self._answer(self.theirs, makes, last, None)
+        actual = self._answer(self.ours, makes, last, tally)
+        # What was tried is there, or never will be.
+        names = [made.name for made in case.chain] + ([case.into] if case.into else [])
+        (self.refused if isinstance(actual, str) or isinstance(expected, str) else self.made).update(names)
         if isinstance(expected, str):
             # Both refuse, or a query that the generator should not make: nothing to compare.
             tally.counts["refused by both" if isinstance(actual, str) else "refused by duckdb"] += 1
             tally.reasons["duckdb: " + shortened(expected)] += 1
             return None
+        found: str | None
         if isinstance(actual, str):
-            if any(words in actual for words in REFUSALS):
+            refusal = next((known for known in REFUSALS if known.words in actual), None)
+            if refusal and self.door != "duckdb":
                 tally.counts["refused by warpmill"] += 1
                 tally.reasons["refused: " + shortened(actual)] += 1
                 return None
-            found: str | None = actual
+            found = actual
         else:
-            found = difference(actual, expected, [item.name for item in query.items], query.sql())
-        if found is not None and self.inherited(query, actual):
-            tally.counts["inherited from datafusion"] += 1
-            tally.reasons[f"inherited: {shortened(found)}: {query.sql()}"] += 1
-            return None
+            found = difference(actual, expected, [item.name for item in case.query.items], last)
+            found = found or _retyped(actual, expected, self.door)
         tally.counts["equal" if found is None else "different"] += 1
+        if found is not None and case.into:
+            # What reads it would differ, too.
+            self.refused.add(case.into)
         return found
 
-    def inherited(self, query: Query, actual: list[tuple[Any, ...]] | str) -> bool:
-        """Whether DataFusion alone gives Warpmill's answer, or fails as Warpmill does: then its planning is wrong."""
-        context = datafusion.SessionContext()
-        for table in self.tables:
-            rows = table.arrow()
-            empty = pa.RecordBatch.from_pylist([], schema=rows.schema)
-            context.register_record_batches(table.name, [rows.to_batches() or [empty]])
+    def _answer(self, engine: Native | Host, makes: list[str], last: str, tally: Tally | None) -> Rows | str:
+        """The rows of an engine, or its error."""
         try:
-            batches = context.sql(query.sql()).collect()
-        except Exception as error:  # DataFusion's errors have no type of their own
-            # The first words tell the kind of error; what follows may name what only one of the two plans has.
-            return isinstance(actual, str) and _kind(actual) in str(error)
-        if isinstance(actual, str):
-            return False
-        theirs = arrow_rows(pa.Table.from_batches(batches)) if batches else []
-        return difference(actual, theirs, [item.name for item in query.items], query.sql()) is None
+            for sql in makes:
+                if sql.split()[2] not in self.made:
+                    engine.make(sql)
+            return engine.run(last, tally)  # type: ignore[arg-type]
+        except Exception as error:  # whatever is raised is what this test looks for
+            return f"{type(error).__name__}: {error}"
+
+    def close(self) -> None:
+        """Close both."""
+        self.ours.close()
+        self.theirs.close()
 
 
-def _kind(error: str) -> str:
-    """The words of an error that say what is wrong, without the exception's name and the plan's names."""
-    return " ".join(error.partition(": ")[2].split()[:4])
+def _retyped(actual: Rows, expected: Rows, door: Door) -> str | None:
+    """Columns whose values are equal, but of another kind; integers of 128 bits are decimals natively."""
+    for at, column in enumerate(zip(*expected, strict=True)):
+        theirs = {type(value).__name__ for value in column if value is not None}
+        ours = {type(row[at]).__name__ for row in actual if row[at] is not None}
+        if theirs != ours and not (door != "duckdb" and (ours, theirs) == ({"Decimal"}, {"int"})):
+            return f"column {at + 1} has values of {sorted(ours)}, expected {sorted(theirs)}"
+    return None
 
 
 def shortened(text: str) -> str:
@@ -166,6 +247,7 @@ def shortened(text: str) -> str:
 def settings(random: Random) -> tuple[tuple[str, object], ...]:
     """Settings that make the engine take other paths to the same answer."""
     return (
+        ("stored", random.random() < 0.3),
         ("threads", random.choice((1, 2, 4))),
         ("chunk_rows", random.choice((2, 64, 2048, 2048))),
         ("segment_rows", random.choice((1024, 1024, 1048576))),
@@ -174,29 +256,56 @@ def settings(random: Random) -> tuple[tuple[str, object], ...]:
     )
 
 
-def cases(seed: int, queries: int) -> Iterator[Case]:
-    """The cases of a seed: one set of tables and settings, many queries."""
+def left_out(door: Door) -> frozenset[str]:
+    """What queries through a door leave out: DuckDB's own dialect needs no exception."""
+    return frozenset() if door == "duckdb" else frozenset(known.name for known in KNOWN)
+
+
+def cases(seed: int, queries: int, door: Door) -> Iterator[Case]:
+    """The cases of a seed: one set of tables and settings, many queries, some of which become tables of later ones."""
     random = Random(seed)
-    made = tables(random)
+    without = left_out(door)
+    made = tuple(tables(random, without))
     chosen = settings(random)
-    maker = Queries(random, made)
+    maker = Queries(random, list(made), without)
+    chain: list[Made] = []
     for _ in range(queries):
-        yield Case(tuple(made), maker.query(), chosen)
+        table = maker.table() if random.random() < 0.15 else None
+        query = table or maker.query()
+        # The tables that it reads, and those that they were made of.
+        texts, needed = [query.sql()], []
+        for step in reversed(chain):
+            if any(re.search(rf"\b{step.name}\b", text) for text in texts):
+                needed.insert(0, step)
+                texts.append(step.query.sql())
+        name = f"r{len(chain) + 1}" if table else ""
+        yield Case(made, query, chosen, door, tuple(needed), name)
+        if table:
+            chain.append(Made(name, table))
+            maker.remember(name, table)
 
 
-def run_seed(seed: int, queries: int, tally: Tally) -> list[tuple[Case, str]]:
+def run_seed(seed: int, queries: int, door: Door, tally: Tally) -> list[tuple[Case, str]]:
     """Run a seed; the cases that differ, and how."""
     found = []
     pair: Pair | None = None
-    for case in cases(seed, queries):
-        pair = pair or Pair(case.tables, case.settings)
-        difference_found = pair.judge(case.query, tally)
-        if difference_found:
-            found.append((case, difference_found))
+    try:
+        for case in cases(seed, queries, door):
+            pair = pair or Pair(case)
+            difference_found = pair.judge(case, tally)
+            if difference_found:
+                found.append((case, difference_found))
+    finally:
+        if pair:
+            pair.close()
     return found
 
 
 def judged(case: Case) -> str | None:
     """Judge one case with engines of its own."""
     with decimal.localcontext(prec=120):
-        return Pair(case.tables, case.settings).judge(case.query, Tally())
+        pair = Pair(case)
+        try:
+            return pair.judge(case, Tally())
+        finally:
+            pair.close()

@@ -46,15 +46,21 @@ def _kind(found: str | None) -> str:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    text = case.query.sql()
+    text = " ".join(case.statements()).lower()
+    if case.into:
+        yield replace(case, into="")
+    for at, step in enumerate(case.chain):
+        for query in _variants(step.query):
+            made = (*case.chain[:at], replace(step, query=query), *case.chain[at + 1 :])
+            yield replace(case, chain=made)
     used = tuple(table for table in case.tables if re.search(rf"\b{table.name}\b", text))
     if len(used) < len(case.tables):
         yield replace(case, tables=used)
     for query in _variants(case.query):
         yield replace(case, query=query)
     for at, table in enumerate(case.tables):
-        for made in _fewer(table, text):
-            yield replace(case, tables=(*case.tables[:at], made, *case.tables[at + 1 :]))
+        for fewer in _fewer(table, text):
+            yield replace(case, tables=(*case.tables[:at], fewer, *case.tables[at + 1 :]))
     if case.settings:
         yield replace(case, settings=())
     for at in range(len(case.settings) if len(case.settings) > 1 else 0):
@@ -63,7 +69,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 def _fewer(table: Table, text: str) -> Iterator[Table]:
     """The table without columns that are not used, without some rows, stored in a plainer way."""
-    used = tuple(column for column in table.columns if column.name in text) or table.columns[:1]
+    used = tuple(column for column in table.columns if column.name.lower() in text) or table.columns[:1]
     if len(used) < len(table.columns):
         sort_by = table.sort_by if any(column.name == table.sort_by for column in used) else None
         yield replace(table, columns=used, sort_by=sort_by)
@@ -109,7 +115,8 @@ def _variants(part: Any) -> Iterator[Any]:
 def _selects(query: Select) -> Iterator[Select]:
     for at in range(len(query.sources) - 1, 0, -1):
         yield replace(query, sources=query.sources[:at] + query.sources[at + 1 :])
-    for change in ({"where": None}, {"having": None}, {"order": None}, {"distinct": False}):
+    plain = {"where": None, "having": None, "order": None, "hidden": None, "distinct": False, "sets": ""}
+    for change in ({name: value} for name, value in plain.items()):
         if any(getattr(query, name) != value for name, value in change.items()):
             yield replace(query, **change)
     if len(query.items) > 1:
@@ -141,9 +148,18 @@ def script(case: Case, found: str) -> str:
         "import datetime, duckdb, pyarrow as pa, warpmill",
         "from decimal import Decimal",
         "nan, inf = float('nan'), float('inf')",
-        f"con = warpmill.connect({', '.join(f'{name}={value!r}' for name, value in case.settings)})",
-        "peer = duckdb.connect()",
+        "peer = duckdb.connect(config={'threads': 1})",
+        "peer.execute(\"SET TimeZone = 'UTC'\")",
     ]
+    native = case.door != "duckdb"
+    if native:
+        options = {name: value for name, value in case.settings if name != "stored"}
+        options |= {"device": "sim"} if case.door == "sim" else {}
+        lines.append(f"con = warpmill.connect({', '.join(f'{name}={value!r}' for name, value in options.items())})")
+    else:
+        lines[0] += ", warpmill.duckdb"
+        lines.append("con = warpmill.duckdb.connect(config={'threads': 1})")
+        lines.append("con.execute(\"SET TimeZone = 'UTC'\")")
     for table in case.tables:
         lines.append(f"{table.name} = pa.table({{")
         for column in table.columns:
@@ -154,13 +170,18 @@ def script(case: Case, found: str) -> str:
             kind = kind if "(" in kind else f"pa.{kind}()"
             lines.append(f"    {column.name!r}: pa.array({list(column.values)!r}, {kind}),")
         lines.append("})")
+        lines.append(f"peer.execute('CREATE TABLE {table.name} AS SELECT * FROM {table.name}')")
+        if not native:
+            lines.append(f"con.execute('CREATE TABLE {table.name} AS SELECT * FROM {table.name}')")
+            continue
         first = table.rows - table.appended
         rows = f"{table.name}.slice(0, {first})" if table.appended else table.name
         lines.append(f"con.create_table({table.name!r}, {rows}, sort_by={[table.sort_by] if table.sort_by else []})")
         if table.appended:
             lines.append(f"rest = {table.name}.slice({first})")
             lines.append(f'con.sql("INSERT INTO {table.name} SELECT * FROM rest")')
-    sql = case.query.sql()
-    lines.append(f'print("warpmill", con.sql({sql!r}).fetchall())')
-    lines.append(f'print("duckdb  ", peer.sql({sql!r}).fetchall())')
+    *makes, sql = case.statements()
+    lines += [f"con.execute({make!r}), peer.execute({make!r})" for make in makes]
+    lines.append(f'print("warpmill", con.execute({sql!r}).fetchall())')
+    lines.append(f'print("duckdb  ", peer.execute({sql!r}).fetchall())')
     return "\n".join([f"# {' '.join(found.split())[:300]}", *lines])
