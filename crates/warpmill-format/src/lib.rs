@@ -8,7 +8,8 @@
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
 //! - [`parquet_file`]: Parquet files as devices read them: pages as they are stored;
 //! - [`pruning`]: metadata by which scans skip rows;
-//! - [`ingest`]: Arrow, Parquet and CSV into tables.
+//! - [`ingest`]: Arrow, Parquet and CSV into tables;
+//! - [`guard`]: panics of libraries that read damaged files, as errors.
 //!
 //! The byte layout is specified in `docs/format.md`.
 //!
@@ -20,6 +21,7 @@ pub mod codec;
 pub mod dictionary;
 pub mod encoding;
 pub mod error;
+pub mod guard;
 pub mod ingest;
 pub mod parquet_file;
 pub mod pruning;

@@ -65,8 +65,9 @@ impl ColumnStats {
             (Some(a), Some(b)) => Some(a.max(b).min(self.rows)),
             (a, b) => a.or(b),
         };
-        self.plain_bytes += other.plain_bytes;
-        self.stored_bytes += other.stored_bytes;
+        // What a manifest claims may be anything.
+        self.plain_bytes = self.plain_bytes.saturating_add(other.plain_bytes);
+        self.stored_bytes = self.stored_bytes.saturating_add(other.stored_bytes);
     }
 }
 

@@ -192,6 +192,25 @@ pub(crate) enum ColumnChoice {
     },
 }
 
+impl ColumnChoice {
+    /// Whether chunks can be stored so.
+    ///
+    /// # Errors
+    /// As [`CodecOptions::check`].
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Fixed(config) => config.check(),
+            Self::Auto { sample, block_bytes, .. } => {
+                let block_bytes = block_bytes.unwrap_or(BLOCK_BYTES);
+                if !(*sample > 0.0 && *sample <= 1.0) {
+                    return Err(FormatError::Catalog(format!("a sample of {sample} is not above 0 and at most 1")));
+                }
+                CodecConfig::new(Codec::Lz4).with_block_bytes(block_bytes).check()
+            }
+        }
+    }
+}
+
 /// Contiguous bytes of one sample, and the largest block that is tried.
 const SAMPLE_BYTES: usize = 256 << 10;
 

@@ -31,7 +31,7 @@ pub(crate) use choose::{Compressed, Stored};
 pub(crate) use shared::Shared;
 pub(crate) use sparse::Sparse;
 pub use stored::CompressedChunk;
-pub(crate) use stored::compress;
+pub(crate) use stored::{MAX_CHUNK_BYTES, compress};
 
 /// Bytes of a block where nothing else is asked for: what nvCOMP recommends.
 pub const BLOCK_BYTES: usize = 64 << 10;

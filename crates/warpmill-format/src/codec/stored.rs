@@ -18,7 +18,7 @@ const BLOCK_ALIGN: usize = 16;
 
 /// Most bytes that a chunk may have uncompressed: 2^20 rows of the widest values and their parts, or 4 GiB of strings with
 /// their offsets, are well below. A header that says more lies.
-const MAX_CHUNK_BYTES: u64 = 8 << 30;
+pub(crate) const MAX_CHUNK_BYTES: u64 = 8 << 30;
 
 /// A compressed form is stored if it saves at least one byte in so many: less is not worth decompressing.
 const LEAST_SAVING: usize = 32;
@@ -80,6 +80,11 @@ pub struct CompressedChunk {
 }
 
 impl CompressedChunk {
+    /// Bytes that a chunk of so many blocks has at least: its header and its table.
+    pub(crate) fn least_bytes(blocks: u64) -> u64 {
+        HEADER_BYTES as u64 + ENTRY_BYTES as u64 * blocks
+    }
+
     /// The chunk stored in `bytes`.
     ///
     /// Errors: [`FormatError::Corrupt`] (without file and segment, which the caller knows) for anything that does not fit

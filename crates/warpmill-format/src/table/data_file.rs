@@ -17,7 +17,7 @@ use crate::{FormatError, Result};
 
 /// The first bytes of a data file; the format version (u32) follows, then zeros up to [`HEADER_BYTES`].
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
-const HEADER_BYTES: usize = SEGMENT_ALIGN;
+pub(super) const HEADER_BYTES: usize = SEGMENT_ALIGN;
 
 /// What the first byte of a chunk is a multiple of, so that chunks next to each other can be where a device reads them as they lie.
 pub(crate) const DEVICE_ALIGN: usize = 256;

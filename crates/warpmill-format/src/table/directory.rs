@@ -11,10 +11,13 @@ use std::time::SystemTime;
 use super::fs::FileSystem;
 use super::leftovers;
 use super::manifest::Manifest;
+use super::manifest_check::{VERSION_DIGITS, is_number};
 use super::version::Version;
 use crate::{FormatError, Result};
 
 const MANIFEST_EXTENSION: &str = ".manifest";
+/// Of empty files, each of which says that its version was committed: there is a manifest of it, or of a later one.
+const COMMITTED_EXTENSION: &str = ".committed";
 const LOCK_NAME: &str = "LOCK";
 
 /// The path of the manifest of `version`.
@@ -22,13 +25,13 @@ pub(crate) fn manifest_path(directory: &Path, version: u64) -> PathBuf {
     directory.join(format!("{version:016}{MANIFEST_EXTENSION}"))
 }
 
-/// The newest version whose manifest is in `directory`, if any.
+/// The newest version of which the names in `directory` tell, if any: its manifest should be there.
 pub(crate) fn newest_version(directory: &Path) -> Result<Option<u64>> {
-    let mut newest = None;
-    for name in names(directory)? {
-        newest = newest.max(name.strip_suffix(MANIFEST_EXTENSION).and_then(|v| v.parse().ok()));
-    }
-    Ok(newest)
+    let version = |name: &str| {
+        let version = name.strip_suffix(MANIFEST_EXTENSION).or_else(|| name.strip_suffix(COMMITTED_EXTENSION))?;
+        (version.len() == VERSION_DIGITS && is_number(version)).then(|| version.parse().ok())?
+    };
+    Ok(names(directory)?.iter().filter_map(|name| version(name)).max())
 }
 
 pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
@@ -123,20 +126,20 @@ pub(crate) fn is_table(directory: &Path) -> Result<bool> {
     }
 }
 
-/// Removes every file that `manifest`, the newest one, does not name: older manifests, data of older versions and of
-/// writers that did not commit. The caller holds the lock. Readers of older versions have those files mapped, which
+/// Removes every file that `manifest`, the newest one, does not name: older manifests and what says that they were committed, data of
+/// older versions and of writers that did not commit. The caller holds the lock. Readers of older versions have those files mapped, which
 /// unlinking does not disturb. A file that cannot be removed is left for the next time.
 pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
     let current = format!("{:016}{MANIFEST_EXTENSION}", manifest.version);
-    let live: HashSet<&str> =
-        manifest.files.iter().map(|f| f.name.as_str()).chain([current.as_str(), LOCK_NAME]).collect();
+    let committed = format!("{:016}{COMMITTED_EXTENSION}", manifest.version);
+    let own = [current.as_str(), committed.as_str(), LOCK_NAME];
+    let live: HashSet<&str> = manifest.files.iter().map(|f| f.name.as_str()).chain(own).collect();
     let mut garbage: Vec<String> = names(directory)?.into_iter().filter(|name| !live.contains(name.as_str())).collect();
-    // Manifests first: a crash in between must not leave one whose data is gone. Only our own kinds of files.
-    garbage.retain(|name| {
-        let name = name.strip_suffix(".tmp").unwrap_or(name);
-        name.ends_with(MANIFEST_EXTENSION) || name.ends_with(".data")
-    });
-    garbage.sort_by_key(|name| (!name.ends_with(MANIFEST_EXTENSION), name.clone()));
+    // Only our own kinds of files, data last: a crash in between must not leave a manifest whose data is gone.
+    let kinds = [COMMITTED_EXTENSION, MANIFEST_EXTENSION, ".data"];
+    let kind = |name: &str| kinds.iter().position(|kind| name.strip_suffix(".tmp").unwrap_or(name).ends_with(kind));
+    garbage.retain(|name| kind(name).is_some());
+    garbage.sort_by_key(|name| (kind(name), name.clone()));
     for name in garbage {
         let path = directory.join(&name);
         if let Err(error) = fs.remove_file(&path) {
@@ -156,6 +159,15 @@ pub(crate) fn write_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &M
     drop(out);
     fs.rename(&temporary, &path).map_err(FormatError::io("cannot rename to", &path))?;
     fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
+}
+
+/// Says that `version`, whose manifest is there, was committed: should its manifest vanish, the version before is not taken for the
+/// newest one. Without it, nothing is wrong, so that a failure of this is none of the commit.
+pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64) {
+    let path = directory.join(format!("{version:016}{COMMITTED_EXTENSION}"));
+    if let Err(error) = fs.create_file(&path) {
+        tracing::warn!(path = %path.display(), %error, "cannot note that a version of a table was committed");
+    }
 }
 
 /// Reads the manifest of `version`; `None` when it is gone (collected since it was listed).
@@ -191,7 +203,11 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(
             return Err(error);
         }
         let stamp = stamp(directory, newest)?;
-        let Some(manifest) = read_manifest(directory, newest)? else { continue };
+        let Some(manifest) = read_manifest(directory, newest)? else {
+            let missing = format!("missing, although version {newest} was committed");
+            failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing)));
+            continue;
+        };
         match Version::from_manifest(&manifest, &manifest_path(directory, newest), known) {
             Ok(version) => return Ok((version, stamp)),
             Err(FormatError::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {

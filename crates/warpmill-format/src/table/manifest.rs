@@ -10,7 +10,9 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::codec::{Codec, ColumnChoice, MAX_BLOCK_BYTES};
+use super::stored_schema;
+use crate::codec::{Codec, ColumnChoice};
+use crate::guard::caught;
 use crate::segment::Encoding;
 use crate::{ColumnStats, FormatError, Result, StatValue};
 
@@ -287,75 +289,9 @@ impl Manifest {
             return Err(corrupt("checksum mismatch".into()));
         }
         let manifest: Self = serde_json::from_slice(body).map_err(|e| corrupt(format!("malformed: {e}")))?;
-        manifest.check().map_err(corrupt)?;
+        let schema = manifest.schema(path)?;
+        manifest.check(&schema).map_err(corrupt)?;
         Ok(manifest)
-    }
-
-    /// Whether every reference inside the manifest is within bounds.
-    fn check(&self) -> Result<(), String> {
-        let blob = |blob: &Blob, what: &str| match self.files.get(blob.file) {
-            Some(file) if blob.offset.checked_add(blob.bytes).is_some_and(|end| end <= file.bytes) => Ok(()),
-            Some(file) => Err(format!("{what} lies outside {}", file.name)),
-            None => Err(format!("{what} lies in a file that is not listed")),
-        };
-        for (column, dictionary) in self.dictionaries.iter().enumerate() {
-            if let Some(dictionary) = dictionary {
-                blob(&dictionary.blob, &format!("the dictionary of column {column}"))?;
-                dictionary.remaps.iter().try_for_each(|r| blob(&r.blob, &format!("a remap of column {column}")))?;
-            }
-        }
-        if !self.codecs.is_empty() && self.codecs.len() != self.dictionaries.len() {
-            return Err(format!("codecs of {} columns", self.codecs.len()));
-        }
-        for (s, segment) in self.segments.iter().enumerate() {
-            if segment.columns.len() != self.dictionaries.len() {
-                return Err(format!("segment {s} has {} columns", segment.columns.len()));
-            }
-            for (c, chunk) in segment.columns.iter().enumerate() {
-                blob(&chunk.blob, &format!("column {c}, segment {s}"))?;
-                if let Some(heavy) = &chunk.heavy {
-                    blob(&heavy.blob, &format!("the compressed form of column {c}, segment {s}"))?;
-                    if chunk.codec.is_some() {
-                        return Err(format!("column {c}, segment {s} has two compressed forms"));
-                    }
-                }
-                let codec = chunk.codec.or(chunk.heavy.as_ref().map(|heavy| heavy.codec));
-                if codec.is_some_and(|codec| codec.block == 0 || codec.bytes == 0) {
-                    return Err(format!("column {c}, segment {s} has blocks or a segment of 0 bytes"));
-                }
-                if let Some(codec) = codec.filter(|codec| codec.block > MAX_BLOCK_BYTES) {
-                    return Err(format!("column {c}, segment {s} has blocks of {} bytes", codec.block));
-                }
-                let known = match (chunk.generation, &self.dictionaries[c]) {
-                    (None, None) => true,
-                    (Some(g), Some(d)) => g == d.generation || d.remaps.iter().any(|r| r.from == g),
-                    _ => false,
-                };
-                if !known {
-                    return Err(format!("column {c}, segment {s} has codes of a dictionary that is not listed"));
-                }
-            }
-        }
-        let mut free = 0;
-        for entry in &self.pruning {
-            let end = entry.first.checked_add(entry.segments).filter(|&end| end <= self.segments.len());
-            let (Some(end), true) = (end, entry.first >= free && entry.zone_rows > 0) else {
-                return Err("pruning metadata of row segments that are not there".to_owned());
-            };
-            free = end;
-            for column in &entry.columns {
-                blob(&column.blob, &format!("the pruning metadata of column {}", column.column))?;
-                let known =
-                    self.dictionaries.get(column.column).map(Option::is_some) == Some(column.generation.is_some());
-                if !known {
-                    return Err(format!("pruning metadata of column {}, which is not so", column.column));
-                }
-            }
-            for attribute in &entry.attributes {
-                blob(&attribute.blob, &format!("the pruning metadata of {}.{}", attribute.table, attribute.attribute))?;
-            }
-        }
-        Ok(())
     }
 
     /// The table's schema.
@@ -364,9 +300,15 @@ impl Manifest {
         let bytes = from_hex(&self.schema).ok_or_else(|| corrupt("not hexadecimal"))?;
         let message = arrow::ipc::root_as_message(&bytes).map_err(|e| corrupt(&e.to_string()))?;
         let schema = message.header_as_schema().ok_or_else(|| corrupt("no schema message"))?;
-        let schema = fb_to_schema(schema);
+        // Verified bytes may still lack what Arrow takes for granted.
+        let schema = caught(|| fb_to_schema(schema)).map_err(|e| corrupt(&e))?;
         if schema.fields().len() != self.dictionaries.len() {
             return Err(corrupt("its fields are not the manifest's columns"));
+        }
+        let stored = stored_schema(&schema).map_err(|e| corrupt(&e.to_string()))?;
+        let types = || schema.fields().iter().zip(stored.fields());
+        if let Some((field, _)) = types().find(|(field, stored)| field.data_type() != stored.data_type()) {
+            return Err(corrupt(&format!("column {:?} of type {}", field.name(), field.data_type())));
         }
         Ok(schema.into())
     }

@@ -26,6 +26,7 @@ mod fs;
 mod interner;
 pub mod leftovers;
 mod manifest;
+mod manifest_check;
 mod pieces;
 mod pruning;
 mod snapshot;

@@ -294,6 +294,10 @@ impl Version {
         if let (Some(generation), Some(dictionary), false) = (chunk.generation, &self.dictionaries[column], known) {
             opened.check_codes(dictionary.entries_of(generation))?;
         }
+        let (found, said) = (opened.stats(), &chunk.stats);
+        if (found.nulls, &found.min, &found.max) != (said.nulls, &said.min, &said.max) {
+            return Err(corrupt("its statistics are not the manifest's"));
+        }
         Ok(match self.translated(&opened, segment, column) {
             Some(translated) => Arc::unwrap_or_clone(translated),
             None => opened,

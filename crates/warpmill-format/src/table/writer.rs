@@ -169,10 +169,12 @@ impl TableWriter {
                     fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
                     files.publish();
                     directory::write_manifest(&**fs, path, &manifest)?;
+                    directory::mark_committed(&**fs, path, manifest.version);
                 }
                 Some(staging) => {
                     let (fs, path) = self.table.directory();
                     directory::write_manifest(&**fs, &staging.path, &manifest)?;
+                    directory::mark_committed(&**fs, &staging.path, manifest.version);
                     directory::put_in_place(&**fs, &staging.path, path, staging.over, || {
                         files.publish();
                         staging.done = true;

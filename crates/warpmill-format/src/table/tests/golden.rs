@@ -31,7 +31,7 @@ fn files(path: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path());
     let mut files: Vec<_> = entries
         .map(|p| (p.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&p).unwrap()))
-        .filter(|(name, _)| name != "LOCK")
+        .filter(|(name, _)| name != "LOCK" && !name.ends_with(".committed"))
         .collect();
     files.sort();
     files

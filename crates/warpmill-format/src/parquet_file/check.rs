@@ -1,0 +1,417 @@
+//! What a Parquet file says of itself, held against its size and against each other before anything is read by it.
+//!
+//! Nothing of a footer or a page header has a checksum. But much is said twice: rows by the file, by its row groups, by columns, by pages
+//! and by page indexes; places and sizes by footers, page headers and indexes. What contradicts itself is damaged.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use parquet::basic::{Encoding, SortOrder, Type as Physical};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use parquet::file::statistics::Statistics;
+
+use super::index::Locations;
+use super::pages::{PLAIN, PLAIN_DICTIONARY, PageCodec, RLE, RLE_DICTIONARY};
+use super::thrift::{HeaderError, PageHeader, PageKind, offset_index, page_header};
+use crate::{FormatError, Result};
+
+/// Bytes in front of the first column chunk, and behind the footer: magic numbers, and the footer's length.
+const HEAD: u64 = 4;
+const TAIL: u64 = 8;
+
+/// Levels that are bit-packed, as of old.
+const BIT_PACKED: i32 = 4;
+
+/// A footer that fits together, and by which what is read of its file is checked.
+#[derive(Debug)]
+pub struct CheckedFooter {
+    path: PathBuf,
+    metadata: Arc<ParquetMetaData>,
+    /// In the order of the file.
+    chunks: Vec<Place>,
+    /// Where pages are, by row group and column, of those whose index has been read.
+    locations: Mutex<HashMap<(usize, usize), Arc<Locations>>>,
+}
+
+/// Where a column chunk is.
+#[derive(Debug, Clone)]
+struct Place {
+    bytes: Range<u64>,
+    group: usize,
+    column: usize,
+}
+
+/// What is wrong, or nothing.
+type Checked = std::result::Result<(), String>;
+
+impl CheckedFooter {
+    /// The footer of a file of `bytes` bytes, which errors call `path`. Takes a moment for each column chunk.
+    ///
+    /// # Errors
+    /// What of it contradicts the rest, with row group and column.
+    pub fn new(metadata: Arc<ParquetMetaData>, bytes: u64, path: &Path) -> Result<Self> {
+        let mut checked = Self { path: path.to_owned(), metadata, chunks: vec![], locations: Mutex::default() };
+        checked.check_rows()?;
+        for group in 0..checked.metadata.num_row_groups() {
+            for column in 0..checked.metadata.row_group(group).num_columns() {
+                let place = checked.place(group, column, bytes)?;
+                checked.chunks.push(place);
+            }
+        }
+        checked.chunks.sort_by_key(|place| (place.bytes.start, place.bytes.end));
+        let overlap = checked.chunks.windows(2).find(|pair| pair[0].bytes.end > pair[1].bytes.start);
+        match overlap.map(|pair| &pair[1]) {
+            Some(place) => Err(checked.corrupt(place.group, place.column, "it lies within another column chunk")),
+            None => Ok(checked),
+        }
+    }
+
+    /// The footer.
+    pub fn metadata(&self) -> &Arc<ParquetMetaData> {
+        &self.metadata
+    }
+
+    fn corrupt(&self, group: usize, column: usize, detail: impl Into<String>) -> FormatError {
+        let segment = Some(chunk_name(&self.metadata, group, column));
+        FormatError::Corrupt { path: self.path.clone(), segment, detail: detail.into() }
+    }
+
+    fn check_rows(&self) -> Result<()> {
+        let groups = self.metadata.row_groups().iter().map(|group| group.num_rows());
+        let all = groups.clone().try_fold(0i64, |all, rows| all.checked_add(rows).filter(|_| rows >= 0));
+        let said = self.metadata.file_metadata().num_rows();
+        let leaves = self.metadata.file_metadata().schema_descr().num_columns();
+        if all != Some(said) {
+            let rows = groups.map(|rows| rows.to_string()).collect::<Vec<_>>().join(", ");
+            let detail = format!("its footer says {said} rows, and row groups of {rows}");
+            return Err(FormatError::corrupt(&self.path, detail));
+        }
+        match self.metadata.row_groups().iter().position(|group| group.num_columns() != leaves) {
+            Some(group) => {
+                let detail = format!("row group {group} has not the {leaves} columns of the schema");
+                Err(FormatError::corrupt(&self.path, detail))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Where a column chunk is, once all that is said of it has been checked.
+    fn place(&self, group: usize, column: usize, bytes: u64) -> Result<Place> {
+        let rows = self.metadata.row_group(group).num_rows();
+        let chunk = self.metadata.row_group(group).column(column);
+        let found = range_of(chunk, bytes).and_then(|range| {
+            check_values(chunk, rows)?;
+            check_statistics(chunk)?;
+            Ok(range)
+        });
+        match found {
+            Ok(bytes) => Ok(Place { bytes, group, column }),
+            Err(detail) => Err(self.corrupt(group, column, detail)),
+        }
+    }
+
+    /// Checks what was read of the file: the pages of `bytes`, which are those of `range` and of a column chunk, or the indexes in them.
+    ///
+    /// # Errors
+    /// What contradicts the footer or an index, with row group and column.
+    pub fn check(&self, range: &Range<u64>, bytes: &[u8]) -> Result<()> {
+        if bytes.len() as u64 != range.end.saturating_sub(range.start) {
+            return Err(FormatError::corrupt(&self.path, format!("{} bytes instead of {range:?}", bytes.len())));
+        }
+        let behind = self.chunks.partition_point(|place| place.bytes.start <= range.start);
+        match self.chunks[..behind].iter().rev().find(|place| place.bytes.contains(&range.start)) {
+            Some(place) if range.end <= place.bytes.end => {
+                let pages = Pages::new(self, place);
+                pages.check(range, bytes).map_err(|detail| self.corrupt(place.group, place.column, detail))
+            }
+            Some(_) => Ok(()),
+            None => self.note_indexes(range, bytes),
+        }
+    }
+
+    /// Keeps what offset indexes in `bytes` say.
+    fn note_indexes(&self, range: &Range<u64>, bytes: &[u8]) -> Result<()> {
+        for place in &self.chunks {
+            let group = self.metadata.row_group(place.group);
+            let chunk = group.column(place.column);
+            let Some(found) = index_range(chunk.offset_index_offset(), chunk.offset_index_length()) else { continue };
+            if found.start < range.start || found.end > range.end || group.num_rows() == 0 {
+                continue;
+            }
+            let own = &bytes[(found.start - range.start) as usize..(found.end - range.start) as usize];
+            let locations = offset_index(own).ok();
+            let rows = group.num_rows() as u64;
+            let locations = locations.and_then(|index| Locations::of(&index, place.bytes.clone(), rows));
+            let Some(locations) = locations else {
+                return Err(self.corrupt(place.group, place.column, "its offset index does not fit its footer"));
+            };
+            self.locations.lock().insert((place.group, place.column), Arc::new(locations));
+        }
+        Ok(())
+    }
+}
+
+/// What errors call a column chunk.
+pub(super) fn chunk_name(metadata: &ParquetMetaData, group: usize, column: usize) -> String {
+    let schema = metadata.file_metadata().schema_descr();
+    let name = (column < schema.num_columns()).then(|| schema.column(column).path().string()).unwrap_or_default();
+    format!("row group {group}, column {name:?}")
+}
+
+/// The bytes of an index that a footer names.
+fn index_range(offset: Option<i64>, length: Option<i32>) -> Option<Range<u64>> {
+    let start = u64::try_from(offset?).ok()?;
+    Some(start..start.checked_add(u64::try_from(length?).ok()?)?)
+}
+
+/// Where a column chunk of a file of `bytes` bytes is.
+fn range_of(chunk: &ColumnChunkMetaData, bytes: u64) -> std::result::Result<Range<u64>, String> {
+    let data = chunk.data_page_offset();
+    let start = match chunk.dictionary_page_offset() {
+        // Of writers that say so of none.
+        None | Some(0) => data,
+        Some(dictionary) if dictionary < data || chunk.num_values() == 0 => dictionary,
+        Some(dictionary) => return Err(format!("its dictionary is at byte {dictionary}, its first page at {data}")),
+    };
+    let outside = || format!("the footer places it outside of the file: {} bytes at {start}", chunk.compressed_size());
+    let range = u64::try_from(start).ok().zip(u64::try_from(chunk.compressed_size()).ok());
+    let range = range.and_then(|(start, length)| Some(start..start.checked_add(length)?));
+    let most = bytes.saturating_sub(TAIL);
+    let is_empty = chunk.compressed_size() == 0 && chunk.num_values() == 0;
+    let range = range.filter(|range| is_empty || (range.start >= HEAD && range.end <= most)).ok_or_else(outside)?;
+    for (what, offset, length) in [
+        ("column index", chunk.column_index_offset(), chunk.column_index_length()),
+        ("offset index", chunk.offset_index_offset(), chunk.offset_index_length()),
+        ("Bloom filter", chunk.bloom_filter_offset(), chunk.bloom_filter_length().or(Some(0))),
+    ] {
+        let (Some(_), Some(_)) = (offset, length) else { continue };
+        let found = index_range(offset, length);
+        if found.is_none_or(|found| found.start < HEAD || found.end > most) {
+            return Err(format!("the footer places its {what} outside of the file"));
+        }
+    }
+    Ok(range)
+}
+
+/// Whether a column chunk can have so many values.
+fn check_values(chunk: &ColumnChunkMetaData, rows: i64) -> Checked {
+    let (values, repeated) = (chunk.num_values(), chunk.column_descr().max_rep_level() > 0);
+    if chunk.uncompressed_size() < 0 || values < rows || (!repeated && values != rows) {
+        return Err(format!("{values} values of {rows} rows"));
+    }
+    Ok(())
+}
+
+/// Whether statistics can be those of a column chunk.
+fn check_statistics(chunk: &ColumnChunkMetaData) -> Checked {
+    let Some(found) = chunk.statistics() else { return Ok(()) };
+    let values = u64::try_from(chunk.num_values()).unwrap_or(0);
+    let nulls = found.null_count_opt().unwrap_or(0);
+    let required = chunk.column_descr().max_def_level() == 0;
+    if nulls > values || (required && nulls > 0) {
+        return Err(format!("statistics of {nulls} NULLs among {values} values"));
+    }
+    if order(found, chunk.column_descr().sort_order()) == Some(Ordering::Greater) {
+        return Err("statistics whose least value is above the greatest".into());
+    }
+    Ok(())
+}
+
+/// How the least value of statistics compares with the greatest, where that is known.
+fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
+    /// Compares integers, as the type says.
+    macro_rules! integers {
+        ($stats:expr, $unsigned:ty) => {{
+            let (least, greatest) = ($stats.min_opt()?, $stats.max_opt()?);
+            match sorted {
+                SortOrder::SIGNED => Some(least.cmp(greatest)),
+                SortOrder::UNSIGNED => Some((*least as $unsigned).cmp(&(*greatest as $unsigned))),
+                SortOrder::UNDEFINED => None,
+            }
+        }};
+    }
+    match found {
+        Statistics::Int32(stats) => integers!(stats, u32),
+        Statistics::Int64(stats) => integers!(stats, u64),
+        Statistics::Boolean(stats) => Some(stats.min_opt()?.cmp(stats.max_opt()?)),
+        Statistics::Float(stats) => stats.min_opt()?.partial_cmp(stats.max_opt()?),
+        Statistics::Double(stats) => stats.min_opt()?.partial_cmp(stats.max_opt()?),
+        Statistics::ByteArray(_) | Statistics::FixedLenByteArray(_) if !found.is_min_max_deprecated() => {
+            let (least, greatest) = (found.min_bytes_opt()?, found.max_bytes_opt()?);
+            (sorted == SortOrder::UNSIGNED).then(|| least.cmp(greatest))
+        }
+        _ => None,
+    }
+}
+
+/// The pages of a column chunk.
+struct Pages<'a> {
+    place: &'a Place,
+    chunk: &'a ColumnChunkMetaData,
+    rows: u64,
+    /// Whether each row has one value.
+    flat: bool,
+    locations: Option<Arc<Locations>>,
+}
+
+/// What pages have together.
+#[derive(Default)]
+struct Totals {
+    pages: usize,
+    values: u64,
+    /// Of pages of version 2, which say so.
+    rows: u64,
+    nulls: u64,
+    version_2: usize,
+    with_crc: usize,
+    dictionaries: usize,
+}
+
+impl<'a> Pages<'a> {
+    fn new(footer: &'a CheckedFooter, place: &'a Place) -> Self {
+        let group = footer.metadata.row_group(place.group);
+        let chunk = group.column(place.column);
+        let locations = footer.locations.lock().get(&(place.group, place.column)).cloned();
+        let flat = chunk.column_descr().max_rep_level() == 0;
+        Self { place, chunk, rows: group.num_rows().max(0) as u64, flat, locations }
+    }
+
+    fn check(&self, range: &Range<u64>, bytes: &[u8]) -> Checked {
+        let (mut at, mut totals) = (0, Totals::default());
+        while at < bytes.len() {
+            let (header, length) = page_header(&bytes[at..]).map_err(|error| match error {
+                HeaderError::Short => "a page header ends behind its column chunk".into(),
+                HeaderError::Damaged(detail) => format!("a page header has {detail}"),
+            })?;
+            let end = at as u64 + length as u64 + u64::from(header.compressed);
+            if end > bytes.len() as u64 {
+                return Err(format!("a page of {} bytes ends behind its column chunk", header.compressed));
+            }
+            self.check_page(&header, &mut totals)?;
+            self.check_location(&header, range.start + at as u64, end - at as u64)?;
+            at = end as usize;
+        }
+        if totals.with_crc != 0 && totals.with_crc != totals.pages {
+            return Err("some of its pages have checksums, and some have none".into());
+        }
+        if *range == self.place.bytes { self.check_totals(&totals) } else { Ok(()) }
+    }
+
+    fn check_page(&self, header: &PageHeader, totals: &mut Totals) -> Checked {
+        let codec = PageCodec::of(self.chunk.compression());
+        let plain = self.chunk.compression() == parquet::basic::Compression::UNCOMPRESSED;
+        let version_2 = header.kind == PageKind::DataV2;
+        let levels = u64::from(header.level_bytes[0]) + u64::from(header.level_bytes[1]);
+        let stored_plain = plain || (version_2 && !header.is_compressed);
+        if stored_plain && header.compressed != header.uncompressed && header.kind != PageKind::Index {
+            return Err("a page that is not compressed has two sizes".into());
+        }
+        if version_2 && levels > u64::from(header.compressed.min(header.uncompressed)) {
+            return Err("levels are longer than their page".into());
+        }
+        if codec != PageCodec::None && header.compressed == 0 && u64::from(header.uncompressed) > levels {
+            return Err("a page of no bytes".into());
+        }
+        match header.kind {
+            PageKind::Index => return Ok(()),
+            PageKind::Dictionary => {
+                totals.dictionaries += 1;
+                if totals.dictionaries > 1 || totals.pages > 0 {
+                    return Err("a second dictionary, or one behind its pages".into());
+                }
+                if !matches!(header.encoding, PLAIN | PLAIN_DICTIONARY | RLE_DICTIONARY) {
+                    return Err(format!("a dictionary of encoding {}", header.encoding));
+                }
+                return self.check_plain(header, u64::from(header.uncompressed));
+            }
+            PageKind::Data | PageKind::DataV2 => {}
+        }
+        if !self.chunk.encodings().any(|known| is_encoding(known, header.encoding)) {
+            return Err(format!("a page of encoding {}, which its footer does not list", header.encoding));
+        }
+        let has_levels = self.chunk.column_descr().max_def_level() > 0;
+        if header.kind == PageKind::Data && has_levels && !matches!(header.level_encoding, RLE | BIT_PACKED) {
+            return Err(format!("levels of encoding {}", header.level_encoding));
+        }
+        if header.encoding == PLAIN && !has_levels && self.flat {
+            self.check_plain(header, u64::from(header.uncompressed) - if version_2 { levels } else { 0 })?;
+        }
+        totals.pages += 1;
+        totals.with_crc += usize::from(header.crc.is_some());
+        totals.values += u64::from(header.values);
+        if version_2 {
+            if header.nulls > header.values || header.rows > header.values || (self.flat && header.rows != header.values) {
+                return Err(format!("{} values of {} rows in a page", header.values, header.rows));
+            }
+            totals.version_2 += 1;
+            totals.rows += u64::from(header.rows);
+            totals.nulls += u64::from(header.nulls);
+        }
+        Ok(())
+    }
+
+    /// Whether so many bytes hold the values of a page of values behind each other.
+    fn check_plain(&self, header: &PageHeader, bytes: u64) -> Checked {
+        let values = u64::from(header.values);
+        let width = match self.chunk.column_type() {
+            Physical::INT32 | Physical::FLOAT => 4,
+            Physical::INT64 | Physical::DOUBLE => 8,
+            Physical::INT96 => 12,
+            Physical::FIXED_LEN_BYTE_ARRAY => u64::try_from(self.chunk.column_descr().type_length()).unwrap_or(0),
+            Physical::BOOLEAN if values.div_ceil(8) == bytes => return Ok(()),
+            // Behind their lengths.
+            Physical::BYTE_ARRAY if values * 4 <= bytes => return Ok(()),
+            Physical::BOOLEAN | Physical::BYTE_ARRAY => return Err(format!("{values} values in {bytes} bytes")),
+        };
+        if values * width == bytes { Ok(()) } else { Err(format!("{values} values of {width} bytes in {bytes} bytes")) }
+    }
+
+    /// Whether a page is where, and what, the offset index says.
+    fn check_location(&self, header: &PageHeader, offset: u64, bytes: u64) -> Checked {
+        let Some(locations) = self.locations.as_deref() else { return Ok(()) };
+        if !matches!(header.kind, PageKind::Data | PageKind::DataV2) {
+            return Ok(());
+        }
+        let Some(page) = locations.at(offset) else {
+            return Err("a page that the offset index does not have".into());
+        };
+        let rows = locations.rows_of(page);
+        let fits = locations.page(page).bytes == bytes
+            && (!self.flat || u64::from(header.values) == rows.end - rows.start);
+        if fits { Ok(()) } else { Err("a page is not what the offset index says of it".into()) }
+    }
+
+    fn check_totals(&self, totals: &Totals) -> Checked {
+        let values = self.chunk.num_values().max(0) as u64;
+        if totals.values != values {
+            return Err(format!("pages of {} values, its footer says {values}", totals.values));
+        }
+        if totals.version_2 == totals.pages && totals.pages > 0 {
+            if totals.rows != self.rows {
+                return Err(format!("pages of {} rows, its footer says {}", totals.rows, self.rows));
+            }
+            let said = self.chunk.statistics().and_then(Statistics::null_count_opt);
+            if self.flat && said.is_some_and(|said| said != totals.nulls) {
+                return Err(format!("pages of {} NULLs, its statistics say {}", totals.nulls, said.unwrap_or(0)));
+            }
+        }
+        match self.locations.as_deref().is_some_and(|locations| locations.len() != totals.pages) {
+            true => Err("an offset index of other pages".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether `encoding` is the number of `known`; dictionaries have two.
+fn is_encoding(known: Encoding, encoding: i32) -> bool {
+    let number = |known| match known {
+        Encoding::PLAIN_DICTIONARY => RLE_DICTIONARY,
+        other => other as i32,
+    };
+    let encoding = if encoding == PLAIN_DICTIONARY { RLE_DICTIONARY } else { encoding };
+    number(known) == encoding
+}

@@ -1,0 +1,203 @@
+//! Whether a manifest can be what it says: every number and name in it is within its limits before anything is done by it.
+//!
+//! A checksum keeps accidents out, not hands. What is checked here is all that the rest of the crate takes for granted.
+
+use std::cmp::Ordering;
+
+use arrow::datatypes::{DataType, Schema};
+
+use super::data_file::HEADER_BYTES;
+use super::manifest::{Blob, ChunkEntry, CodecEntry, DictionaryEntry, Manifest, PruningEntry};
+use crate::codec::{CompressedChunk, MAX_BLOCK_BYTES, MAX_CHUNK_BYTES};
+use crate::segment::{SEGMENT_ALIGN, integer_width};
+use crate::{Codec, ColumnStats, SEGMENT_ROWS, StatValue, VECTOR_ROWS};
+
+/// Versions have 16 digits.
+pub(super) const VERSION_DIGITS: usize = 16;
+
+/// Generations of a dictionary, one a commit at most.
+const MAX_GENERATION: u32 = 1 << 31;
+
+/// Bytes that the values of a chunk can have uncompressed: 2^20 strings, each of which a dictionary of 4 GiB may have.
+const MAX_PLAIN_BYTES: u64 = 1 << 53;
+
+type Checked = Result<(), String>;
+
+impl Manifest {
+    /// Whether every reference inside the manifest is within bounds, and every number within its limits.
+    pub(super) fn check(&self, schema: &Schema) -> Checked {
+        for file in &self.files {
+            if !is_data_file(&file.name) || file.bytes < HEADER_BYTES as u64 {
+                return Err(format!("{:?} of {} bytes is no data file", file.name, file.bytes));
+            }
+        }
+        for (column, dictionary) in self.dictionaries.iter().enumerate() {
+            if let Some(dictionary) = dictionary {
+                self.check_dictionary(dictionary, column, schema)?;
+            }
+        }
+        if !self.codecs.is_empty() && self.codecs.len() != self.dictionaries.len() {
+            return Err(format!("codecs of {} columns", self.codecs.len()));
+        }
+        for (column, choice) in self.codecs.iter().enumerate() {
+            if let Some(Err(error)) = choice.as_ref().map(|choice| choice.check()) {
+                return Err(format!("the codec of column {column}: {error}"));
+            }
+        }
+        for (s, segment) in self.segments.iter().enumerate() {
+            if segment.columns.len() != self.dictionaries.len() {
+                return Err(format!("segment {s} has {} columns", segment.columns.len()));
+            }
+            if !(1..=SEGMENT_ROWS).contains(&segment.rows) {
+                return Err(format!("segment {s} has {} rows: segments have 1 to {SEGMENT_ROWS}", segment.rows));
+            }
+            for (c, chunk) in segment.columns.iter().enumerate() {
+                let what = || format!("column {c}, segment {s}");
+                self.check_chunk(chunk, c, &what)?;
+                let field = schema.field(c);
+                let stats = chunk.column_stats(segment.rows);
+                let malformed = stats.is_none_or(|stats| !are_possible(&stats, field.data_type(), field.is_nullable()));
+                if malformed {
+                    return Err(format!("the statistics of {} cannot be", what()));
+                }
+            }
+        }
+        let mut free = 0;
+        self.pruning.iter().try_for_each(|entry| self.check_pruning(entry, &mut free))
+    }
+
+    fn check_blob(&self, blob: &Blob, what: &str) -> Checked {
+        let Some(file) = self.files.get(blob.file) else {
+            return Err(format!("{what} lies in a file that is not listed"));
+        };
+        let end = blob.offset.checked_add(blob.bytes);
+        let within = blob.offset >= HEADER_BYTES as u64 && end.is_some_and(|end| end <= file.bytes);
+        match within && blob.offset.is_multiple_of(SEGMENT_ALIGN as u64) {
+            true => Ok(()),
+            false => Err(format!("{what} lies outside {}, or not at a multiple of {SEGMENT_ALIGN}", file.name)),
+        }
+    }
+
+    fn check_dictionary(&self, dictionary: &DictionaryEntry, column: usize, schema: &Schema) -> Checked {
+        self.check_blob(&dictionary.blob, &format!("the dictionary of column {column}"))?;
+        if *schema.field(column).data_type() != DataType::Utf8 {
+            return Err(format!("a dictionary of column {column}, which has no strings"));
+        }
+        let generations = || dictionary.remaps.iter().map(|remap| remap.from).chain([dictionary.generation]);
+        let known = |&g: &u32| generations().filter(|other| *other == g).count() == 1;
+        if dictionary.generation > MAX_GENERATION || !generations().all(|g| known(&g)) {
+            return Err(format!("generations of the dictionary of column {column}"));
+        }
+        let remap = |remap: &super::manifest::RemapEntry| {
+            self.check_blob(&remap.blob, &format!("a remap of column {column}"))?;
+            match remap.from < dictionary.generation && remap.blob.bytes.is_multiple_of(4) {
+                true => Ok(()),
+                false => Err(format!("a remap of column {column} from generation {}", remap.from)),
+            }
+        };
+        dictionary.remaps.iter().try_for_each(remap)
+    }
+
+    fn check_chunk(&self, chunk: &ChunkEntry, c: usize, what: &dyn Fn() -> String) -> Checked {
+        self.check_blob(&chunk.blob, &what())?;
+        if let Some(codec) = &chunk.codec {
+            check_codec(codec, &chunk.blob, what)?;
+        }
+        if let Some(heavy) = &chunk.heavy {
+            self.check_blob(&heavy.blob, &format!("the compressed form of {}", what()))?;
+            check_codec(&heavy.codec, &heavy.blob, what)?;
+            if chunk.codec.is_some() {
+                return Err(format!("{} has two compressed forms", what()));
+            }
+        }
+        let known = match (chunk.generation, &self.dictionaries[c]) {
+            (None, None) => true,
+            (Some(g), Some(d)) => g == d.generation || d.remaps.iter().any(|r| r.from == g),
+            _ => false,
+        };
+        if known { Ok(()) } else { Err(format!("{} has codes of a dictionary that is not listed", what())) }
+    }
+
+    fn check_pruning(&self, entry: &PruningEntry, free: &mut usize) -> Checked {
+        let end = entry.first.checked_add(entry.segments).filter(|&end| end <= self.segments.len());
+        let Some(end) = end.filter(|_| entry.first >= *free) else {
+            return Err("pruning metadata of row segments that are not there".to_owned());
+        };
+        *free = end;
+        let zone_rows = entry.zone_rows;
+        if zone_rows == 0 || !zone_rows.is_multiple_of(VECTOR_ROWS) || u32::try_from(zone_rows).is_err() {
+            return Err(format!("pruning metadata of zones of {zone_rows} rows"));
+        }
+        for column in &entry.columns {
+            self.check_blob(&column.blob, &format!("the pruning metadata of column {}", column.column))?;
+            let known = self.dictionaries.get(column.column).map(Option::is_some) == Some(column.generation.is_some());
+            if !known {
+                return Err(format!("pruning metadata of column {}, which is not so", column.column));
+            }
+        }
+        for attribute in &entry.attributes {
+            let name = format!("{}.{}", attribute.table, attribute.attribute);
+            self.check_blob(&attribute.blob, &format!("the pruning metadata of {name}"))?;
+            if attribute.column >= self.dictionaries.len() {
+                return Err(format!("pruning metadata of {name} by column {}", attribute.column));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `name` is that of a data file: digits only, so that it names nothing outside of the table's directory.
+fn is_data_file(name: &str) -> bool {
+    let digits = |text: &str, least: usize| (least..=9 + least).contains(&text.len()) && is_number(text);
+    let parts = name.strip_suffix(".data").and_then(|name| name.split_once('-'));
+    parts.is_some_and(|(version, number)| version.len() == VERSION_DIGITS && is_number(version) && digits(number, 4))
+}
+
+/// Whether `text` has decimal digits only.
+pub(super) fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a chunk can be compressed so: its stored form has an entry per block.
+fn check_codec(codec: &CodecEntry, blob: &Blob, what: &dyn Fn() -> String) -> Checked {
+    if codec.block == 0 || codec.block > MAX_BLOCK_BYTES || codec.bytes == 0 || codec.bytes > MAX_CHUNK_BYTES {
+        return Err(format!("{} has blocks of {} bytes of a segment of {}", what(), codec.block, codec.bytes));
+    }
+    if codec.name == Codec::None {
+        return Err(format!("{} is compressed with no codec", what()));
+    }
+    let blocks = codec.bytes.div_ceil(codec.block as u64);
+    match CompressedChunk::least_bytes(blocks) <= blob.bytes {
+        true => Ok(()),
+        false => Err(format!("{} has {blocks} blocks in {} bytes", what(), blob.bytes)),
+    }
+}
+
+/// Whether values of type `data_type` can have these statistics.
+fn are_possible(stats: &ColumnStats, data_type: &DataType, nullable: bool) -> bool {
+    let in_type = |bound: &StatValue| match (bound, integer_width(data_type)) {
+        (StatValue::Int(value), Some((bytes, signed))) => {
+            let bits = 8 * bytes as u32;
+            let (least, greatest) = match signed {
+                _ if bits == 128 => (i128::MIN, i128::MAX),
+                true => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+                false => (0, (1 << bits) - 1),
+            };
+            let greatest = if *data_type == DataType::Boolean { 1 } else { greatest };
+            (least..=greatest).contains(value)
+        }
+        (StatValue::Float(value), _) => matches!(data_type, DataType::Float32 | DataType::Float64) && !value.is_nan(),
+        (StatValue::Str(_), _) => *data_type == DataType::Utf8,
+        (StatValue::Int(_), None) => false,
+    };
+    let ordered = match (&stats.min, &stats.max) {
+        (Some(min), Some(max)) => matches!(min.partial_cmp(max), Some(Ordering::Less | Ordering::Equal)),
+        _ => true,
+    };
+    let bounds = stats.min.iter().chain(&stats.max);
+    stats.nulls <= stats.rows
+        && (nullable || stats.nulls == 0)
+        && stats.plain_bytes <= MAX_PLAIN_BYTES
+        && ordered
+        && bounds.into_iter().all(in_type)
+}
