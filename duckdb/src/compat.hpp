@@ -121,6 +121,9 @@ inline bool IsTableScan(const LogicalGet &get) {
 inline bool HasTableFilters(const LogicalGet &get) {
 	return get.table_filters.HasFilters();
 }
+inline bool IsOfAnotherTime(const LogicalGet &get) {
+	return get.at_clause != nullptr;
+}
 inline const string &GetFunctionName(const LogicalGet &get) {
 	return Text(get.function.GetName());
 }
@@ -213,6 +216,9 @@ inline Windowed CallOf(const BoundWindowExpression &expr) {
 }
 inline bool IsTableScan(const LogicalGet &get) {
 	return get.function.name == "seq_scan";
+}
+inline bool IsOfAnotherTime(const LogicalGet &get) {
+	return false;
 }
 inline bool HasTableFilters(const LogicalGet &get) {
 	return !get.table_filters.filters.empty();

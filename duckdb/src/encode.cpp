@@ -28,10 +28,10 @@ string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) 
 	json.Key("inputs").Open('[');
 	for (auto &input : inputs) {
 		json.Open('{').Key("name").String(input.table ? Text(input.table->name) : GetFunctionName(*input.get));
-		json.Key("columns").Open('[');
+		json.Key("stored").Bool(input.table != nullptr).Key("columns").Open('[');
 		for (auto column : input.columns) {
 			json.Open('[').Number(column).String(Text(input.get->names[column]));
-			Type(input.get->returned_types[column]);
+			ColumnType(input.get->returned_types[column]);
 			json.Close(']');
 		}
 		json.Close(']').Close('}');
@@ -43,6 +43,23 @@ string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) 
 void Encoder::Child(LogicalOperator &op, idx_t index, const char *key) {
 	json.Key(key);
 	Operator(*op.children[index]);
+}
+
+// Whether rows that are equal in all columns are one, and nothing else.
+static bool TakesAllColumns(LogicalDistinct &op) {
+	vector<ColumnBinding> targets;
+	for (auto &target : op.distinct_targets) {
+		if (target->GetExpressionClass() != ExpressionClass::BOUND_COLUMN_REF) {
+			return false;
+		}
+		targets.push_back(BindingOf(target->Cast<BoundColumnRefExpression>()));
+	}
+	auto columns = op.children[0]->GetColumnBindings();
+	auto is_target = [&](const ColumnBinding &column) {
+		return std::find(targets.begin(), targets.end(), column) != targets.end();
+	};
+	return op.distinct_type == DistinctType::DISTINCT && !op.order_by &&
+	       std::all_of(columns.begin(), columns.end(), is_target);
 }
 
 void Encoder::Operator(LogicalOperator &op) {
@@ -86,8 +103,8 @@ void Encoder::Operator(LogicalOperator &op) {
 		break;
 	}
 	case LogicalOperatorType::LOGICAL_DISTINCT:
-		if (op.Cast<LogicalDistinct>().distinct_type != DistinctType::DISTINCT) {
-			throw Refused {"DISTINCT ON"};
+		if (!TakesAllColumns(op.Cast<LogicalDistinct>())) {
+			throw Refused {"DISTINCT ON, or ORDER BY what a DISTINCT does not select"};
 		}
 		Node("distinct");
 		break;
@@ -165,13 +182,12 @@ void Encoder::Operator(LogicalOperator &op) {
 }
 
 void Encoder::Get(LogicalGet &get) {
-	reads_data = true;
 	auto table = IsTableScan(get) ? get.GetTable().get() : nullptr;
 	if (!IsReadable(get)) {
 		throw Refused {"a scan by the table function " + GetFunctionName(get)};
 	}
 	if (!get.children.empty() || !get.projection_ids.empty() || HasTableFilters(get) ||
-	    get.extra_info.sample_options || get.ordinality_idx.IsValid()) {
+	    get.extra_info.sample_options || get.ordinality_idx.IsValid() || IsOfAnotherTime(get)) {
 		throw Refused {"a scan that does more than read columns"};
 	}
 	auto entry = std::find_if(inputs.begin(), inputs.end(), [&](const Input &input) { return table && input.table == table; });
@@ -232,6 +248,9 @@ void Encoder::Join(LogicalComparisonJoin &join) {
 	Node("join").Key("type").String(EnumUtil::ToString(join.join_type));
 	if (join.join_type == JoinType::MARK) {
 		json.Key("mark").Number(Index(join.mark_index));
+	}
+	if (!join.duplicate_eliminated_columns.empty()) {
+		throw Refused {"a join that removes duplicates"};
 	}
 	json.Key("conds").Open('[');
 	for (auto &condition : join.conditions) {

@@ -36,8 +36,6 @@ public:
 	string Encode(LogicalOperator &root, const vector<LogicalType> &types);
 
 	vector<Input> inputs;
-	// Whether the plan reads any table, file or frame at all: strict mode is about those queries only.
-	bool reads_data = false;
 
 private:
 	void Operator(LogicalOperator &op);
@@ -73,7 +71,9 @@ private:
 	void Between(const Expression &input, const Expression &lower, const Expression &upper, bool lower_inclusive,
 	             bool upper_inclusive);
 	void Cast(const Expression &child, const LogicalType &type, bool try_cast);
+	// Throws Refused where the engine has none like it.
 	void Type(const LogicalType &type);
+	void ColumnType(const LogicalType &type);
 	JsonWriter &Node(const char *op) {
 		return json.Open('{').Key("op").String(op);
 	}

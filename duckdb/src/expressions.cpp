@@ -41,14 +41,79 @@ static bool IsGuard(const Expression &expr) {
 	return IsError(expr);
 }
 
+// The engine's name of a type, or null where it has none (crates/warpmill-duckdb/src/types.rs). A type of the user's is called
+// whatever the user likes.
+static const char *TypeName(const LogicalType &type) {
+	if (type.HasAlias()) {
+		return nullptr;
+	}
+	switch (type.id()) {
+	case LogicalTypeId::BOOLEAN:
+		return "BOOLEAN";
+	case LogicalTypeId::TINYINT:
+		return "TINYINT";
+	case LogicalTypeId::SMALLINT:
+		return "SMALLINT";
+	case LogicalTypeId::INTEGER:
+		return "INTEGER";
+	case LogicalTypeId::BIGINT:
+		return "BIGINT";
+	case LogicalTypeId::UTINYINT:
+		return "UTINYINT";
+	case LogicalTypeId::USMALLINT:
+		return "USMALLINT";
+	case LogicalTypeId::UINTEGER:
+		return "UINTEGER";
+	case LogicalTypeId::UBIGINT:
+		return "UBIGINT";
+	case LogicalTypeId::HUGEINT:
+		return "HUGEINT";
+	case LogicalTypeId::UHUGEINT:
+		return "UHUGEINT";
+	case LogicalTypeId::FLOAT:
+		return "FLOAT";
+	case LogicalTypeId::DOUBLE:
+		return "DOUBLE";
+	case LogicalTypeId::VARCHAR:
+		return StringType::GetCollation(type).empty() ? "VARCHAR" : nullptr;
+	case LogicalTypeId::DATE:
+		return "DATE";
+	case LogicalTypeId::TIMESTAMP:
+		return "TIMESTAMP";
+	case LogicalTypeId::INTERVAL:
+		return "INTERVAL";
+	case LogicalTypeId::SQLNULL:
+		return "NULL";
+	default:
+		return nullptr;
+	}
+}
+
+static bool IsKnown(const LogicalType &type) {
+	return TypeName(type) || (type.id() == LogicalTypeId::DECIMAL && !type.HasAlias());
+}
+
 void Encoder::Type(const LogicalType &type) {
-	if (type.id() == LogicalTypeId::VARCHAR && !StringType::GetCollation(type).empty()) {
+	if (auto name = TypeName(type)) {
+		json.String(name);
+	} else if (IsKnown(type)) {
+		json.String("DECIMAL(" + to_string(DecimalType::GetWidth(type)) + "," + to_string(DecimalType::GetScale(type)) + ")");
+	} else if (type.id() == LogicalTypeId::VARCHAR && !type.HasAlias()) {
 		throw Refused {"text with a collation"};
-	}
-	if (type.id() == LogicalTypeId::ENUM) {
+	} else if (type.id() == LogicalTypeId::ENUM) {
 		throw Refused {"the type ENUM"};
+	} else {
+		throw Refused {"the type " + type.ToString()};
 	}
-	json.String(type.ToString());
+}
+
+void Encoder::ColumnType(const LogicalType &type) {
+	if (IsKnown(type)) {
+		Type(type);
+	} else {
+		// Whether the column is read is not known yet.
+		json.String("another");
+	}
 }
 
 void Encoder::Compare(ExpressionType type, const Expression &left, const Expression &right) {
@@ -81,17 +146,30 @@ void Encoder::Cast(const Expression &child, const LogicalType &type, bool try_ca
 	json.Close(']').Close('}');
 }
 
-// Constant parts are computed by DuckDB itself: whatever its functions mean, the constant is right.
+// Constant parts are computed by DuckDB itself: whatever its functions mean, the constant is right. What has no value, like a lambda or
+// an aggregate's state, counts as constant too, and cannot be computed.
 bool Encoder::Folded(const Expression &expr) {
 	if (expr.GetExpressionClass() == ExpressionClass::BOUND_CONSTANT || IsError(expr) || !expr.IsFoldable() || expr.HasSubquery() ||
 	    expr.HasParameter()) {
 		return false;
 	}
+	auto &type = TypeOf(expr);
+	if (!IsKnown(type)) {
+		throw Refused {"the type " + type.ToString()};
+	}
 	Value value;
-	if (!ExpressionExecutor::TryEvaluateScalar(context, expr, value)) {
+	bool evaluated;
+	try {
+		evaluated = ExpressionExecutor::TryEvaluateScalar(context, expr, value);
+	} catch (InterruptException &) {
+		throw;
+	} catch (std::exception &) {
+		evaluated = false;
+	}
+	if (!evaluated) {
 		throw Refused {"a constant expression that fails: " + expr.ToString()};
 	}
-	Constant(value, TypeOf(expr));
+	Constant(value, type);
 	return true;
 }
 

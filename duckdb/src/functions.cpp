@@ -85,11 +85,26 @@ static unique_ptr<FunctionData> BindStats(ClientContext &context, TableFunctionB
 	Columns(types, names, {{"name", LogicalType::VARCHAR}, {"value", LogicalType::UBIGINT}});
 	auto database = DatabaseOf(input);
 	auto row = [](const char *name, uint64_t value) -> Row { return {Value(name), Value::UBIGINT(value)}; };
-	return make_uniq<RowsData>(vector<Row> {row("queries_accelerated", database->accelerated),
-	                                        row("queries_left_to_duckdb", database->left_to_duckdb),
-	                                        row("queries_failed_at_run_time", database->failed_at_run_time),
+	return make_uniq<RowsData>(vector<Row> {row("queries_accelerated", database->Queries(Ending::ACCELERATED)),
+	                                        row("queries_left_to_duckdb", database->Queries(Ending::LEFT)),
+	                                        row("queries_failed_at_run_time", database->Queries(Ending::FAILED)),
 	                                        row("inputs_scanned", database->inputs_scanned),
 	                                        row("inputs_from_cache", database->inputs_from_cache)});
+}
+
+// warpmill_status(): what became of the queries over tables of this database since it was opened, and why.
+static unique_ptr<FunctionData> BindStatus(ClientContext &context, TableFunctionBindInput &input,
+                                           vector<LogicalType> &types, vector<Name> &names) {
+	Columns(types, names,
+	        {{"outcome", LogicalType::VARCHAR}, {"reason", LogicalType::VARCHAR}, {"queries", LogicalType::UBIGINT}});
+	static const char *const OUTCOMES[] = {"accelerated", "left to DuckDB", "failed, and run by DuckDB"};
+	vector<Row> rows;
+	for (auto &entry : DatabaseOf(input)->Status()) {
+		auto &reason = entry.first.second;
+		rows.push_back({Value(OUTCOMES[static_cast<idx_t>(entry.first.first)]),
+		                reason.empty() ? Value(LogicalType::VARCHAR) : Value(reason), Value::UBIGINT(entry.second)});
+	}
+	return make_uniq<RowsData>(std::move(rows));
 }
 
 // warpmill_cache(): the engine's cache of table data, as JSON text.
@@ -146,6 +161,7 @@ void RegisterFunctions(DatabaseInstance &db, const shared_ptr<DatabaseState> &da
 	add("warpmill_explain", {LogicalType::VARCHAR}, BindExplain);
 	add("warpmill_last", {}, BindLast);
 	add("warpmill_stats", {}, BindStats);
+	add("warpmill_status", {}, BindStatus);
 	add("warpmill_cache", {}, BindCache);
 	add("warpmill_clear_cache", {}, BindClearCache);
 }

@@ -42,18 +42,21 @@ public:
 	}
 };
 
-Query::Query(shared_ptr<DatabaseState> database, wm_plan *plan, unique_ptr<LogicalOperator> kept,
-             shared_ptr<Binder> binder, vector<LogicalType> types)
-    : database(std::move(database)), plan(plan), types(std::move(types)), kept(std::move(kept)),
-      binder(std::move(binder)) {
+Query::Query(shared_ptr<DatabaseState> database, shared_ptr<Binder> binder, vector<LogicalType> types)
+    : database(std::move(database)), types(std::move(types)), binder(std::move(binder)) {
 }
 
 Query::~Query() {
-	database->engine.plan_free(plan);
+	if (plan) {
+		database->engine.plan_free(plan);
+	}
 }
 
 // What DuckDB's planner does after binding.
-void Query::PlanKept(ClientContext &context) {
+unique_ptr<LogicalOperator> Query::TakeKept(ClientContext &context) {
+	if (!kept) {
+		throw InvalidInputException("the plan of this query has been used: prepare it again");
+	}
 #if WARPMILL_DUCKDB >= 20000
 	RecursiveDependentJoinPlanner::Plan(*binder, kept);
 #endif
@@ -62,14 +65,14 @@ void Query::PlanKept(ClientContext &context) {
 		Optimizer optimizer(*binder, context);
 		logical = optimizer.Optimize(std::move(logical));
 	}
-	PhysicalPlanGenerator generator(context);
-	kept_physical = generator.Plan(std::move(logical));
+	return logical;
 }
 
 unique_ptr<ColumnDataCollection> Query::RunKept(ClientContext &context) {
 	std::lock_guard<std::mutex> guard(lock);
 	if (!kept_physical) {
-		PlanKept(context);
+		PhysicalPlanGenerator generator(context);
+		kept_physical = generator.Plan(TakeKept(context));
 	}
 	PreparedStatementData data(StatementType::SELECT_STATEMENT);
 	data.types = types;

@@ -2,6 +2,7 @@
 
 #include "duckdb/catalog/catalog_entry/duck_table_entry.hpp"
 #include "duckdb/common/exception.hpp"
+#include "duckdb/execution/column_binding_resolver.hpp"
 #include "duckdb/execution/executor.hpp"
 #include "duckdb/main/settings.hpp"
 #include "duckdb/parallel/meta_pipeline.hpp"
@@ -20,6 +21,9 @@ public:
 	InputState(const Query &query, idx_t index, const string &key)
 	    : engine(query.database->engine),
 	      input(engine.input_new(query.plan, index, key.empty() ? nullptr : key.c_str())) {
+		if (!input) {
+			throw InvalidInputException("the engine could not prepare for rows");
+		}
 	}
 	~InputState() override {
 		engine.input_free(input);
@@ -34,20 +38,59 @@ public:
 
 	const wm_engine &engine;
 	wm_input *const input;
+	// Notes why rows are refused; the first reason counts.
+	void Fail(const string &reason) {
+		std::lock_guard<std::mutex> guard(lock);
+		if (!failed) {
+			failure = reason;
+			failed = true;
+		}
+	}
+	string Failure() {
+		std::lock_guard<std::mutex> guard(lock);
+		return failure;
+	}
+	// The same of what the engine says.
+	void FailAsEngine() {
+		auto reason = engine.input_error(input);
+		Fail(reason ? reason : "the engine refused rows");
+	}
+
 	// Which columns of the scan these are.
 	vector<idx_t> columns;
 	std::atomic<bool> failed {false};
+
+private:
+	std::mutex lock;
+	string failure;
 };
+
+// Runs a step of taking rows: what fails ends the query on Warpmill, and not the query.
+template <class F>
+static void Guarded(InputState &state, F step) {
+	try {
+		step();
+	} catch (InterruptException &) {
+		throw;
+	} catch (std::exception &ex) {
+		state.Fail(ErrorData(ex).RawMessage());
+	}
+}
 
 // The rows that one thread gathers.
 class InputLocalState : public LocalSinkState {
 public:
-	explicit InputLocalState(const InputState &state)
+	explicit InputLocalState(InputState &state)
 	    : engine(state.engine), part(engine.part_new(state.input)), formats(state.columns.size()),
 	      vectors(state.columns.size()) {
+		if (!part) {
+			state.FailAsEngine();
+		}
 	}
 	~InputLocalState() override {
-		engine.part_free(part);
+		if (part) {
+			engine.part_free(part);
+		}
 	}
 
 	const wm_engine &engine;
@@ -103,36 +146,23 @@ public:
 		if (state.failed) {
 			return SinkResultType::FINISHED;
 		}
-		if (in_order) {
-			local.place = local.partition_info.batch_index.GetIndex();
-		}
-		auto count = query->HasColumns(index) ? state.columns.size() : 0;
-		for (idx_t i = 0; i < count; i++) {
-			auto &format = local.formats[i];
-			Unify(chunk.data[state.columns[i]], chunk.size(), format);
-			local.vectors[i] = wm_vector {format.data, format.validity.GetData(), format.sel->data()};
-		}
-		if (!state.engine.part_push(state.input, local.part, chunk.size(), local.vectors.data(), count)) {
-			state.failed = true;
-		}
-		local.rows += chunk.size();
-		if (!in_order && local.rows >= ROWS_PER_PART) {
-			Take(state, local);
-		}
+		Guarded(state, [&]() { Push(chunk, state, local); });
 		return state.failed ? SinkResultType::FINISHED : SinkResultType::NEED_MORE_INPUT;
 	}
 	SinkNextBatchType NextBatch(ExecutionContext &context, OperatorSinkNextBatchInput &input) const override {
-		Take(input.global_state.Cast<InputState>(), input.local_state.Cast<InputLocalState>());
+		auto &state = input.global_state.Cast<InputState>();
+		Guarded(state, [&]() { Take(state, input.local_state.Cast<InputLocalState>()); });
 		return SinkNextBatchType::READY;
 	}
 	SinkCombineResultType Combine(ExecutionContext &context, OperatorSinkCombineInput &input) const override {
-		Take(input.global_state.Cast<InputState>(), input.local_state.Cast<InputLocalState>());
+		auto &state = input.global_state.Cast<InputState>();
+		Guarded(state, [&]() { Take(state, input.local_state.Cast<InputLocalState>()); });
 		return SinkCombineResultType::FINISHED;
 	}
 
-	// Scans what the engine has not got yet, if that is anything.
-	void Build(Pipeline &current, MetaPipeline &meta_pipeline) {
-		auto &context = current.GetClientContext();
+	// Finds out what the engine has not got yet. Gives the scan of it; null: it has all.
+	PhysicalOperator *Start(ClientContext &context) {
+		sink_state.reset();
 		auto key = table ? query->database->VersionKey(context, *table) : string();
 		auto state = make_uniq<InputState>(*query, index, key);
 		auto missing = state->Missing();
@@ -145,10 +175,10 @@ public:
 		sink_state = std::move(state);
 		if (missing.empty()) {
 			query->database->inputs_from_cache++;
-			return;
+			return nullptr;
 		}
 		query->database->inputs_scanned++;
-		meta_pipeline.CreateChildMetaPipeline(current, *this).Build(*scan);
+		return scan;
 	}
 
 	shared_ptr<Query> query;
@@ -157,6 +187,26 @@ public:
 	TableCatalogEntry *const table;
 
 private:
+	void Push(DataChunk &chunk, InputState &state, InputLocalState &local) const {
+		if (in_order) {
+			local.place = local.partition_info.batch_index.GetIndex();
+		}
+		auto count = query->HasColumns(index) ? state.columns.size() : 0;
+		for (idx_t i = 0; i < count; i++) {
+			auto &format = local.formats[i];
+			Unify(chunk.data[state.columns[i]], chunk.size(), format);
+			local.vectors[i] = wm_vector {format.data, format.validity.GetData(), format.sel->data()};
+		}
+		if (!state.engine.part_push(state.input, local.part, chunk.size(), local.vectors.data(), count)) {
+			state.FailAsEngine();
+			return;
+		}
+		local.rows += chunk.size();
+		if (!in_order && local.rows >= ROWS_PER_PART) {
+			Take(state, local);
+		}
+	}
+
 	// Where the columns are in the partial scan, if all of them are there.
 	bool Find(const vector<idx_t> &missing, vector<idx_t> &places) const {
 		vector<idx_t> found;
@@ -186,7 +236,7 @@ private:
 		}
 		auto &least = local.partition_info.min_batch_index;
 		if (!state.engine.part_take(state.input, local.part, local.place, least.IsValid() ? least.GetIndex() : 0)) {
-			state.failed = true;
+			state.FailAsEngine();
 		}
 		local.rows = 0;
 		local.place = WM_NO_PLACE;
@@ -240,8 +290,21 @@ public:
 	}
 	void BuildPipelines(Pipeline &current, MetaPipeline &meta_pipeline) override {
 		meta_pipeline.GetState().SetPipelineSource(current, *this);
-		for (auto &child : children) {
-			child.get().Cast<PhysicalInput>().Build(current, meta_pipeline);
+		failure.clear();
+		vector<std::pair<PhysicalOperator *, PhysicalOperator *>> scans;
+		try {
+			for (auto &child : children) {
+				if (auto scan = child.get().Cast<PhysicalInput>().Start(current.GetClientContext())) {
+					scans.emplace_back(&child.get(), scan);
+				}
+			}
+		} catch (std::exception &ex) {
+			// Nothing is scanned: DuckDB's own plan runs when rows are asked for.
+			failure = ErrorData(ex).RawMessage();
+			return;
+		}
+		for (auto &scan : scans) {
+			meta_pipeline.CreateChildMetaPipeline(current, *scan.first).Build(*scan.second);
 		}
 	}
 	unique_ptr<GlobalSourceState> GetGlobalSourceState(ClientContext &context) const override {
@@ -267,18 +330,20 @@ protected:
 private:
 	// Runs the query to its end: nothing has been emitted before it is known to have succeeded.
 	void Start(ClientContext &context, ResultState &state) const {
-		string error;
-		if (Execute(context, state, error)) {
-			state.columns.resize(types.size());
-			query->database->accelerated++;
-			ConnectionState::Get(context)->Report(Outcome {true, string(), state.engine.run_profile(state.run)});
-			return;
+		auto connection = ConnectionState::Get(context);
+		auto error = failure;
+		try {
+			if (error.empty() && Execute(context, state, error)) {
+				state.columns.resize(types.size());
+				connection->Accelerated(state.engine.run_profile(state.run));
+				return;
+			}
+		} catch (InterruptException &) {
+			throw;
+		} catch (std::exception &ex) {
+			error = ErrorData(ex).RawMessage();
 		}
-		query->database->failed_at_run_time++;
-		ConnectionState::Get(context)->Report(Outcome {false, "failed while it ran: " + error, string()});
-		if (IsStrict(context)) {
-			throw InvalidInputException("Warpmill could not finish this query (warpmill_fallback is 'error'): %s", error);
-		}
+		connection->NotAccelerated(context, Ending::FAILED, "failed while it ran: " + error);
 		state.kept = query->RunKept(context);
 		state.kept->InitializeScan(state.scan);
 	}
@@ -288,14 +353,17 @@ private:
 		for (auto &child : children) {
 			auto &input = child.get().sink_state->Cast<InputState>();
 			if (input.failed) {
-				auto reason = input.engine.input_error(input.input);
-				error = reason ? reason : "the engine refused rows";
+				error = input.Failure();
 				return false;
 			}
 			inputs.push_back(input.input);
 		}
 		auto threads = NumericCast<uint64_t>(TaskScheduler::GetScheduler(context).NumberOfThreads());
 		state.run = state.engine.run_new(query->plan, inputs.data(), threads, 0);
+		if (!state.run) {
+			error = "the engine could not prepare a run";
+			return false;
+		}
 		auto status = state.engine.run_execute(state.run, Interrupted, &context);
 		if (status == 2) {
 			throw InterruptException();
@@ -331,6 +399,8 @@ private:
 	}
 
 	shared_ptr<Query> query;
+	// Why nothing is scanned in this execution.
+	string failure;
 };
 
 LogicalWarpmill::LogicalWarpmill(TableIndexType table_index, shared_ptr<Query> query,
@@ -397,6 +467,25 @@ static PartialScan ScanMissing(ClientContext &context, PhysicalPlanGenerator &pl
 }
 
 PhysicalOperator &LogicalWarpmill::CreatePlan(ClientContext &context, PhysicalPlanGenerator &planner) {
+	string failure;
+	try {
+		return PlanScans(context, planner);
+	} catch (InterruptException &) {
+		throw;
+	} catch (std::exception &ex) {
+		failure = ErrorData(ex).RawMessage();
+	}
+	ConnectionState::Get(context)->NotAccelerated(context, Ending::FAILED, "failed while it was planned: " + failure);
+	// As the planner does at the root of a plan.
+	auto kept = query->TakeKept(context);
+	kept->ResolveOperatorTypes();
+	ColumnBindingResolver resolver;
+	resolver.VisitOperator(*kept);
+	kept->estimated_cardinality = kept->EstimateCardinality(context);
+	return planner.CreatePlan(*kept);
+}
+
+PhysicalOperator &LogicalWarpmill::PlanScans(ClientContext &context, PhysicalPlanGenerator &planner) {
 	auto &result = planner.Make<PhysicalWarpmill>(query, estimated_cardinality);
 	for (idx_t i = 0; i < children.size(); i++) {
 		auto partial = ScanMissing(context, planner, *query, i, tables[i], *children[i]);

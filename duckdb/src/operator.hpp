@@ -12,8 +12,7 @@ namespace warpmill {
 // An accelerated query: the engine's plan, and DuckDB's own to fall back to.
 class Query {
 public:
-	Query(shared_ptr<DatabaseState> database, wm_plan *plan, unique_ptr<LogicalOperator> kept, shared_ptr<Binder> binder,
-	      vector<LogicalType> types);
+	Query(shared_ptr<DatabaseState> database, shared_ptr<Binder> binder, vector<LogicalType> types);
 	~Query();
 
 	// Whether the plan reads any column of the input: if not, its rows are counted.
@@ -24,15 +23,17 @@ public:
 
 	// Runs DuckDB's own plan in the caller's transaction.
 	unique_ptr<ColumnDataCollection> RunKept(ClientContext &context);
+	// Takes DuckDB's own plan, as its planner leaves it.
+	unique_ptr<LogicalOperator> TakeKept(ClientContext &context);
 
 	const shared_ptr<DatabaseState> database;
-	wm_plan *const plan;
+	// Null until it is handed over, which nothing follows that fails.
+	wm_plan *plan = nullptr;
 	const vector<LogicalType> types;
-	// Null once it has become `kept_physical`.
+	// Null once it has been taken.
 	unique_ptr<LogicalOperator> kept;
 
 private:
-	void PlanKept(ClientContext &context);
 
 	std::mutex lock;
 	shared_ptr<Binder> binder;
@@ -62,6 +63,9 @@ protected:
 	void ResolveTypes() override {
 		types = query->types;
 	}
+
+private:
+	PhysicalOperator &PlanScans(ClientContext &context, PhysicalPlanGenerator &planner);
 };
 
 // How EXPLAIN describes the operator.

@@ -2,6 +2,8 @@
 
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/tableref/table_function_ref.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
+#include "duckdb/planner/logical_operator_visitor.hpp"
 #include "duckdb/planner/planner.hpp"
 #include "encode.hpp"
 
@@ -31,19 +33,34 @@ static bool IsQuery(const LogicalOperator &root) {
 	}
 }
 
+static bool ReadsData(LogicalOperator &op);
+
+// The same of an expression: in its subqueries.
+static bool ReadsData(Expression &expr) {
+	if (expr.GetExpressionClass() == ExpressionClass::BOUND_SUBQUERY) {
+		auto &plan = SubqueryOf(expr.Cast<BoundSubqueryExpression>()).plan;
+		if (plan && ReadsData(*plan)) {
+			return true;
+		}
+	}
+	bool reads = false;
+	ExpressionIterator::EnumerateChildren(expr, [&](Expression &child) { reads = reads || ReadsData(child); });
+	return reads;
+}
+
 // Whether a plan reads anything that is not computed or part of the catalog.
-static bool ReadsData(const LogicalOperator &op) {
+static bool ReadsData(LogicalOperator &op) {
 	if (op.type == LogicalOperatorType::LOGICAL_GET) {
 		auto &get = op.Cast<LogicalGet>();
 		auto &name = GetFunctionName(get);
 		return IsTableScan(get) || IsReadable(get) || name.find("read_") == 0 || name.find("arrow_scan") != string::npos;
 	}
-	for (auto &child : op.children) {
-		if (ReadsData(*child)) {
-			return true;
-		}
+	bool reads = std::any_of(op.children.begin(), op.children.end(), [](auto &child) { return ReadsData(*child); });
+	if (!reads) {
+		LogicalOperatorVisitor::EnumerateExpressions(
+		    op, [&](unique_ptr<Expression> *expr) { reads = reads || ReadsData(**expr); });
 	}
-	return false;
+	return reads;
 }
 
 // A plan that Warpmill runs, and the tables of its inputs.
@@ -139,10 +156,43 @@ static void Replace(PlannerExtensionInput &input, const shared_ptr<DatabaseState
 		scans.push_back(Scan(input.context, binder, database->engine, accepted.plan, accepted.inputs[i], i));
 		tables.push_back(accepted.inputs[i].table);
 	}
-	auto query = make_shared_ptr<Query>(database, accepted.plan, std::move(slot), binder.shared_from_this(), types);
-	auto root = make_uniq<LogicalWarpmill>(NewTableIndex(binder), std::move(query), std::move(tables));
+	auto query = make_shared_ptr<Query>(database, binder.shared_from_this(), types);
+	auto root = make_uniq<LogicalWarpmill>(NewTableIndex(binder), query, std::move(tables));
 	root->children = std::move(scans);
+	// From here on nothing fails.
+	query->plan = accepted.plan;
+	accepted.plan = nullptr;
+	query->kept = std::move(slot);
 	slot = std::move(root);
+}
+
+// Takes over the SELECT in `slot`, or leaves it as it is. Gives why it is left. Without `types`: those that its plan says.
+static string TakeOver(PlannerExtensionInput &input, const shared_ptr<DatabaseState> &database,
+                       unique_ptr<LogicalOperator> &slot, vector<LogicalType> types) {
+	Accepted accepted;
+	string reason;
+	try {
+		if (types.empty()) {
+			slot->ResolveOperatorTypes();
+			types = slot->types;
+		}
+		reason = Refusal(input.context, *database, *slot, types, accepted);
+		if (accepted.plan) {
+			Replace(input, database, slot, types, accepted);
+			return string();
+		}
+	} catch (Refused &refused) {
+		reason = refused.reason;
+	} catch (InterruptException &) {
+		throw;
+	} catch (std::exception &ex) {
+		reason = "an error while it was examined: " + ErrorData(ex).RawMessage();
+	}
+	if (accepted.plan) {
+		// It has not been handed over yet.
+		database->engine.plan_free(accepted.plan);
+	}
+	return reason;
 }
 
 void AfterBind(PlannerExtensionInput &input, BoundStatement &statement) {
@@ -156,37 +206,18 @@ void AfterBind(PlannerExtensionInput &input, BoundStatement &statement) {
 	}
 	auto explained = statement.plan->type == LogicalOperatorType::LOGICAL_EXPLAIN;
 	auto &slot = explained ? statement.plan->children[0] : statement.plan;
-	if (!IsQuery(*slot)) {
+	if (!IsQuery(*slot) || !ReadsData(*slot)) {
 		return;
-	}
-	auto reads_data = ReadsData(*slot);
-	auto types = statement.types;
-	if (explained) {
-		slot->ResolveOperatorTypes();
-		types = slot->types;
 	}
 	auto &database = static_cast<PlannerInfo &>(*input.info).database;
-	Accepted accepted;
-	auto reason = Refusal(context, *database, *slot, types, accepted);
-	if (accepted.plan) {
-		try {
-			Replace(input, database, slot, types, accepted);
-			return;
-		} catch (Refused &refused) {
-			// It has not been handed over yet.
-			database->engine.plan_free(accepted.plan);
-			reason = refused.reason;
-		}
-	}
-	if (!reads_data) {
+	auto reason = TakeOver(input, database, slot, explained ? vector<LogicalType>() : statement.types);
+	if (reason.empty()) {
 		return;
 	}
-	if (!explained) {
-		database->left_to_duckdb++;
-		state->Report(Outcome {false, reason, string()});
-	}
-	if (IsStrict(context)) {
-		throw InvalidInputException("Warpmill does not run this query: %s (warpmill_fallback is 'error')", reason);
+	if (explained) {
+		RequireAllowed(context, Ending::LEFT, reason);
+	} else {
+		state->NotAccelerated(context, Ending::LEFT, reason);
 	}
 }
 
@@ -204,17 +235,19 @@ Verdict Examine(ClientContext &context, DatabaseState &database, const string &s
 	auto binder = Binder::CreateBinder(context);
 	auto statement = binder->Bind(*statements[0]);
 	if (!IsQuery(*statement.plan)) {
-		return Verdict {false, false, "not a SELECT"};
+		return Verdict {false, "not a SELECT"};
+	}
+	if (!ReadsData(*statement.plan)) {
+		return Verdict {false, "a query without tables"};
 	}
 	Accepted accepted;
 	auto reason = Refusal(context, database, *statement.plan, statement.types, accepted);
-	auto reads_data = ReadsData(*statement.plan);
 	if (!accepted.plan) {
-		return Verdict {false, reads_data, reason};
+		return Verdict {false, reason};
 	}
 	string text = database.engine.plan_text(accepted.plan);
 	database.engine.plan_free(accepted.plan);
-	return Verdict {true, reads_data, text};
+	return Verdict {true, text};
 }
 
 } // namespace warpmill

@@ -15,8 +15,6 @@ struct PlannerInfo : public PlannerExtensionInfo {
 // What is said of a plan without running it.
 struct Verdict {
 	bool accelerated;
-	// Whether it is a query over tables, files or frames at all.
-	bool reads_data;
 	// Why not, or how.
 	string text;
 };

@@ -16,6 +16,31 @@ static string NextIdentity() {
 DatabaseState::DatabaseState(const wm_engine &engine) : engine(engine), identity(NextIdentity()) {
 }
 
+// Reasons that are told apart; some of them have names and expressions of queries in them.
+static constexpr idx_t REASONS = 256;
+
+void DatabaseState::Count(Ending ending, const string &reason) {
+	std::lock_guard<std::mutex> guard(status_lock);
+	auto key = std::make_pair(ending, reason);
+	if (status.size() >= REASONS && !status.count(key)) {
+		key.second = "other reasons";
+	}
+	status[key]++;
+}
+
+uint64_t DatabaseState::Queries(Ending ending) {
+	uint64_t count = 0;
+	for (auto &entry : Status()) {
+		count += entry.first.first == ending ? entry.second : 0;
+	}
+	return count;
+}
+
+std::map<std::pair<Ending, string>, uint64_t> DatabaseState::Status() {
+	std::lock_guard<std::mutex> guard(status_lock);
+	return status;
+}
+
 string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &table) {
 	auto &attached = table.ParentCatalog().GetAttached();
 	if (attached.IsTemporary() || attached.IsSystem() || table.temporary) {
@@ -96,6 +121,17 @@ void ConnectionState::TransactionRollback(MetaTransaction &ended, ClientContext 
 	TransactionCommit(ended, context);
 }
 
+void ConnectionState::Accelerated(const string &profile) {
+	database->Count(Ending::ACCELERATED, string());
+	Report(Outcome {true, string(), profile});
+}
+
+void ConnectionState::NotAccelerated(ClientContext &context, Ending ending, const string &reason) {
+	database->Count(ending, reason);
+	Report(Outcome {false, reason, string()});
+	RequireAllowed(context, ending, reason);
+}
+
 void ConnectionState::Report(Outcome next) {
 	std::lock_guard<std::mutex> guard(outcome_lock);
 	outcome = std::move(next);
@@ -119,9 +155,12 @@ bool IsEnabled(ClientContext &context) {
 	return !value.IsNull() && value.GetValue<bool>();
 }
 
-bool IsStrict(ClientContext &context) {
+void RequireAllowed(ClientContext &context, Ending ending, const string &reason) {
 	auto value = Setting(context, "warpmill_fallback");
-	return !value.IsNull() && value.ToString() == "error";
+	if (!value.IsNull() && value.ToString() == "error") {
+		throw InvalidInputException("Warpmill %s this query: %s (warpmill_fallback is 'error')",
+		                            ending == Ending::FAILED ? "could not finish" : "does not run", reason);
+	}
 }
 
 } // namespace warpmill

@@ -14,6 +14,15 @@ namespace warpmill {
 
 class ConnectionState;
 
+// What became of a query over tables.
+enum class Ending : uint8_t {
+	ACCELERATED,
+	// Not taken over.
+	LEFT,
+	// Taken over, and then run by DuckDB's own plan all the same.
+	FAILED
+};
+
 // How the last query of a connection that read tables was run.
 struct Outcome {
 	bool accelerated = false;
@@ -31,11 +40,14 @@ public:
 	const wm_engine &engine;
 	// What no other database of this process has or will have: an address would be another one's after this one is closed.
 	const string identity;
-	std::atomic<uint64_t> accelerated {0};
-	std::atomic<uint64_t> left_to_duckdb {0};
-	std::atomic<uint64_t> failed_at_run_time {0};
 	std::atomic<uint64_t> inputs_scanned {0};
 	std::atomic<uint64_t> inputs_from_cache {0};
+
+	void Count(Ending ending, const string &reason);
+	// Queries of an ending.
+	uint64_t Queries(Ending ending);
+	// Queries by ending and reason.
+	std::map<std::pair<Ending, string>, uint64_t> Status();
 
 	// The key under which the rows that this transaction sees of `table` may be kept and found again, or empty where its
 	// snapshot is not known to be a committed version that nobody is changing.
@@ -47,6 +59,8 @@ public:
 
 private:
 	friend class ConnectionState;
+	std::mutex status_lock;
+	std::map<std::pair<Ending, string>, uint64_t> status;
 	std::mutex lock;
 	// Committed changes of each attached database, by its oid.
 	std::map<idx_t, uint64_t> commits;
@@ -69,7 +83,10 @@ public:
 	void TransactionCommit(MetaTransaction &transaction, ClientContext &context) override;
 	void TransactionRollback(MetaTransaction &transaction, ClientContext &context) override;
 
-	void Report(Outcome outcome);
+	// Counts a query that Warpmill has run, with the engine's profile.
+	void Accelerated(const string &profile);
+	// Counts a query that DuckDB runs. Throws in strict mode.
+	void NotAccelerated(ClientContext &context, Ending ending, const string &reason);
 	Outcome LastOutcome();
 
 	// Statements planned since the query began: a second one is planned inside of the first, for a function that looks at
@@ -89,6 +106,8 @@ private:
 	// `commits` as they were when the transaction began.
 	std::map<idx_t, uint64_t> commits_at_begin;
 
+	void Report(Outcome outcome);
+
 	std::mutex outcome_lock;
 	Outcome outcome;
 };
@@ -96,6 +115,7 @@ private:
 // A setting of this connection.
 Value Setting(ClientContext &context, const char *name);
 bool IsEnabled(ClientContext &context);
-bool IsStrict(ClientContext &context);
+// Throws in strict mode: why DuckDB would run a query.
+void RequireAllowed(ClientContext &context, Ending ending, const string &reason);
 
 } // namespace warpmill

@@ -31,8 +31,15 @@ pub struct Statement {
 pub struct InputTable {
     /// As the catalog calls it.
     pub name: String,
+    /// Whether it is a table of DuckDB's, and not a file or a frame.
+    #[serde(default = "yes")]
+    pub stored: bool,
     /// The columns that may be read: their positions in the table, names and types.
     pub columns: Vec<(u32, String, String)>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A key of ORDER BY.

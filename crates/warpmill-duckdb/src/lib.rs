@@ -17,6 +17,7 @@ pub mod execute;
 pub mod input;
 pub mod output;
 pub mod plan;
+pub mod rules;
 pub mod translate;
 pub mod types;
 

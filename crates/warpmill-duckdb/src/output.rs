@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
+use std::ops::RangeInclusive;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
 use arrow::buffer::{BooleanBuffer, Buffer};
 use arrow::datatypes::{self as types, DataType, Decimal128Type};
 
@@ -43,6 +44,9 @@ impl Batch {
     }
 
     fn of(batch: &RecordBatch, types: &[Type], wide: bool) -> Result<Self, Refused> {
+        if batch.num_columns() != types.len() {
+            return Err(Refused::new("a result with another number of columns"));
+        }
         let columns = batch.columns().iter().zip(types).map(|(array, &ty)| Column::new(array, ty, wide));
         Ok(Self { rows: batch.num_rows(), columns: columns.collect::<Result<_, _>>()? })
     }
@@ -67,6 +71,7 @@ impl Column {
         if *array.data_type() != ty.arrow() {
             return Err(Refused::new(format!("a result column of type {}, not {}", array.data_type(), ty.arrow())));
         }
+        check_limits(array, ty)?;
         let validity = array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| aligned(nulls.inner()));
         let (values, offsets) = match ty {
             Type::Varchar => strings(array),
@@ -79,6 +84,25 @@ impl Column {
         };
         Ok(Self { values, validity, offsets })
     }
+}
+
+/// Refuses values that the type does not have: arithmetic may have made them.
+fn check_limits(array: &ArrayRef, ty: Type) -> Result<(), Refused> {
+    let Some(limits) = ty.limits() else { return Ok(()) };
+    let all = match ty {
+        Type::Date => is_within(array.as_primitive::<types::Date32Type>(), &limits),
+        Type::Timestamp => is_within(array.as_primitive::<types::TimestampMicrosecondType>(), &limits),
+        _ => is_within(array.as_primitive::<Decimal128Type>(), &limits),
+    };
+    if all { Ok(()) } else { Err(ty.beyond_limits()) }
+}
+
+fn is_within<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, limits: &RangeInclusive<i128>) -> bool
+where
+    T::Native: Into<i128>,
+{
+    // What is NULL may be anything.
+    array.values().iter().enumerate().all(|(row, &x)| limits.contains(&x.into()) || array.is_null(row))
 }
 
 /// The bits from the first one of a byte on.
@@ -134,7 +158,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of a result with columns of `types`.
+    /// The rows of a result with columns of `types`: all are converted before the first one goes out.
     pub fn new(batches: Vec<RecordBatch>, types: &[Type]) -> Result<Self, Refused> {
         let batches = batches.into_iter().map(|batch| Batch::new(&batch, types));
         Ok(Self { batches: batches.collect::<Result<_, _>>()?, current: None })
@@ -149,6 +173,8 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use arrow::array::{BooleanArray, Decimal128Array, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
@@ -183,10 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn values_that_a_type_does_not_have_are_refused() {
+        let good = Decimal128Array::from(vec![Some(9999)]).with_precision_and_scale(4, 1).unwrap();
+        let bad = Decimal128Array::from(vec![Some(1), Some(10_000)]).with_precision_and_scale(4, 1).unwrap();
+        let schema = Arc::new(Schema::new(vec![Field::new("x", good.data_type().clone(), true)]));
+        let batches = [good, bad].map(|array| RecordBatch::try_new(schema.clone(), vec![Arc::new(array)]).unwrap());
+        assert!(Rows::new(batches[..1].to_vec(), &[Type::Decimal(4, 1)]).is_ok());
+        // Whichever batch it is in: the first row must not go out.
+        assert!(Rows::new(batches.to_vec(), &[Type::Decimal(4, 1)]).is_err());
+    }
+
+    #[test]
     fn other_types_are_refused() {
         let column: ArrayRef = Arc::new(Int32Array::from(vec![1]));
         let schema = Schema::new(vec![Field::new("x", DataType::Int32, true)]);
         let batch = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
-        assert!(Rows::new(vec![batch], &[Type::BigInt]).is_err());
+        assert!(Rows::new(vec![batch.clone()], &[Type::BigInt]).is_err());
+        assert!(Rows::new(vec![batch], &[]).is_err());
     }
 }

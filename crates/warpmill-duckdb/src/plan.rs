@@ -18,7 +18,8 @@ use warpmill::{Session, WarpmillOptions, WarpmillTable};
 use warpmill_format::Table;
 
 use crate::Refused;
-use crate::encoding::{Node, Statement, VERSION};
+use crate::encoding::{Statement, VERSION};
+use crate::rules;
 use crate::translate::{Source, translate};
 use crate::types::Type;
 
@@ -103,15 +104,15 @@ impl Plan {
         if statement.inputs.is_empty() {
             return Err(Refused::new("a query without tables"));
         }
-        check_order(&statement.root)?;
+        rules::check(&statement)?;
         let types = statement.types.iter().map(|name| Type::parse(name)).collect::<Result<Vec<_>, _>>()?;
         // All columns are there for the verdict: planning says which of them are needed.
         let empty = statement.inputs.iter().map(|input| {
             let mut columns = vec![None; input.columns.len()];
             let mut fields = Vec::new();
             for (i, (position, _, ty)) in input.columns.iter().enumerate() {
-                // Whether a column of another type is read is not known yet.
-                if let Some(ty) = Type::parse(ty).ok().filter(|ty| ty.is_column()) {
+                // Reading a column of another type is refused.
+                if let Some(ty) = Type::of_column(ty) {
                     columns[i] = Some(fields.len());
                     fields.push(Field::new(column_name(*position), ty.arrow(), true));
                 }
@@ -229,39 +230,6 @@ fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refu
         Ok(Needed { columns, positions, types, schema })
     });
     needed.collect()
-}
-
-/// DuckDB keeps the order in which rows were inserted through scans, filters, projections and UNION ALL, and people rely
-/// on it. Where nothing else is computed there is nothing to gain either.
-fn check_order(root: &Node) -> Result<(), Refused> {
-    if keeps_order(root) {
-        return Err(Refused::new("rows as they come, in the order of the table"));
-    }
-    check_limits(root)
-}
-
-fn keeps_order(node: &Node) -> bool {
-    match node {
-        // The rows of windows come in the order of their partitions.
-        Node::Get { .. } | Node::CteRef { .. } | Node::Window { .. } => true,
-        Node::Project { child, .. }
-        | Node::Filter { child, .. }
-        | Node::Limit { child, .. }
-        | Node::Cte { child, .. } => keeps_order(child),
-        Node::Dependent { left, .. } => keeps_order(left),
-        Node::Join { mark: Some(_), left, .. } => keeps_order(left),
-        Node::Setop { kind, all: true, children, .. } if kind == "union" => children.iter().all(keeps_order),
-        _ => false,
-    }
-}
-
-fn check_limits(node: &Node) -> Result<(), Refused> {
-    match node {
-        Node::Limit { child, .. } if keeps_order(child) => {
-            Err(Refused::new("LIMIT without ORDER BY, which takes the first rows of a table"))
-        }
-        node => node.children().into_iter().try_for_each(check_limits),
-    }
 }
 
 /// The physical plan with the parts that Warpmill runs. What it leaves to DataFusion may be the last steps only, over few

@@ -1,4 +1,17 @@
-//! DuckDB's types.
+//! DuckDB's types: the one table of what is exact here, and of what is refused.
+//!
+//! | DuckDB | here | |
+//! |---|---|---|
+//! | BOOLEAN, TINYINT to BIGINT, UTINYINT to UBIGINT, FLOAT, DOUBLE, VARCHAR | the same | exact |
+//! | DECIMAL(w, s) | a decimal in 128 bits | exact: w digits |
+//! | HUGEINT, UHUGEINT | a decimal of 38 digits | exact where it has so many; a larger value ends the query here |
+//! | DATE, TIMESTAMP | the same | exact; an infinite one ends the query here |
+//! | INTERVAL, NULL | constants | not in columns and results |
+//! | all others | | refused by name |
+//!
+//! Rows that come in ([`crate::input`]), constants and results ([`crate::output`]) are held to [`Type::limits`]. DuckDB runs what ends here.
+
+use std::ops::RangeInclusive;
 
 use arrow::datatypes::{DataType, TimeUnit};
 
@@ -17,8 +30,8 @@ pub enum Type {
     USmallInt,
     UInteger,
     UBigInt,
-    /// 128 bits, held as a decimal of 38 digits: larger values end the query on Warpmill.
     HugeInt,
+    UHugeInt,
     Float,
     Double,
     Decimal(u8, i8),
@@ -30,6 +43,12 @@ pub enum Type {
     /// The type of a bare NULL.
     Null,
 }
+
+/// The digits of what holds 128 bits.
+pub const DIGITS: u8 = 38;
+
+/// The first timestamp of DuckDB's; lower numbers mean none.
+const FIRST_TIMESTAMP: i128 = -9_223_372_022_400_000_000;
 
 impl Type {
     /// The type called `name`.
@@ -45,6 +64,7 @@ impl Type {
             "UINTEGER" => Type::UInteger,
             "UBIGINT" => Type::UBigInt,
             "HUGEINT" => Type::HugeInt,
+            "UHUGEINT" => Type::UHugeInt,
             "FLOAT" => Type::Float,
             "DOUBLE" => Type::Double,
             "VARCHAR" => Type::Varchar,
@@ -54,6 +74,11 @@ impl Type {
             "\"NULL\"" | "NULL" => Type::Null,
             _ => return decimal(name).ok_or_else(|| Refused::new(format!("the type {name}"))),
         })
+    }
+
+    /// The type called `name`, if columns of tables can have it.
+    pub fn of_column(name: &str) -> Option<Self> {
+        Self::parse(name).ok().filter(|ty| ty.is_column())
     }
 
     /// How Arrow holds its values.
@@ -68,7 +93,7 @@ impl Type {
             Type::USmallInt => DataType::UInt16,
             Type::UInteger => DataType::UInt32,
             Type::UBigInt => DataType::UInt64,
-            Type::HugeInt => DataType::Decimal128(38, 0),
+            Type::HugeInt | Type::UHugeInt => DataType::Decimal128(DIGITS, 0),
             Type::Float => DataType::Float32,
             Type::Double => DataType::Float64,
             Type::Decimal(width, scale) => DataType::Decimal128(width, scale),
@@ -78,6 +103,29 @@ impl Type {
             Type::Interval => DataType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano),
             Type::Null => DataType::Null,
         }
+    }
+
+    /// The values that it has here, as the integers that hold them, where those hold more.
+    pub fn limits(self) -> Option<RangeInclusive<i128>> {
+        let digits = |digits: u8| 10i128.pow(digits.into()) - 1;
+        Some(match self {
+            Type::HugeInt => -digits(DIGITS)..=digits(DIGITS),
+            Type::UHugeInt => 0..=digits(DIGITS),
+            Type::Decimal(width, _) => -digits(width)..=digits(width),
+            // What is left out is infinite.
+            Type::Date => i128::from(-i32::MAX) + 1..=i128::from(i32::MAX) - 1,
+            Type::Timestamp => FIRST_TIMESTAMP..=i128::from(i64::MAX) - 1,
+            _ => return None,
+        })
+    }
+
+    /// What is wrong with a value beyond [`Self::limits`].
+    pub fn beyond_limits(self) -> Refused {
+        Refused::new(match self {
+            Type::Date | Type::Timestamp => "a date or timestamp that is infinite, or out of range".to_string(),
+            Type::Decimal(width, _) => format!("a decimal of more than {width} digits"),
+            _ => format!("a whole number of more than {DIGITS} digits"),
+        })
     }
 
     /// Whether values are whole numbers of at most 64 bits.
@@ -101,7 +149,7 @@ impl Type {
         matches!(self, Type::Float | Type::Double)
     }
 
-    /// Digits after the point of exact numbers.
+    /// Digits after the point of exact numbers with arithmetic: UHUGEINT is compared only.
     pub fn scale(self) -> Option<i8> {
         match self {
             Type::Decimal(_, scale) => Some(scale),
@@ -110,15 +158,17 @@ impl Type {
         }
     }
 
-    /// Whether columns of tables can have it.
+    /// Whether columns of tables and of results can have it.
     pub fn is_column(self) -> bool {
-        !matches!(self, Type::Interval | Type::Null | Type::HugeInt)
+        !matches!(self, Type::Interval | Type::Null)
     }
 }
 
 fn decimal(name: &str) -> Option<Type> {
     let (width, scale) = name.strip_prefix("DECIMAL(")?.strip_suffix(')')?.split_once(',')?;
-    Some(Type::Decimal(width.trim().parse().ok()?, scale.trim().parse().ok()?))
+    let (width, scale): (u8, i8) = (width.trim().parse().ok()?, scale.trim().parse().ok()?);
+    let is_one = (1..=DIGITS).contains(&width) && scale >= 0 && scale.unsigned_abs() <= width;
+    is_one.then_some(Type::Decimal(width, scale))
 }
 
 #[cfg(test)]
@@ -129,8 +179,21 @@ mod tests {
     fn names() {
         assert_eq!(Type::parse("DECIMAL(15,2)").unwrap(), Type::Decimal(15, 2));
         assert_eq!(Type::parse("BIGINT").unwrap().arrow(), DataType::Int64);
-        for unknown in ["STRUCT(a INTEGER)", "INTEGER[]", "TIMESTAMP WITH TIME ZONE", "DECIMAL(x,2)", "UUID", ""] {
+        let unknown = ["STRUCT(a INTEGER)", "INTEGER[]", "TIMESTAMP WITH TIME ZONE", "DECIMAL(x,2)", "DECIMAL(39,0)"];
+        for unknown in unknown.into_iter().chain(["DECIMAL(3,4)", "UUID", "JSON", "TIME", "TIMESTAMP_NS", ""]) {
             assert_eq!(Type::parse(unknown).unwrap_err().to_string(), format!("the type {unknown}"));
+            assert_eq!(Type::of_column(unknown), None);
         }
+        assert_eq!(Type::of_column("INTERVAL"), None);
+        assert_eq!(Type::of_column("UHUGEINT"), Some(Type::UHugeInt));
+    }
+
+    #[test]
+    fn limits() {
+        assert_eq!(Type::Decimal(4, 1).limits(), Some(-9999..=9999));
+        assert!(!Type::Date.limits().unwrap().contains(&i128::from(i32::MAX)));
+        assert!(!Type::Timestamp.limits().unwrap().contains(&i128::from(-i64::MAX)));
+        assert!(!Type::UHugeInt.limits().unwrap().contains(&-1));
+        assert_eq!(Type::Double.limits(), None);
     }
 }

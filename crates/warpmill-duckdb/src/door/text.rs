@@ -149,7 +149,7 @@ fn column(ty: Type, at: usize) -> String {
         Type::USmallInt => "usmallint",
         Type::UInteger => "uinteger",
         Type::UBigInt => "ubigint",
-        Type::HugeInt | Type::Decimal(..) => "hugeint",
+        Type::HugeInt | Type::UHugeInt | Type::Decimal(..) => "hugeint",
         Type::Float => "float",
         Type::Double => "double",
         Type::Varchar => "varchar",
@@ -160,6 +160,7 @@ fn column(ty: Type, at: usize) -> String {
     };
     let value = format!("warpmill_get_{name}(h, r, {at})");
     match ty {
+        Type::UHugeInt => format!("CAST({value} AS UHUGEINT)"),
         Type::Decimal(width, 0) => format!("CAST(CAST({value} AS DECIMAL(38,0)) AS DECIMAL({width},0))"),
         Type::Decimal(width, scale) => {
             // The digits as a whole number, moved by an exact multiplication.

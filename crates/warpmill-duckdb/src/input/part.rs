@@ -1,6 +1,7 @@
 //! Rows that one thread gathers.
 
 use std::ffi::c_void;
+use std::ops::RangeInclusive;
 
 use warpmill_format::table::{Piece, Values};
 
@@ -49,13 +50,20 @@ impl Part {
                 // SAFETY: see above: a bit for each value that is selected.
                 unsafe { view.is_valid(view.place(row)) }
             };
-            let (narrow, infinite) = match ty {
-                Type::Date => (true, i64::from(i32::MAX)),
-                Type::Timestamp => (true, i64::MAX),
-                _ => (false, 0),
-            };
-            if narrow && let Values::Narrow(values) = piece.values() {
-                require_finite(&values[values.len() - rows..], infinite, valid)?;
+            if let Some(limits) = ty.limits() {
+                let has = match piece.values() {
+                    Values::Wide(values) => is_within(&values[values.len() - rows..], &limits, valid),
+                    // Decimals of 64 bits cannot have more digits.
+                    Values::Narrow(values) if matches!(ty, Type::Date | Type::Timestamp) => {
+                        let narrow = |limit: i128| limit.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+                        let limits = narrow(*limits.start())..=narrow(*limits.end());
+                        is_within(&values[values.len() - rows..], &limits, valid)
+                    }
+                    _ => true,
+                };
+                if !has {
+                    return Err(ty.beyond_limits());
+                }
             }
             piece.added(rows, (!view.validity.is_null()).then_some(&valid));
         }
@@ -124,7 +132,8 @@ unsafe fn add(ty: Type, view: &VectorView, rows: usize, values: &mut Values) -> 
         (Values::Narrow(out), Type::USmallInt) => narrow!(out, u16),
         (Values::Narrow(out), Type::UInteger) => narrow!(out, u32),
         (Values::Wide(out), Type::UBigInt) => wide!(out, u64),
-        (Values::Wide(out), Type::Decimal(..)) => wide!(out, i128),
+        // Unsigned ones beyond 127 bits are negative then, which is beyond the limits.
+        (Values::Wide(out), Type::Decimal(..) | Type::HugeInt | Type::UHugeInt) => wide!(out, i128),
         // SAFETY: the caller's promise.
         (Values::F32(out), Type::Float) => unsafe { view.extend::<f32, f32>(rows, out, |x| x) },
         // SAFETY: the caller's promise.
@@ -170,13 +179,14 @@ unsafe fn text<'a>(entry: *const u8) -> &'a [u8] {
     }
 }
 
-fn require_finite(values: &[i64], infinite: i64, valid: impl Fn(usize) -> bool) -> Result<(), Refused> {
-    // Without branches: nearly always all are finite.
-    if !values.iter().fold(false, |any, &x| any | (x == infinite) | (x == -infinite)) {
-        return Ok(());
+/// Whether all values that are valid are within `limits`.
+fn is_within<T: Copy + PartialOrd>(values: &[T], limits: &RangeInclusive<T>, valid: impl Fn(usize) -> bool) -> bool {
+    let (least, most) = (*limits.start(), *limits.end());
+    // Without branches: nearly always all are.
+    if !values.iter().fold(false, |any, &x| any | (x < least) | (x > most)) {
+        return true;
     }
-    let found = values.iter().enumerate().any(|(row, &x)| (x == infinite || x == -infinite) && valid(row));
-    if found { Err(Refused::new("a date or timestamp is infinite")) } else { Ok(()) }
+    values.iter().enumerate().all(|(row, x)| limits.contains(x) || !valid(row))
 }
 
 /// A `duckdb_string_t` of `value`.
@@ -233,6 +243,26 @@ mod tests {
         assert!(matches!(d.values(), Values::Wide(values) if values[1..] == [i128::MAX / 2, -1]));
         assert!(matches!(e.values(), Values::Narrow(values) if *values == [1, 0, 1]));
         assert!(matches!(f.values(), Values::Wide(values) if *values == [i128::from(u64::MAX); 3]));
+    }
+
+    #[test]
+    fn numbers_of_more_digits_are_refused() {
+        let nines = 10i128.pow(38) - 1;
+        for (ty, value, refused) in [
+            (Type::HugeInt, nines, false),
+            (Type::HugeInt, nines + 1, true),
+            (Type::HugeInt, i128::MIN, true),
+            (Type::UHugeInt, nines, false),
+            (Type::UHugeInt, -1, true),
+            (Type::Decimal(19, 2), 10i128.pow(19), true),
+        ] {
+            for valid in [1u64, 0] {
+                let mut part = part(&[ty]);
+                // SAFETY: one row of this type.
+                let pushed = unsafe { part.push(1, &[view(&[value], Some(&valid), None)]) };
+                assert_eq!(pushed.is_err(), refused && valid == 1, "{ty:?} {value}");
+            }
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::exact;
 use super::expr::{binary, cast_to};
 use crate::Refused;
 use crate::encoding::{self, Node};
-use crate::types::Type;
+use crate::types::{DIGITS, Type};
 
 /// An aggregate of DuckDB's from aggregates of DataFusion's.
 struct Call {
@@ -123,8 +123,11 @@ impl<'a> Translator<'a> {
         Ok(match (f.as_str(), argument) {
             ("count_star", _) => is(aggregates::count(lit(1i64))),
             ("count", Some(_)) => is(aggregates::count(one(args)?)),
-            ("min", Some(ty)) if ty != Type::HugeInt => is(aggregates::min(one(args)?)),
-            ("max", Some(ty)) if ty != Type::HugeInt => is(aggregates::max(one(args)?)),
+            ("min", Some(_)) => is(aggregates::min(one(args)?)),
+            ("max", Some(_)) => is(aggregates::max(one(args)?)),
+            ("sum", Some(from)) if is_summed_in_all_digits(from) => {
+                Call { value: checked_digits, ..is(aggregates::sum(one(args)?)) }
+            }
             ("sum", Some(Type::Double | Type::Decimal(..))) => is(aggregates::sum(one(args)?)),
             // Sums of integers have 128 bits.
             ("sum", Some(from)) if from.is_integer() => {
@@ -150,12 +153,29 @@ impl<'a> Translator<'a> {
             ("var_samp" | "variance", Some(Type::Double)) => moment(aggregates::var_sample(one(args)?)),
             ("var_pop", Some(Type::Double)) => moment(aggregates::var_pop(one(args)?)),
             // Any will do: the least.
-            ("any_value", Some(from)) if from != Type::HugeInt => is(aggregates::min(one(args)?)),
+            ("any_value", Some(_)) => is(aggregates::min(one(args)?)),
             ("bool_and", Some(Type::Boolean)) => is(aggregates::bool_and(one(args)?)),
             ("bool_or", Some(Type::Boolean)) => is(aggregates::bool_or(one(args)?)),
             _ => return Err(refused()),
         })
     }
+}
+
+/// Whether a sum may have more digits than there are.
+fn is_summed_in_all_digits(ty: Type) -> bool {
+    /// As many digits more as the number of rows has.
+    const ROWS: u8 = 10;
+    match ty {
+        Type::HugeInt => true,
+        Type::Decimal(width, _) => width + ROWS > DIGITS,
+        _ => false,
+    }
+}
+
+/// A sum that has a digit to spare: others end the query on Warpmill.
+fn checked_digits(columns: &[Expr], ty: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
+    let less = arrow::datatypes::DataType::Decimal128(DIGITS - 1, ty.scale().unwrap_or(0));
+    cast_to(cast_to(columns[0].clone(), &less, parts.schema)?, &ty.arrow(), parts.schema)
 }
 
 fn modified(part: Expr, distinct: bool, filter: Option<Expr>) -> Expr {

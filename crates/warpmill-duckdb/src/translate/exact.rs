@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Case, ColumnarValue, Expr, Operator, Volatility, cast, create_udf, lit};
 
-use super::expr::binary;
+use super::expr::{binary, failure};
 
 /// The average of values with `scale` digits after the point, from their sum and number.
 pub(super) fn average(sum: Expr, count: Expr, scale: u8, sum_type: DataType) -> Expr {
@@ -37,16 +37,36 @@ pub(super) fn decimal_to_float(value: Expr, width: u8, scale: u8) -> Expr {
     const DIGITS: u8 = 15;
     let simple = cast(value.clone(), DataType::Float64);
     let Ok(digits) = i8::try_from(scale) else { return simple };
-    if width <= DIGITS || scale == 0 {
+    if width <= DIGITS {
         return simple;
+    }
+    if scale == 0 {
+        return integer_to_float(value, width, 0);
     }
     let constant = |unscaled: i128| lit(ScalarValue::Decimal128(Some(unscaled), width, digits));
     let exact = value.clone().between(constant(-(1 << 53)), constant(1 << 53));
     let Some(one) = 10i128.checked_pow(scale.into()).filter(|_| scale < width) else { return simple };
     let fraction = binary(value.clone(), Operator::Modulo, constant(one));
     let whole = cast(binary(value, Operator::Minus, fraction.clone()), DataType::Decimal128(38, 0));
-    let parts = binary(cast(whole, DataType::Float64), Operator::Plus, cast(fraction, DataType::Float64));
+    let whole = integer_to_float(whole, width, 0);
+    let parts = binary(whole, Operator::Plus, integer_to_float(fraction, width, digits));
     Expr::Case(Case::new(None, vec![(Box::new(exact), Box::new(simple))], Some(Box::new(parts))))
+}
+
+/// A decimal of `width` digits as the float of its integer, over a power of ten. DuckDB makes it of 64 bits as processors do; of 128 bits
+/// it makes it of two halves, which is rounded once for non-negative integers of 64 bits, and for negative ones that are floats.
+/// Others end the query on Warpmill.
+fn integer_to_float(value: Expr, width: u8, digits: i8) -> Expr {
+    /// Digits of decimals in 64 bits.
+    const NARROW: u8 = 18;
+    let float = cast(value.clone(), DataType::Float64);
+    if width <= NARROW {
+        return float;
+    }
+    let constant = |unscaled: i128| lit(ScalarValue::Decimal128(Some(unscaled), 38, digits));
+    let large = value.clone().gt(constant(u64::MAX.into())).or(value.clone().lt(constant(-(1 << 53))));
+    let fails = failure(cast(value.is_null(), DataType::Int64), &DataType::Float64);
+    Expr::Case(Case::new(None, vec![(Box::new(large), Box::new(fails))], Some(Box::new(float))))
 }
 
 /// `sum / (count * unit)` as x87 computes it: both sides and the quotient are rounded to 64 bits, then to 53.

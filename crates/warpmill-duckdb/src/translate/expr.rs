@@ -13,7 +13,7 @@ use super::subquery::check_memberships;
 use super::{Allowed, Translator};
 use crate::Refused;
 use crate::encoding::{self, Binding};
-use crate::types::Type;
+use crate::types::{DIGITS, Type};
 
 impl<'a> Translator<'a> {
     pub(super) fn column(&self, binding: Binding) -> Column {
@@ -88,6 +88,7 @@ impl<'a> Translator<'a> {
     }
 
     fn column_ref(&mut self, binding: Binding, ty: &str, schema: &DFSchemaRef) -> Result<Expr, Refused> {
+        Type::parse(ty)?;
         if let Some(result) = self.results.get(&binding) {
             let allowed = match result {
                 Expr::ScalarSubquery(_) => self.allowed != Allowed::Nothing,
@@ -226,6 +227,7 @@ fn convert(value: Expr, from: Type, to: Type, schema: &DFSchemaRef) -> Result<Ex
         (Type::Decimal(width, scale), Type::Double) => {
             return Ok(exact::decimal_to_float(value, width, scale.unsigned_abs()));
         }
+        (Type::HugeInt, Type::Double) => return Ok(exact::decimal_to_float(value, DIGITS, 0)),
         (from, to) if from.is_float() && to.is_integer() => {
             let float = cast_to(value, &Type::Double.arrow(), schema)?;
             return cast_to(nearest(float), &to.arrow(), schema);
@@ -287,7 +289,7 @@ fn constant(ty: Type, value: Option<&str>) -> Result<Expr, Refused> {
         Type::UBigInt => number!(UInt64),
         Type::Float => number!(Float32),
         Type::Double => number!(Float64),
-        Type::HugeInt => ScalarValue::Decimal128(Some(text.parse().map_err(|_| bad())?), 38, 0),
+        Type::HugeInt | Type::UHugeInt => ScalarValue::Decimal128(Some(text.parse().map_err(|_| bad())?), DIGITS, 0),
         Type::Decimal(width, scale) => {
             ScalarValue::Decimal128(Some(unscaled(text, scale).ok_or_else(bad)?), width, scale)
         }
@@ -297,7 +299,14 @@ fn constant(ty: Type, value: Option<&str>) -> Result<Expr, Refused> {
         Type::Interval => interval(text).ok_or_else(bad)?,
         Type::Null => ScalarValue::Null,
     };
-    Ok(lit(scalar))
+    let number = match &scalar {
+        ScalarValue::Date32(Some(days)) => i128::from(*days),
+        ScalarValue::TimestampMicrosecond(Some(micros), _) => i128::from(*micros),
+        ScalarValue::Decimal128(Some(digits), ..) => *digits,
+        _ => return Ok(lit(scalar)),
+    };
+    let has = ty.limits().is_none_or(|limits| limits.contains(&number));
+    has.then(|| lit(scalar)).ok_or_else(bad)
 }
 
 /// The integer of a decimal's digits, as DuckDB prints it.
@@ -331,6 +340,10 @@ mod tests {
 
     #[test]
     fn constants_out_of_range_are_refused() {
+        let nines = "9".repeat(38);
+        assert!(constant(Type::HugeInt, Some(&nines)).is_ok() && constant(Type::UHugeInt, Some("-1")).is_err());
+        assert!(constant(Type::HugeInt, Some(&format!("1{nines}"))).is_err());
+        assert!(constant(Type::Date, Some("2147483647")).is_err() && constant(Type::Date, Some("0")).is_ok());
         assert!(constant(Type::TinyInt, Some("128")).is_err());
         assert!(constant(Type::Varchar, None).is_ok());
     }

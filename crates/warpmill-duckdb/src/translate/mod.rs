@@ -48,6 +48,7 @@ pub fn translate(statement: &Statement, sources: &[Source]) -> Result<LogicalPla
         windowed: has_window(&statement.root),
         top: true,
     };
+    check_projected(&statement.root)?;
     let plan = translator.node(&statement.root)?;
     let columns = plan.schema().columns();
     if columns.len() != statement.types.len() {
@@ -55,13 +56,26 @@ pub fn translate(statement: &Statement, sources: &[Source]) -> Result<LogicalPla
     }
     let typed = columns.iter().zip(&statement.types).map(|(column, name)| {
         let ty = Type::parse(name)?;
-        if matches!(ty, Type::Interval | Type::Null) {
+        if !ty.is_column() {
             return Err(Refused::new(format!("a result of type {name}")));
         }
         Ok(expr::cast_to(Expr::Column(column.clone()), &ty.arrow(), plan.schema())?.alias(column.name()))
     });
     let typed = typed.collect::<Result<Vec<_>, Refused>>()?;
     Ok(LogicalPlanBuilder::from(plan).project(typed)?.build()?)
+}
+
+/// Refuses columns that are taken by their position and not made by a projection: those of a scan are not all there.
+fn check_projected(node: &Node) -> Result<(), Refused> {
+    match node {
+        Node::Filter { child, .. }
+        | Node::Order { child, .. }
+        | Node::Limit { child, .. }
+        | Node::Distinct { child }
+        | Node::Cte { child, .. } => check_projected(child),
+        Node::Project { .. } | Node::Aggregate { .. } | Node::Setop { .. } | Node::CteRef { .. } => Ok(()),
+        _ => Err(Refused::new("columns without a projection")),
+    }
 }
 
 fn has_window(node: &Node) -> bool {
@@ -128,7 +142,10 @@ impl<'a> Translator<'a> {
                 let (skip, fetch) = (count(offset.unwrap_or(0))?, limit.map(count).transpose()?);
                 Ok(LogicalPlanBuilder::from(self.node(child)?).limit(skip, fetch)?.build()?)
             }
-            Node::Distinct { child } => Ok(LogicalPlanBuilder::from(self.node(child)?).distinct()?.build()?),
+            Node::Distinct { child } => {
+                check_projected(child)?;
+                Ok(LogicalPlanBuilder::from(self.node(child)?).distinct()?.build()?)
+            }
             Node::Join { r#type, mark, conds, left, right } => match mark {
                 Some(mark) => self.membership(*mark, conds, left, right),
                 None => self.join(r#type, conds, left, right),
@@ -156,12 +173,13 @@ impl<'a> Translator<'a> {
         let mut list = Vec::with_capacity(columns.len());
         for (position, column) in columns.iter().enumerate() {
             let Some(column) = column else { continue };
+            let (_, _, ty) = &self.statement.inputs[input].columns[*column];
+            // A column of a type that is none here is not there: reading it is refused.
+            let Some(ty) = Type::of_column(ty) else { continue };
             let value = match source.columns[*column] {
                 Some(index) => Expr::Column(Column::new(Some(name.as_str()), fields.field(index).name())),
-                None => {
-                    let (_, _, ty) = &self.statement.inputs[input].columns[*column];
-                    lit(ScalarValue::try_from(&Type::parse(ty)?.arrow())?)
-                }
+                // The optimizer has found that nothing depends on it.
+                None => lit(ScalarValue::try_from(&ty.arrow())?),
             };
             list.push(value.alias(self.name((table, position as u64))));
         }
@@ -254,6 +272,7 @@ impl<'a> Translator<'a> {
         table: u64,
         children: &'a [Node],
     ) -> Result<LogicalPlan, Refused> {
+        children.iter().try_for_each(check_projected)?;
         let mut plans = children.iter().map(|child| self.node(child)).collect::<Result<Vec<_>, _>>()?.into_iter();
         let first = plans.next().ok_or_else(|| Refused::new("a set operation of nothing"))?;
         let combined = plans.try_fold(first, |left, right| {
@@ -287,6 +306,7 @@ impl<'a> Translator<'a> {
         if self.copies > 64 {
             return Err(Refused::new("common table expressions that are read very often"));
         }
+        check_projected(body)?;
         let inner = format!("c{}_", self.copies);
         let outer = std::mem::replace(&mut self.prefix, inner);
         let results = std::mem::take(&mut self.results);

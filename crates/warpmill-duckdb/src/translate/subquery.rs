@@ -28,7 +28,7 @@ impl<'a> Translator<'a> {
         let (binding, result) = match (mark, value, cond) {
             (Some(mark), _, None) => ((mark, 0), Expr::Exists(Exists::new(subquery(right), false))),
             (Some(mark), _, Some(cond)) => ((mark, 0), self.is_member(cond, left.schema(), right)?),
-            (None, Some(value), _) => {
+            (None, Some(value), None) => {
                 let column = Expr::Column(self.column(value));
                 let right = LogicalPlanBuilder::from(right).project([column])?.build()?;
                 (value, Expr::ScalarSubquery(subquery(right)))

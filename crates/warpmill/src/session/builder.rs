@@ -16,6 +16,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::filters::StopsAboveTotals;
 use super::{Inner, Session};
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::join_order::{ProviderStatistics, with_join_order};
@@ -143,6 +144,7 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     let rules = with_join_order(rules, Arc::new(ProviderStatistics));
     let switched = |rule: SharedRule| match rule.name() {
         "join_order" => Arc::new(IfJoinOrder(rule)) as SharedRule,
+        "push_down_filter" => Arc::new(StopsAboveTotals(rule)) as SharedRule,
         _ => rule,
     };
     rules.into_iter().map(switched).collect()

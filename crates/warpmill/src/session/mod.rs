@@ -5,6 +5,7 @@ mod copy;
 mod ddl;
 mod describe;
 mod explain;
+mod filters;
 mod import;
 mod layout;
 mod logical;
