@@ -8,3 +8,4 @@
 #include "src/rows.cpp"
 #include "src/shim.cpp"
 #include "src/state.cpp"
+#include "src/versions.cpp"

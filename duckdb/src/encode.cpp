@@ -3,6 +3,7 @@
 #include "duckdb/catalog/catalog_entry/duck_table_entry.hpp"
 #include "duckdb/common/enum_util.hpp"
 #include "duckdb/function/table/table_scan.hpp"
+#include "state.hpp"
 
 namespace warpmill {
 
@@ -19,7 +20,8 @@ bool IsReadable(const LogicalGet &get) {
 }
 
 string Encoder::Encode(LogicalOperator &root, const vector<LogicalType> &types) {
-	json.Open('{').Key("version").Number(1).Key("duckdb").Number(WARPMILL_DUCKDB).Key("types").Open('[');
+	json.Open('{').Key("version").Number(1).Key("duckdb").Number(WARPMILL_DUCKDB);
+	json.Key("may_be_left").Bool(!IsStrict(context)).Key("types").Open('[');
 	for (auto &type : types) {
 		Type(type);
 	}

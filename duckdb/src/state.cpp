@@ -43,27 +43,33 @@ std::map<std::pair<Ending, string>, uint64_t> DatabaseState::Status() {
 
 string DatabaseState::VersionKey(ClientContext &context, TableCatalogEntry &table) {
 	auto &attached = table.ParentCatalog().GetAttached();
-	if (attached.IsTemporary() || attached.IsSystem() || table.temporary) {
+	if (attached.IsTemporary() || attached.IsSystem() || table.temporary || !table.IsDuckTable()) {
 		return string();
 	}
 	// Takes the snapshot of this database, if the transaction has none yet.
 	Transaction::Get(context, attached);
 	auto state = ConnectionState::Get(context);
-	if (!state) {
+	auto since = Versions::Get().Watch(attached);
+	if (!state || !since.IsValid()) {
 		return string();
 	}
-	std::lock_guard<std::mutex> guard(lock);
-	for (auto connection : connections) {
-		if (connection->unknown_transaction || (connection->transaction && connection->transaction->ModifiedDatabase())) {
-			return string();
+	{
+		std::lock_guard<std::mutex> guard(lock);
+		for (auto connection : connections) {
+			if (connection->unknown_transaction || (connection->transaction && connection->begun < since.GetIndex())) {
+				return string();
+			}
 		}
 	}
-	auto now = commits[attached.oid];
-	if (!state->transaction || now != state->commits_at_begin[attached.oid]) {
+	// This thread's own from here on.
+	if (!state->transaction || state->transaction->ModifiedDatabase() == &attached) {
 		return string();
 	}
-	return identity + "/" + to_string(attached.oid) + "/" + to_string(table.oid) + "/" +
-	       to_string(now);
+	auto version = Versions::Get().Of(table.GetStorage(), state->begun);
+	if (version.empty()) {
+		return string();
+	}
+	return identity + "/" + to_string(attached.oid) + "/" + to_string(table.oid) + "/" + version;
 }
 
 ConnectionState::ConnectionState(shared_ptr<DatabaseState> database_p, bool in_transaction)
@@ -93,31 +99,32 @@ void ConnectionState::QueryEnd() {
 	is_explicit = false;
 }
 
-void ConnectionState::TransactionBegin(MetaTransaction &begun, ClientContext &context) {
-	std::lock_guard<std::mutex> guard(database->lock);
-	transaction = &begun;
-	unknown_transaction = false;
-	commits_at_begin = database->commits;
+// The connection's own database is watched before anything is read of it.
+static void WatchDefault(ClientContext &context) {
+	try {
+		if (auto catalog = Catalog::GetCatalogEntry(context, Name())) {
+			Versions::Get().Watch(catalog->GetAttached());
+		}
+	} catch (std::exception &) {
+		// It is detached: nothing is read.
+	}
 }
 
-void ConnectionState::TransactionCommit(MetaTransaction &ended, ClientContext &context) {
+void ConnectionState::TransactionBegin(MetaTransaction &next, ClientContext &context) {
+	WatchDefault(context);
 	std::lock_guard<std::mutex> guard(database->lock);
-	if (unknown_transaction) {
-		// It may have changed anything.
-		for (auto &entry : database->commits) {
-			entry.second++;
-		}
-	}
-	auto modified = ended.ModifiedDatabase();
-	if (modified) {
-		database->commits[modified->oid]++;
-	}
+	transaction = &next;
+	unknown_transaction = false;
+	begun = Versions::Get().Counted();
+}
+
+void ConnectionState::TransactionCommit(MetaTransaction &, ClientContext &context) {
+	std::lock_guard<std::mutex> guard(database->lock);
 	transaction = nullptr;
 	unknown_transaction = false;
 }
 
 void ConnectionState::TransactionRollback(MetaTransaction &ended, ClientContext &context) {
-	// A commit that failed half-way ends here as well: what it left is a new version.
 	TransactionCommit(ended, context);
 }
 
@@ -155,9 +162,13 @@ bool IsEnabled(ClientContext &context) {
 	return !value.IsNull() && value.GetValue<bool>();
 }
 
-void RequireAllowed(ClientContext &context, Ending ending, const string &reason) {
+bool IsStrict(ClientContext &context) {
 	auto value = Setting(context, "warpmill_fallback");
-	if (!value.IsNull() && value.ToString() == "error") {
+	return !value.IsNull() && value.ToString() == "error";
+}
+
+void RequireAllowed(ClientContext &context, Ending ending, const string &reason) {
+	if (IsStrict(context)) {
 		throw InvalidInputException("Warpmill %s this query: %s (warpmill_fallback is 'error')",
 		                            ending == Ending::FAILED ? "could not finish" : "does not run", reason);
 	}

@@ -9,6 +9,7 @@
 #include "compat.hpp"
 #include "duckdb/main/client_context_state.hpp"
 #include "engine.h"
+#include "versions.hpp"
 
 namespace warpmill {
 
@@ -52,9 +53,7 @@ public:
 	// The key under which the rows that this transaction sees of `table` may be kept and found again, or empty where its
 	// snapshot is not known to be a committed version that nobody is changing.
 	//
-	// The argument (docs/duckdb.md, "Never stale"): commits are counted after they have become visible. A snapshot that
-	// contains a commit that is not counted yet would need a transaction that has modified a database, has become visible
-	// before this one's snapshot was taken, and is still registered here: that is looked for after the snapshot was taken.
+	// The argument is in docs/duckdb.md, "Never stale".
 	string VersionKey(ClientContext &context, TableCatalogEntry &table);
 
 private:
@@ -62,8 +61,6 @@ private:
 	std::mutex status_lock;
 	std::map<std::pair<Ending, string>, uint64_t> status;
 	std::mutex lock;
-	// Committed changes of each attached database, by its oid.
-	std::map<idx_t, uint64_t> commits;
 	std::set<ConnectionState *> connections;
 };
 
@@ -103,8 +100,8 @@ private:
 	MetaTransaction *transaction = nullptr;
 	// A transaction was open when the extension was loaded: nothing is known of it.
 	bool unknown_transaction;
-	// `commits` as they were when the transaction began.
-	std::map<idx_t, uint64_t> commits_at_begin;
+	// The commits that had been counted when the transaction began.
+	uint64_t begun = 0;
 
 	void Report(Outcome outcome);
 
@@ -115,6 +112,7 @@ private:
 // A setting of this connection.
 Value Setting(ClientContext &context, const char *name);
 bool IsEnabled(ClientContext &context);
+bool IsStrict(ClientContext &context);
 // Throws in strict mode: why DuckDB would run a query.
 void RequireAllowed(ClientContext &context, Ending ending, const string &reason);
 

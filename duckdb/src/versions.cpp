@@ -1,5 +1,6 @@
 #include "versions.hpp"
 
+#include "duckdb/common/enums/undo_flags.hpp"
 #include "duckdb/main/attached_database.hpp"
 #include "duckdb/storage/buffer_manager.hpp"
 #include "duckdb/transaction/append_info.hpp"
@@ -26,16 +27,20 @@ static const DataTable *TableOf(const DataTable *table) {
 // rows of. An altered table is another table.
 static Versions::Change ChangeOf(DuckTransaction &transaction) {
 	Versions::Change change;
-	for (auto &entry : transaction.GetLocalStorage().table_manager.GetEntries()) {
-		change.tables.insert(&entry->table_ref.get());
+	auto &local = transaction.GetLocalStorage().table_manager;
+	{
+		lock_guard<mutex> guard(local.table_storage_lock);
+		for (auto &entry : local.table_storage) {
+			change.tables.insert(&entry.first.get());
+		}
 	}
 	auto &undo = transaction.undo_buffer.allocator;
 	for (auto entry = undo.tail; entry; entry = entry->prev) {
 		auto handle = undo.buffer_manager.Pin(entry->block);
 		const_data_ptr_t at = handle.Ptr();
 		for (auto end = at + entry->position; at < end;) {
-			auto type = Load<UndoFlags>(at);
-			auto length = Load<uint32_t>(at + sizeof(UndoFlags));
+			auto type = duckdb::Load<UndoFlags>(at);
+			auto length = duckdb::Load<uint32_t>(at + sizeof(UndoFlags));
 			at += sizeof(UndoFlags) + sizeof(uint32_t);
 			switch (type) {
 			case UndoFlags::INSERT_TUPLE:

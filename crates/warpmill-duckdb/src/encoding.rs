@@ -18,6 +18,9 @@ pub struct Statement {
     pub version: u32,
     /// The DuckDB version that made the plan: 20000 for 2.0.0.
     pub duckdb: u32,
+    /// Whether the host may run what it does faster.
+    #[serde(default)]
+    pub may_be_left: bool,
     /// Types of the result's columns.
     pub types: Vec<String>,
     /// The tables that are read; scans name them by position.

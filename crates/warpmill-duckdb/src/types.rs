@@ -122,7 +122,7 @@ impl Type {
     /// What is wrong with a value beyond [`Self::limits`].
     pub fn beyond_limits(self) -> Refused {
         Refused::new(match self {
-            Type::Date | Type::Timestamp => "a date or timestamp that is infinite, or out of range".to_string(),
+            Type::Date | Type::Timestamp => "a date or timestamp is infinite".to_string(),
             Type::Decimal(width, _) => format!("a decimal of more than {width} digits"),
             _ => format!("a whole number of more than {DIGITS} digits"),
         })

@@ -2,6 +2,7 @@
 //!
 //! - [`types`]: logical type + physical representation + proven value range of every expression;
 //! - [`expr`]: expressions with three-valued logic;
+//! - [`mod@kept`]: what DataFusion's rules do not look through;
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`scan_exec`]: the leaf of DataFusion plans that stands for a table;
@@ -14,6 +15,7 @@
 
 pub mod display;
 pub mod expr;
+pub mod kept;
 pub mod program;
 pub mod pruning;
 pub mod scan_exec;

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pandas
 import pytest
 
 import warpmill.duckdb
@@ -179,6 +180,55 @@ def test_writers_and_readers(tmp_path: Path, where: str) -> None:
     assert reads[0] > 20
     assert counts["queries_accelerated"] >= reads[0]
     assert counts["inputs_from_cache"] > 0
+
+
+def test_what_did_not_change_stays(tmp_path: Path) -> None:
+    """A commit makes a new version of the tables that it changes, and of no others."""
+    con = warpmill.duckdb.connect(str(tmp_path / "x.db"))
+    other = con.cursor()
+    con.execute("CREATE TABLE a AS SELECT i AS v FROM range(3000) r(i); CREATE TABLE b AS SELECT * FROM a")
+    query = "SELECT sum(v), count(*) FROM {}"
+
+    def is_read(table: str, expected: int) -> bool:
+        before = stats(con)["inputs_scanned"]
+        [(total, _)] = con.execute(query.format(table)).fetchall()
+        assert total == expected
+        return stats(con)["inputs_scanned"] > before
+
+    a = b = sum(range(3000))
+    assert is_read("a", a) and is_read("b", b) and not is_read("a", a) and not is_read("b", b)
+    for statement, change in (
+        ("INSERT INTO b VALUES (1)", 1),
+        ("UPDATE b SET v = v + 1 WHERE v = 7", 1),
+        ("DELETE FROM b WHERE v = 10", -10),
+        ("BEGIN; INSERT INTO b VALUES (5); UPDATE b SET v = v + 2 WHERE v = 20; COMMIT", 7),
+    ):
+        other.execute(statement)
+        b += change
+        assert not is_read("a", a), statement
+        assert is_read("b", b) and not is_read("b", b), statement
+    # Neither what is undone, nor what is not over.
+    other.execute("BEGIN; INSERT INTO b VALUES (1); ROLLBACK; BEGIN; INSERT INTO b VALUES (1000)")
+    assert not is_read("a", a) and not is_read("b", b)
+    other.execute("COMMIT")
+    b += 1000
+    assert not is_read("a", a) and is_read("b", b)
+    # Other tables come and go; another column makes another table.
+    other.execute("CREATE TABLE c AS SELECT * FROM a; DROP TABLE c; CHECKPOINT")
+    assert not is_read("a", a) and not is_read("b", b)
+    other.execute("ALTER TABLE b ADD COLUMN w INTEGER DEFAULT 3")
+    assert not is_read("a", a) and is_read("b", b)
+    other.append("b", pandas.DataFrame({"v": [4], "w": [1]}))
+    b += 4
+    assert not is_read("a", a) and is_read("b", b)
+    # A snapshot from before a commit is not that version, and is not taken for the next one.
+    con.execute("BEGIN")
+    assert not is_read("a", a)
+    other.execute("INSERT INTO b VALUES (1, 1)")
+    assert is_read("b", b)
+    con.execute("COMMIT")
+    assert is_read("b", b + 1) and not is_read("b", b + 1)
+    con.close()
 
 
 def test_databases_one_after_the_other() -> None:

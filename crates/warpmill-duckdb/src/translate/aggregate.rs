@@ -174,8 +174,10 @@ fn is_summed_in_all_digits(ty: Type) -> bool {
 
 /// A sum that has a digit to spare: others end the query on Warpmill.
 fn checked_digits(columns: &[Expr], ty: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
-    let less = arrow::datatypes::DataType::Decimal128(DIGITS - 1, ty.scale().unwrap_or(0));
-    cast_to(cast_to(columns[0].clone(), &less, parts.schema)?, &ty.arrow(), parts.schema)
+    use arrow::datatypes::DataType::Decimal128;
+    let scale = ty.scale().unwrap_or(0);
+    let checked = cast_to(columns[0].clone(), &Decimal128(DIGITS - 1, scale), parts.schema)?;
+    cast_to(checked, &Decimal128(DIGITS, scale), parts.schema)
 }
 
 fn modified(part: Expr, distinct: bool, filter: Option<Expr>) -> Expr {
@@ -214,7 +216,10 @@ fn finite(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused>
 fn average_of(columns: &[Expr], _: Type, parts: &Parts<'_>) -> Result<Expr, Refused> {
     use arrow::datatypes::DataType::Float64;
     let scale = parts.argument.and_then(Type::scale).unwrap_or(0);
-    let (sum, count) = (columns[0].clone(), columns[1].clone());
+    let (mut sum, count) = (columns[0].clone(), columns[1].clone());
+    if let Some(argument) = parts.argument.filter(|argument| is_summed_in_all_digits(*argument)) {
+        sum = checked_digits(&[sum], argument, parts)?;
+    }
     if parts.exact {
         let ty = sum.get_type(parts.schema)?;
         return Ok(exact::average(sum, count, scale.unsigned_abs(), ty));

@@ -49,24 +49,36 @@ pub(super) fn decimal_to_float(value: Expr, width: u8, scale: u8) -> Expr {
     let fraction = binary(value.clone(), Operator::Modulo, constant(one));
     let whole = cast(binary(value, Operator::Minus, fraction.clone()), DataType::Decimal128(38, 0));
     let whole = integer_to_float(whole, width, 0);
-    let parts = binary(whole, Operator::Plus, integer_to_float(fraction, width, digits));
+    let parts = binary(whole, Operator::Plus, integer_to_float(fraction, width, scale));
     Expr::Case(Case::new(None, vec![(Box::new(exact), Box::new(simple))], Some(Box::new(parts))))
 }
 
-/// A decimal of `width` digits as the float of its integer, over a power of ten. DuckDB makes it of 64 bits as processors do; of 128 bits
-/// it makes it of two halves, which is rounded once for non-negative integers of 64 bits, and for negative ones that are floats.
-/// Others end the query on Warpmill.
-fn integer_to_float(value: Expr, width: u8, digits: i8) -> Expr {
+/// A decimal as the float of its integer over a power of ten. DuckDB makes it of 64 bits as processors do; of 128 bits (more than 18
+/// digits) it makes it of two halves, and of `-1 - x` for a negative `x`: the same here as far as the upper half has no bits. Other
+/// values end the query on Warpmill.
+fn integer_to_float(value: Expr, width: u8, digits: u8) -> Expr {
     /// Digits of decimals in 64 bits.
     const NARROW: u8 = 18;
-    let float = cast(value.clone(), DataType::Float64);
     if width <= NARROW {
-        return float;
+        return cast(value, DataType::Float64);
     }
-    let constant = |unscaled: i128| lit(ScalarValue::Decimal128(Some(unscaled), 38, digits));
-    let large = value.clone().gt(constant(u64::MAX.into())).or(value.clone().lt(constant(-(1 << 53))));
-    let fails = failure(cast(value.is_null(), DataType::Int64), &DataType::Float64);
-    Expr::Case(Case::new(None, vec![(Box::new(large), Box::new(fails))], Some(Box::new(float))))
+    let whole = |n: i128| lit(ScalarValue::Decimal128(Some(n), 38, 0));
+    let integer = match 10i128.checked_pow(digits.into()) {
+        Some(unit) if digits > 0 => cast(binary(value, Operator::Multiply, whole(unit)), DataType::Decimal128(38, 0)),
+        _ => value,
+    };
+    let float = |e: Expr| cast(e, DataType::Float64);
+    let large = i128::from(u64::MAX);
+    let fails = failure(cast(integer.clone().is_null(), DataType::Int64), &DataType::Float64);
+    let outside = integer.clone().gt(whole(large)).or(integer.clone().lt(whole(-large)));
+    let opposite = binary(whole(-1), Operator::Minus, integer.clone());
+    let negative = binary(Expr::Negative(Box::new(float(opposite))), Operator::Minus, lit(1.0));
+    let branches = vec![
+        (Box::new(outside), Box::new(fails)),
+        (Box::new(integer.clone().lt(whole(0))), Box::new(negative)),
+    ];
+    let result = Expr::Case(Case::new(None, branches, Some(Box::new(float(integer)))));
+    if digits == 0 { result } else { binary(result, Operator::Divide, lit(10f64.powi(digits.into()))) }
 }
 
 /// `sum / (count * unit)` as x87 computes it: both sides and the quotient are rounded to 64 bits, then to 53.

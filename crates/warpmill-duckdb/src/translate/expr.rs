@@ -7,6 +7,7 @@ use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions::expr_fn as functions;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, cast, lit};
+use warpmill_plan::kept::kept;
 
 use super::exact;
 use super::subquery::check_memberships;
@@ -204,7 +205,35 @@ pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Ex
     {
         return Ok(lit(value));
     }
-    Ok(cast(e, to.clone()))
+    let fits = always_fits(&e.get_type(schema)?, to);
+    let converted = cast(e, to.clone());
+    Ok(if fits { converted } else { kept(converted) })
+}
+
+/// Whether a cast of any value has a result. The error of others must not be optimized away.
+fn always_fits(from: &DataType, to: &DataType) -> bool {
+    // Whole digits, and those after the point.
+    let digits = |ty: &DataType| {
+        Some(match ty {
+            DataType::Boolean => (1, 0),
+            DataType::Int8 | DataType::UInt8 => (3, 0),
+            DataType::Int16 | DataType::UInt16 => (5, 0),
+            DataType::Int32 | DataType::UInt32 => (10, 0),
+            DataType::Int64 => (19, 0),
+            DataType::UInt64 => (20, 0),
+            DataType::Decimal128(width, scale) => (i16::from(*width) - i16::from(*scale), *scale),
+            _ => return None,
+        })
+    };
+    match (digits(from), digits(to)) {
+        (Some((whole, _)), Some((room, _))) if matches!(to, DataType::Decimal128(..)) => whole <= room,
+        (Some((whole, 0)), Some((room, 0))) if from.is_integer() || *from == DataType::Boolean => {
+            whole < room && (*from == DataType::Boolean || from.is_unsigned_integer() || to.is_signed_integer())
+        }
+        (_, Some(_)) => *from == DataType::Null,
+        // Floats, texts, and dates of all but the last years.
+        (_, None) => true,
+    }
 }
 
 /// A cast of DuckDB's. Those that round or print otherwise than Arrow's are refused.
@@ -336,6 +365,34 @@ mod tests {
         assert_eq!(unscaled("-0.06", 2), Some(-6));
         assert_eq!(unscaled("7", 0), Some(7));
         assert_eq!(unscaled("1.5", 2), None);
+    }
+
+    #[test]
+    fn casts_that_may_fail() {
+        use DataType::{Boolean, Decimal128, Float64, Int8, Int16, Int32, Int64, Null, UInt8, UInt32};
+        for (from, to) in [
+            (Boolean, Int8),
+            (Int8, Int16),
+            (UInt8, Int16),
+            (Int32, Decimal128(10, 0)),
+            (Decimal128(4, 1), Decimal128(6, 3)),
+            (Decimal128(4, 1), Decimal128(4, 1)),
+            (Int64, Float64),
+            (Null, Int8),
+        ] {
+            assert!(always_fits(&from, &to), "{from} {to}");
+        }
+        for (from, to) in [
+            (Int16, Int8),
+            (Int8, UInt32),
+            (UInt8, Int8),
+            (Int32, Decimal128(10, 1)),
+            (Decimal128(4, 1), Decimal128(4, 2)),
+            (Decimal128(3, 0), Int64),
+            (Float64, Int64),
+        ] {
+            assert!(!always_fits(&from, &to), "{from} {to}");
+        }
     }
 
     #[test]

@@ -6,13 +6,16 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::{Scope, convert, is_string, unify};
-use crate::{ColType, Expr, ExprKind, Function, Phys, Scalar, Unsupported};
+use crate::{ColType, Expr, ExprKind, Function, Phys, Scalar, Unsupported, kept};
 
 impl Scope<'_> {
     /// A call of a DataFusion function.
     pub(super) fn call(&self, expr: &Arc<dyn PhysicalExpr>, call: &ScalarFunctionExpr) -> Result<Expr, Unsupported> {
         let unsupported = |reason: &str| Unsupported::new(expr, reason);
         let args: Vec<Expr> = call.args().iter().map(|arg| self.expr(arg)).collect::<Result<_, _>>()?;
+        if call.fun().name() == kept::NAME {
+            return args.into_iter().next().ok_or_else(|| unsupported("this function"));
+        }
         let function = named(call.fun().name()).ok_or_else(|| unsupported("this function"))?;
         let result = call.return_type();
         match function {
