@@ -67,7 +67,7 @@ struct wm_engine {
 	void (*plan_free)(wm_plan *plan);
 
 	// The rows of one input of one execution. With a `key` (text that names a table and a version of its contents) columns are kept
-	// for later executions, and found again: then they are not missing. Null, here and of a part: it failed.
+	// for later executions, and found again: then they are not missing.
 	wm_input *(*input_new)(const wm_plan *plan, size_t input, const char *key);
 	// Columns that have to come: indices into plan_columns. One entry where rows have to be counted only.
 	size_t (*input_missing)(const wm_input *input, const uint32_t **columns);

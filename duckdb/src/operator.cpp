@@ -21,9 +21,6 @@ public:
 	InputState(const Query &query, idx_t index, const string &key)
 	    : engine(query.database->engine),
 	      input(engine.input_new(query.plan, index, key.empty() ? nullptr : key.c_str())) {
-		if (!input) {
-			throw InvalidInputException("the engine could not prepare for rows");
-		}
 	}
 	~InputState() override {
 		engine.input_free(input);
@@ -80,17 +77,12 @@ static void Guarded(InputState &state, F step) {
 // The rows that one thread gathers.
 class InputLocalState : public LocalSinkState {
 public:
-	explicit InputLocalState(InputState &state)
+	explicit InputLocalState(const InputState &state)
 	    : engine(state.engine), part(engine.part_new(state.input)), formats(state.columns.size()),
 	      vectors(state.columns.size()) {
-		if (!part) {
-			state.FailAsEngine();
-		}
 	}
 	~InputLocalState() override {
-		if (part) {
-			engine.part_free(part);
-		}
+		engine.part_free(part);
 	}
 
 	const wm_engine &engine;
@@ -360,10 +352,6 @@ private:
 		}
 		auto threads = NumericCast<uint64_t>(TaskScheduler::GetScheduler(context).NumberOfThreads());
 		state.run = state.engine.run_new(query->plan, inputs.data(), threads, 0);
-		if (!state.run) {
-			error = "the engine could not prepare a run";
-			return false;
-		}
 		auto status = state.engine.run_execute(state.run, Interrupted, &context);
 		if (status == 2) {
 			throw InterruptException();

@@ -242,9 +242,12 @@ unsafe extern "C" fn input_missing(input: *const InputHandle, columns: *mut *con
 
 unsafe extern "C" fn part_new(input: *const InputHandle) -> *mut Part {
     // SAFETY: see `plan_refusal`.
-    let input = &unsafe { &*input }.input;
-    let part = guarded(|| Ok(input.as_ref().map_or_else(|_| Part::default(), Input::part)));
-    Box::into_raw(Box::new(part.unwrap_or_default()))
+    let handle = unsafe { &*input };
+    let part = guarded(|| Ok(handle.input.as_ref().map_or_else(|_| Part::default(), Input::part)));
+    Box::into_raw(Box::new(part.unwrap_or_else(|refused| {
+        handle.fail(refused.reason);
+        Part::default()
+    })))
 }
 
 unsafe extern "C" fn part_push(

@@ -173,8 +173,6 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use arrow::array::{BooleanArray, Decimal128Array, Int32Array, StringArray};
     use arrow::datatypes::{Field, Schema};
