@@ -53,7 +53,9 @@ fn check_statistics(statement: &Statement) -> Result<(), Refused> {
 
 fn is_known(node: &Node, statement: &Statement) -> bool {
     match node {
-        Node::Project { child, .. } | Node::Order { child, .. } | Node::Limit { child, .. } => is_known(child, statement),
+        Node::Project { child, .. } | Node::Order { child, .. } | Node::Limit { child, .. } => {
+            is_known(child, statement)
+        }
         Node::Aggregate { groups, aggs, child, .. } if groups.is_empty() => {
             let Some(input) = scanned(child) else { return false };
             aggs.iter().all(|call| is_statistic(call, statement.inputs[input].stored))

@@ -73,12 +73,13 @@ fn integer_to_float(value: Expr, width: u8, digits: u8) -> Expr {
     let outside = integer.clone().gt(whole(large)).or(integer.clone().lt(whole(-large)));
     let opposite = binary(whole(-1), Operator::Minus, integer.clone());
     let negative = binary(Expr::Negative(Box::new(float(opposite))), Operator::Minus, lit(1.0));
-    let branches = vec![
-        (Box::new(outside), Box::new(fails)),
-        (Box::new(integer.clone().lt(whole(0))), Box::new(negative)),
-    ];
+    let branches =
+        vec![(Box::new(outside), Box::new(fails)), (Box::new(integer.clone().lt(whole(0))), Box::new(negative))];
     let result = Expr::Case(Case::new(None, branches, Some(Box::new(float(integer)))));
-    if digits == 0 { result } else { binary(result, Operator::Divide, lit(10f64.powi(digits.into()))) }
+    match format!("1e{digits}").parse::<f64>() {
+        Ok(unit) if digits > 0 => binary(result, Operator::Divide, lit(unit)),
+        _ => result,
+    }
 }
 
 /// `sum / (count * unit)` as x87 computes it: both sides and the quotient are rounded to 64 bits, then to 53.

@@ -210,7 +210,7 @@ pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Ex
     Ok(if fits { converted } else { kept(converted) })
 }
 
-/// Whether a cast of any value has a result. The error of others must not be optimized away.
+/// Whether a cast of any value gives that value. What others do must not be optimized away.
 fn always_fits(from: &DataType, to: &DataType) -> bool {
     // Whole digits, and those after the point.
     let digits = |ty: &DataType| {
@@ -226,7 +226,10 @@ fn always_fits(from: &DataType, to: &DataType) -> bool {
         })
     };
     match (digits(from), digits(to)) {
-        (Some((whole, _)), Some((room, _))) if matches!(to, DataType::Decimal128(..)) => whole <= room,
+        // What is rounded is another value, and may be too large then.
+        (Some((whole, scale)), Some((room, digits))) if matches!(to, DataType::Decimal128(..)) => {
+            whole <= room && scale <= digits
+        }
         (Some((whole, 0)), Some((room, 0))) if from.is_integer() || *from == DataType::Boolean => {
             whole < room && (*from == DataType::Boolean || from.is_unsigned_integer() || to.is_signed_integer())
         }
@@ -388,6 +391,7 @@ mod tests {
             (UInt8, Int8),
             (Int32, Decimal128(10, 1)),
             (Decimal128(4, 1), Decimal128(4, 2)),
+            (Decimal128(4, 1), Decimal128(6, 0)),
             (Decimal128(3, 0), Int64),
             (Float64, Int64),
         ] {
