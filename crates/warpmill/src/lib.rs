@@ -20,6 +20,7 @@ pub mod accelerate;
 pub mod catalog;
 mod dialect;
 pub mod error;
+mod files;
 pub mod join_order;
 pub mod offload;
 mod panics;

@@ -12,6 +12,9 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, Parq
 
 use super::parallel::{ordered, thread_count};
 use super::{Progress, Progressed, input, locate, name};
+use crate::guard::caught;
+use crate::parquet_file::CheckedFooter;
+use crate::parquet_file::file::whole;
 use crate::table::{conform_column, stored_schema};
 use crate::{FormatError, Result, TableSnapshot, TableWriter};
 
@@ -37,6 +40,7 @@ impl Default for ParquetOptions {
 struct Source {
     path: PathBuf,
     metadata: ArrowReaderMetadata,
+    checked: CheckedFooter,
     /// Position in the file by column of the table.
     columns: Vec<usize>,
 }
@@ -49,7 +53,7 @@ struct Piece {
 
 /// The schema that a table of the file's rows has.
 pub fn parquet_schema(path: &Path) -> Result<SchemaRef> {
-    let metadata = open(path)?;
+    let (metadata, _) = open(path)?;
     stored_schema(metadata.schema()).map_err(|e| locate(e, &name(path), "schema"))
 }
 
@@ -95,15 +99,25 @@ fn bytes(size: i64) -> u64 {
     u64::try_from(size).unwrap_or(0)
 }
 
-fn open(path: &Path) -> Result<ArrowReaderMetadata> {
+fn open(path: &Path) -> Result<(ArrowReaderMetadata, CheckedFooter)> {
     let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
-    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
-    metadata.map_err(|e| input(name(path), None, format!("not a whole Parquet file: {e}")))
+    let metadata = whole(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()));
+    let metadata = metadata.map_err(as_input)?;
+    let checked = CheckedFooter::of_file(Arc::clone(metadata.metadata()), &file, path).map_err(as_input)?;
+    Ok((metadata, checked))
+}
+
+/// Damage as a mistake of the input.
+fn as_input(error: FormatError) -> FormatError {
+    match error {
+        FormatError::Corrupt { path, segment, detail } => input(name(&path), segment, detail),
+        other => other,
+    }
 }
 
 impl Source {
     fn open(path: &Path, schema: &SchemaRef) -> Result<Self> {
-        let metadata = open(path)?;
+        let (metadata, checked) = open(path)?;
         let found = metadata.schema();
         let at = |column: &str, detail: &str| Err(input(name(path), format!("column {column:?}"), detail));
         let mut columns = Vec::with_capacity(schema.fields().len());
@@ -116,7 +130,7 @@ impl Source {
         if let Some(unknown) = found.fields().iter().find(|f| schema.index_of(f.name()).is_err()) {
             return at(unknown.name(), "the table has no such column");
         }
-        Ok(Self { path: path.to_owned(), metadata, columns })
+        Ok(Self { path: path.to_owned(), metadata, checked, columns })
     }
 }
 
@@ -128,6 +142,10 @@ impl Piece {
     /// The rows as the table stores them.
     fn read(&self, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
         let source = name(&self.source.path);
+        let file = File::open(&self.source.path).map_err(FormatError::io("cannot open", &self.source.path))?;
+        let group = self.source.metadata.metadata().row_group(self.row_group);
+        let leaves: Vec<usize> = (0..group.num_columns()).collect();
+        self.source.checked.check_chunks(&file, self.row_group, &leaves).map_err(as_input)?;
         let batches = self.decode(None).map_err(|error| {
             let column = (0..self.source.metadata.schema().fields().len()).find(|&c| self.decode(Some(c)).is_err());
             let column = column.map(|c| format!(", column {:?}", self.source.metadata.schema().field(c).name()));
@@ -155,9 +173,12 @@ impl Piece {
             builder = builder.with_projection(mask);
         }
         // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
-        let decode =
-            || builder.build().map_err(|e| e.to_string())?.collect::<Result<_, _>>().map_err(|e| e.to_string());
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
-            .unwrap_or_else(|_| Err("damaged: the decoder failed on it".into()))
+        let decode = || -> Result<Vec<RecordBatch>, String> {
+            builder.build().map_err(|e| e.to_string())?.collect::<Result<_, _>>().map_err(|e| e.to_string())
+        };
+        let batches = caught(decode).and_then(|decoded| decoded)?;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let wanted = self.source.metadata.metadata().row_group(self.row_group).num_rows();
+        if rows as i64 == wanted { Ok(batches) } else { Err(format!("{rows} rows instead of {wanted}")) }
     }
 }

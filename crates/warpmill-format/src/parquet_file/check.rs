@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,9 +15,11 @@ use parquet::basic::{Encoding, SortOrder, Type as Physical};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 
+use super::file::read_exact_at;
 use super::index::Locations;
+use super::index_check::{check_index, stored};
 use super::pages::{PLAIN, PLAIN_DICTIONARY, PageCodec, RLE, RLE_DICTIONARY};
-use super::thrift::{HeaderError, PageHeader, PageKind, offset_index, page_header};
+use super::thrift::{HeaderError, PageHeader, PageKind, chunk_claims, offset_index, page_header};
 use crate::{FormatError, Result};
 
 /// Bytes in front of the first column chunk, and behind the footer: magic numbers, and the footer's length.
@@ -64,10 +67,56 @@ impl CheckedFooter {
         }
         checked.chunks.sort_by_key(|place| (place.bytes.start, place.bytes.end));
         let overlap = checked.chunks.windows(2).find(|pair| pair[0].bytes.end > pair[1].bytes.start);
-        match overlap.map(|pair| &pair[1]) {
-            Some(place) => Err(checked.corrupt(place.group, place.column, "it lies within another column chunk")),
-            None => Ok(checked),
+        if let Some((group, column)) = overlap.map(|pair| (pair[1].group, pair[1].column)) {
+            return Err(checked.corrupt(group, column, "it lies within another column chunk"));
         }
+        checked.take_indexes()?;
+        Ok(checked)
+    }
+
+    /// [`CheckedFooter::new`] of a local file, of whose footer all is checked that is said twice.
+    ///
+    /// # Errors
+    /// As [`CheckedFooter::new`]; a file that cannot be read.
+    pub fn of_file(metadata: Arc<ParquetMetaData>, file: &File, path: &Path) -> Result<Self> {
+        let unreadable = || FormatError::io("cannot read", path);
+        let bytes = file.metadata().map_err(unreadable())?.len();
+        let checked = Self::new(metadata, bytes, path)?;
+        let mut tail = [0; TAIL as usize];
+        let end = bytes.checked_sub(TAIL).ok_or_else(|| FormatError::corrupt(path, "no Parquet file"))?;
+        read_exact_at(file, &mut tail, end).map_err(unreadable())?;
+        let length = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
+        let start =
+            end.checked_sub(length).ok_or_else(|| FormatError::corrupt(path, "its footer is longer than it"))?;
+        let mut footer = vec![0; length as usize];
+        read_exact_at(file, &mut footer, start).map_err(unreadable())?;
+        checked.check_claims(&footer)?;
+        Ok(checked)
+    }
+
+    /// Checks what a footer says of column chunks in other words.
+    fn check_claims(&self, footer: &[u8]) -> Result<()> {
+        // What is no footer has been refused by who parsed it.
+        let Ok(claims) = chunk_claims(footer) else { return Ok(()) };
+        for (group, claims) in claims.iter().enumerate().take(self.metadata.num_row_groups()) {
+            let columns = self.metadata.row_group(group).columns();
+            for (column, (chunk, claims)) in columns.iter().zip(claims).enumerate() {
+                let path = chunk.column_path().parts();
+                if claims.physical != chunk.column_descr().physical_type() as i64 {
+                    return Err(self.corrupt(group, column, "its type is not the schema's"));
+                }
+                if !claims.path.iter().map(Vec::as_slice).eq(path.iter().map(|part| part.as_bytes())) {
+                    return Err(self.corrupt(group, column, "its name is not the schema's"));
+                }
+                let numbers = !matches!(chunk.column_type(), Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY);
+                let [old, new] = &claims.bounds;
+                let both = old.iter().zip(new).filter_map(|(old, new)| old.as_ref().zip(new.as_ref()));
+                if numbers && both.into_iter().any(|(old, new)| old != new) {
+                    return Err(self.corrupt(group, column, "statistics of old and of new contradict each other"));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The footer.
@@ -78,6 +127,30 @@ impl CheckedFooter {
     fn corrupt(&self, group: usize, column: usize, detail: impl Into<String>) -> FormatError {
         let segment = Some(chunk_name(&self.metadata, group, column));
         FormatError::Corrupt { path: self.path.clone(), segment, detail: detail.into() }
+    }
+
+    /// Checks and keeps the page indexes that come with the footer.
+    fn take_indexes(&self) -> Result<()> {
+        for place in &self.chunks {
+            let (group, column) = (place.group, place.column);
+            let rows = self.metadata.row_group(group).num_rows().max(0) as u64;
+            let offsets = self.metadata.offset_index().and_then(|all| all.get(group)?.get(column));
+            let offsets = offsets.map(stored).filter(|index| !index.pages.is_empty());
+            let corrupt = |detail: String| self.corrupt(group, column, detail);
+            let locations = offsets.map(|index| {
+                let located = Locations::of(&index, place.bytes.clone(), rows);
+                located.map(Arc::new).ok_or_else(|| corrupt("its offset index does not fit its footer".into()))
+            });
+            let locations = locations.transpose()?;
+            if let Some(index) = self.metadata.column_index().and_then(|all| all.get(group)?.get(column)) {
+                let chunk = self.metadata.row_group(group).column(column);
+                check_index(index, chunk, locations.as_deref()).map_err(corrupt)?;
+            }
+            if let Some(locations) = locations {
+                self.locations.lock().insert((group, column), locations);
+            }
+        }
+        Ok(())
     }
 
     fn check_rows(&self) -> Result<()> {
@@ -125,12 +198,36 @@ impl CheckedFooter {
         let behind = self.chunks.partition_point(|place| place.bytes.start <= range.start);
         match self.chunks[..behind].iter().rev().find(|place| place.bytes.contains(&range.start)) {
             Some(place) if range.end <= place.bytes.end => {
-                let pages = Pages::new(self, place);
+                let mut pages = self.pages(place.group, place.column, &place.bytes);
                 pages.check(range, bytes).map_err(|detail| self.corrupt(place.group, place.column, detail))
             }
             Some(_) => Ok(()),
             None => self.note_indexes(range, bytes),
         }
+    }
+
+    /// Checks pages of a column chunk, whose bytes are at `chunk`.
+    pub(super) fn pages(&self, group: usize, column: usize, chunk: &Range<u64>) -> Pages<'_> {
+        let (bytes, row_group) = (chunk.clone(), self.metadata.row_group(group));
+        let locations = self.locations.lock().get(&(group, column)).cloned();
+        let (chunk, rows) = (row_group.column(column), row_group.num_rows().max(0) as u64);
+        let flat = chunk.column_descr().max_rep_level() == 0;
+        Pages { bytes, chunk, rows, flat, locations, totals: Totals::default() }
+    }
+
+    /// Reads column chunks of row group `group` of the file, which is open as `file`, and checks their pages.
+    ///
+    /// # Errors
+    /// As [`CheckedFooter::check`]; a file that cannot be read.
+    pub fn check_chunks(&self, file: &File, group: usize, columns: &[usize]) -> Result<()> {
+        for &column in columns {
+            let chunk = self.metadata.row_group(group).column(column);
+            let range = range_of(chunk, u64::MAX).map_err(|detail| self.corrupt(group, column, detail))?;
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            read_exact_at(file, &mut bytes, range.start).map_err(FormatError::io("cannot read", &self.path))?;
+            self.check(&range, &bytes)?;
+        }
+        Ok(())
     }
 
     /// Keeps what offset indexes in `bytes` say.
@@ -200,7 +297,7 @@ fn range_of(chunk: &ColumnChunkMetaData, bytes: u64) -> std::result::Result<Rang
 /// Whether a column chunk can have so many values.
 fn check_values(chunk: &ColumnChunkMetaData, rows: i64) -> Checked {
     let (values, repeated) = (chunk.num_values(), chunk.column_descr().max_rep_level() > 0);
-    if chunk.uncompressed_size() < 0 || values < rows || (!repeated && values != rows) {
+    if values < rows || (!repeated && values != rows) {
         return Err(format!("{values} values of {rows} rows"));
     }
     Ok(())
@@ -234,13 +331,16 @@ fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
             }
         }};
     }
+    if found.is_min_max_deprecated() && sorted != SortOrder::SIGNED {
+        return None;
+    }
     match found {
         Statistics::Int32(stats) => integers!(stats, u32),
         Statistics::Int64(stats) => integers!(stats, u64),
         Statistics::Boolean(stats) => Some(stats.min_opt()?.cmp(stats.max_opt()?)),
         Statistics::Float(stats) => stats.min_opt()?.partial_cmp(stats.max_opt()?),
         Statistics::Double(stats) => stats.min_opt()?.partial_cmp(stats.max_opt()?),
-        Statistics::ByteArray(_) | Statistics::FixedLenByteArray(_) if !found.is_min_max_deprecated() => {
+        Statistics::ByteArray(_) | Statistics::FixedLenByteArray(_) => {
             let (least, greatest) = (found.min_bytes_opt()?, found.max_bytes_opt()?);
             (sorted == SortOrder::UNSIGNED).then(|| least.cmp(greatest))
         }
@@ -248,14 +348,16 @@ fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
     }
 }
 
-/// The pages of a column chunk.
-struct Pages<'a> {
-    place: &'a Place,
+/// The pages of a column chunk, one after the other.
+pub(super) struct Pages<'a> {
+    /// Where the column chunk is.
+    bytes: Range<u64>,
     chunk: &'a ColumnChunkMetaData,
     rows: u64,
     /// Whether each row has one value.
     flat: bool,
     locations: Option<Arc<Locations>>,
+    totals: Totals,
 }
 
 /// What pages have together.
@@ -271,17 +373,10 @@ struct Totals {
     dictionaries: usize,
 }
 
-impl<'a> Pages<'a> {
-    fn new(footer: &'a CheckedFooter, place: &'a Place) -> Self {
-        let group = footer.metadata.row_group(place.group);
-        let chunk = group.column(place.column);
-        let locations = footer.locations.lock().get(&(place.group, place.column)).cloned();
-        let flat = chunk.column_descr().max_rep_level() == 0;
-        Self { place, chunk, rows: group.num_rows().max(0) as u64, flat, locations }
-    }
-
-    fn check(&self, range: &Range<u64>, bytes: &[u8]) -> Checked {
-        let (mut at, mut totals) = (0, Totals::default());
+impl Pages<'_> {
+    /// Checks those in `bytes`, which are at `range`.
+    fn check(&mut self, range: &Range<u64>, bytes: &[u8]) -> Checked {
+        let mut at = 0;
         while at < bytes.len() {
             let (header, length) = page_header(&bytes[at..]).map_err(|error| match error {
                 HeaderError::Short => "a page header ends behind its column chunk".into(),
@@ -291,14 +386,32 @@ impl<'a> Pages<'a> {
             if end > bytes.len() as u64 {
                 return Err(format!("a page of {} bytes ends behind its column chunk", header.compressed));
             }
-            self.check_page(&header, &mut totals)?;
+            self.note(&header)?;
             self.check_location(&header, range.start + at as u64, end - at as u64)?;
             at = end as usize;
         }
-        if totals.with_crc != 0 && totals.with_crc != totals.pages {
-            return Err("some of its pages have checksums, and some have none".into());
+        if *range == self.bytes { self.finish() } else { self.check_crcs() }
+    }
+
+    /// Checks the next page.
+    pub fn note(&mut self, header: &PageHeader) -> Checked {
+        let mut totals = std::mem::take(&mut self.totals);
+        let noted = self.check_page(header, &mut totals);
+        self.totals = totals;
+        noted
+    }
+
+    /// Checks what pages have together, once all have been noted.
+    pub fn finish(&self) -> Checked {
+        self.check_crcs()?;
+        self.check_totals(&self.totals)
+    }
+
+    fn check_crcs(&self) -> Checked {
+        match self.totals.with_crc == 0 || self.totals.with_crc == self.totals.pages {
+            true => Ok(()),
+            false => Err("some of its pages have checksums, and some have none".into()),
         }
-        if *range == self.place.bytes { self.check_totals(&totals) } else { Ok(()) }
     }
 
     fn check_page(&self, header: &PageHeader, totals: &mut Totals) -> Checked {
@@ -344,7 +457,10 @@ impl<'a> Pages<'a> {
         totals.with_crc += usize::from(header.crc.is_some());
         totals.values += u64::from(header.values);
         if version_2 {
-            if header.nulls > header.values || header.rows > header.values || (self.flat && header.rows != header.values) {
+            if header.nulls > header.values
+                || header.rows > header.values
+                || (self.flat && header.rows != header.values)
+            {
                 return Err(format!("{} values of {} rows in a page", header.values, header.rows));
             }
             totals.version_2 += 1;
@@ -380,8 +496,8 @@ impl<'a> Pages<'a> {
             return Err("a page that the offset index does not have".into());
         };
         let rows = locations.rows_of(page);
-        let fits = locations.page(page).bytes == bytes
-            && (!self.flat || u64::from(header.values) == rows.end - rows.start);
+        let fits =
+            locations.page(page).bytes == bytes && (!self.flat || u64::from(header.values) == rows.end - rows.start);
         if fits { Ok(()) } else { Err("a page is not what the offset index says of it".into()) }
     }
 
@@ -394,7 +510,8 @@ impl<'a> Pages<'a> {
             if totals.rows != self.rows {
                 return Err(format!("pages of {} rows, its footer says {}", totals.rows, self.rows));
             }
-            let said = self.chunk.statistics().and_then(Statistics::null_count_opt);
+            // Some writers count none.
+            let said = self.chunk.statistics().and_then(Statistics::null_count_opt).filter(|_| totals.nulls > 0);
             if self.flat && said.is_some_and(|said| said != totals.nulls) {
                 return Err(format!("pages of {} NULLs, its statistics say {}", totals.nulls, said.unwrap_or(0)));
             }

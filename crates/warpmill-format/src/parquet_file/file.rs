@@ -12,9 +12,11 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::check::{CheckedFooter, chunk_name};
 use super::index::{Locations, PageBounds};
 use super::pages::PageMap;
 use super::remote::{ChunkParts, KeptBytes, RangeBytes, Remote, RemoteFile};
+use crate::guard::caught;
 use crate::{FormatError, Result};
 
 /// Files whose footers are kept.
@@ -27,6 +29,7 @@ pub struct ParquetFile {
     path: PathBuf,
     source: Source,
     metadata: ArrowReaderMetadata,
+    checked: CheckedFooter,
     kept: Mutex<Kept>,
 }
 
@@ -70,6 +73,15 @@ impl Identity {
 
 static OPENED: LazyLock<Mutex<HashMap<PathBuf, Arc<ParquetFile>>>> = LazyLock::new(Mutex::default);
 
+/// The footer that `load` gives of the file that errors call `path`.
+pub(crate) fn whole(
+    path: &Path,
+    load: impl FnOnce() -> parquet::errors::Result<ArrowReaderMetadata>,
+) -> Result<ArrowReaderMetadata> {
+    let loaded = caught(load).and_then(|loaded| loaded.map_err(|error| error.to_string()));
+    loaded.map_err(|detail| FormatError::corrupt(path, format!("not a whole Parquet file: {detail}")))
+}
+
 impl ParquetFile {
     /// The file at `path` as it is now: opened and its footer read, unless that was done before and its size, its time of change and its
     /// inode are still the same.
@@ -84,10 +96,10 @@ impl ParquetFile {
         }
         let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
         let found = file.metadata().map_err(FormatError::io("cannot open", path))?;
-        let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())
-            .map_err(|error| FormatError::corrupt(path, format!("not a whole Parquet file: {error}")))?;
+        let metadata = whole(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
+        let checked = CheckedFooter::of_file(Arc::clone(metadata.metadata()), &file, path)?;
         let (path, source, kept) = (path.to_owned(), Source::Local(Identity::of(&found)), Mutex::default());
-        let opened = Arc::new(Self { path: path.clone(), source, metadata, kept });
+        let opened = Arc::new(Self { path: path.clone(), source, metadata, checked, kept });
         let mut all = OPENED.lock();
         if all.len() >= MOST_FILES {
             all.clear();
@@ -104,10 +116,10 @@ impl ParquetFile {
     pub fn open_remote(file: Arc<dyn RemoteFile>, room: &Arc<KeptBytes>) -> Result<Arc<Self>> {
         let path = PathBuf::from(file.url());
         let footer = file.footer().map_err(FormatError::io("cannot open", &path))?;
-        let metadata = ArrowReaderMetadata::try_new(footer, ArrowReaderOptions::new())
-            .map_err(|error| FormatError::corrupt(&path, format!("not a whole Parquet file: {error}")))?;
+        let metadata = whole(&path, || ArrowReaderMetadata::try_new(footer, ArrowReaderOptions::new()))?;
+        let checked = CheckedFooter::new(Arc::clone(metadata.metadata()), file.bytes(), &path)?;
         let source = Source::Remote(Remote::new(file, Arc::clone(room)));
-        Ok(Arc::new(Self { path, source, metadata, kept: Mutex::default() }))
+        Ok(Arc::new(Self { path, source, metadata, checked, kept: Mutex::default() }))
     }
 
     /// Whether a local file is still what it was.
@@ -130,6 +142,11 @@ impl ParquetFile {
     /// Its footer.
     pub fn metadata(&self) -> &ParquetMetaData {
         self.metadata.metadata()
+    }
+
+    /// The same, by which what is read of the file is checked.
+    pub(super) fn checked(&self) -> &CheckedFooter {
+        &self.checked
     }
 
     pub(super) fn reader_metadata(&self) -> &ArrowReaderMetadata {
@@ -238,8 +255,7 @@ impl ParquetFile {
 
     /// What errors call a column chunk.
     pub(super) fn place(&self, group: usize, column: usize) -> String {
-        let name = self.metadata().file_metadata().schema_descr().column(column).path().string();
-        format!("row group {group}, column {name:?}")
+        chunk_name(self.metadata(), group, column)
     }
 }
 
@@ -273,11 +289,7 @@ impl Reader<'_> {
                 return found.ok_or_else(|| self.corrupt("a page is outside of its column chunk"));
             }
         };
-        #[cfg(unix)]
-        let read = std::os::unix::fs::FileExt::read_exact_at(handle, out, offset);
-        #[cfg(windows)]
-        let read = read_exact_at(handle, out, offset);
-        read.map_err(|error| match error.kind() {
+        read_exact_at(handle, out, offset).map_err(|error| match error.kind() {
             std::io::ErrorKind::UnexpectedEof => self.corrupt("the file ends before it"),
             _ => FormatError::io("cannot read", self.file.path())(error),
         })
@@ -289,8 +301,14 @@ impl Reader<'_> {
     }
 }
 
+/// Fills `out` with the bytes of `file` from `offset` on.
+#[cfg(unix)]
+pub(super) fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
+}
+
 #[cfg(windows)]
-fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+pub(super) fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> std::io::Result<()> {
     while !out.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, out, offset)? {
             0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),

@@ -42,7 +42,7 @@ pub(super) struct Locations {
 
 impl Locations {
     /// What `index` says of a column chunk of `rows` rows, whose bytes are at `chunk`; `None` where that cannot be.
-    fn of(index: &OffsetIndex, chunk: Range<u64>, rows: u64) -> Option<Self> {
+    pub(super) fn of(index: &OffsetIndex, chunk: Range<u64>, rows: u64) -> Option<Self> {
         let (mut pages, mut end) = (Vec::with_capacity(index.pages.len()), chunk.start);
         for (number, page) in index.pages.iter().enumerate() {
             let (offset, bytes) = (u64::try_from(page.offset).ok()?, u64::try_from(page.bytes).ok()?);
@@ -72,6 +72,11 @@ impl Locations {
     /// Page `page`.
     pub fn page(&self, page: usize) -> Location {
         self.pages[page]
+    }
+
+    /// The page that begins at byte `offset`.
+    pub fn at(&self, offset: u64) -> Option<usize> {
+        self.pages.binary_search_by_key(&offset, |page| page.offset).ok()
     }
 
     /// The page of row `row`.

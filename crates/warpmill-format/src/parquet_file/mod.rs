@@ -1,11 +1,14 @@
 //! Parquet files as devices read them: column chunks as they are stored, whose pages a device decompresses and decodes.
 //!
 //! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
+//! - `check`: what a file says of itself, held against each other before anything is read by it;
+//! - `damage`: which column chunk does not decode;
 //! - `remote`: files that are read by ranges over a network;
 //! - `places`: where everything lies in what travels and in what is made of it;
 //! - `promise`: columns of those before they are read: what footers say of them;
 //! - `thrift`, `pages`: page headers, and where the pages of a column chunk are;
 //! - `index`: where pages are and between which bounds their values lie, by the indexes that a file may have;
+//! - `index_check`: whether those that come with a footer fit it;
 //! - [`refine`](mod@refine): a table without the rows that these rule out;
 //! - `prefixes`: what strings take that are stored as parts of the ones before them;
 //! - `types`: which columns a device decodes, and what the statistics of a row group say in terms of this crate;
@@ -19,8 +22,11 @@ pub mod file;
 pub mod refine;
 pub mod slice;
 
+mod check;
 mod crc;
+mod damage;
 mod index;
+mod index_check;
 mod pages;
 mod places;
 mod prefixes;
@@ -32,6 +38,8 @@ mod tests;
 mod thrift;
 mod types;
 
+pub use check::CheckedFooter;
+pub use damage::find_damage;
 pub use file::ParquetFile;
 pub use index::PageBounds;
 pub use pages::PageCodec;

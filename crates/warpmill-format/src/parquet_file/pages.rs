@@ -87,6 +87,7 @@ impl PageMap {
         let mut map = Self::empty(file, group, column);
         let range = file.chunk_range(group, column)?;
         let (start, end) = (range.start, range.end);
+        let mut checks = file.checked().pages(group, column, &range);
         let reader = file.reader((group, column), &[range], &place)?;
         let (mut at, mut found) = (start, 0);
         while found < rows {
@@ -96,6 +97,7 @@ impl PageMap {
             if at > end {
                 return Err(corrupt(format!("a page of {} bytes ends behind its column chunk", header.compressed)));
             }
+            checks.note(&header).map_err(corrupt)?;
             let page = Page { header, offset, first_row: found };
             match page.header.kind {
                 PageKind::Index => {}
@@ -113,10 +115,8 @@ impl PageMap {
                 }
             }
         }
-        match found == rows {
-            true => Ok(map),
-            false => Err(corrupt(format!("pages of {found} values for {rows} rows"))),
-        }
+        checks.finish().map_err(corrupt)?;
+        Ok(map)
     }
 
     /// Reads the headers of those pages of a column chunk that have some of `rows`, and of its dictionary, which are where `locations` says.
@@ -130,6 +130,7 @@ impl PageMap {
         let corrupt = |detail: &str| file.corrupt(place(), detail);
         let mut map = Self::empty(file, group, column);
         let reader = file.reader((group, column), &locations.bytes_of(rows), &place)?;
+        let mut checks = file.checked().pages(group, column, rows);
         let dictionary = locations.dictionary.clone();
         if !dictionary.is_empty() {
             let (header, length) = header(&reader, (dictionary.start, dictionary.end))?;
@@ -138,6 +139,7 @@ impl PageMap {
             if header.kind != PageKind::Dictionary || !fits {
                 return Err(corrupt("what is in front of its first page is no dictionary"));
             }
+            checks.note(&header).map_err(|detail| corrupt(&detail))?;
             map.note(&header);
             map.dictionary = Some(Page { header, offset, first_row: 0 });
         }
@@ -150,6 +152,7 @@ impl PageMap {
             if !fits {
                 return Err(corrupt("a page is not what the offset index says of it"));
             }
+            checks.note(&header).map_err(|detail| corrupt(&detail))?;
             map.note(&header);
             map.data.push(Page { header, offset: location.offset + length as u64, first_row: of_page.start });
         }

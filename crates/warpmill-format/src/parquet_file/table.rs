@@ -16,6 +16,7 @@ use super::refine::LeftOut;
 use super::slice::{PageCodecs, ParquetSlice};
 use super::types::StoredType;
 use super::{ParquetChunk, ParquetFile};
+use crate::guard::caught;
 use crate::segment::Encoding;
 use crate::table::{RowSegment, Source, Version, VersionChunk};
 use crate::{ColumnStats, FormatError, Result, SEGMENT_ROWS, Segment, TableSnapshot};
@@ -192,6 +193,7 @@ impl ParquetColumn {
             return self.encode(&array, field);
         }
         let handle = self.file.handle(&place)?;
+        self.file.checked().check_chunks(&handle, self.group, &[self.column])?;
         let read = || {
             let builder =
                 ParquetRecordBatchReaderBuilder::new_with_metadata(handle, self.file.reader_metadata().clone());
@@ -209,9 +211,7 @@ impl ParquetColumn {
             arrow::compute::concat(&arrays).map_err(|error| error.to_string())
         };
         // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
-        let array: ArrayRef = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
-            .unwrap_or_else(|_| Err("damaged: the decoder failed on it".into()))
-            .map_err(corrupt)?;
+        let array: ArrayRef = caught(read).and_then(|read| read).map_err(corrupt)?;
         self.encode(&array, field)
     }
 

@@ -21,6 +21,9 @@ pub(super) struct PageHeader {
     pub crc: Option<u32>,
     /// Values, NULLs included.
     pub values: u32,
+    /// NULLs, and rows (version 2).
+    pub nulls: u32,
+    pub rows: u32,
     /// By its number in the specification.
     pub encoding: i32,
     /// The same, of definition levels (version 1).
@@ -89,6 +92,8 @@ pub(super) fn page_header(bytes: &[u8]) -> Result<(PageHeader, usize)> {
         compressed: fields.count(3, "no compressed size")?,
         crc: fields.number(4).map(|crc| crc as u32),
         values: 0,
+        nulls: 0,
+        rows: 0,
         encoding: 0,
         level_encoding: 3,
         level_bytes: [0; 2],
@@ -107,6 +112,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Result<(PageHeader, usize)> {
         header.level_encoding = inner.count(3, "no encoding of levels")? as i32;
     }
     if kind == PageKind::DataV2 {
+        (header.nulls, header.rows) = (inner.count(2, "no number of NULLs")?, inner.count(3, "no number of rows")?);
         header.level_bytes = [inner.count(5, "no size of levels")?, inner.count(6, "no size of levels")?];
         header.is_compressed = inner.number(7) != Some(0);
     }
@@ -175,13 +181,51 @@ pub(super) fn offset_index(bytes: &[u8]) -> Result<OffsetIndex> {
     Ok(index)
 }
 
+/// What a footer says of a column chunk that parsers do not keep.
+#[derive(Debug, Default)]
+pub(super) struct ChunkClaims {
+    /// The number of its physical type.
+    pub physical: i64,
+    pub path: Vec<Vec<u8>>,
+    /// Least and greatest value, in the members of old and of new.
+    pub bounds: [[Option<Vec<u8>>; 2]; 2],
+}
+
+/// By row group, what the footer `bytes` says of its column chunks.
+///
+/// # Errors
+/// Bytes that are none, or that end before it does.
+pub(super) fn chunk_claims(bytes: &[u8]) -> Result<Vec<Vec<ChunkClaims>>> {
+    let mut groups = vec![];
+    Reader { bytes, at: 0 }.members(|reader, field, kind| match (field, kind) {
+        (4, LIST) => {
+            groups = reader.list(|reader| {
+                let mut chunks = vec![];
+                reader.members(|reader, field, kind| match (field, kind) {
+                    (1, LIST) => {
+                        chunks = reader.list(Reader::chunk)?;
+                        Ok(())
+                    }
+                    _ => reader.skip(kind, 0),
+                })?;
+                Ok(chunks)
+            })?;
+            Ok(())
+        }
+        _ => reader.skip(kind, 0),
+    })?;
+    Ok(groups)
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// The number of the type of lists.
+/// The numbers of the types of strings, lists and structures.
+const BINARY: u8 = 8;
 const LIST: u8 = 9;
+const STRUCT: u8 = 12;
 
 /// Structures within structures that a header may have.
 const MOST_LEVELS: u32 = 8;
@@ -254,6 +298,40 @@ impl Reader<'_> {
             Ok(())
         })?;
         Ok(location)
+    }
+
+    /// A column chunk of a row group.
+    fn chunk(&mut self) -> Result<ChunkClaims> {
+        let mut claims = ChunkClaims::default();
+        self.members(|reader, field, kind| match (field, kind) {
+            (3, STRUCT) => reader.members(|reader, field, kind| {
+                match (field, kind) {
+                    (1, 5) => claims.physical = reader.zigzag()?,
+                    (3, LIST) => claims.path = reader.list(Reader::binary)?,
+                    (12, STRUCT) => claims.bounds = reader.bounds()?,
+                    _ => reader.skip(kind, 0)?,
+                }
+                Ok(())
+            }),
+            _ => reader.skip(kind, 0),
+        })?;
+        Ok(claims)
+    }
+
+    /// Bounds of statistics.
+    fn bounds(&mut self) -> Result<[[Option<Vec<u8>>; 2]; 2]> {
+        let mut bounds: [[Option<Vec<u8>>; 2]; 2] = Default::default();
+        self.members(|reader, field, kind| {
+            match (field, kind) {
+                (1, BINARY) => bounds[0][1] = Some(reader.binary()?),
+                (2, BINARY) => bounds[0][0] = Some(reader.binary()?),
+                (5, BINARY) => bounds[1][1] = Some(reader.binary()?),
+                (6, BINARY) => bounds[1][0] = Some(reader.binary()?),
+                _ => reader.skip(kind, 0)?,
+            }
+            Ok(())
+        })?;
+        Ok(bounds)
     }
 
     fn fields(&mut self, level: u32) -> Result<Fields> {

@@ -1,5 +1,6 @@
 //! DataFusion's asynchronous streams as the blocking inputs of a program.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::InputStream;
+use warpmill_format::guard::panic_text;
 
 use super::QueryHandle;
 
@@ -45,7 +47,12 @@ pub(super) fn input(
             }
         };
         let pass_on = async {
-            while let Some(batch) = stream.next().await {
+            // A task that ends by a panic would be taken for the end of its rows.
+            let mut next = async || {
+                let next = AssertUnwindSafe(stream.next()).catch_unwind().await;
+                next.unwrap_or_else(|panic| Some(Err(DataFusionError::Internal(panic_text(&*panic)))))
+            };
+            while let Some(batch) = next().await {
                 let batch = batch.map_err(|error| {
                     let text = error.to_string();
                     first_error.lock().get_or_insert(error);

@@ -24,6 +24,7 @@ pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one
 pub use parquet::{ForDevices, Held};
 
 use crate::Error;
+use crate::files::guarded;
 use crate::settings::{FallbackMode, WarpmillOptions};
 
 /// An operator that Warpmill leaves to DataFusion.
@@ -100,7 +101,7 @@ impl Placer {
                 let inputs = inputs.collect::<Result<Vec<_>>>()?;
                 Ok(Arc::new(WarpmillExec::new(plan, Arc::new(program), (leaves, inputs), self.sums)))
             }
-            Err(_) if plan.children().is_empty() => Ok(plan),
+            Err(_) if plan.children().is_empty() => Ok(guarded(plan)),
             Err(reason) => {
                 if !plan.is::<DataSinkExec>() {
                     self.fallbacks.push(Fallback::new(&plan, reason));
@@ -117,7 +118,7 @@ impl Placer {
         inputs: &[Arc<dyn ExecutionPlan>],
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.children().is_empty() || inputs.iter().any(|input| Arc::ptr_eq(input, &plan)) {
-            return Ok(plan);
+            return Ok(guarded(plan));
         }
         let children = plan.children().into_iter().cloned();
         let placed = children.map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;

@@ -16,6 +16,7 @@ mod tables;
 
 pub(crate) use device::RemoteParquet;
 pub use error::{RemoteError, RemoteReason};
+pub(crate) use fetch::Bytes;
 pub use location::is_remote;
 pub(crate) use pinned::pin;
 pub use settings::RemoteOptions;

@@ -19,6 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::filters::StopsAboveTotals;
 use super::{Inner, Session};
 use crate::catalog::{CATALOG, Catalog, MAIN};
+use crate::files::CheckedParquetFactory;
 use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
@@ -93,6 +94,11 @@ impl SessionBuilder {
         }
         context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
         catalog.attach(context.state_weak_ref());
+        let parquet = context.state_ref().read().get_file_format_factory("parquet");
+        if let Some(parquet) = parquet {
+            let checked = Arc::new(CheckedParquetFactory(parquet));
+            context.state_ref().write().register_file_format(checked, true)?;
+        }
         remote.attach(context.state_weak_ref());
         let session = Session { inner: Arc::new(Inner::new(context, catalog, remote)) };
         session.sync_threads()?;

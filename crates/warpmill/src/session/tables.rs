@@ -7,12 +7,15 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::datasource::MemTable;
+use datafusion::datasource::file_format::options::ReadOptions;
+use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::prelude::{DataFrame, JsonReadOptions, ParquetReadOptions};
 use warpmill_format::Table;
 
 use super::Session;
 use super::ddl::table_schema;
 use crate::catalog::{files, write_options};
+use crate::files::CheckedParquet;
 use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
 
@@ -62,8 +65,23 @@ impl Session {
         if is_remote(path) {
             return self.register_remote(name, path, "parquet");
         }
-        let frame = self.block_on(self.inner.context.read_parquet(path, ParquetReadOptions::default()))?;
-        self.register_frame(name, frame)
+        let table = self.block_on(self.parquet_table(path))?;
+        self.register_frame(name, self.inner.context.read_table(Arc::new(table))?)
+    }
+
+    /// As DataFusion's `read_parquet`, but for footers that are checked.
+    async fn parquet_table(&self, path: &str) -> Result<ListingTable> {
+        let (context, url) = (&self.inner.context, ListingTableUrl::parse(path)?);
+        let mut options =
+            ParquetReadOptions::default().to_listing_options(&context.copied_config(), context.copied_table_options());
+        let extension = &options.file_extension;
+        if !url.as_str().ends_with(extension.as_str()) && !url.is_collection() {
+            return Err(Error::Plan(format!("File path '{url}' does not match the expected extension '{extension}'")));
+        }
+        options.format = Arc::new(CheckedParquet(options.format));
+        let config = ListingTableConfig::new(url).with_listing_options(options);
+        let table = ListingTable::try_new(config.infer_schema(&context.state()).await?)?;
+        Ok(table.with_cache(context.runtime_env().cache_manager.get_file_statistic_cache()))
     }
 
     /// Makes CSV files with a header (a path, a directory or a glob) a table of the session.

@@ -118,7 +118,15 @@ fn hostile(random: &mut Random, value: &Value) -> Value {
             _ => json!(random.one(&numbers)),
         },
         Value::String(text) => match random.below(4) {
-            0 => json!(random.one(&["", "..", "../../x", "/etc/passwd", "a/b", "0000000000000001-0000.manifest", "\u{0}"])),
+            0 => json!(random.one(&[
+                "",
+                "..",
+                "../../x",
+                "/etc/passwd",
+                "a/b",
+                "0000000000000001-0000.manifest",
+                "\u{0}"
+            ])),
             1 => json!("9".repeat(random.below(60))),
             _ => {
                 let mut bytes: Vec<u8> = text.bytes().filter(u8::is_ascii).collect();

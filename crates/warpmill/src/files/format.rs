@@ -1,0 +1,185 @@
+//! Parquet files whose footers are checked before anything is planned by them.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs::File;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{GetExt, Result, Statistics};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::{FileFormat, FileFormatFactory, FileMeta};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSinkConfig, FileSource, ParquetFileReaderFactory};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::physical_expr::{LexOrdering, LexRequirement};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, ObjectStore};
+use parking_lot::Mutex;
+use warpmill_format::FormatError;
+use warpmill_format::guard::panic_text;
+use warpmill_format::parquet_file::CheckedFooter;
+
+use super::damaged;
+use super::readers::{LOCAL, path_of};
+
+/// Makes [`CheckedParquet`] of what another factory makes.
+#[derive(Debug)]
+pub(crate) struct CheckedParquetFactory(pub Arc<dyn FileFormatFactory>);
+
+impl GetExt for CheckedParquetFactory {
+    fn get_ext(&self) -> String {
+        self.0.get_ext()
+    }
+}
+
+impl FileFormatFactory for CheckedParquetFactory {
+    fn create(&self, state: &dyn Session, options: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
+        Ok(Arc::new(CheckedParquet(self.0.create(state, options)?)))
+    }
+
+    fn default(&self) -> Arc<dyn FileFormat> {
+        Arc::new(CheckedParquet(self.0.default()))
+    }
+}
+
+/// Parquet, whose footers are checked before schemas, statistics and orders are taken from them.
+#[derive(Debug)]
+pub(crate) struct CheckedParquet(pub Arc<dyn FileFormat>);
+
+/// The outcome of `work` on a file that errors call `name`; what it panics with is damage of the file.
+async fn caught<T>(name: &(dyn fmt::Display + Sync), work: impl Future<Output = Result<T>>) -> Result<T> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        let (path, detail) = (name.to_string().into(), panic_text(&*panic));
+        Err(damaged(FormatError::Corrupt { path, segment: None, detail }))
+    })
+}
+
+/// Checks the footer of a file, which is read unless it has been.
+async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<()> {
+    let base = base_of(store);
+    let path = path_of(&base, object.location.as_ref());
+    let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
+    let hint = state.config_options().execution.parquet.metadata_size_hint;
+    let readers = CachedParquetFileReaderFactory::new(Arc::clone(store), cache);
+    let file = PartitionedFile::new_from_meta(object.clone());
+    let metrics = ExecutionPlanMetricsSet::new();
+    let read = async {
+        let mut reader = readers.create_reader(0, file, hint, &metrics)?;
+        Ok(reader.get_metadata(None).await?)
+    };
+    let metadata = caught(&path.display(), read).await?;
+    let known = (path, object.size, object.last_modified.timestamp_micros());
+    if KNOWN.lock().contains(&known) {
+        return Ok(());
+    }
+    let checked = match File::open(&known.0) {
+        Ok(file) if base.starts_with(LOCAL) => CheckedFooter::of_file(metadata, &file, &known.0),
+        _ => CheckedFooter::new(metadata, object.size, &known.0),
+    };
+    checked.map_err(damaged)?;
+    let mut all = KNOWN.lock();
+    if all.len() >= MOST_KNOWN {
+        all.clear();
+    }
+    all.insert(known);
+    Ok(())
+}
+
+/// Files whose footers have been checked, by size and time of change.
+static KNOWN: LazyLock<Mutex<HashSet<(PathBuf, u64, i64)>>> = LazyLock::new(Mutex::default);
+
+/// How many of them, at most.
+const MOST_KNOWN: usize = 1 << 16;
+
+/// The URL of a store, as far as it is told.
+fn base_of(store: &Arc<dyn ObjectStore>) -> String {
+    let name = store.to_string();
+    if name.starts_with("LocalFileSystem") { format!("{LOCAL}///") } else { name }
+}
+
+#[async_trait]
+impl FileFormat for CheckedParquet {
+    fn get_ext(&self) -> String {
+        self.0.get_ext()
+    }
+
+    fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
+        self.0.get_ext_with_compression(compression)
+    }
+
+    fn compression_type(&self) -> Option<FileCompressionType> {
+        self.0.compression_type()
+    }
+
+    async fn infer_schema(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        objects: &[ObjectMeta],
+    ) -> Result<SchemaRef> {
+        let at_once = state.config_options().execution.meta_fetch_concurrency.get();
+        let checks = futures::stream::iter(objects).map(|object| check(state, store, object)).boxed();
+        checks.buffer_unordered(at_once).try_collect::<()>().await?;
+        let names = objects.iter().map(|object| object.location.to_string()).collect::<Vec<_>>().join(", ");
+        caught(&names, self.0.infer_schema(state, store, objects)).await
+    }
+
+    async fn infer_stats(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<Statistics> {
+        check(state, store, object).await?;
+        caught(&object.location, self.0.infer_stats(state, store, schema, object)).await
+    }
+
+    async fn infer_ordering(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<Option<LexOrdering>> {
+        check(state, store, object).await?;
+        caught(&object.location, self.0.infer_ordering(state, store, schema, object)).await
+    }
+
+    async fn infer_stats_and_ordering(
+        &self,
+        state: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        schema: SchemaRef,
+        object: &ObjectMeta,
+    ) -> Result<FileMeta> {
+        check(state, store, object).await?;
+        caught(&object.location, self.0.infer_stats_and_ordering(state, store, schema, object)).await
+    }
+
+    async fn create_physical_plan(&self, state: &dyn Session, scan: FileScanConfig) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.create_physical_plan(state, scan).await
+    }
+
+    async fn create_writer_physical_plan(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        state: &dyn Session,
+        sink: FileSinkConfig,
+        order: Option<LexRequirement>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.create_writer_physical_plan(input, state, sink, order).await
+    }
+
+    fn file_source(&self, schema: TableSchema) -> Arc<dyn FileSource> {
+        self.0.file_source(schema)
+    }
+}

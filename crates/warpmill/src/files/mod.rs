@@ -1,0 +1,22 @@
+//! Files that may be damaged or hostile: what DataFusion reads is checked, and what its decoders stumble over is an error that names it.
+//!
+//! - `format`: footers of Parquet files are checked when a query is planned, before schemas and statistics are taken from them;
+//! - `readers`: footers, pages and indexes of Parquet files are checked when they are read;
+//! - `guard`: scans whose decoders may fail, or panic: the error names file, row group and column.
+
+mod format;
+mod guard;
+mod readers;
+
+pub(crate) use format::{CheckedParquet, CheckedParquetFactory};
+pub(crate) use guard::guarded;
+
+use datafusion::common::DataFusionError;
+use warpmill_format::FormatError;
+
+use crate::Error;
+
+/// Damage of a file as an error of a query.
+fn damaged(error: FormatError) -> DataFusionError {
+    Error::from(error).into()
+}

@@ -1,0 +1,145 @@
+"""Small files of every kind that is read, what is asked of them, and where what lies in them."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet as pq
+
+import warpmill
+
+ROWS = 600
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A file, or a folder of them, that mutants are made of."""
+
+    name: str
+    path: Path
+    """The file that is mutated."""
+    source: str
+    """What a query reads, with ``{path}`` where the file's path is, or ``{folder}`` where that of its folder is."""
+    queries: tuple[str, ...]
+    """With ``{t}`` where the table is."""
+    regions: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Parts of the file, by what they are."""
+    unnoticed: frozenset[str] = frozenset()
+    """Regions in which no reader can notice every change."""
+
+
+QUERIES = (
+    "SELECT * FROM {t} ORDER BY k",
+    "SELECT count(*), count(i), sum(k), min(k), max(k), min(text), max(text), sum(f) FROM {t}",
+    "SELECT count(*) FROM {t}",
+    "SELECT k, i, word FROM {t} WHERE k BETWEEN 250 AND 260 ORDER BY k",
+    "SELECT word, count(*), sum(money), max(day) FROM {t} GROUP BY word ORDER BY word",
+    "SELECT min(k), max(i), min(day) FROM {t}",
+)
+
+
+def rows(count: int = ROWS) -> pa.Table:
+    """Types that matter, some NULLs, a sorted key."""
+    day = datetime.date(1992, 1, 1)
+    return pa.table(
+        {
+            "k": pa.array(range(count), pa.int64()),
+            "i": pa.array([None if n % 11 == 0 else n * 13 % 41 - 20 for n in range(count)], pa.int32()),
+            "b": pa.array([None if n % 7 == 3 else n % 3 == 0 for n in range(count)], pa.bool_()),
+            "f": pa.array([n * 0.125 for n in range(count)], pa.float64()),
+            "money": pa.array([decimal.Decimal(n * 37 - 9000) / 100 for n in range(count)], pa.decimal128(15, 2)),
+            "day": pa.array([day + datetime.timedelta(days=n % 90) for n in range(count)], pa.date32()),
+            "word": pa.array([None if n % 13 == 5 else ["", "nord", "süd", "hafen"][n * n % 4] for n in range(count)]),
+            "text": pa.array([f"row {n} of {count}" for n in range(count)]),
+        }
+    )
+
+
+WRITERS: dict[str, dict[str, Any]] = {
+    "parquet with checksums": {"write_page_checksum": True, "write_page_index": True, "compression": "snappy"},
+    "parquet": {"write_page_index": True, "compression": "snappy", "data_page_size": 512},
+    "parquet of version 2": {"data_page_version": "2.0", "compression": "zstd", "store_decimal_as_integer": True},
+    "parquet of differences": {
+        "compression": "none",
+        "use_dictionary": ["word"],
+        "column_encoding": {"k": "DELTA_BINARY_PACKED", "f": "BYTE_STREAM_SPLIT", "text": "DELTA_BYTE_ARRAY"},
+        "write_page_checksum": True,
+    },
+}
+
+
+def parquet(folder: Path, name: str) -> Subject:
+    """A Parquet file as one of `WRITERS` writes it."""
+    path = folder / f"{name.replace(' ', '_')}.parquet"
+    pq.write_table(rows(), path, row_group_size=200, **WRITERS[name])
+    size = path.stat().st_size
+    metadata = pq.read_metadata(path)
+    footer = size - 8 - int.from_bytes(path.read_bytes()[-8:-4], "little")
+    regions = {"footer": (footer, size - 8), "tail": (size - 8, size)}
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    chunks = [group.column(column) for group in groups for column in range(group.num_columns)]
+    end = 4
+    for number, chunk in enumerate(chunks):
+        start = min(x for x in (chunk.dictionary_page_offset, chunk.data_page_offset) if x is not None)
+        end = start + chunk.total_compressed_size
+        regions[f"pages {number}"] = (start, end)
+    if end < footer:
+        regions["index"] = (end, footer)
+    unnoticed = {"footer", "index"}
+    if "write_page_checksum" not in WRITERS[name]:
+        unnoticed |= {region for region in regions if region.startswith("pages")}
+    return Subject(name, path, "'{path}'", QUERIES, regions, frozenset(unnoticed))
+
+
+def text_file(folder: Path, name: str) -> Subject:
+    """A CSV or JSON file: any change may be a change of what is said."""
+    path = folder / f"rows.{name}"
+    table = rows(60).drop_columns(["money", "day", "b"])
+    if name == "csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    everything = {"text": (0, path.stat().st_size)}
+    return Subject(name, path, "'{path}'", (QUERIES[0], QUERIES[2]), everything, frozenset(everything))
+
+
+def arrow(folder: Path) -> Subject:
+    """An Arrow IPC file."""
+    path = folder / "rows.arrow"
+    with pyarrow.ipc.new_file(path, rows().schema) as file:
+        file.write_table(rows(), max_chunksize=200)
+    size = path.stat().st_size
+    regions = {"head": (0, 1500), "batches": (1500, size - 1500), "footer": (size - 1500, size)}
+    return Subject("arrow", path, "'{path}'", (QUERIES[0], QUERIES[2]), regions, frozenset(regions))
+
+
+def tables(folder: Path) -> list[Subject]:
+    """The files of a table of ours: two versions, codecs, metadata."""
+    database = folder / "database"
+    with warpmill.connect(database, codec="lz4", segment_rows=1024, pruning_metadata="all") as con:
+        con.create_table("t", rows())
+        con.sql("INSERT INTO t SELECT k + 600, i, b, f, money, day, word || 'x', text FROM t")
+    found = []
+    for path in sorted((database / "t").iterdir()):
+        if path.suffix in {".manifest", ".data"}:
+            regions = {path.suffix[1:]: (0, path.stat().st_size)}
+            found.append(Subject(f"own {path.suffix[1:]}", path, "t", QUERIES, regions))
+    return found
+
+
+def subjects(folder: Path) -> list[Subject]:
+    """One of each kind."""
+    return [
+        *(parquet(folder, name) for name in WRITERS),
+        *(text_file(folder, name) for name in ("csv", "json")),
+        arrow(folder),
+        *tables(folder),
+    ]

@@ -1,0 +1,172 @@
+"""Makes mutants, has them read in processes of their own, and counts what became of them."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mutations.files import Subject
+
+OUTCOMES = ("right", "error", "unnoticed", "wrong", "panic", "abort")
+SECONDS = 120
+MEMORY = 16 << 30
+"""Bytes of addresses that a reader may have: more is what a file claims."""
+
+
+@dataclass
+class Result:
+    """What became of the mutants of a kind, and those that should not have become so."""
+
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    unnoticed: list[str] = field(default_factory=list)
+
+    def table(self) -> str:
+        """Lines for people."""
+        lines = [f"{'mutants of':34}{'tried':>8}" + "".join(f"{outcome:>11}" for outcome in OUTCOMES)]
+        total: Counter[str] = Counter()
+        for kind, counts in [*sorted(self.counts.items()), ("all", total)]:
+            total += counts if kind != "all" else Counter()
+            numbers = "".join(f"{counts[outcome]:>11}" for outcome in OUTCOMES)
+            lines.append(f"{kind:34}{sum(counts.values()):>8}{numbers}")
+        return "\n".join(lines)
+
+
+class Reader:
+    """A process that reads mutants, started anew when one has ended it."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def ask(self, task: dict[str, Any]) -> list[list[str]] | str:
+        """What the queries gave, or how the process ended."""
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mutations.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                cwd=Path(__file__).parents[1],
+                preexec_fn=_limit,
+            )
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(json.dumps(task) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            answer: list[list[str]] = json.loads(line)
+            return answer
+        return f"the process ended with {self.process.wait()}"
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def mutate(chance: random.Random, data: bytearray, region: tuple[int, int]) -> str:
+    """Changes bytes of a region, and says which."""
+    start, end = region
+    at = chance.randrange(start, max(end, start + 1))
+    kind = chance.choice(["bit", "bit", "bit", "byte", "run", "copy", "cut"])
+    if kind == "bit":
+        data[at] ^= 1 << chance.randrange(8)
+    elif kind == "byte":
+        data[at] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+    elif kind == "run":
+        length = chance.randrange(1, 17)
+        data[at : at + length] = chance.randbytes(len(data[at : at + length]))
+    elif kind == "copy":
+        source = chance.randrange(start, max(end, start + 1))
+        length = chance.randrange(1, 9)
+        piece = bytes(data[source : source + length])
+        data[at : at + len(piece)] = piece
+    elif chance.random() < 0.5:
+        del data[at:]
+    else:
+        del data[at : at + chance.randrange(1, 5)]
+    return f"{kind} at {at}"
+
+
+def run(subjects: list[Subject], count: int, seed: int, settings: dict[str, Any], folder: Path) -> Result:
+    """Tries `count` mutants of the subjects in turn."""
+    result, reader, chance = Result(), Reader(), random.Random(seed)
+    expected: dict[str, list[list[str]]] = {}
+    tasks = {}
+    for subject in subjects:
+        tasks[subject.name] = {"source": subject.source, "queries": list(subject.queries)}
+        path = subject.path.parent.parent if subject.source == "t" else subject.path
+        answers = reader.ask({"subject": tasks[subject.name], "path": str(path), "settings": settings})
+        assert not isinstance(answers, str), answers
+        assert all(kind == "rows" for kind, _ in answers), (subject.name, answers)
+        expected[subject.name] = answers
+    try:
+        for number in range(count):
+            subject = subjects[number % len(subjects)]
+            own = subject.source == "t"
+            kinds = sorted({region.split(" ")[0] for region in subject.regions})
+            kind = chance.choice([*kinds, *(kind for kind in kinds if kind in {"footer", "pages"})])
+            region = chance.choice([region for region in sorted(subject.regions) if region.split(" ")[0] == kind])
+            data = bytearray(subject.path.read_bytes())
+            what = mutate(chance, data, subject.regions[region])
+            original = subject.path.parent.parent if own else subject.path
+            if own:
+                mutant = folder / f"mutant-{number}"
+                shutil.copytree(original, mutant)
+                (mutant / "t" / subject.path.name).write_bytes(data)
+            else:
+                mutant = folder / f"mutant-{number}{subject.path.suffix}"
+                mutant.write_bytes(data)
+            answers = reader.ask({"subject": tasks[subject.name], "path": str(mutant), "settings": settings})
+            outcome, detail = judge(answers, expected[subject.name])
+            if outcome == "wrong" and region in subject.unnoticed:
+                outcome = "unnoticed"
+            kind = f"{subject.name}: {kind}"
+            result.counts.setdefault(kind, Counter())[outcome] += 1
+            if outcome not in {"right", "error"}:
+                kept = result.unnoticed if outcome == "unnoticed" else result.failures
+                kept.append(f"{outcome}: {kind}: {mutant.name}, seed {seed}, {what}: {detail}")
+            if own:
+                shutil.rmtree(mutant)
+            elif outcome in {"right", "error"}:
+                mutant.unlink()
+    finally:
+        reader.close()
+    return result
+
+
+def judge(answers: list[list[str]] | str, expected: list[list[str]]) -> tuple[str, str]:
+    """The worst that became of the queries."""
+    if isinstance(answers, str):
+        return "abort", answers
+    worst, detail = "right", ""
+    for number, (found, wanted) in enumerate(zip(answers, expected, strict=True)):
+        kind = found[0] if found[0] != "rows" else ("right" if found == wanted else "wrong")
+        if OUTCOMES.index(kind) > OUTCOMES.index(worst):
+            worst, detail = kind, f"query {number}: {found[1][:300] if found[0] != 'rows' else difference(found[1], wanted[1])}"
+    return worst, detail
+
+
+def difference(found: str, wanted: str) -> str:
+    """Where rows begin to differ."""
+    at = next((at for at, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other), 0)
+    start = max(0, at - 20)
+    return f"{found[start : at + 40]!r} instead of {wanted[start : at + 40]!r}"

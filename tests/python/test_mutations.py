@@ -1,0 +1,32 @@
+"""Mutants of files of every kind: the right answer or an error. ``python -m mutations`` (in this folder) tries more of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mutations.files import subjects
+from mutations.run import run
+from warpmill import _warpmill
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = int(os.environ.get("WARPMILL_MUTATIONS", "150"))
+SEED = int(os.environ.get("WARPMILL_MUTATION_SEED", "17"))
+NO_SIM = json.loads(_warpmill.devices())["no_simulated_device"] is not None
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("sim", marks=pytest.mark.skipif(NO_SIM, reason="no compiler"))])
+def test_mutants_are_right_or_errors(tmp_path: Path, device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    made, mutants = tmp_path / "made", tmp_path / "mutants"
+    made.mkdir()
+    mutants.mkdir()
+    count = COUNT if device == "cpu" else COUNT // 3
+    result = run(subjects(made), count, SEED, {"device": device}, mutants)
+    with capsys.disabled():
+        print(f"\n{device}\n{result.table()}")
+    assert not result.failures, "\n".join(result.failures)
