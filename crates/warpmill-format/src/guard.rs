@@ -7,14 +7,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// nothing that outlives the panic.
 ///
 /// # Errors
-/// The panic's message.
+/// What is to be said of the file.
 pub fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| panic_text(&*panic))
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| decoder_failed(&*panic))
+}
+
+/// What is to be said of a file on which a decoder panicked.
+pub fn decoder_failed(panic: &(dyn Any + Send)) -> String {
+    format!("the decoder failed on it: {}", panic_text(panic))
 }
 
 /// What a panic said.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    format!("the decoder failed on it: {text}")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }

@@ -6,8 +6,7 @@ import datetime
 import decimal
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -15,6 +14,9 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 import warpmill
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROWS = 600
 

@@ -58,7 +58,8 @@ class Reader:
                 cwd=Path(__file__).parents[1],
                 preexec_fn=_limit,
             )
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
@@ -161,7 +162,8 @@ def judge(answers: list[list[str]] | str, expected: list[list[str]]) -> tuple[st
     for number, (found, wanted) in enumerate(zip(answers, expected, strict=True)):
         kind = found[0] if found[0] != "rows" else ("right" if found == wanted else "wrong")
         if OUTCOMES.index(kind) > OUTCOMES.index(worst):
-            worst, detail = kind, f"query {number}: {found[1][:300] if found[0] != 'rows' else difference(found[1], wanted[1])}"
+            said = difference(found[1], wanted[1]) if kind == "wrong" else found[1][:300]
+            worst, detail = kind, f"query {number}: {said}"
     return worst, detail
 
 

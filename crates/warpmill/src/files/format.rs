@@ -24,7 +24,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, ObjectStore};
 use parking_lot::Mutex;
 use warpmill_format::FormatError;
-use warpmill_format::guard::panic_text;
+use warpmill_format::guard::decoder_failed;
 use warpmill_format::parquet_file::CheckedFooter;
 
 use super::damaged;
@@ -57,7 +57,7 @@ pub(crate) struct CheckedParquet(pub Arc<dyn FileFormat>);
 /// The outcome of `work` on a file that errors call `name`; what it panics with is damage of the file.
 async fn caught<T>(name: &(dyn fmt::Display + Sync), work: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
-        let (path, detail) = (name.to_string().into(), panic_text(&*panic));
+        let (path, detail) = (name.to_string().into(), decoder_failed(&*panic));
         Err(damaged(FormatError::Corrupt { path, segment: None, detail }))
     })
 }

@@ -22,7 +22,7 @@ use datafusion::physical_plan::{
 };
 use futures::{FutureExt, StreamExt};
 use warpmill_format::FormatError;
-use warpmill_format::guard::{caught, panic_text};
+use warpmill_format::guard::{caught, decoder_failed};
 use warpmill_format::parquet_file::find_damage;
 
 use super::damaged;
@@ -163,7 +163,7 @@ async fn next(stream: Option<SendableRecordBatchStream>, what: Arc<Scanned>) -> 
         Ok(None) => return None,
         Ok(Some(Ok(batch))) => return Some((Ok(batch), Some(stream))),
         Ok(Some(Err(error))) => Failed::Error(error),
-        Err(panic) => Failed::Panic(panic_text(&*panic)),
+        Err(panic) => Failed::Panic(decoder_failed(&*panic)),
     };
     // What is left of the decoder is not to be trusted.
     drop(stream);
