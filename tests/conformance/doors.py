@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.answers import Answer, failed, fetched
@@ -19,11 +21,31 @@ if TYPE_CHECKING:
 _SETTINGS = {"python_enable_replacements": False, "arrow_lossless_conversion": True}
 
 
+#: Counters of failures at run time, which the host's own plan followed.
+_FAILED = ("queries_failed_at_run_time",)
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a statement in Warpmill."""
+
+    #: "" where Warpmill ran it, else why not; None where it read no data, or nothing says.
+    not_accelerated: str | None = None
+    #: Where its programs ran: "cpu", "sim", "gpu", with commas; "" where nothing ran.
+    devices: str = ""
+    #: Why not on the device.
+    not_on_device: str | None = None
+
+
 class Door(Protocol):
     """An engine with one database, made for one file of tests."""
 
     def run(self, sql: str, connection: str | None = None) -> Answer:
         """The answer to a statement, on the named connection or the default one."""
+        ...
+
+    def fate(self, connection: str | None) -> Fate:
+        """What became of the last statement of that connection."""
         ...
 
     def close(self) -> None:
@@ -83,6 +105,10 @@ class DuckDoor:
             self._connections[name] = self._connections[None].cursor()
         return self._connections[name]
 
+    def fate(self, connection: str | None) -> Fate:  # noqa: ARG002 - plain DuckDB
+        """Nothing: Warpmill has no part in it."""
+        return Fate()
+
     def reopen(self, step: Reopen) -> Answer:
         """Closes the database, and opens the same or another one."""
         self._close()
@@ -130,20 +156,22 @@ class WarpmillDuckDoor(DuckDoor):
     def _stats(self) -> Counter[str]:
         return Counter(dict(self._connections["warpmill_stats"].execute("FROM warpmill_stats()").fetchall()))
 
-    def outcome(self, connection: str | None) -> str | None:
-        """What became of the last statement: "" accelerated, or why not; None where it read no data."""
+    def fate(self, connection: str | None) -> Fate:
+        """What became of the last statement."""
         try:
             now = self._stats()
             new = now - self._before
             self._before = now
-            if new["queries_accelerated"]:
-                return ""
-            if not new["queries_left_to_duckdb"] and not new["queries_failed_at_run_time"]:
-                return None
-            rows = self.connection(connection).execute("SELECT reason FROM warpmill_last()").fetchall()
-            return str(rows[0][0])
+            if not any(new[name] for name in ("queries_accelerated", "queries_left_to_duckdb", *_FAILED)):
+                return Fate()
+            text = "SELECT reason, profile FROM warpmill_last()"
+            [(reason, profile)] = self.connection(connection).execute(text).fetchall()
+            if not new["queries_accelerated"]:
+                return Fate(str(reason))
+            ran = json.loads(profile)
+            return Fate("", ",".join(ran.get("devices", [])), ran.get("not_on_device"))
         except Exception as error:  # a transaction that was aborted answers nothing
-            return f"not known: {type(error).__name__}"
+            return Fate(f"not known: {type(error).__name__}")
 
 
 class NativeDoor:
@@ -153,28 +181,32 @@ class NativeDoor:
         import warpmill
 
         self._connection = warpmill.connect(**(settings or {}))  # type: ignore[arg-type]
-        self._fallbacks: list[str] | None = None
+        self._profile: dict[str, Any] = {}
         for name, path in (files or {}).items():
             self._connection.register_file(name, path)
 
     def run(self, sql: str, connection: str | None = None) -> Answer:  # noqa: ARG002 - sessions have one connection here
         """The answer to a statement."""
-        self._fallbacks = None
+        self._profile = {}
         try:
             relation = ask(self._connection, sql)
             rows = tuple(relation.fetchall())
-            profile = relation.profile
-            if profile:
-                self._fallbacks = [str(reason) for reason in profile.get("fallbacks", [])]
+            self._profile = relation.profile
             return Answer(tuple(relation.columns), tuple(relation.types), rows)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             return failed(error)
 
-    def outcome(self) -> str | None:
-        """What became of the last statement: "" accelerated, or why not; None where nothing was measured."""
-        return None if self._fallbacks is None else "; ".join(self._fallbacks)
+    def fate(self, connection: str | None) -> Fate:  # noqa: ARG002
+        """What became of the last statement."""
+        if not self._profile:
+            return Fate()
+        programs = self._profile.get("programs", [])
+        devices = {str(program.get("device")) for program in programs}
+        reasons = [str(program["not_on_device"]) for program in programs if program.get("not_on_device")]
+        fallbacks = "; ".join(map(str, self._profile.get("fallbacks", [])))
+        return Fate(fallbacks, ",".join(sorted(devices)), "; ".join(reasons) or None)
 
     def close(self) -> None:
         """Releases the session."""

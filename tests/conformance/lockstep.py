@@ -109,8 +109,8 @@ class FileRun:
         reference = doors.plain.run(record.sql, record.connection)
         self.progress(record.line, "ours")
         answer = doors.ours.run(record.sql, record.connection)
-        said = doors.ours.outcome(record.connection) if isinstance(doors.ours, WarpmillDuckDoor) else None
-        made = Outcome(name, record.line, record.sql[:_KEPT_SQL], "equal", not_accelerated=said)
+        fate = doors.ours.fate(record.connection)
+        made = Outcome(name, record.line, record.sql[:_KEPT_SQL], "equal", fate=fate)
         made = replace(made, unlike_file=_unlike(record, reference))
         judge = Judge(
             doors.parser,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from conformance.doors import Fate
 
 #: Verdicts, and whether a run with one of them fails.
 VERDICTS = {
@@ -32,8 +34,7 @@ class Outcome:
     #: How it differs: a kind of `compare.Difference`, or the name of the accepted difference.
     kind: str = ""
     text: str = ""
-    #: "" where Warpmill ran the query, else why not; None where it read no data, or nothing says.
-    not_accelerated: str | None = None
+    fate: Fate = field(default_factory=Fate)
     #: Both fail, and say so in other words.
     other_words: bool = False
     #: The reference does not do what the file expects.

@@ -25,6 +25,9 @@ class Tally:
     accelerated: int = 0
     #: Why queries over data were not accelerated.
     reasons: Counter[str] = field(default_factory=Counter)
+    #: Where programs ran, and why not on the device that was asked for.
+    devices: Counter[str] = field(default_factory=Counter)
+    not_on_device: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
     #: Why files were not run, or not to their ends.
     stopped: Counter[str] = field(default_factory=Counter)
@@ -37,10 +40,14 @@ class Tally:
         self.verdicts[outcome.verdict] += 1
         self.other_words += outcome.other_words
         self.unlike_file += outcome.unlike_file
-        if outcome.not_accelerated == "":
+        if outcome.fate.not_accelerated == "":
             self.accelerated += 1
-        elif outcome.not_accelerated is not None:
-            self.reasons[_short(outcome.not_accelerated)] += 1
+        elif outcome.fate.not_accelerated is not None:
+            self.reasons[_short(outcome.fate.not_accelerated)] += 1
+        if outcome.fate.devices:
+            self.devices[outcome.fate.devices] += 1
+        if outcome.fate.not_on_device:
+            self.not_on_device[_short(outcome.fate.not_on_device)] += 1
         if outcome.verdict == "accepted":
             self.accepted[outcome.kind] += 1
         if outcome.bad:
@@ -66,7 +73,13 @@ class Tally:
     def details(self) -> list[str]:
         """Further lines: what differs, what was accepted, why queries were not accelerated, what was not run."""
         lines = [_described(outcome) for outcome in sorted(self.bad, key=lambda outcome: (outcome.file, outcome.line))]
-        parts = (("accepted", self.accepted), ("not run", self.stopped), ("not accelerated", self.reasons))
+        parts = (
+            ("accepted", self.accepted),
+            ("not run", self.stopped),
+            ("not accelerated", self.reasons),
+            ("programs ran on", self.devices),
+            ("not on the device", self.not_on_device),
+        )
         for title, counter in parts:
             lines += [f"  {title}: {count:,} {name}" for name, count in counter.most_common(_REASONS_SHOWN)]
         if self.unlike_file:
@@ -84,6 +97,8 @@ class Tally:
             "verdicts": dict(self.verdicts),
             "accelerated": self.accelerated,
             "not_accelerated": dict(self.reasons.most_common()),
+            "devices": dict(self.devices),
+            "not_on_device": dict(self.not_on_device.most_common()),
             "accepted": dict(self.accepted),
             "not_run": dict(self.stopped),
             "errors_in_other_words": self.other_words,

@@ -69,15 +69,13 @@ class FileRun:
         reference = plain.run(record.sql)
         self.progress(record.line, "ours")
         answer = ours.run(record.sql)
-        made = Outcome(name, record.line, record.sql, "equal", not_accelerated=ours.outcome())
+        made = Outcome(name, record.line, record.sql, "equal", fate=ours.fate(None))
         if record.kind == "query":
             like_file = reference.failure is None and _as_in_file(reference, record)
             made = replace(made, unlike_file=not like_file)
             difference = _query_difference(record, answer, reference, like_file)
         else:
-            made = replace(
-                made, unlike_file=(reference.failure is None) == (record.kind == "error"), not_accelerated=None
-            )
+            made = replace(made, unlike_file=(reference.failure is None) == (record.kind == "error"))
             difference = _statement_difference(record, answer, reference)
             if answer.failure is not None and reference.failure is None:
                 # Without keys, the rest of the file can run.

@@ -43,13 +43,13 @@ class Queries:
                 reference = plain.run(sql)
                 progress(number, "ours")
                 answer = ours.run(sql)
-                said = ours.outcome(None) if isinstance(ours, WarpmillDuckDoor) else ours.outcome()
+                fate = ours.fate(None)
                 if isinstance(ours, WarpmillDuckDoor):
                     judge = Judge(Parser(plain.connection("parser")), ours.run, plain.run)
                     difference = judge.difference(sql, answer, reference)
                 else:
                     difference = _native_difference(sql, answer, reference)
-                made = Outcome("tpcds", number, sql, "equal", not_accelerated=said, unlike_file=bool(reference.failure))
+                made = Outcome("tpcds", number, sql, "equal", fate=fate, unlike_file=bool(reference.failure))
                 yield self._judged(made, difference)
         finally:
             ours.close()
@@ -80,7 +80,7 @@ def _import(door: DuckDoor, tables: dict[str, Path]) -> None:
         if made.failure is not None:
             raise RuntimeError(made.brief())
     if isinstance(door, WarpmillDuckDoor):
-        door.outcome(None)
+        door.fate(None)
 
 
 def _native_difference(sql: str, answer: Answer, reference: Answer) -> Difference | None:
