@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from conformance.lockstep import CORPUS, FORMS
 from conformance.outcome import Outcome
 from conformance.report import Tally
 from conformance.tasks import DuckFile, SqliteFile, TpcdsQueries
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["WARPMILL_DEVICE"] = options.device
     started = time.monotonic()
     plan: list[tuple[str, list[Task]]] = []
-    for corpus in options.corpus or ["duckdb", "sqlite", "tpcds"]:
+    for corpus in options.corpus or [name for name in _TASKS if name != FORMS]:
         plan += _TASKS[corpus](options)
     tallies = {corpus: Tally(corpus, len({task.title for task in tasks})) for corpus, tasks in plan}
     corpora = {id(task): corpus for corpus, tasks in plan for task in tasks}
@@ -99,17 +100,22 @@ def _absent(corpus: str, root: Path) -> list[tuple[str, list[Task]]]:
     return []
 
 
-def _duckdb(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
+def _duckdb(options: argparse.Namespace, corpus: str = CORPUS) -> list[tuple[str, list[Task]]]:
     root = options.shared / "duckdb"
     if not root.is_dir():
-        return _absent("duckdb", root)
+        return _absent(corpus, root)
     files = _chosen(root, options)
     sample = options.sample or (_FAST["duckdb"] if options.tier == "fast" else 1)
     if sample > 1:
         files = _some(root, files, sample, options.tier == "fast")
     # Large files first: none is left alone at the end.
     files.sort(key=lambda path: -path.stat().st_size)
-    return [("duckdb", [DuckFile(root, path, options.door, options.threads) for path in files])]
+    forms = corpus == FORMS
+    return [(corpus, [DuckFile(root, path, options.door, options.threads, forms) for path in files])]
+
+
+def _forms(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
+    return _duckdb(options, FORMS)
 
 
 def _some(root: Path, files: list[Path], sample: int, types: bool) -> list[Path]:
@@ -151,7 +157,8 @@ def _tpcds(options: argparse.Namespace) -> list[tuple[str, list[Task]]]:
 
 
 _TASKS: dict[str, Callable[[argparse.Namespace], list[tuple[str, list[Task]]]]] = {
-    "duckdb": _duckdb,
+    CORPUS: _duckdb,
+    FORMS: _forms,
     "sqlite": _sqlite,
     "tpcds": _tpcds,
 }

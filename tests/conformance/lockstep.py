@@ -13,13 +13,24 @@ from conformance.compare import Difference, Judge
 from conformance.doors import DuckDoor, WarpmillDuckDoor
 from conformance.ordering import Parser
 from conformance.outcome import Outcome
-from conformance.script import Corpus, Reconnect, Reopen, Script, StopError, Unpack
+from conformance.script import Corpus, Reconnect, Reopen, Script, Step, StopError, Unpack
 from conformance.sqllogic import Record, UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CORPUS = "duckdb"
+#: The same files, whose queries are run in other forms as well.
+FORMS = "duckdb-forms"
+#: What the rows of a query are put through: most queries of the files only read a table, which DuckDB does itself.
+_DIRECT_FORMS = ("SELECT DISTINCT * FROM (\n{}\n)", "SELECT * FROM (\n{}\n) ORDER BY ALL")
+#: The rows as a table, and queries over it.
+_TABLE = "conformance_rows"
+_TABLE_FORMS = (
+    f"SELECT *, count(*) FROM {_TABLE} GROUP BY ALL",
+    f"SELECT count(*), min(COLUMNS(*)), max(COLUMNS(*)) FROM {_TABLE}",
+    f"SELECT count(*) FROM {_TABLE} l JOIN (SELECT DISTINCT * FROM {_TABLE}) r ON l = r",
+)
 #: How often plain DuckDB runs a query again to see whether its own answers differ.
 _AGAIN = 4
 _KEPT_SQL = 4000
@@ -51,6 +62,8 @@ class FileRun:
     #: Called before each statement with its line and the door that runs it.
     progress: Callable[[int, str], None]
     settings: dict[str, Any]
+    #: Whether the forms of queries are what is compared, rather than the queries.
+    forms: bool = False
     #: Why the rest of the file was not run; None where all of it was.
     stopped: str | None = None
 
@@ -69,8 +82,7 @@ class FileRun:
         later = False
         try:
             for step in script.steps():
-                outcome = self._step(step, name, doors)
-                if outcome is not None:
+                for outcome in self._step(step, name, doors):
                     yield replace(outcome, later=later) if outcome.bad else outcome
                     later = later or outcome.bad
         except (StopError, UnknownError) as reason:
@@ -78,31 +90,55 @@ class FileRun:
         finally:
             doors.close()
 
-    def _step(self, step: Any, name: str, doors: Doors) -> Outcome | None:
+    def _step(self, step: Step, name: str, doors: Doors) -> Iterator[Outcome]:
         if isinstance(step, Record):
-            return self._record(step, name, doors)
-        if isinstance(step, Reopen):
-            return self._reopen(step, name, doors)
-        if isinstance(step, Reconnect):
+            if self.forms:
+                yield from self._in_forms(step, name, doors)
+            else:
+                yield self._record(step, name, doors)
+        elif isinstance(step, Reopen):
+            yield from self._reopen(step, name, doors)
+        elif isinstance(step, Reconnect):
             doors.plain.reconnect()
             doors.ours.reconnect()
         elif isinstance(step, Unpack):
             for door in (doors.plain, doors.ours):
                 Path(door.text(step.target)).write_bytes(gzip.decompress(step.source.read_bytes()))
-        return None
 
-    def _reopen(self, step: Reopen, name: str, doors: Doors) -> Outcome | None:
+    def _in_forms(self, record: Record, name: str, doors: Doors) -> Iterator[Outcome]:
+        """Runs the record for what it does, and its rows through the forms."""
+        self.progress(record.line, "plain")
+        reference = doors.plain.run(record.sql, record.connection)
+        self.progress(record.line, "ours")
+        answer = doors.ours.run(record.sql, record.connection)
+        promise = None if reference.failure else doors.parser.promise(record.sql, reference.names)
+        if promise is None or promise.chooses or not reference.rows or answer.failure is not None:
+            return
+        query = record.sql.strip().rstrip(";")
+        for form in _DIRECT_FORMS:
+            yield self._record(replace(record, kind="maybe", sql=form.format(query)), name, doors)
+        made = replace(record, kind="maybe", sql=f"CREATE OR REPLACE TEMP TABLE {_TABLE} AS\n{query}")
+        outcome = self._record(made, name, doors)
+        yield outcome
+        if outcome.verdict != "equal":
+            return
+        for form in _TABLE_FORMS:
+            yield self._record(replace(made, sql=form), name, doors)
+        for door in (doors.plain, doors.ours):
+            door.run(f"DROP TABLE {_TABLE}", record.connection)
+
+    def _reopen(self, step: Reopen, name: str, doors: Doors) -> Iterator[Outcome]:
         self.progress(step.line, "plain")
         reference = doors.plain.reopen(step)
         self.progress(step.line, "ours")
         answer = doors.ours.reopen(step)
         sql = f"-- open {step.path or 'again'}"
         if reference.failure is None and answer.failure is None:
-            return None
+            return
         if reference.failure is not None and answer.failure is not None:
             raise StopError("the database cannot be opened")
         verdict = "failed" if answer.failure else "wrong"
-        return Outcome(name, step.line, sql, verdict, "opening", (answer if answer.failure else reference).brief())
+        yield Outcome(name, step.line, sql, verdict, "opening", (answer if answer.failure else reference).brief())
 
     def _record(self, record: Record, name: str, doors: Doors) -> Outcome:
         self.progress(record.line, "plain")

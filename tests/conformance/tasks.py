@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ class DuckFile:
     #: "warpmill", or "duckdb" to run plain DuckDB beside itself.
     door: str = "warpmill"
     threads: int | None = None
+    #: Whether the forms of queries are what is compared.
+    forms: bool = False
 
     @property
     def title(self) -> str:
@@ -35,13 +38,9 @@ class DuckFile:
 
     def run(self, folder: Path, progress: Callable[[int, str], None]) -> Iterator[Outcome | Stopped]:
         """Runs the file."""
-        import duckdb
-
-        import warpmill.duckdb
-
-        connect = duckdb.connect if self.door == "duckdb" else warpmill.duckdb.connect
+        connect = importlib.import_module("duckdb" if self.door == "duckdb" else "warpmill.duckdb").connect
         settings = {} if self.threads is None else {"threads": self.threads}
-        run = FileRun(self.path, self.root, folder, connect, progress, settings)
+        run = FileRun(self.path, self.root, folder, connect, progress, settings, self.forms)
         yield from run.outcomes()
         if run.stopped:
             yield Stopped(self.title, run.stopped)
