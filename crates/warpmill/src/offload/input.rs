@@ -1,6 +1,5 @@
 //! DataFusion's asynchronous streams as the blocking inputs of a program.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +9,13 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::InputStream;
-use warpmill_format::guard::panic_text;
 
 use super::QueryHandle;
+use crate::caught_async;
 
 /// How often an input looks whether anybody still wants its rows.
 const LOOK: Duration = Duration::from_millis(20);
@@ -47,12 +46,10 @@ pub(super) fn input(
             }
         };
         let pass_on = async {
-            // A task that ends by a panic would be taken for the end of its rows.
-            let mut next = async || {
-                let next = AssertUnwindSafe(stream.next()).catch_unwind().await;
-                next.unwrap_or_else(|panic| Some(Err(DataFusionError::Internal(panic_text(&*panic)))))
-            };
-            while let Some(batch) = next().await {
+            // Without its panic, a stream that ends early would be a stream with fewer rows.
+            let mut next =
+                async || caught_async(async { Ok(stream.next().await) }).await.map_err(DataFusionError::from);
+            while let Some(batch) = next().await.unwrap_or_else(|panic| Some(Err(panic))) {
                 let batch = batch.map_err(|error| {
                     let text = error.to_string();
                     first_error.lock().get_or_insert(error);
