@@ -182,7 +182,8 @@ class Queries:
         with decimal.localcontext(prec=120):
             made = self._deciding(self.select(depth=1))
             rows = math.prod(self.rows[source.alias] for source in made.sources)
-            return made if rows <= MAX_STORED else None
+            wide = any(item.node.kind.name == "wide" for item in made.items) and not self._makes("tables of HUGEINT")
+            return made if rows <= MAX_STORED and not wide else None
 
     def remember(self, name: str, query: Select) -> None:
         """Let later queries read a table that holds the rows of a query."""

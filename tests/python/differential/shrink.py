@@ -115,7 +115,14 @@ def _variants(part: Any) -> Iterator[Any]:
 def _selects(query: Select) -> Iterator[Select]:
     for at in range(len(query.sources) - 1, 0, -1):
         yield replace(query, sources=query.sources[:at] + query.sources[at + 1 :])
-    plain = {"where": None, "having": None, "order": None, "hidden": None, "distinct": False, "sets": ""}
+    plain: dict[str, Any] = {
+        "where": None,
+        "having": None,
+        "order": None,
+        "hidden": None,
+        "distinct": False,
+        "sets": "",
+    }
     for change in ({name: value} for name, value in plain.items()):
         if any(getattr(query, name) != value for name, value in change.items()):
             yield replace(query, **change)

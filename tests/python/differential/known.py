@@ -1,0 +1,169 @@
+"""Where the native dialect is not DuckDB's yet: what random queries leave out there, one by one, with the reason.
+
+Every entry has an example on which Warpmill and DuckDB differ. Once they agree, the test of this list fails until the
+entry is taken out, and from then on random queries make what it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Known:
+    """Something that the native dialect does not do as DuckDB does it."""
+
+    #: What the generator asks for (`Expressions.makes`).
+    name: str
+    #: Who is at fault, and how.
+    reason: str
+    sql: str
+    setup: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Words of an error by which queries are refused that DuckDB runs: no wrong answer, but none either."""
+
+    #: In any case of letters.
+    words: str
+    reason: str
+    sql: str
+    setup: tuple[str, ...] = ()
+
+
+_T = ("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', 1.5), (2, 'b', NULL), (NULL, NULL, 2.5)) v(x, s, d)",)
+_MIXED = ('CREATE TABLE t AS SELECT 1 AS "Amount"',)
+
+KNOWN = (
+    Known("integer division", "DataFusion truncates; DuckDB answers with a DOUBLE", "SELECT x / 2 AS q FROM t", _T),
+    Known(
+        "decimal division", "DataFusion's quotients are decimals", "SELECT CAST(x AS DECIMAL(9, 2)) / 3 AS q FROM t", _T
+    ),
+    Known("averages of decimals", "DataFusion's are decimals", "SELECT avg(d) AS a FROM t", _T),
+    Known("exponents", "DataFusion reads them as decimals", "SELECT x * 1e3 AS y FROM t", _T),
+    Known("doubles and decimals", "DataFusion compares them as decimals", "SELECT CAST(1e300 AS DOUBLE) > 0.5 AS b"),
+    Known("rounding casts", "DataFusion cuts off", "SELECT CAST(CAST(2.75 AS DOUBLE) AS BIGINT) AS y"),
+    Known(
+        "nullif of decimals",
+        "DataFusion gives a common type",
+        "SELECT nullif(CAST(1 AS DECIMAL(9, 2)), CAST(2 AS DECIMAL(12, 4))) AS y",
+    ),
+    Known("floor division", "DataFusion does not know `//`", "SELECT x // 2 AS q FROM t", _T),
+    Known("HUGEINT", "DataFusion does not know it", "SELECT CAST(x AS HUGEINT) AS y FROM t", _T),
+    Known(
+        "wide sums",
+        "DataFusion's sums of integers are BIGINT",
+        "SELECT sum(x) AS s FROM (VALUES (9223372036854775807), (1)) t(x)",
+    ),
+    Known("date plus interval", "DataFusion stays with DATE", "SELECT DATE '2024-02-28' + INTERVAL 36 HOUR AS d"),
+    Known(
+        "time zones",
+        "zones of literals and casts are lost",
+        "SELECT CAST(TIMESTAMP '2024-02-28 12:00:00' AS TIMESTAMPTZ) AT TIME ZONE 'Asia/Kolkata' AS t",
+    ),
+    Known(
+        "order of NULLs",
+        "DataFusion's NULLs come first where the order descends",
+        "SELECT x FROM t ORDER BY x DESC",
+        _T,
+    ),
+    Known(
+        "IS TRUE",
+        "DataFusion's plans disagree about whether it may be NULL",
+        "SELECT DISTINCT (x <= x) IS NOT FALSE AS b FROM t",
+        _T,
+    ),
+    Known(
+        "EXISTS over an aggregate",
+        "decorrelated into a semi join",
+        "SELECT x FROM t WHERE EXISTS (SELECT count(*) FROM t u WHERE u.x = t.x + 5)",
+        _T,
+    ),
+    Known(
+        "constants NOT IN",
+        "a constant that is NOT IN a subquery with NULLs",
+        "SELECT x FROM t WHERE 7 NOT IN (SELECT x FROM t)",
+        _T,
+    ),
+    Known(
+        "IN under OR",
+        "a mark join takes unknown for false",
+        "SELECT s FROM t WHERE s = 'zzz' OR NOT (x + 10 IN (SELECT x FROM t))",
+        _T,
+    ),
+    Known(
+        "other correlations",
+        "only equalities are decorrelated",
+        "SELECT x, (SELECT max(u.x) FROM t u WHERE u.x < t.x) AS y FROM t",
+        _T,
+    ),
+    Known("ALL of sets", "multiplicities are lost", "SELECT x FROM (VALUES (1), (1), (2)) t(x) EXCEPT ALL SELECT 1"),
+    Known(
+        "USING",
+        "RIGHT and FULL joins give NULL keys",
+        "SELECT k FROM (SELECT 1 AS k) a FULL JOIN (SELECT 2 AS k) b USING (k)",
+    ),
+    Known(
+        "DISTINCT in another order",
+        "DataFusion refuses to sort by what is not selected",
+        "SELECT DISTINCT s FROM t ORDER BY x",
+        _T,
+    ),
+    Known(
+        "constant partitions",
+        "the plan loses that they are constant",
+        "SELECT sum(x) OVER (PARTITION BY s ORDER BY x) AS n FROM t WHERE s = 'a'",
+        _T,
+    ),
+    Known("mixed-case names", "names without quotes are folded", "SELECT amount, AMOUNT AS b FROM t", _MIXED),
+)
+
+#: What `warpmill.duckdb` answers otherwise than DuckDB.
+HOST = (
+    Known(
+        "grouping sets",
+        "HAVING is pushed below the aggregation, to which the empty set adds a row",
+        "SELECT s, sum(x) AS n FROM t WHERE x > 5 GROUP BY ROLLUP (s) HAVING s = 'a'",
+        _T,
+    ),
+    Known(
+        "DISTINCT in another order",
+        "the column that is sorted by is taken for one that is selected",
+        "SELECT DISTINCT x > 0 AS b FROM t ORDER BY s",
+        _T,
+    ),
+    Known(
+        "tables of HUGEINT",
+        "their values are read as NULL",
+        "SELECT s FROM r WHERE s > 0 ORDER BY s",
+        (*_T, "CREATE TABLE r AS SELECT sum(x) AS s FROM t"),
+    ),
+    Known(
+        "EXISTS over an aggregate",
+        "decorrelated into a semi join",
+        "SELECT x FROM t WHERE EXISTS (SELECT count(*) FROM t u WHERE u.x = t.x + 5) ORDER BY x",
+        _T,
+    ),
+)
+
+REFUSALS = (
+    Refusal(
+        "partition by",
+        "a filter or a join makes the partition column of a window constant, and the plan around Warpmill loses that",
+        "SELECT sum(x) OVER (PARTITION BY s ORDER BY x) AS n FROM t WHERE s = 'a'",
+        _T,
+    ),
+    Refusal(
+        "Physical plan does not support logical expression",
+        "a subquery that DataFusion does not decorrelate",
+        "SELECT x, EXISTS (SELECT 1 FROM t u WHERE u.x < t.x) AS b FROM t",
+        _T,
+    ),
+    Refusal(
+        "Projections require unique expression names",
+        "a name is an expression without its casts: two that differ in casts only cannot stand in one GROUP BY",
+        "SELECT CAST(x AS BIGINT) AS a, x AS b, count(*) AS n FROM t GROUP BY CAST(x AS BIGINT), x",
+        _T,
+    ),
+)
