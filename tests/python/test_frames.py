@@ -80,3 +80,23 @@ def test_tables_come_before_variables(con: warpmill.Connection) -> None:
 def test_round_trips_keep_types(con: warpmill.Connection) -> None:
     frame = pl.DataFrame({"i": [1, None], "f": [0.5, None], "s": ["a", None], "b": [True, None]})
     assert con.sql("SELECT * FROM frame").pl().equals(frame)
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame({"a": [1, 2], "n": [None, None]}), pa.table({"a": [1, 2], "n": pa.nulls(2)})])
+def test_columns_of_nothing_but_nulls_are_integers(con: warpmill.Connection, frame: object) -> None:
+    con.register("t", frame)
+    assert con.sql("SELECT a, n, n + 1 FROM t ORDER BY a").fetchall() == [(1, None, None), (2, None, None)]
+    assert con.sql("SELECT sum(n), max(n), count(n) FROM t WHERE n IS NULL").fetchall() == [(None, None, 0)]
+
+
+def test_columns_are_named_in_any_case(con: warpmill.Connection) -> None:
+    con.register("t", {"Amount": [1, 2], "amount": [3, 4], "Name": ["x", "y"]})
+    rows = con.sql('SELECT AMOUNT, amount_1, "name", * FROM T WHERE NAME = \'x\'')
+    assert list(rows.columns) == ["Amount", "amount_1", "Name", "Amount", "amount_1", "Name"]
+    assert rows.fetchall() == [(1, 3, "x", 1, 3, "x")]
+
+
+def test_results_have_one_name_twice(con: warpmill.Connection) -> None:
+    rows = con.sql("SELECT i, i, i + 1 AS i, sum(i), sum(i) FROM (SELECT 1 AS i) t GROUP BY ALL")
+    assert list(rows.columns) == ["i", "i", "i", "sum(i)", "sum(i)"]
+    assert rows.fetchall() == [(1, 1, 2, 1, 1)]

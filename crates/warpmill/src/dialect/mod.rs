@@ -5,6 +5,7 @@
 
 mod literals;
 mod names;
+mod subqueries;
 mod tables;
 
 use datafusion::common::{ParamValues, Result};
@@ -13,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::planner::SqlToRel;
 
 pub(crate) use names::shown;
+pub(crate) use subqueries::Subqueries;
 
 use crate::ScalarValue;
 

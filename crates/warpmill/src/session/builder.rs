@@ -19,6 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::filters::StopsAboveTotals;
 use super::{Inner, Session};
 use crate::catalog::{CATALOG, Catalog, MAIN};
+use crate::dialect::Subqueries;
 use crate::files::CheckedParquetFactory;
 use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::remote::{Remote, RemoteTableFactory};
@@ -83,6 +84,7 @@ impl SessionBuilder {
         let state = SessionStateBuilder::new()
             .with_config(config())
             .with_default_features()
+            .with_analyzer_rule(Arc::new(Subqueries))
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
             .with_runtime_env(runtime(self.runtime)?)

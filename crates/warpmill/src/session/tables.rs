@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::new_null_array;
+use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ExtensionOptions;
@@ -32,8 +33,10 @@ pub struct Progress {
 pub type ProgressFn = Arc<dyn Fn(Progress) + Send + Sync>;
 
 impl Session {
-    /// Makes Arrow batches a table of the session, without a copy. An existing table of the session is replaced.
+    /// Makes Arrow batches a table of the session, without a copy. An existing table of the session is replaced. Columns of
+    /// nothing but NULLs, which have no type, are integers.
     pub fn register_batches(&self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<()> {
+        let (schema, batches) = with_types(schema, batches)?;
         let (place, name) = self.place_of(name)?;
         place.put_foreign(&name, Arc::new(MemTable::try_new(schema, vec![batches])?));
         Ok(())
@@ -225,6 +228,28 @@ impl Session {
             ..options
         }
     }
+}
+
+/// Batches whose columns without a type are integers.
+fn with_types(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    if schema.fields().iter().all(|field| *field.data_type() != DataType::Null) {
+        return Ok((schema, batches));
+    }
+    let typed = |field: &FieldRef| match field.data_type() {
+        DataType::Null => Arc::new(field.as_ref().clone().with_data_type(DataType::Int32)),
+        _ => Arc::clone(field),
+    };
+    let fields: Fields = schema.fields().iter().map(typed).collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let batches = batches.into_iter().map(|batch| {
+        let columns = batch.columns().iter().map(|column| match column.data_type() {
+            DataType::Null => new_null_array(&DataType::Int32, column.len()),
+            _ => Arc::clone(column),
+        });
+        Ok(RecordBatch::try_new(Arc::clone(&schema), columns.collect())?)
+    });
+    let batches = batches.collect::<Result<_>>()?;
+    Ok((schema, batches))
 }
 
 /// The extension that files of `path` must have: its own where it names one.

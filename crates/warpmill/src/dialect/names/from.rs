@@ -47,7 +47,6 @@ impl Binder<'_> {
     pub(super) fn from(&mut self, from: &mut [TableWithJoins], scope: &mut Scope<'_>) -> Result<()> {
         for tree in from {
             let operand = self.tree(tree, scope)?;
-            refuse_twice(&scope.relations, &operand.relations)?;
             scope.relations.extend(operand.relations);
             scope.visible.extend(operand.visible);
         }
@@ -60,7 +59,6 @@ impl Binder<'_> {
         (scope.relations, scope.visible) = (first.relations, first.visible);
         for join in &mut tree.joins {
             let right = self.relation(&mut join.relation, &scope)?;
-            refuse_twice(&scope.relations, &right.relations)?;
             self.join(&mut join.join_operator, &mut scope, right)?;
         }
         Ok(Operand { relations: scope.relations, visible: scope.visible })
@@ -269,21 +267,6 @@ impl Binder<'_> {
 fn operand(relation: Relation) -> Operand {
     let visible = relation.columns();
     Operand { relations: vec![relation], visible }
-}
-
-/// Two relations of one FROM clause cannot have one name.
-fn refuse_twice(relations: &[Relation], more: &[Relation]) -> Result<()> {
-    let same_name = |one: &Relation, other: &Relation| match (one.path.as_slice(), other.path.as_slice()) {
-        ([.., one], [other]) | ([one], [.., other]) => same(one, other),
-        (one, other) => !one.is_empty() && one.iter().eq(other),
-    };
-    match more.iter().find(|new| relations.iter().any(|old| same_name(old, new))) {
-        Some(twice) => Err(Error::Plan(format!(
-            "Ambiguous reference to table \"{0}\" (duplicate alias \"{0}\", explicitly alias one of the tables using \"AS my_alias\")",
-            twice.alias()
-        ))),
-        None => Ok(()),
-    }
 }
 
 fn alias_of(name: &str) -> TableAlias {

@@ -53,6 +53,7 @@ impl Binder<'_> {
                     items.list.push(Item::Column { name, expr, aliased: true });
                 }
                 SelectItem::Wildcard(mut options) => {
+                    scope.refuse_twice()?;
                     let columns = scope.visible.clone();
                     let expanded = (!scope.is_open()).then_some(columns);
                     let expanded = self.wildcard(expanded, &mut options, scope)?;
@@ -113,7 +114,7 @@ impl Binder<'_> {
         }
         for item in options.opt_replace.iter().flat_map(|replace| &replace.items) {
             let at = find(&columns, &item.column_name.value, "REPLACE")?;
-            columns[at].expr = item.expr.clone();
+            columns[at] = Visible { name: item.column_name.value.clone(), expr: item.expr.clone() };
         }
         let renamed: &[IdentWithAlias] = match &options.opt_rename {
             Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),

@@ -98,10 +98,13 @@ impl<'s> Scope<'s> {
     pub(super) fn column(&self, parts: &[Ident]) -> Result<Option<Expr>> {
         for split in (1..parts.len()).rev() {
             let (qualifier, rest) = parts.split_at(split);
-            for relation in self.relations.iter().filter(|relation| relation.is_called(qualifier)) {
-                if let Some(field) = relation.field(&rest[0].value) {
-                    return Ok(Some(with_fields(relation.column(field), &rest[1..])));
-                }
+            let mut called = self.relations.iter().filter(|relation| relation.is_called(qualifier));
+            let found = called.find_map(|relation| Some((relation, relation.field(&rest[0].value)?)));
+            if let Some((relation, field)) = found {
+                return match called.next() {
+                    Some(_) => Err(duplicate(relation)),
+                    None => Ok(Some(with_fields(relation.column(field), &rest[1..]))),
+                };
             }
         }
         let (name, rest) = (&parts[0], &parts[1..]);
@@ -121,6 +124,16 @@ impl<'s> Scope<'s> {
                 Err(Error::Plan(format!("Ambiguous reference to column name \"{}\" (use: '{use_one}')", name.value)))
             }
         }
+    }
+
+    /// Relations of one name cannot be told apart.
+    pub(super) fn refuse_twice(&self) -> Result<()> {
+        for (at, one) in self.relations.iter().enumerate() {
+            if !one.path.is_empty() && self.relations[..at].iter().any(|other| other.path == one.path) {
+                return Err(duplicate(one));
+            }
+        }
+        Ok(())
     }
 
     /// The relation that `parts` name, in this FROM clause.
@@ -158,6 +171,13 @@ impl Relation {
         let fields = self.fields.iter().flatten();
         fields.map(|field| Visible { name: field.name.clone(), expr: self.column(field) }).collect()
     }
+}
+
+fn duplicate(relation: &Relation) -> Error {
+    let name = relation.alias();
+    Error::Plan(format!(
+        "Ambiguous reference to table \"{name}\" (duplicate alias \"{name}\", explicitly alias one of the tables using \"AS my_alias\")"
+    ))
 }
 
 /// Whether two names are the same but for case.

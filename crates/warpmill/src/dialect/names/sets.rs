@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::scope::{Field, Fields, Scope, quoted};
+use super::scope::{Field, Fields, Scope, quoted, same};
 use super::{Binder, Names, no_query, query_of};
 use crate::{Error, Result};
 
@@ -33,7 +33,7 @@ impl Binder<'_> {
                 let left_fields = self.set_expr(left, outer, names)?;
                 let right_fields = self.set_expr(right, outer, if by_name { Names::Kept } else { Names::Own })?;
                 if by_name {
-                    return Ok(None);
+                    return by_names(left_fields, right_fields);
                 }
                 if op != SetOperator::Union && quantifier == SetQuantifier::All {
                     let (Some(left_fields), Some(right_fields)) = (&left_fields, &right_fields) else {
@@ -48,6 +48,22 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+/// The columns of a UNION BY NAME: DataFusion tells names by case.
+fn by_names(left: Fields, right: Fields) -> Result<Fields> {
+    let (Some(mut fields), Some(right)) = (left, right) else { return Ok(None) };
+    for field in right {
+        match fields.iter().find(|other| same(&other.name, &field.name)) {
+            Some(other) if other.name == field.name => {}
+            Some(_) => {
+                let what = format!("UNION BY NAME of columns {:?} that differ in case: not supported", field.name);
+                return Err(Error::NotImplemented(what));
+            }
+            None => fields.push(field),
+        }
+    }
+    Ok(Some(fields))
 }
 
 type Side<'s> = (&'s mut Box<SetExpr>, &'s [Field]);

@@ -1,0 +1,157 @@
+//! Which subqueries DataFusion plans rightly.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::InSubquery;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Cast, Distinct, Expr, JoinType, LogicalPlan, Operator};
+
+use super::subquery_of;
+
+/// Where an expression is evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A condition of WHERE or HAVING that is one subquery, or its negation.
+    Condition,
+    /// A condition in which subqueries are operands of AND and OR only: FALSE and NULL are the same.
+    AndOr,
+    /// Another condition.
+    Filter,
+    Projection,
+    Elsewhere,
+}
+
+impl Place {
+    pub(super) fn condition(expr: &Expr) -> Self {
+        fn and_or(expr: &Expr) -> bool {
+            match expr {
+                Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+                    and_or(left) && and_or(right)
+                }
+                Expr::Exists(_) => true,
+                Expr::InSubquery(InSubquery { expr, negated: false, .. }) => {
+                    !super::contains_subquery(expr).unwrap_or(true)
+                }
+                expr => !super::contains_subquery(expr).unwrap_or(true),
+            }
+        }
+        let positive = match expr {
+            Expr::Not(inner) => inner,
+            expr => expr,
+        };
+        match positive {
+            Expr::Exists(_) => Place::Condition,
+            Expr::InSubquery(list) if !super::contains_subquery(&list.expr).unwrap_or(true) => Place::Condition,
+            _ if and_or(expr) => Place::AndOr,
+            _ => Place::Filter,
+        }
+    }
+}
+
+/// Whether DataFusion plans `expr`, a subquery over the rows of `input`, as SQL means it.
+pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> Result<bool> {
+    let Some(subquery) = subquery_of(expr) else { return Ok(true) };
+    let plan = &*subquery.subquery;
+    let outer = outer_columns(plan)?;
+    if !outer.iter().all(|column| input.schema().has_column(column)) {
+        // It names a query further out.
+        return Ok(false);
+    }
+    Ok(match (expr, place) {
+        (Expr::ScalarSubquery(_), _) if outer.is_empty() => true,
+        (Expr::ScalarSubquery(_), Place::Projection | Place::Filter) => is_simple_aggregate(plan)?,
+        (Expr::Exists(_), Place::Condition | Place::AndOr | Place::Filter)
+        | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => outer.is_empty() || is_simple(plan)?,
+        _ => false,
+    })
+}
+
+/// The outer columns that a plan names, those of queries in it included.
+pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<datafusion::common::Column>> {
+    let mut found = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::OuterReferenceColumn(_, column) = expr
+                    && !found.contains(column)
+                {
+                    found.push(column.clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether `expr`, its subqueries included, names columns of `plan` and no others.
+pub(super) fn is_about(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
+    let mut columns: Vec<_> = expr.column_refs().into_iter().cloned().collect();
+    expr.apply(|expr| {
+        if let Some(subquery) = subquery_of(expr) {
+            columns.extend(outer_columns(&subquery.subquery)?);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(columns.iter().all(|column| plan.schema().has_column(column)))
+}
+
+/// Rows of tables, filtered by conditions that may name outer columns: what can be joined as it is.
+fn is_simple(plan: &LogicalPlan) -> Result<bool> {
+    Ok(match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Filter(filter) => !super::contains_subquery(&filter.predicate)? && is_simple(&filter.input)?,
+        LogicalPlan::Projection(projection) => {
+            let plain = |expr: &Expr| !expr.contains_outer() && !super::contains_subquery(expr).unwrap_or(true);
+            projection.expr.iter().all(plain) && is_simple(&projection.input)?
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_simple(&alias.input)?,
+        LogicalPlan::Distinct(Distinct::All(input)) => is_simple(input)?,
+        LogicalPlan::Join(join) => {
+            join.join_type == JoinType::Inner
+                && !plan.contains_outer_reference()
+                && is_simple(&join.left)?
+                && is_simple(&join.right)?
+        }
+        _ => false,
+    })
+}
+
+/// One aggregation of rows that equal columns are compared of.
+fn is_simple_aggregate(plan: &LogicalPlan) -> Result<bool> {
+    match plan {
+        LogicalPlan::Projection(projection) if !plan.contains_outer_reference() => {
+            is_simple_aggregate(&projection.input)
+        }
+        LogicalPlan::SubqueryAlias(alias) => is_simple_aggregate(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => {
+            let whole = aggregate.group_expr.is_empty() && !plan.contains_outer_reference();
+            Ok(whole && is_simple(&aggregate.input)? && compares_equal_columns(&aggregate.input)?)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether outer columns are named in `column = value` only.
+fn compares_equal_columns(plan: &LogicalPlan) -> Result<bool> {
+    let is_column = |expr: &Expr| match expr {
+        Expr::Column(_) => true,
+        Expr::Cast(Cast { expr, .. }) => matches!(**expr, Expr::Column(_)),
+        _ => false,
+    };
+    let mut equal = true;
+    plan.apply(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            for condition in split_conjunction(&filter.predicate).into_iter().filter(|expr| expr.contains_outer()) {
+                equal &= match condition {
+                    Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+                        is_column(left) && !right.any_column_refs() || is_column(right) && !left.any_column_refs()
+                    }
+                    _ => false,
+                };
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(equal)
+}

@@ -1,0 +1,244 @@
+//! Subqueries that DataFusion does not plan, or not as SQL means them.
+//!
+//! DataFusion makes joins of the common forms: EXISTS and IN as conditions of their own, scalar aggregates compared by equal
+//! columns. All others become joins here: the values of the outer columns that a subquery names, its *domain*, are joined into
+//! it where it names them ([`dependent`]), so that it has the rows for every value at once; those are joined to the outer rows
+//! ([`value`]). NULLs are told from FALSE wherever that can be seen.
+
+mod checked;
+mod dependent;
+mod forms;
+mod value;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, not_impl_err};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery};
+use datafusion::optimizer::AnalyzerRule;
+
+use forms::Place;
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(crate) struct Subqueries;
+
+impl AnalyzerRule for Subqueries {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_subqueries(&plan)? {
+            return Ok(plan);
+        }
+        Rewriter::default().plan(plan)
+    }
+
+    fn name(&self) -> &str {
+        "subqueries"
+    }
+}
+
+fn has_subqueries(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| {
+        let mut found = matches!(node, LogicalPlan::Subquery(_));
+        node.apply_expressions(|expr| {
+            found |= contains_subquery(expr)?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(found)
+    })
+}
+
+fn contains_subquery(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| Ok(subquery_of(expr).is_some()))
+}
+
+/// The query in `expr` itself.
+fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+    match expr {
+        Expr::ScalarSubquery(subquery)
+        | Expr::Exists(Exists { subquery, .. })
+        | Expr::InSubquery(InSubquery { subquery, .. })
+        | Expr::SetComparison(SetComparison { subquery, .. }) => Some(subquery),
+        _ => None,
+    }
+}
+
+/// Rewrites one plan.
+#[derive(Default)]
+struct Rewriter {
+    /// Names that were made up.
+    names: Cell<usize>,
+}
+
+impl Rewriter {
+    /// A name that no other column has.
+    fn name(&self, what: &str) -> String {
+        self.names.set(self.names.get() + 1);
+        format!("__{what}_{}", self.names.get())
+    }
+
+    /// `plan` without subqueries that DataFusion does not plan rightly, innermost first.
+    fn plan(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = plan.map_children(|child| self.plan(child).map(Transformed::yes))?.data;
+        let plan = plan.map_expressions(|expr| {
+            expr.transform_up(|expr| match subquery_of(&expr) {
+                Some(_) => self.with_inner_plan(expr).map(Transformed::yes),
+                None => Ok(Transformed::no(expr)),
+            })
+        })?;
+        self.node(plan.data)
+    }
+
+    fn with_inner_plan(&self, expr: Expr) -> Result<Expr> {
+        let inner = |subquery: Subquery| -> Result<Subquery> {
+            let plan = self.plan(Arc::unwrap_or_clone(subquery.subquery))?;
+            Ok(Subquery { subquery: Arc::new(plan), ..subquery })
+        };
+        Ok(match expr {
+            Expr::ScalarSubquery(subquery) => Expr::ScalarSubquery(inner(subquery)?),
+            Expr::Exists(exists) => Expr::Exists(Exists { subquery: inner(exists.subquery)?, ..exists }),
+            Expr::InSubquery(list) => Expr::InSubquery(InSubquery { subquery: inner(list.subquery)?, ..list }),
+            Expr::SetComparison(set) => Expr::SetComparison(SetComparison { subquery: inner(set.subquery)?, ..set }),
+            expr => expr,
+        })
+    }
+
+    fn node(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        match plan {
+            LogicalPlan::Filter(filter) => self.filter(filter),
+            LogicalPlan::Join(join) => match lateral(&join.right) {
+                true => self.lateral_join(join),
+                false => self.join(join),
+            },
+            plan => self.expressions(plan),
+        }
+    }
+
+    fn filter(&self, filter: Filter) -> Result<LogicalPlan> {
+        if !contains_subquery(&filter.predicate)? {
+            return Ok(LogicalPlan::Filter(filter));
+        }
+        let columns = filter.input.schema().columns();
+        let mut input = Arc::unwrap_or_clone(filter.input);
+        let mut conditions = Vec::new();
+        for condition in split_conjunction_owned(filter.predicate) {
+            let place = Place::condition(&condition);
+            conditions.push(self.replaced(condition, &mut input, place)?);
+        }
+        let grown = input.schema().fields().len() > columns.len();
+        let mut plan = LogicalPlanBuilder::from(input);
+        if let Some(condition) = conjunction(conditions) {
+            plan = plan.filter(condition)?;
+        }
+        if grown {
+            plan = plan.project(columns.into_iter().map(Expr::Column))?;
+        }
+        plan.build()
+    }
+
+    /// Any node whose expressions are evaluated over the rows of its only input.
+    fn expressions(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply_expressions(|expr| {
+            found |= contains_subquery(expr)?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        let inputs = plan.inputs();
+        let [input] = inputs.as_slice() else { return Ok(plan) };
+        if !found {
+            return Ok(plan);
+        }
+        let mut input = (*input).clone();
+        let place = match plan {
+            LogicalPlan::Projection(_) => Place::Projection,
+            _ => Place::Elsewhere,
+        };
+        let columns = plan.schema().columns();
+        let names = NamePreserver::new(&plan);
+        let exprs = plan.expressions().into_iter().map(|expr| {
+            let name = names.save(&expr);
+            Ok(name.restore(self.replaced(expr, &mut input, place)?))
+        });
+        let exprs = exprs.collect::<Result<Vec<_>>>()?;
+        let plan = plan.with_new_exprs(exprs, vec![input])?;
+        if plan.schema().fields().len() == columns.len() {
+            return Ok(plan);
+        }
+        LogicalPlanBuilder::from(plan).project(columns.into_iter().map(Expr::Column))?.build()
+    }
+
+    /// A join whose condition has subqueries: they are evaluated on the side that they are about, or after an inner join.
+    fn join(&self, join: Join) -> Result<LogicalPlan> {
+        let Some(filter) = join.filter.clone() else { return Ok(LogicalPlan::Join(join)) };
+        if !contains_subquery(&filter)? {
+            return Ok(LogicalPlan::Join(join));
+        }
+        let (with, without): (Vec<_>, Vec<_>) =
+            split_conjunction_owned(filter).into_iter().partition(|expr| contains_subquery(expr).unwrap_or(true));
+        if join.join_type == JoinType::Inner {
+            let joined = LogicalPlan::Join(Join { filter: conjunction(without), ..join });
+            let condition = conjunction(with).expect("there are some");
+            return self.filter(Filter::try_new(condition, Arc::new(joined))?);
+        }
+        let columns = join.schema.columns();
+        let (mut left, mut right) = (Arc::unwrap_or_clone(join.left), Arc::unwrap_or_clone(join.right));
+        let mut conditions = without;
+        for condition in with {
+            let side = match (forms::is_about(&condition, &left)?, forms::is_about(&condition, &right)?) {
+                (true, _) => &mut left,
+                (_, true) => &mut right,
+                _ => return not_impl_err!("a subquery in ON of an outer join that names columns of both sides"),
+            };
+            conditions.push(self.replaced(condition, side, Place::Elsewhere)?);
+        }
+        let joined = Join::try_new(
+            Arc::new(left),
+            Arc::new(right),
+            join.on,
+            conjunction(conditions),
+            join.join_type,
+            join.join_constraint,
+            join.null_equality,
+            join.null_aware,
+        )?;
+        let plan = LogicalPlanBuilder::from(LogicalPlan::Join(joined));
+        plan.project(columns.into_iter().map(Expr::Column))?.build()
+    }
+
+    /// `expr` with columns that `input` gets in the place of subqueries.
+    fn replaced(&self, expr: Expr, input: &mut LogicalPlan, place: Place) -> Result<Expr> {
+        let replaced = expr.transform_down(|expr| {
+            if subquery_of(&expr).is_none() || forms::is_datafusions(&expr, input, place)? {
+                return Ok(Transformed::no(expr));
+            }
+            // The compared value may have subqueries itself.
+            let expr = match expr {
+                Expr::InSubquery(list) => Expr::InSubquery(InSubquery {
+                    expr: Box::new(self.replaced(*list.expr, input, Place::Elsewhere)?),
+                    ..list
+                }),
+                Expr::SetComparison(set) => {
+                    let compared = self.replaced(*set.expr, input, Place::Elsewhere)?;
+                    Expr::SetComparison(SetComparison { expr: Box::new(compared), ..set })
+                }
+                expr => expr,
+            };
+            let value = self.value(expr, input)?;
+            Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
+        })?;
+        Ok(replaced.data)
+    }
+}
+
+/// Whether `plan` is a LATERAL query, under its alias or without one.
+fn lateral(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Subquery(_) => true,
+        LogicalPlan::SubqueryAlias(alias) => lateral(&alias.input),
+        _ => false,
+    }
+}
