@@ -104,7 +104,7 @@ def test_views_are_stored(tmp_path: Path) -> None:
         with pytest.raises(warpmill.IOError, match=r"view 'f'.*x\.parquet"):
             con.sql("SELECT s FROM f")
         con.sql("DROP VIEW v")
-        with pytest.raises(warpmill.CatalogError, match="view 'w'.*v"):
+        with pytest.raises(warpmill.CatalogError, match=r"view 'w'.*v"):
             con.sql("SELECT * FROM w")
         assert shown(con) == ["f", "t", "w"]
         columns = con.sql("SELECT table_name, column_name FROM information_schema.columns").fetchall()

@@ -77,7 +77,10 @@ def import_(
     source: Annotated[
         str, typer.Argument(metavar="SRC", help="A Parquet or CSV file, a quoted glob, or a URL (s3://, https://).")
     ],
-    target: Annotated[str, typer.Argument(metavar="DIR/TABLE", help="Database directory and name of the new table, or DIR/SCHEMA.TABLE.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="DIR/TABLE", help="Database directory and name of the new table, or DIR/SCHEMA.TABLE."),
+    ],
     sort_by: Annotated[
         str | None, typer.Option("--sort-by", metavar="COL,...", help="Sort rows by these columns first.")
     ] = None,

@@ -6,16 +6,136 @@ from dialect.case import Case
 
 TITLE = "Tables"
 
+T = "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, NULL)) v(x, s)"
+
 CASES = (
-    Case(
-        "`CREATE TABLE AS` takes rows and names of a query",
-        "SELECT * FROM t ORDER BY x",
-        setup=("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, NULL)) v(x, s)",),
-    ),
+    Case("`CREATE TABLE AS` takes rows and names of a query", "SELECT * FROM t ORDER BY x", setup=(T,)),
     Case(
         "tables are there when the database is opened again",
         "SELECT count(*) AS n FROM t",
         setup=("CREATE TABLE t AS SELECT * FROM (VALUES (1), (2)) v(x)",),
         reopened=True,
+    ),
+    Case(
+        "columns of `CREATE TABLE AS` take NULLs later",
+        "SELECT count(*) AS n, count(x) AS x FROM t",
+        setup=("CREATE TABLE t AS SELECT 1 AS x", "INSERT INTO t VALUES (NULL)"),
+    ),
+    Case("NOT NULL is enforced", "INSERT INTO t VALUES (NULL)", setup=("CREATE TABLE t (x INTEGER NOT NULL)",)),
+    Case(
+        "`INSERT` rounds as casts do",
+        "SELECT x FROM t ORDER BY x",
+        setup=("CREATE TABLE t (x BIGINT)", "INSERT INTO t VALUES (3.7), (2.5), (-2.5), (1.2)"),
+    ),
+    Case(
+        "`INSERT` of a value that does not fit fails",
+        "INSERT INTO t VALUES (300)",
+        setup=("CREATE TABLE t (x TINYINT)",),
+    ),
+    Case(
+        "`INSERT` with a list of columns puts NULL into the others",
+        "SELECT * FROM t",
+        setup=("CREATE TABLE t (x INTEGER, y INTEGER)", "INSERT INTO t (y) VALUES (1)"),
+    ),
+    Case(
+        "`INSERT ... BY NAME`",
+        "SELECT * FROM t",
+        setup=("CREATE TABLE t (x INTEGER, y VARCHAR)", "INSERT INTO t BY NAME SELECT 'b' AS y, 1 AS x"),
+    ),
+    Case(
+        "a schema has tables of its own",
+        "SELECT a.x AS a, b.x AS b, c.x AS c FROM t a, s.t b, main.t c",
+        setup=("CREATE TABLE t AS SELECT 1 AS x", "CREATE SCHEMA s", "CREATE OR REPLACE TABLE s.t AS SELECT 2 AS x"),
+    ),
+    Case(
+        "schemas are there when the database is opened again",
+        "SELECT x FROM s.t",
+        setup=("CREATE SCHEMA s", "CREATE TABLE s.t AS SELECT 2 AS x"),
+        reopened=True,
+    ),
+    Case("unknown schemas are errors", "CREATE TABLE nowhere.t (x INTEGER)"),
+    Case(
+        "`DROP SCHEMA` spares what is not empty",
+        "DROP SCHEMA s",
+        setup=("CREATE SCHEMA s", "CREATE TABLE s.t (x INTEGER)"),
+    ),
+    Case(
+        "`DROP SCHEMA CASCADE`",
+        "SELECT * FROM s.t",
+        setup=("CREATE SCHEMA s", "CREATE TABLE s.t (x INTEGER)", "DROP SCHEMA s CASCADE"),
+    ),
+    Case("`USE` a schema", "SELECT x FROM t", setup=("CREATE SCHEMA s", "CREATE TABLE s.t AS SELECT 2 AS x", "USE s")),
+    Case(
+        "`SHOW TABLES`",
+        "SHOW TABLES",
+        setup=(T, "CREATE VIEW v AS SELECT x FROM t", "CREATE SCHEMA s", "CREATE TABLE s.u AS FROM t"),
+    ),
+    Case(
+        "`DESCRIBE`",
+        "DESCRIBE t",
+        setup=(
+            "CREATE TABLE t (a INTEGER NOT NULL, b VARCHAR, c DECIMAL(10, 2), d DOUBLE, e DATE, f TIMESTAMP)",
+        ),
+    ),
+    Case("names of tables match in any case", "SELECT x FROM MIXED", setup=('CREATE TABLE "Mixed" AS SELECT 1 AS x',)),
+    Case("a table of a name in another case is the same table", "CREATE TABLE T (x INTEGER)", setup=(T,)),
+    Case(
+        "views are planned when they are used",
+        "SELECT sum(y) AS y FROM w",
+        setup=(
+            T,
+            "CREATE VIEW v AS SELECT x * 2 AS y FROM t",
+            "CREATE VIEW w (y) AS SELECT y + 1 FROM v",
+            "INSERT INTO t VALUES (5, 'c')",
+        ),
+    ),
+    Case(
+        "views are there when the database is opened again",
+        "SELECT * FROM v",
+        setup=(T, "CREATE VIEW v AS SELECT x FROM t WHERE s = 'a'"),
+        reopened=True,
+    ),
+    Case(
+        "a view of what is gone is an error",
+        "SELECT * FROM v",
+        setup=(T, "CREATE VIEW v AS SELECT x FROM t", "DROP TABLE t"),
+    ),
+    Case(
+        "`CREATE OR REPLACE VIEW`",
+        "SELECT * FROM v",
+        setup=("CREATE VIEW v AS SELECT 1 AS x", "CREATE OR REPLACE VIEW v AS SELECT 2 AS y"),
+    ),
+    Case("`DROP TABLE` does not drop a view", "DROP TABLE v", setup=("CREATE VIEW v AS SELECT 1 AS x",)),
+    Case("`DROP VIEW IF EXISTS` does not drop a table", "DROP VIEW IF EXISTS t", setup=(T,)),
+    Case("`DROP TABLE IF EXISTS`", "SELECT 1 AS one", setup=("DROP TABLE IF EXISTS nothing",)),
+    Case(
+        "keys are declared",
+        "SELECT x FROM t",
+        setup=(
+            "CREATE TABLE t (x INTEGER PRIMARY KEY, y INTEGER UNIQUE)",
+            "CREATE INDEX i ON t (y)",
+            "INSERT INTO t VALUES (1, 2)",
+        ),
+    ),
+    Case(
+        "keys are not enforced",
+        "INSERT INTO t VALUES (1)",
+        setup=("CREATE TABLE t (x INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)"),
+        differs="keys are declared only, with a notice",
+    ),
+    Case("a primary key is NOT NULL", "INSERT INTO t VALUES (NULL)", setup=("CREATE TABLE t (x INTEGER PRIMARY KEY)",)),
+    Case("temporary tables", "SELECT x FROM t", setup=("CREATE TEMP TABLE t AS SELECT 1 AS x",)),
+    Case(
+        "temporary tables do not stay",
+        "SELECT x FROM t",
+        setup=("CREATE TEMP TABLE t AS SELECT 1 AS x",),
+        reopened=True,
+    ),
+    Case("`SUMMARIZE`", "SUMMARIZE t", setup=(T,), differs="refused: there is no such statement here"),
+    Case(
+        "defaults of columns",
+        "SELECT y FROM t",
+        setup=("CREATE TABLE t (x INTEGER, y INTEGER DEFAULT 3)", "INSERT INTO t (x) VALUES (1)"),
+        differs="DEFAULT is refused",
     ),
 )

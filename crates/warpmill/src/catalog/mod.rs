@@ -149,11 +149,17 @@ impl Catalog {
     /// # Errors
     /// Name the catalog or the schema that does not exist.
     pub(crate) fn place(&self, reference: &TableReference, default: &str) -> Result<(Arc<Schema>, String)> {
-        if let Some(catalog) = reference.catalog().filter(|catalog| !same(catalog, CATALOG)) {
-            return Err(Error::Catalog(format!("catalog '{catalog}' does not exist")));
-        }
+        reference.catalog().map_or(Ok(()), |catalog| self.check_catalog(catalog))?;
         let schema = self.schema_called(reference.schema().unwrap_or(default))?;
         Ok((schema, reference.table().to_string()))
+    }
+
+    /// Whether `name` is that of the only catalog.
+    pub(crate) fn check_catalog(&self, name: &str) -> Result<()> {
+        match same(name, CATALOG) {
+            true => Ok(()),
+            false => Err(Error::Catalog(format!("catalog '{name}' does not exist"))),
+        }
     }
 
     /// Adds a schema; `false`: there is one of that name.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::sink::DataSink;
@@ -20,12 +20,16 @@ use crate::{Error, WriteOptions};
 pub(crate) struct TableSink {
     table: Arc<Table>,
     schema: SchemaRef,
+    /// The schema without NOT NULL: the writer refuses NULLs, and names the column.
+    accepted: SchemaRef,
     overwrite: bool,
 }
 
 impl TableSink {
     pub(crate) fn new(table: Arc<Table>, schema: SchemaRef, overwrite: bool) -> Self {
-        Self { table, schema, overwrite }
+        let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let accepted = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Self { table, schema, accepted, overwrite }
     }
 }
 
@@ -38,7 +42,7 @@ impl DisplayAs for TableSink {
 #[async_trait]
 impl DataSink for TableSink {
     fn schema(&self) -> &SchemaRef {
-        &self.schema
+        &self.accepted
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {

@@ -81,7 +81,7 @@ impl SessionBuilder {
         }
         let remote = Arc::new(Remote::new(!self.no_files));
         let catalog = Catalog::new(self.database, Arc::clone(&remote));
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(config())
             .with_default_features()
             .with_analyzer_rule(Arc::new(Subqueries))
@@ -89,6 +89,9 @@ impl SessionBuilder {
             .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
             .with_runtime_env(runtime(self.runtime)?)
             .build();
+        // A type that the first rows have is not yet that of all.
+        state.table_options_mut().csv.schema_infer_max_rec = Some(usize::MAX);
+        state.table_options_mut().json.schema_infer_max_rec = Some(usize::MAX);
         let context = SessionContext::new_with_state(state);
         for factory in context.state_ref().write().table_factories_mut().values_mut() {
             let (remote, inner) = (Arc::clone(&remote), Arc::clone(factory));

@@ -9,7 +9,7 @@ use datafusion::physical_plan::execute_stream;
 
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::{CATALOG, Kind, View, no_schema, same, write_options, write_stream};
+use crate::catalog::{Kind, View, no_schema, same, write_options, write_stream};
 use crate::{Error, Result};
 
 /// How a table or a view is made where there may be one.
@@ -21,21 +21,19 @@ pub(super) struct Making {
 }
 
 impl Session {
-    /// Runs what makes and removes names; `None`: it is DataFusion's.
+    /// Runs what removes names; `None`: it is DataFusion's.
     pub(super) async fn run_ddl(&self, statement: &DdlStatement, query: &Query) -> Result<Option<QueryResult>> {
         match statement {
+            // Of a prepared statement: others come by `take_statement`.
             DdlStatement::CreateMemoryTable(command) => {
                 return Box::pin(self.create_table_as(command.clone(), false, query)).await.map(Some);
             }
-            DdlStatement::CreateCatalogSchema(command) => {
-                let name = in_our_catalog(&command.schema_name)?;
-                if !self.inner.catalog.create_schema(name)? && !command.if_not_exists {
-                    return Err(Error::Catalog(format!("schema '{name}' already exists")));
-                }
+            DdlStatement::CreateView(_) | DdlStatement::CreateCatalogSchema(_) => {
+                return Err(Error::NotImplemented("CREATE VIEW and CREATE SCHEMA in PREPARE".into()));
             }
             DdlStatement::DropCatalogSchema(command) => {
                 if let SchemaReference::Full { catalog, .. } = &command.name {
-                    in_our_catalog(&format!("{catalog}.x"))?;
+                    self.inner.catalog.check_catalog(catalog)?;
                 }
                 let name = command.name.schema_name();
                 if !self.inner.catalog.drop_schema(name, command.cascade)? && !command.if_exists {
@@ -60,7 +58,7 @@ impl Session {
         let word = if kind == Kind::Table { "table" } else { "view" };
         let missing = |reason: String| match if_exists {
             true => Ok(()),
-            false => Err(Error::Catalog(format!("{word} '{name}' does not exist{reason}"))),
+            false => Err(Error::Catalog(format!("there is no {word} '{name}'{reason}"))),
         };
         let (schema, table) = match self.place(name) {
             Ok(place) => place,
@@ -132,15 +130,6 @@ fn may_make(name: &TableReference, kind: Kind, there: Option<Kind>, making: Maki
         (Some(there), true, false) if there == kind => Ok(false),
         (Some(Kind::Table), _, _) => Err(Error::Catalog(format!("table '{name}' already exists"))),
         (Some(Kind::View), _, _) => Err(Error::Catalog(format!("view '{name}' already exists"))),
-    }
-}
-
-/// A schema's name without the catalog, which must be ours.
-fn in_our_catalog(name: &str) -> Result<&str> {
-    match name.split_once('.') {
-        None => Ok(name),
-        Some((catalog, schema)) if same(catalog, CATALOG) => Ok(schema),
-        Some((catalog, _)) => Err(Error::Catalog(format!("catalog '{catalog}' does not exist"))),
     }
 }
 

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
 
 use super::{QueryResult, Session};
+use crate::dialect::shown;
 use crate::{Error, Result};
 
 impl Session {
@@ -44,7 +45,7 @@ pub(super) fn describe(schema: &Schema) -> Result<QueryResult> {
     let of = |value: fn(&Field) -> String| fields.iter().map(|field| Some(value(field))).collect();
     let nothing = || vec![None; fields.len()];
     let columns = vec![
-        of(|field| field.name().clone()),
+        of(|field| shown(field.name()).to_string()),
         of(|field| type_name(field.data_type())),
         of(|field| if field.is_nullable() { "YES" } else { "NO" }.to_string()),
         nothing(),

@@ -4,14 +4,16 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, ColumnOptionDef, CreateTable, Expr, Ident, IndexColumn, ObjectName, Statement, TableConstraint, Use,
+    ColumnOption, ColumnOptionDef, CreateTable, Expr, Ident, IndexColumn, ObjectName, SchemaName, Statement,
+    TableConstraint, Use,
 };
 
 use super::copy;
 use super::ddl::Making;
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::dialect::logical_plan;
+use crate::catalog::{CATALOG, same};
+use crate::dialect::{logical_plan, shown};
 use crate::{Error, Result, ScalarValue};
 
 /// A statement as DataFusion is to plan it.
@@ -39,6 +41,7 @@ impl Session {
             ["create", rest @ ..] => match object(rest) {
                 Some("table") => self.create_table_statement(sql, params, query).await,
                 Some("view") => self.create_view_statement(sql).await,
+                Some("schema") => self.create_schema_statement(sql),
                 Some("index") => self.create_index(sql).await,
                 _ => Ok(Taken::No),
             },
@@ -82,20 +85,38 @@ impl Session {
         let Some(Statement::CreateTable(mut table)) = self.parsed(sql)? else { return Ok(Taken::No) };
         let declared = take_constraints(&mut table)?;
         let temporary = std::mem::take(&mut table.temporary);
-        if declared.is_empty() && !temporary {
-            return Ok(Taken::No);
-        }
-        let name = table.name.to_string();
-        let sql = Statement::CreateTable(table).to_string();
-        let plan = logical_plan(&self.inner.context.state(), &sql, params).await?;
-        let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(command)) = plan else {
-            return Err(Error::NotImplemented(sql));
+        let name = reference(&table.name)?;
+        let changed = (temporary || !declared.is_empty()).then(|| Statement::CreateTable(table).to_string());
+        let sql = changed.as_deref().unwrap_or(sql);
+        let plan = logical_plan(&self.inner.context.state(), sql, params).await;
+        let plan = plan.map_err(|error| self.with_missing_schema(error.into()))?;
+        let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut command)) = plan else {
+            return Err(Error::NotImplemented(sql.to_string()));
         };
+        command.name = name.clone();
         let mut done = Box::pin(self.create_table_as(command, temporary, query)).await?;
         if !declared.is_empty() {
             done.notices.push(format!("table {name}: {} declared, not enforced", declared.join(", ")));
         }
         Ok(Taken::Done(done))
+    }
+
+    fn create_schema_statement(&self, sql: &str) -> Result<Taken> {
+        let (name, if_not_exists) = match self.parsed(sql)? {
+            Some(Statement::CreateSchema { schema_name: SchemaName::Simple(name), if_not_exists, .. }) => {
+                (name, if_not_exists)
+            }
+            _ => return Ok(Taken::No),
+        };
+        let name = match reference(&name)? {
+            TableReference::Bare { table } => table,
+            TableReference::Partial { schema, table } if same(&schema, CATALOG) => table,
+            other => return Err(Error::Catalog(format!("{other} is no name of a schema of this database"))),
+        };
+        match self.inner.catalog.create_schema(&name)? || if_not_exists {
+            true => Ok(Taken::Done(QueryResult::empty())),
+            false => Err(Error::Catalog(format!("schema '{name}' already exists"))),
+        }
     }
 
     async fn create_view_statement(&self, sql: &str) -> Result<Taken> {
@@ -132,8 +153,8 @@ impl Session {
     /// `INSERT INTO target BY NAME query`, with the query's columns in the list that was left out.
     async fn insert_by_name(&self, target: &str, source: &str, params: &[ScalarValue]) -> Result<Taken> {
         let plan = logical_plan(&self.inner.context.state(), source, params).await?;
-        let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
-        let columns: Vec<String> = plan.schema().fields().iter().map(|field| quoted(field.name())).collect();
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let columns: Vec<String> = plan.schema().fields().iter().map(|field| quoted(shown(field.name()))).collect();
         Ok(Taken::Instead(format!("INSERT INTO {target} ({}) {source}", columns.join(", "))))
     }
 }
@@ -144,17 +165,13 @@ fn object<'a>(words: &[&'a str]) -> Option<&'a str> {
     words.iter().copied().find(|word| !how.contains(word))
 }
 
-/// A name with unquoted parts in lower case, as DataFusion takes them.
+/// A name as it is spelled.
 fn reference(name: &ObjectName) -> Result<TableReference> {
-    let part = |ident: &Ident| match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_ascii_lowercase(),
-    };
-    let parts: Vec<String> = name.0.iter().filter_map(|part_| part_.as_ident()).map(part).collect();
-    match &parts[..] {
-        [table] => Ok(TableReference::bare(table.as_str())),
-        [schema, table] => Ok(TableReference::partial(schema.as_str(), table.as_str())),
-        [catalog, schema, table] => Ok(TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())),
+    let parts: Vec<&str> = name.0.iter().filter_map(|part| Some(part.as_ident()?.value.as_str())).collect();
+    match parts[..] {
+        [table] => Ok(TableReference::bare(table)),
+        [schema, table] => Ok(TableReference::partial(schema, table)),
+        [catalog, schema, table] => Ok(TableReference::full(catalog, schema, table)),
         _ => Err(Error::Plan(format!("{name} is no name"))),
     }
 }
