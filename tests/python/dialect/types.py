@@ -6,9 +6,124 @@ from dialect.case import Case
 
 TITLE = "Types"
 
+#: Moments around the limits, and NULL.
+MOMENTS = (
+    "CREATE TABLE m AS SELECT CAST(d AS DATE) AS d, CAST(t AS TIMESTAMP) AS t FROM (VALUES ('2024-02-28', '2024-02-28"
+    " 13:14:15.5'), ('1969-12-31', '1969-12-31 23:59:59.999'), ('9999-12-30', '9999-12-30 00:00:00'), ('0001-01-01',"
+    " '0001-01-01 00:00:00'), (NULL, NULL)) v(d, t)",
+)
+
 CASES = (
     Case("a cast that does not fit is an error", "SELECT CAST(300 AS TINYINT) AS x"),
     Case("a cast of a text that is no number is an error", "SELECT CAST('x' AS INTEGER) AS x"),
     Case("`TRY_CAST` gives NULL instead", "SELECT TRY_CAST('x' AS INTEGER) AS x"),
+    Case(
+        "`TRY_CAST` of what does not fit", "SELECT TRY_CAST(300 AS TINYINT) AS a, TRY_CAST(1234.5 AS DECIMAL(5,2)) AS b"
+    ),
+    Case(
+        "texts as integers",
+        "SELECT CAST(s AS INTEGER) AS x FROM (VALUES ('12'), ('3.7'), (' 12 '), ('1e3'), ('1_000'), ('2.5'),"
+        " ('-2.5'), (NULL)) t(s)",
+    ),
+    Case(
+        "texts as decimals",
+        "SELECT CAST('1.005' AS DECIMAL(5,2)) AS a, CAST('1.115' AS DECIMAL(5,2)) AS b, CAST('1e2' AS DECIMAL(5,1))"
+        " AS c",
+    ),
+    Case(
+        "texts as DOUBLE",
+        "SELECT CAST(s AS DOUBLE) AS x FROM (VALUES ('1e3'), ('inf'), ('-inf'), ('nan'), ('.5')) t(s)",
+    ),
+    Case("a text out of range is an error", "SELECT CAST(s AS TINYINT) FROM (VALUES ('1'), ('300')) t(s)"),
+    Case("`TRY_CAST` of texts", "SELECT TRY_CAST(s AS TINYINT) AS x FROM (VALUES ('1'), ('300'), ('x')) t(s)"),
+    Case("decimals that do not fit are errors", "SELECT CAST(x AS DECIMAL(5,2)) FROM (VALUES (1234.5)) t(x)"),
+    Case(
+        "decimals round half away from zero",
+        "SELECT CAST(1.005 AS DECIMAL(5,2)) AS a, CAST(-1.005 AS DECIMAL(5,2)) AS b",
+    ),
+    Case(
+        "floats as texts",
+        "SELECT CAST(x AS VARCHAR) AS s FROM (VALUES (1e0), (1e20), (1e15), (1e16), (1e-5), (1e-4), (0.1e0),"
+        " (CAST('inf' AS DOUBLE)),"
+        " (CAST('nan' AS DOUBLE)), (-1.5e0)) t(x)",
+    ),
+    Case(
+        "FLOAT as text",
+        "SELECT CAST(CAST(0.1 AS FLOAT) AS VARCHAR) AS a, CAST(CAST(123456789 AS FLOAT) AS VARCHAR) AS b",
+    ),
+    Case(
+        "exact numbers as texts",
+        "SELECT CAST(1.10 AS VARCHAR) AS a, CAST(-5 AS VARCHAR) AS b, CAST(true AS VARCHAR) AS c",
+    ),
+    Case("dates and moments as texts", "SELECT CAST(d AS VARCHAR) AS d, CAST(t AS VARCHAR) AS t FROM m", MOMENTS),
+    Case(
+        "a text beside a number is read as one",
+        "SELECT 1 = '1' AS a, 10 > '9' AS b, 1.5 = '1.50' AS c, 1 IN ('1', '2') AS d",
+    ),
+    Case("a text that is no number beside one is an error", "SELECT 1 < 'abc'"),
+    Case("DECIMAL without a width", "SELECT CAST(1.2345 AS DECIMAL) AS x"),
+    Case(
+        "names of integers",
+        "SELECT CAST(1 AS INT8) AS a, CAST(1 AS INT1) AS b, CAST(1 AS HUGEINT) AS c, CAST(1 AS UBIGINT) AS d, CAST(1"
+        " AS UINTEGER) AS e",
+    ),
+    Case("widths of texts mean nothing", "SELECT CAST('abc' AS VARCHAR(2)) AS a, CAST('abc' AS CHAR(1)) AS b"),
+    Case(
+        "unsigned and signed integers",
+        "SELECT CAST(1 AS UBIGINT) = -1 AS a, CAST(18446744073709551615 AS UBIGINT) > CAST(9223372036854775807 AS"
+        " BIGINT) AS b",
+    ),
     Case("`DATE` literals and differences of days", "SELECT DATE '2024-03-01' - DATE '2024-02-28' AS days"),
+    Case(
+        "dates and numbers of days",
+        "SELECT d + 1 AS a, d - 1 AS b, 1 + d AS c FROM m WHERE d > DATE '1900-01-01'",
+        MOMENTS,
+    ),
+    Case(
+        "a date with an interval is a moment",
+        "SELECT DATE '2020-01-01' + INTERVAL '36' HOUR AS a, DATE '2020-03-31' - INTERVAL '1' MONTH AS b, d +"
+        " INTERVAL '1' DAY AS c FROM m",
+        MOMENTS,
+    ),
+    Case("moments with intervals", "SELECT t + INTERVAL '1' HOUR AS a, t - INTERVAL '1' MONTH AS b FROM m", MOMENTS),
+    Case(
+        "differences of moments",
+        "SELECT TIMESTAMP '2020-01-01 10:00:00' - TIMESTAMP '2019-12-31' AS a",
+        retyped="an exact length of time, without calendar months",
+    ),
+    Case(
+        "dates compared with moments",
+        "SELECT count(*) AS n FROM m WHERE d < TIMESTAMP '2024-02-28 00:00:01' AND d >= DATE '1969-12-30' + INTERVAL"
+        " '1' DAY",
+        MOMENTS,
+    ),
+    Case(
+        "parts of moments are BIGINT",
+        "SELECT extract(year FROM t) AS y, extract(month FROM t) AS m, extract(day FROM d) AS d, extract(hour FROM"
+        " t) AS h,"
+        " extract(second FROM t) AS s, extract(dow FROM d) AS w, extract(isodow FROM d) AS i, extract(week FROM d)"
+        " AS k,"
+        " extract(doy FROM d) AS o, extract(quarter FROM d) AS q FROM m",
+        MOMENTS,
+    ),
+    Case("`extract(epoch ...)` is a DOUBLE", "SELECT extract(epoch FROM TIMESTAMP '2020-01-01 00:00:01.5') AS e"),
+    Case(
+        "`date_trunc` gives a moment",
+        "SELECT date_trunc('month', d) AS a, date_trunc('hour', t) AS b, date_trunc('week', d) AS c FROM m",
+        MOMENTS,
+    ),
+    Case("moments at the end of time", "SELECT max(t) AS a, min(t) AS b, max(d) AS c FROM m", MOMENTS),
+    Case("moments as dates", "SELECT CAST(t AS DATE) AS d FROM m", MOMENTS),
+    Case("TIMESTAMPTZ literals have a zone", "SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t"),
+    Case(
+        "`AT TIME ZONE` both ways",
+        "SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AT TIME ZONE 'Europe/Berlin' AS a, TIMESTAMP '2020-07-01"
+        " 10:00:00' AT TIME ZONE"
+        " 'Europe/Berlin' AS b",
+    ),
+    Case(
+        "columns of moments with a zone",
+        "SELECT t AT TIME ZONE 'America/New_York' AS a, t = TIMESTAMPTZ '2020-01-01 08:00:00+00' AS b FROM z",
+        setup=("CREATE TABLE z AS SELECT TIMESTAMPTZ '2020-01-01 10:00:00+02' AS t UNION ALL SELECT NULL",),
+    ),
 )

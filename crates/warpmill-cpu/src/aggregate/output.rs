@@ -40,7 +40,13 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
         (Accumulator::Count(counts), _) => (integers(counts.iter().map(|&c| c.into()), to)?, None),
         (Accumulator::SumI64(sums), _) if to == Phys::I64 => (Data::I64(sums.clone()), validity),
         (Accumulator::SumI64(sums), _) => (integers(sums.iter().map(|&s| s.into()), to)?, validity),
-        (Accumulator::SumI128(sums), _) => (integers(sums.iter().copied(), to)?, validity),
+        (Accumulator::SumI128(sums), _) => {
+            let (lo, hi) = ColType::range_of(&output.ty.logical).unwrap_or((i128::MIN, i128::MAX));
+            if sums.iter().any(|sum| !(lo..=hi).contains(sum)) {
+                return Err(super::accumulate::overflow());
+            }
+            (integers(sums.iter().copied(), to)?, validity)
+        }
         (Accumulator::SumF64(sums), _) => (floats(sums.clone(), to)?, validity),
         (Accumulator::Min(data) | Accumulator::Max(data), _) => (convert(data.clone(), from, to)?, validity),
         (Accumulator::Text { values, seen, .. }, _) => {

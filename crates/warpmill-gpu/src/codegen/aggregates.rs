@@ -44,6 +44,9 @@ impl Aggregates {
             F::CountStar | F::Count => Accumulator::Count,
             F::Sum => match aggregate.ty.phys {
                 _ if !phys.is_int() => Accumulator::SumF64,
+                Phys::I128 if may_leave_128_bits(aggregate.argument.as_ref()) => {
+                    return Err(unsupported("of values of which few are more than 128 bits hold"));
+                }
                 Phys::I128 => Accumulator::SumI128,
                 Phys::I32 | Phys::I64 => Accumulator::SumI64,
                 _ => Accumulator::SumF64,
@@ -157,4 +160,11 @@ fn index_of(list: &mut Vec<Expr>, expr: &Expr) -> usize {
         list.push(expr.clone());
         list.len() - 1
     })
+}
+
+/// Whether the sum of as many values as fit a device could wrap.
+fn may_leave_128_bits(argument: Option<&Expr>) -> bool {
+    const ROWS: u32 = 40;
+    let range = argument.and_then(|argument| argument.ty.range);
+    range.is_none_or(|(low, high)| low.unsigned_abs().max(high.unsigned_abs()) >= 1 << (127 - ROWS))
 }

@@ -353,9 +353,16 @@ fn result(
             return average(g, slot, argument, field, &guard, &count).map(|value| value.with_valid(valid));
         }
         (Accumulator::Count | Accumulator::Presence | Accumulator::SumI64, _) => format!("({name})(i64){word}"),
-        (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 || !field.ty.phys.is_int() => {
-            format!("({name}){wide}")
+        (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 => {
+            let sum = g.code.define(CType::I128, "sum", wide);
+            let (low, high) = ColType::range_of(&field.ty.logical).unwrap_or((i128::MIN, i128::MAX));
+            let low = g.params.value(CType::I128, "low", low.to_le_bytes().to_vec());
+            let high = g.params.value(CType::I128, "high", high.to_le_bytes().to_vec());
+            let guard = valid.as_deref().unwrap_or("true");
+            g.code.line(format!("if ({guard} && ({sum} < {low} || {sum} > {high})) raise({state}, ERROR_OVERFLOW);"));
+            sum
         }
+        (Accumulator::SumI128, _) if !field.ty.phys.is_int() => format!("({name}){wide}"),
         (Accumulator::SumI128, _) => {
             let sum = g.code.define(CType::I128, "sum", wide);
             g.code.line(format!("if ((i128)({name}){sum} != {sum}) raise({state}, ERROR_OVERFLOW);"));

@@ -195,10 +195,14 @@ impl Context<'_> {
     }
 }
 
-/// The integer that `argument` is the float of: DataFusion averages integers as floats.
+/// The exact number that `argument` is the float of: averages of such numbers are floats.
 fn before_float_cast(argument: Expr) -> Expr {
     match argument.kind {
-        ExprKind::Cast { input, .. } if argument.ty.phys == Phys::F64 && input.ty.logical.is_integer() => *input,
+        ExprKind::Cast { input, .. }
+            if argument.ty.phys == Phys::F64 && input.ty.phys.is_int() && input.ty.logical.is_numeric() =>
+        {
+            *input
+        }
         kind => Expr { kind, ..argument },
     }
 }

@@ -3,13 +3,23 @@
 //! What SQL texts mean is settled between the parser and the optimizer, on plans of texts only: plans of other front ends
 //! (Substrait, data frames, DuckDB itself) say what they mean already.
 
+mod aggregates;
+mod bind;
+mod casts;
+mod dates;
+mod functions;
 mod literals;
 mod names;
+mod operators;
 mod subqueries;
 mod tables;
+mod text;
+mod types;
+
+use std::sync::Arc;
 
 use datafusion::common::{ParamValues, Result};
-use datafusion::execution::SessionState;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::planner::SqlToRel;
 
@@ -26,8 +36,18 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     names::bind(&mut statement, &tables)?;
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
-    match params {
-        [] => Ok(plan),
-        params => plan.with_param_values(ParamValues::from(params.to_vec())),
-    }
+    let plan = match params {
+        [] => plan,
+        params => plan.with_param_values(ParamValues::from(params.to_vec()))?,
+    };
+    bind::bind(plan)
+}
+
+/// What the planner of SQL texts asks for the meaning of operators, types and functions.
+pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
+    builder
+        .with_expr_planners(vec![Arc::new(operators::Operators)])
+        .with_type_planner(Arc::new(types::Names))
+        .with_scalar_functions(vec![dates::timezone()])
+        .with_default_features()
 }

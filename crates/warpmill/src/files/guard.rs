@@ -49,8 +49,12 @@ pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
             projection.as_ref().iter().flat_map(|item| datafusion::physical_expr::utils::collect_columns(&item.expr));
         columns.map(|column| column.name().to_owned()).collect::<Vec<_>>()
     });
-    let what =
-        Arc::new(Scanned { names: names.join(", "), opened: Arc::clone(&opened), columns, local: base.starts_with(LOCAL) });
+    let what = Arc::new(Scanned {
+        names: names.join(", "),
+        opened: Arc::clone(&opened),
+        columns,
+        local: base.starts_with(LOCAL),
+    });
     let Some((source, inner)) = parquet.and_then(|source| Some((source, source.parquet_file_reader_factory()?))) else {
         return Arc::new(GuardedScan { inner: plan, what });
     };

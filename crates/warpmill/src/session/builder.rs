@@ -24,7 +24,7 @@ use crate::files::CheckedParquetFactory;
 use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
-use crate::{Error, Result};
+use crate::{Error, Result, dialect};
 
 /// The settings of a session to be.
 #[derive(Debug, Default, Clone)]
@@ -81,9 +81,8 @@ impl SessionBuilder {
         }
         let remote = Arc::new(Remote::new(!self.no_files));
         let catalog = Catalog::new(self.database, Arc::clone(&remote));
-        let mut state = SessionStateBuilder::new()
+        let mut state = dialect::planners(SessionStateBuilder::new())
             .with_config(config())
-            .with_default_features()
             .with_analyzer_rule(Arc::new(Subqueries))
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))

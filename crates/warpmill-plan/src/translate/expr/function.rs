@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use super::{Scope, convert, is_string, unify};
-use crate::{ColType, Expr, ExprKind, Function, Phys, Scalar, Unsupported, kept};
+use super::{Scope, arith, compare, connective, convert, is_string, negate, unify};
+use crate::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar, Unsupported, kept};
 
 impl Scope<'_> {
     /// A call of a DataFusion function.
@@ -15,6 +15,16 @@ impl Scope<'_> {
         let args: Vec<Expr> = call.args().iter().map(|arg| self.expr(arg)).collect::<Result<_, _>>()?;
         if call.fun().name() == kept::NAME {
             return args.into_iter().next().ok_or_else(|| unsupported("this function"));
+        }
+        if let Some(op) = operator(call.fun().name()) {
+            return operation(op, args, call.return_type()).ok_or_else(|| unsupported("arithmetic on these types"));
+        }
+        if call.fun().name() == "round_even" {
+            return round_even(args).ok_or_else(|| unsupported("this rounding of this type"));
+        }
+        if let Some(function) = exact_rounding(call.fun().name()) {
+            return rounded(function, args, call.return_type())
+                .ok_or_else(|| unsupported("this rounding of this type"))?;
         }
         let function = named(call.fun().name()).ok_or_else(|| unsupported("this function"))?;
         let result = call.return_type();
@@ -65,6 +75,72 @@ impl Scope<'_> {
         let args = args.into_iter().map(held_as_argument).collect();
         Ok(Expr { kind: ExprKind::Call { function, args }, ty })
     }
+}
+
+/// The operators of exact numbers, which are functions where they are to be checked.
+fn operator(name: &str) -> Option<ArithOp> {
+    Some(match name {
+        "+" => ArithOp::Add,
+        "-" => ArithOp::Sub,
+        "*" => ArithOp::Mul,
+        "//" => ArithOp::Div,
+        "%" => ArithOp::Mod,
+        _ => return None,
+    })
+}
+
+fn operation(op: ArithOp, args: Vec<Expr>, result: &DataType) -> Option<Expr> {
+    if matches!(result, DataType::Float32 | DataType::Float64) {
+        return None;
+    }
+    match <[Expr; 2]>::try_from(args) {
+        Ok([left, right]) => arith(op, left, right, result),
+        Err(args) => negate(args.into_iter().next()?),
+    }
+}
+
+/// The nearest whole number as a float, the even one of two.
+fn round_even(args: Vec<Expr>) -> Option<Expr> {
+    let [x] = <[Expr; 1]>::try_from(args).ok()?;
+    let ty = x.ty.clone();
+    if !matches!(ty.phys, Phys::F32 | Phys::F64) {
+        return None;
+    }
+    let constant = |value: f64| Expr::literal(Scalar::Float(value), ty.with_nullable(false));
+    let floor = |x: Expr| {
+        let ty = x.ty.clone();
+        Expr { kind: ExprKind::Call { function: Function::Floor, args: vec![x] }, ty }
+    };
+    let below = floor(x.clone());
+    let rest = arith(ArithOp::Sub, x, below.clone(), &ty.logical)?;
+    let half = arith(ArithOp::Mul, below.clone(), constant(0.5), &ty.logical)?;
+    let even = compare(CompareOp::Eq, floor(half.clone()), half)?;
+    let middle = connective(true, compare(CompareOp::Eq, rest.clone(), constant(0.5))?, even);
+    let stays = connective(false, compare(CompareOp::Lt, rest, constant(0.5))?, middle);
+    let above = arith(ArithOp::Add, below.clone(), constant(1.0), &ty.logical)?;
+    Some(Expr { kind: ExprKind::Case { branches: vec![(stays, below)], otherwise: Some(Box::new(above)) }, ty })
+}
+
+/// Functions that leave out the digits of a decimal after its point.
+fn exact_rounding(name: &str) -> Option<Function> {
+    Some(match name {
+        "floor_exact" => Function::Floor,
+        "ceil_exact" => Function::Ceil,
+        "trunc_exact" => Function::Trunc,
+        _ => return None,
+    })
+}
+
+/// A decimal without its digits after the point. The value may have a digit more before it.
+fn rounded(function: Function, args: Vec<Expr>, result: &DataType) -> Option<Result<Expr, Unsupported>> {
+    let [x] = <[Expr; 1]>::try_from(args).ok()?;
+    let DataType::Decimal128(width, scale) = x.ty.logical else { return None };
+    if !matches!(result, DataType::Decimal128(_, 0)) || scale <= 0 {
+        return None;
+    }
+    let ty = ColType::of(&DataType::Decimal128(width.saturating_add(1).min(38), scale), x.ty.nullable)?;
+    let call = Expr { kind: ExprKind::Call { function, args: vec![x] }, ty };
+    Some(convert(call, result, false))
 }
 
 fn named(name: &str) -> Option<Function> {

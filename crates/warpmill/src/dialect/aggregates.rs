@@ -1,0 +1,193 @@
+//! Sums and averages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
+};
+
+use super::operators::convert;
+use super::types::{HUGEINT, MAX_WIDTH, digits};
+
+/// The arguments of an aggregate in the types that DuckDB computes with: sums of whole numbers are HUGEINT, those of decimals
+/// have the full width, and averages are DOUBLE (of exact sums, in programs).
+pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let [only] = args.as_mut_slice() else { return Ok(args) };
+    let ty = only.get_type(schema)?;
+    let to = match (function, &ty) {
+        ("sum", DataType::Boolean) => {
+            *only = convert(std::mem::take(only), &DataType::Int32, schema)?;
+            Some(HUGEINT)
+        }
+        ("sum", ty) if ty.is_integer() => Some(HUGEINT),
+        ("sum", ty) => digits(ty).map(|(_, scale)| DataType::Decimal128(MAX_WIDTH, scale)),
+        ("avg", ty) => digits(ty).map(|_| DataType::Float64),
+        _ => None,
+    };
+    if let Some(to) = to {
+        *only = convert(std::mem::take(only), &to, schema)?;
+    }
+    Ok(args)
+}
+
+/// The function itself, or, for sums that may leave 128 bits, one that finds this out.
+pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema) -> Result<Arc<AggregateUDF>> {
+    /// Digits of values of which no table has enough rows for that.
+    const SAFE: u8 = 28;
+    let ([arg], "sum") = (args, func.name()) else { return Ok(func) };
+    if !matches!(arg.get_type(schema)?, DataType::Decimal128(..)) || func.inner().downcast_ref::<Total>().is_some() {
+        return Ok(func);
+    }
+    let plain = match arg {
+        Expr::Cast(cast) => &cast.expr,
+        other => other,
+    };
+    let wide = digits(&plain.get_type(schema)?).is_none_or(|(width, _)| width > SAFE);
+    Ok(if wide { Arc::new(AggregateUDF::from(Total::new())) } else { func })
+}
+
+/// The sum of decimals of the full width; one of more digits is an error.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Total {
+    signature: Signature,
+}
+
+impl Total {
+    fn new() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl AggregateUDFImpl for Total {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let ty = args.return_field.data_type().clone();
+        let distinct = args.is_distinct.then(HashMap::new);
+        Ok(Box::new(Sum { ty, total: i256::ZERO, count: 0, distinct }))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if args.is_distinct {
+            return not_impl_err!("sum(DISTINCT) of decimals of more than 28 digits, in this query");
+        }
+        let scale = digits(args.return_type()).map_or(0, |(_, scale)| scale);
+        let total = Field::new(format!("{}_total", args.name), DataType::Decimal256(WIDE, scale), true);
+        let count = Field::new(format!("{}_count", args.name), DataType::Int64, true);
+        Ok(vec![Arc::new(total), Arc::new(count)])
+    }
+}
+
+/// Digits of totals.
+const WIDE: u8 = 76;
+
+#[derive(Debug)]
+struct Sum {
+    ty: DataType,
+    total: i256,
+    count: i64,
+    /// How often each value came, where it counts once.
+    distinct: Option<HashMap<i128, i64>>,
+}
+
+impl Sum {
+    fn add(&mut self, values: &ArrayRef, sign: i64) -> Result<()> {
+        for value in values.as_primitive::<Decimal128Type>().iter().flatten() {
+            if let Some(seen) = &mut self.distinct {
+                let times = seen.entry(value).or_default();
+                *times += sign;
+                if *times != i64::from(sign > 0) {
+                    continue;
+                }
+            }
+            let value = i256::from_i128(value);
+            self.total = if sign > 0 { self.total.wrapping_add(value) } else { self.total.wrapping_sub(value) };
+            self.count += sign;
+        }
+        Ok(())
+    }
+
+    fn scale(&self) -> i8 {
+        digits(&self.ty).map_or(0, |(_, scale)| scale)
+    }
+}
+
+impl Accumulator for Sum {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.add(&values[0], 1)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.add(&values[0], -1)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let (width, scale) = (MAX_WIDTH, self.scale());
+        if self.count == 0 {
+            return Ok(ScalarValue::Decimal128(None, width, scale));
+        }
+        match self.total.to_i128().filter(|total| total.unsigned_abs() < 10u128.pow(width.into())) {
+            Some(total) => Ok(ScalarValue::Decimal128(Some(total), width, scale)),
+            None => exec_err!("overflow in sum: the result does not fit {}", self.ty),
+        }
+    }
+
+    fn size(&self) -> usize {
+        let seen = self.distinct.as_ref().map_or(0, |seen| seen.capacity() * size_of::<(i128, i64)>());
+        size_of_val(self) + seen
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![ScalarValue::Decimal256(Some(self.total), WIDE, self.scale()), ScalarValue::Int64(Some(self.count))])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let totals = states[0].as_primitive::<Decimal256Type>();
+        let counts = states[1].as_primitive::<Int64Type>();
+        for (total, count) in totals.iter().flatten().zip(counts.iter().flatten()) {
+            self.total = self.total.wrapping_add(total);
+            self.count += count;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Decimal128Array;
+
+    #[test]
+    fn totals_leave_38_digits_with_an_error_only() {
+        let most = 10i128.pow(38) - 1;
+        let values = |list: Vec<i128>| -> [ArrayRef; 1] { [Arc::new(Decimal128Array::from(list))] };
+        let mut sum = Sum { ty: HUGEINT, total: i256::ZERO, count: 0, distinct: None };
+        assert!(sum.evaluate().unwrap().is_null());
+        sum.update_batch(&values(vec![most, most, 1])).unwrap();
+        assert!(sum.evaluate().is_err());
+        sum.retract_batch(&values(vec![most, 1])).unwrap();
+        assert_eq!(sum.evaluate().unwrap(), ScalarValue::Decimal128(Some(most), 38, 0));
+        let mut once = Sum { ty: HUGEINT, total: i256::ZERO, count: 0, distinct: Some(HashMap::new()) };
+        once.update_batch(&values(vec![5, 5, 7])).unwrap();
+        assert_eq!(once.evaluate().unwrap(), ScalarValue::Decimal128(Some(12), 38, 0));
+    }
+}

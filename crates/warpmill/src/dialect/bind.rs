@@ -1,0 +1,328 @@
+//! Plans of SQL texts with DuckDB's types: every operand is converted to what DuckDB would convert it to, before DataFusion
+//! chooses for what is left.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err, plan_err};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, Case, Cast, InList, InSubquery, ScalarFunction, TryCast, WindowFunction,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, DmlStatement, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Union,
+    Values, WindowFunctionDefinition, WriteOp,
+};
+
+use super::operators::{self, Op, convert};
+use super::types::{common, digits, is_float, is_number};
+use super::{aggregates, casts, dates, functions};
+
+/// `plan` with DuckDB's types. What it has them already, stays as it is.
+pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(plan.transform_up_with_subqueries(|plan| node(plan).map(Transformed::yes))?.data)
+}
+
+fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if let LogicalPlan::Dml(dml) = plan {
+        return inserted(dml);
+    }
+    let plan = match plan {
+        LogicalPlan::Values(values) => listed(values)?,
+        plan => plan,
+    };
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    let plan = plan.map_expressions(|e| {
+        let name = names.save(&e);
+        Ok(e.transform_up(|e| expression(e, &schema).map(Transformed::yes))?.update_data(|e| name.restore(e)))
+    })?;
+    let plan = match plan.data {
+        LogicalPlan::Join(join) => LogicalPlan::Join(keys(join)?),
+        LogicalPlan::Union(union) => LogicalPlan::Union(branches(union)?),
+        plan => plan,
+    };
+    plan.recompute_schema()
+}
+
+/// A list of rows whose columns are DOUBLE where one of their values is: DataFusion has made them decimals.
+fn listed(list: Values) -> Result<LogicalPlan> {
+    let nothing = DFSchema::empty();
+    let mut rows = list.values.clone();
+    let mut changed = false;
+    for (column, field) in list.schema.fields().iter().enumerate() {
+        let DataType::Decimal128(30.., 15..) = field.data_type() else { continue };
+        let plain = |row: &Vec<Expr>| match &row[column] {
+            Expr::Cast(cast) if cast.field.data_type() == field.data_type() => (*cast.expr).clone(),
+            e => e.clone(),
+        };
+        let values: Vec<Expr> = rows.iter().map(plain).collect();
+        let types = values.iter().map(|e| e.get_type(&nothing)).collect::<Result<Vec<_>>>()?;
+        let both = types.iter().try_fold(DataType::Null, |all, ty| match (all, ty) {
+            (DataType::Null, ty) => Some(ty.clone()),
+            (all, DataType::Null) => Some(all),
+            (all, ty) => common(&all, ty),
+        });
+        let Some(both) = both.filter(is_float) else { continue };
+        for (row, value) in rows.iter_mut().zip(values) {
+            row[column] = casts::bind(value, &both, false, &nothing)?;
+        }
+        changed = true;
+    }
+    if changed { LogicalPlanBuilder::values(rows)?.build() } else { Ok(LogicalPlan::Values(list)) }
+}
+
+/// An INSERT whose rows have the types of the table.
+fn inserted(mut dml: DmlStatement) -> Result<LogicalPlan> {
+    if matches!(dml.op, WriteOp::Insert(_)) {
+        let types: Vec<DataType> = dml.target.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+        if types.len() == dml.input.schema().fields().len() {
+            dml.input = Arc::new(retyped(Arc::unwrap_or_clone(dml.input), &types)?);
+        }
+    }
+    Ok(LogicalPlan::Dml(dml))
+}
+
+/// `plan` with columns of these types, cast as DuckDB casts.
+fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+    let schema = Arc::clone(plan.schema());
+    if schema.fields().iter().zip(types).all(|(field, ty)| field.data_type() == ty) {
+        return Ok(plan);
+    }
+    let columns = schema.columns().into_iter().zip(types).map(|(column, ty)| {
+        let cast = casts::bind(Expr::Column(column.clone()), ty, false, &schema)?;
+        Ok(if matches!(cast, Expr::Column(_)) { cast } else { cast.alias_qualified(column.relation, column.name) })
+    });
+    Ok(LogicalPlan::Projection(Projection::try_new(columns.collect::<Result<_>>()?, Arc::new(plan))?))
+}
+
+fn keys(mut join: Join) -> Result<Join> {
+    let pair = |(left, right): (Expr, Expr)| {
+        let (ls, rs) = (join.left.schema(), join.right.schema());
+        let ty = compared((&left, &left.get_type(ls)?), (&right, &right.get_type(rs)?), true)?;
+        Ok(match ty {
+            Some(ty) => (casts::bind(left, &ty, false, ls)?, casts::bind(right, &ty, false, rs)?),
+            None => (left, right),
+        })
+    };
+    join.on = join.on.clone().into_iter().map(pair).collect::<Result<_>>()?;
+    Ok(join)
+}
+
+fn branches(union: Union) -> Result<Union> {
+    let columns = |input: &LogicalPlan| -> Vec<DataType> {
+        input.schema().fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    let mut inputs = union.inputs.iter();
+    let Some(first) = inputs.next() else { return Ok(union) };
+    let mut types = columns(first);
+    let mut mixed = false;
+    for input in inputs {
+        for (ty, other) in types.iter_mut().zip(columns(input)) {
+            mixed |= *ty != other;
+            match common(ty, &other) {
+                Some(both) => *ty = both,
+                None if ty.is_null() => *ty = other,
+                None => {}
+            }
+        }
+    }
+    let fits = |input: &LogicalPlan| {
+        columns(input).iter().zip(&types).all(|(from, to)| from == to || common(from, to).as_ref() == Some(to))
+    };
+    if !mixed || !union.inputs.iter().all(|input| fits(input)) {
+        return Ok(union);
+    }
+    let inputs = union.inputs.into_iter().map(|input| retyped(Arc::unwrap_or_clone(input), &types).map(Arc::new));
+    Union::try_new(inputs.collect::<Result<_>>()?)
+}
+
+/// One expression whose parts are bound.
+fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
+    match e {
+        Expr::Literal(ScalarValue::Decimal256(..), _) => not_impl_err!("a number of more than 38 digits"),
+        Expr::BinaryExpr(binary) => binary_operator(binary, schema),
+        Expr::Negative(inner) => match operators::negated((*inner).clone(), schema)? {
+            Some(negated) => Ok(negated),
+            None => Ok(Expr::Negative(inner)),
+        },
+        Expr::Cast(Cast { expr, field }) => casts::bind(*expr, field.data_type(), false, schema),
+        Expr::TryCast(TryCast { expr, field }) => casts::bind(*expr, field.data_type(), true, schema),
+        Expr::Between(between) => range(between, schema),
+        Expr::InList(list) => members(list, schema),
+        Expr::InSubquery(membership) => member(membership, schema),
+        Expr::Case(case) => branched(case, schema),
+        Expr::ScalarFunction(function) => called(function, schema),
+        Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+            params.args = aggregates::arguments(func.name(), params.args, schema)?;
+            Ok(Expr::AggregateFunction(AggregateFunction {
+                func: aggregates::checked(func, &params.args, schema)?,
+                params,
+            }))
+        }
+        Expr::WindowFunction(mut window) => {
+            if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun {
+                let args = std::mem::take(&mut window.params.args);
+                let args = aggregates::arguments(func.name(), args, schema)?;
+                let fun = WindowFunctionDefinition::AggregateUDF(aggregates::checked(Arc::clone(func), &args, schema)?);
+                let params = datafusion::logical_expr::expr::WindowFunctionParams { args, ..window.params };
+                return Ok(Expr::from(WindowFunction { fun, params }));
+            }
+            Ok(Expr::WindowFunction(window))
+        }
+        e => Ok(e),
+    }
+}
+
+fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {
+    let BinaryExpr { left, op, right } = binary;
+    if let Some(arithmetic) = Op::of(op) {
+        return match operators::bind(arithmetic, (*left).clone(), (*right).clone(), schema)? {
+            Some(bound) => Ok(bound),
+            None => Ok(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        };
+    }
+    let ordering = matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq);
+    let equality =
+        matches!(op, Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom);
+    if !ordering && !equality {
+        return Ok(Expr::BinaryExpr(BinaryExpr { left, op, right }));
+    }
+    let (left, right) = comparable(*left, *right, equality, schema)?;
+    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+}
+
+/// Both sides of a comparison, converted.
+fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(Expr, Expr)> {
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    match (&lt, &rt) {
+        (DataType::Date32, DataType::Timestamp(..)) => {
+            if let Some(right) = dates::midnight(&right) {
+                return Ok((left, right));
+            }
+        }
+        (DataType::Timestamp(..), DataType::Date32) => {
+            if let Some(left) = dates::midnight(&left) {
+                return Ok((left, right));
+            }
+        }
+        _ => {}
+    }
+    Ok(match compared((&left, &lt), (&right, &rt), equality)? {
+        Some(ty) => (casts::bind(left, &ty, false, schema)?, casts::bind(right, &ty, false, schema)?),
+        None => (left, right),
+    })
+}
+
+/// The type to compare two values in, where DataFusion would choose another: with floating-point numbers, and with texts,
+/// of which constants are read as what they are compared with.
+fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
+    let ((left, lt), (right, rt)) = (left, right);
+    let text = |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    for (e, ty, other) in [(left, lt, rt), (right, rt, lt)] {
+        if text(ty) && is_number(other) {
+            if !matches!(e, Expr::Literal(..)) && !equality {
+                return plan_err!("a text is compared with a value of type {other}: an explicit cast is required");
+            }
+            return Ok(Some(other.clone()));
+        }
+    }
+    let apart = lt != rt && (digits(lt).is_none() || digits(rt).is_none());
+    Ok(if apart { common(lt, rt) } else { None })
+}
+
+fn range(between: Between, schema: &DFSchema) -> Result<Expr> {
+    let Between { expr, negated, low, high } = between;
+    let (left, low) = comparable((*expr).clone(), *low, false, schema)?;
+    let (right, high) = comparable(*expr, *high, false, schema)?;
+    if left == right {
+        return Ok(Expr::Between(Between::new(Box::new(left), negated, Box::new(low), Box::new(high))));
+    }
+    let within = left.gt_eq(low).and(right.lt_eq(high));
+    Ok(if negated { Expr::Not(Box::new(within)) } else { within })
+}
+
+fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
+    let InList { expr, list, negated } = list;
+    let own = expr.get_type(schema)?;
+    let mut ty = own.clone();
+    for e in &list {
+        if let Some(both) = compared((&expr, &ty), (e, &e.get_type(schema)?), true)? {
+            ty = both;
+        }
+    }
+    // Exact numbers stay with DataFusion, unless others among them ask for more.
+    if ty == own && list.iter().all(|e| e.get_type(schema).is_ok_and(|other| other == own || digits(&other).is_some()))
+    {
+        return Ok(Expr::InList(InList { expr, list, negated }));
+    }
+    let convertible = |e: &Expr| Ok::<_, datafusion::common::DataFusionError>(!e.get_type(schema)?.is_nested());
+    let all = std::iter::once(expr.as_ref()).chain(&list).map(convertible).collect::<Result<Vec<_>>>()?;
+    if all.contains(&false) {
+        return Ok(Expr::InList(InList { expr, list, negated }));
+    }
+    let list = list.into_iter().map(|e| casts::bind(e, &ty, false, schema)).collect::<Result<_>>()?;
+    let expr = Box::new(casts::bind(*expr, &ty, false, schema)?);
+    Ok(Expr::InList(InList { expr, list, negated }))
+}
+
+fn member(membership: InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let InSubquery { expr, mut subquery, negated } = membership;
+    let (own, theirs) = (expr.get_type(schema)?, subquery.subquery.schema().field(0).data_type().clone());
+    if let Some(ty) = common(&own, &theirs).filter(|_| own != theirs && (is_float(&own) || is_float(&theirs))) {
+        subquery.subquery = Arc::new(retyped(Arc::unwrap_or_clone(subquery.subquery), std::slice::from_ref(&ty))?);
+        let expr = Box::new(casts::bind(*expr, &ty, false, schema)?);
+        return Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }));
+    }
+    Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
+}
+
+fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
+    if let Some(base) = case.expr.take() {
+        // Every comparison in its own type.
+        for (when, _) in &mut case.when_then_expr {
+            let (left, right) = comparable((*base).clone(), (**when).clone(), true, schema)?;
+            **when = left.eq(right);
+        }
+        let plain = base.get_type(schema)?;
+        let same = |when: &Expr| matches!(when, Expr::BinaryExpr(eq) if *eq.left == *base);
+        if case.when_then_expr.iter().all(|(when, _)| same(when)) || !is_number(&plain) {
+            for (when, _) in &mut case.when_then_expr {
+                if let Expr::BinaryExpr(eq) = when.as_ref() {
+                    *when = eq.right.clone();
+                }
+            }
+            case.expr = Some(base);
+        }
+    }
+    let values = case.when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(case.else_expr.as_deref());
+    if let Some(ty) = functions::common_type(values, schema)? {
+        for (_, then) in &mut case.when_then_expr {
+            **then = convert(std::mem::take(then.as_mut()), &ty, schema)?;
+        }
+        if let Some(otherwise) = &mut case.else_expr {
+            **otherwise = convert(std::mem::take(otherwise.as_mut()), &ty, schema)?;
+        }
+    }
+    Ok(Expr::Case(case))
+}
+
+fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
+    if let Some((op, args)) = operators::parts(&function) {
+        if let [left, right] = args
+            && let Some(bound) = operators::bind(op, left.clone(), right.clone(), schema)?
+        {
+            return Ok(bound);
+        }
+        return Ok(Expr::ScalarFunction(function));
+    }
+    if let Some(bound) = dates::function(&function, schema)? {
+        return Ok(bound);
+    }
+    functions::bind(function, schema)
+}

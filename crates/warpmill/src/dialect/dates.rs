@@ -1,0 +1,134 @@
+//! Dates and moments.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::functions::datetime::expr_fn::to_local_time;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, cast, lit,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+
+use super::operators::{Op, call};
+use super::types::{self, TIMESTAMP};
+
+/// `left op right` where a date is an operand; `None` where DataFusion means what DuckDB means.
+pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataType)) -> Result<Option<Expr>> {
+    use DataType::{Date32, Int32, Int64, Interval, Timestamp};
+    let ((l, lt), (r, rt)) = (left, right);
+    let moment = |e: &Expr| cast(e.clone(), TIMESTAMP);
+    let days = |e: &Expr| cast(e.clone(), Int32);
+    let plain = |l: Expr, r: Expr| {
+        let op = if op == Op::Add { Operator::Plus } else { Operator::Minus };
+        Expr::BinaryExpr(BinaryExpr::new(Box::new(l), op, Box::new(r)))
+    };
+    Ok(Some(match (op, lt, rt) {
+        (Op::Add | Op::Subtract, Date32, Interval(_)) => plain(moment(l), r.clone()),
+        (Op::Add, Interval(_), Date32) => plain(l.clone(), moment(r)),
+        (Op::Add | Op::Subtract, Date32, by) if by.is_integer() => cast(call(op, vec![days(l), small(r)]), Date32),
+        (Op::Add, by, Date32) if by.is_integer() => cast(call(op, vec![small(l), days(r)]), Date32),
+        (Op::Subtract, Date32, Date32) => call(op, [l, r].map(|e| cast(days(e), Int64)).into()),
+        (Op::Subtract, Date32, Timestamp(..)) => plain(cast(l.clone(), rt.clone()), r.clone()),
+        (Op::Subtract, Timestamp(..), Date32) => plain(l.clone(), cast(r.clone(), lt.clone())),
+        _ => return Ok(None),
+    }))
+}
+
+/// A number of days as an INTEGER.
+fn small(e: &Expr) -> Expr {
+    match e {
+        Expr::Literal(value, _) => {
+            value.cast_to(&DataType::Int32).map_or_else(|_| cast(e.clone(), DataType::Int32), lit)
+        }
+        e => cast(e.clone(), DataType::Int32),
+    }
+}
+
+/// A moment that is a constant at midnight, as the date that a date is compared with instead: statistics and encodings know
+/// dates.
+pub(super) fn midnight(e: &Expr) -> Option<Expr> {
+    const DAY: i64 = 86_400_000_000;
+    let constant = match e {
+        Expr::Literal(..) => e.clone(),
+        e if e.column_refs().is_empty() && !e.is_volatile() && !e.contains_outer() => {
+            ExprSimplifier::new(SimplifyContext::builder().build()).simplify(e.clone()).ok()?
+        }
+        _ => return None,
+    };
+    match constant {
+        Expr::Literal(ScalarValue::TimestampMicrosecond(Some(micros), None), _) if micros % DAY == 0 => {
+            Some(lit(ScalarValue::Date32(Some(i32::try_from(micros / DAY).ok()?))))
+        }
+        _ => None,
+    }
+}
+
+/// `date_part` and `date_trunc` with the types that DuckDB gives them; `None` for other functions.
+pub(super) fn function(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+    let [field, at] = function.args.as_slice() else { return Ok(None) };
+    let Expr::Literal(name, _) = field else { return Ok(None) };
+    let name = name.try_as_str().flatten().unwrap_or_default();
+    let lower = name.to_ascii_lowercase();
+    let ty = at.get_type(schema)?;
+    let with = |field: &str, at: Expr| {
+        Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args: vec![lit(field), at] })
+    };
+    Ok(match function.func.name() {
+        "date_part" if matches!(ty, DataType::Date32 | DataType::Timestamp(..)) => match lower.as_str() {
+            "epoch" => None,
+            // Sunday is 7.
+            "isodow" => {
+                let dow = cast(with("dow", at.clone()), DataType::Int64);
+                let sunday = (Box::new(dow.clone().eq(lit(0i64))), Box::new(lit(7i64)));
+                Some(Expr::Case(Case::new(None, vec![sunday], Some(Box::new(dow)))))
+            }
+            name => Some(cast(with(name, at.clone()), DataType::Int64)),
+        },
+        "timezone" => match &ty {
+            DataType::Timestamp(_, Some(_)) => Some(to_local_time(vec![cast(at.clone(), zoned(name))])),
+            _ => Some(cast(cast(cast(at.clone(), TIMESTAMP), zoned(name)), types::timestamptz())),
+        },
+        "date_trunc" if ty == DataType::Date32 => Some(with(&lower, cast(at.clone(), TIMESTAMP))),
+        _ => None,
+    })
+}
+
+fn zoned(zone: &str) -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some(zone.into()))
+}
+
+/// `timezone(zone, moment)`, which `AT TIME ZONE` stands for: what clocks of the zone show at a moment, or the moment at
+/// which they show a time. [`function`] replaces its calls.
+pub(super) fn timezone() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(TimeZone { signature: Signature::any(2, Volatility::Immutable) }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TimeZone {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TimeZone {
+    fn name(&self) -> &str {
+        "timezone"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(match types {
+            [_, DataType::Timestamp(_, Some(_))] => TIMESTAMP,
+            _ => types::timestamptz(),
+        })
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        not_impl_err!("AT TIME ZONE with a zone that is not constant")
+    }
+}

@@ -1,0 +1,210 @@
+//! Functions of numbers whose types or results DuckDB has otherwise than DataFusion.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use arrow::datatypes::{DataType, Decimal128Type};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err};
+use datafusion::functions::expr_fn;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    Case, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+};
+
+use super::casts;
+use super::operators::{convert, strict_cast};
+use super::types::{HUGEINT, common, digits, is_decimal, is_whole};
+
+/// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
+pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
+    let mut all: Option<DataType> = None;
+    let mut mixed = false;
+    for value in values {
+        let ty = value.get_type(schema)?;
+        if ty.is_null() {
+            continue;
+        }
+        all = match all {
+            None => Some(ty),
+            Some(before) => {
+                mixed |= before != ty;
+                match common(&before, &ty) {
+                    Some(both) => Some(both),
+                    None => return Ok(None),
+                }
+            }
+        };
+    }
+    Ok(all.filter(|_| mixed))
+}
+
+/// A call as DuckDB means it.
+pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
+    let types = function.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let again = |args: Vec<Expr>| Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&function.func), args });
+    let float = |e: &Expr| convert(e.clone(), &DataType::Float64, schema);
+    match (function.func.name(), function.args.as_slice(), types.as_slice()) {
+        ("coalesce" | "greatest" | "least", args, _) => match common_type(args.iter(), schema)? {
+            Some(ty) => Ok(again(args.iter().map(|e| convert(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
+            None => Ok(Expr::ScalarFunction(function)),
+        },
+        // The first value where it is not the second.
+        ("nullif", [left, right], [lt, rt]) if lt != rt && common(lt, rt).is_some() => {
+            let ty = common(lt, rt).expect("looked up before");
+            let equal = convert(left.clone(), &ty, schema)?.eq(convert(right.clone(), &ty, schema)?);
+            let null = lit(ScalarValue::try_from(lt)?);
+            Ok(Expr::Case(Case::new(None, vec![(Box::new(equal), Box::new(null))], Some(Box::new(left.clone())))))
+        }
+        ("round" | "trunc", [x, ..], [ty, ..]) if ty.is_integer() && to_whole(&function.args) => Ok(x.clone()),
+        ("ceil" | "floor", [x], [ty]) if ty.is_integer() => float(x),
+        ("round" | "trunc" | "ceil" | "floor", [x, places @ ..], [ty, ..]) if is_decimal(ty) || is_whole(ty) => {
+            let how = match function.func.name() {
+                "round" => Rounding::Nearest,
+                "trunc" => Rounding::TowardZero,
+                "ceil" => Rounding::Up,
+                _ => Rounding::Down,
+            };
+            let places = match places {
+                [] => 0,
+                [Expr::Literal(places, _)] => match places.cast_to(&DataType::Int64)? {
+                    ScalarValue::Int64(Some(places)) => places,
+                    _ => return Ok(lit(ScalarValue::try_from(ty)?)),
+                },
+                _ => return not_impl_err!("{}: digits that are not constant, of {ty}", function.func.name()),
+            };
+            rounded(x, ty, how, places, schema)
+        }
+        ("round", [x, places], [DataType::Float64, _]) => Ok(rounded_float(x, places, &again)),
+        // Of floating-point numbers, whatever they are given.
+        (
+            "sqrt" | "cbrt" | "ln" | "log2" | "log10" | "log" | "exp" | "power" | "pow" | "sin" | "cos" | "tan" | "cot"
+            | "asin" | "acos" | "atan" | "atan2" | "sinh" | "cosh" | "tanh" | "degrees" | "radians",
+            args,
+            types,
+        ) if types.iter().any(|ty| digits(ty).is_some()) => Ok(again(args.iter().map(float).collect::<Result<_>>()?)),
+        _ => Ok(Expr::ScalarFunction(function)),
+    }
+}
+
+/// Whether the digits asked for are none before the point.
+fn to_whole(args: &[Expr]) -> bool {
+    match args {
+        [_, Expr::Literal(places, _)] => {
+            matches!(places.cast_to(&DataType::Int64), Ok(ScalarValue::Int64(Some(0..))))
+        }
+        [_, ..] => args.len() == 1,
+        [] => false,
+    }
+}
+
+/// What is too large to be scaled stays as it is.
+fn rounded_float(x: &Expr, places: &Expr, again: &dyn Fn(Vec<Expr>) -> Expr) -> Expr {
+    let call = again(vec![x.clone(), places.clone()]);
+    let Expr::Literal(ScalarValue::Int64(Some(count @ 1..)), _) = places else { return call };
+    let limit = f64::MAX / 10f64.powi(i32::try_from(*count).unwrap_or(i32::MAX));
+    let fits = expr_fn::abs(x.clone()).lt_eq(lit(limit));
+    Expr::Case(Case::new(None, vec![(Box::new(fits), Box::new(call))], Some(Box::new(x.clone()))))
+}
+
+/// How a number without its last digits is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Rounding {
+    /// Half away from zero.
+    Nearest,
+    TowardZero,
+    Up,
+    Down,
+}
+
+/// An exact number with `places` digits after the point: before it, where that is negative.
+fn rounded(x: &Expr, ty: &DataType, how: Rounding, places: i64, schema: &DFSchema) -> Result<Expr> {
+    let Some((width, scale)) = digits(ty) else { return Ok(x.clone()) };
+    if places >= scale.into() {
+        return Ok(x.clone());
+    }
+    let to = if ty.is_integer() { ty.clone() } else { DataType::Decimal128(width, places.max(0) as i8) };
+    if how == Rounding::Nearest && places >= 0 {
+        return casts::bind(x.clone(), &to, false, schema);
+    }
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = Rounded { how, places: places.max(-38) as i8, to, signature };
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), vec![x.clone()])))
+}
+
+/// A rounding of exact numbers as a function.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Rounded {
+    how: Rounding,
+    places: i8,
+    to: DataType,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Rounded {
+    fn name(&self) -> &str {
+        match self.how {
+            Rounding::Nearest => "round_exact",
+            Rounding::TowardZero => "trunc_exact",
+            Rounding::Up => "ceil_exact",
+            Rounding::Down => "floor_exact",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let result = self.rounded(&arrays[0])?;
+        Ok(match constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
+            false => ColumnarValue::Array(result),
+        })
+    }
+}
+
+impl Rounded {
+    fn rounded(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let (width, scale) = digits(array.data_type()).unwrap_or((38, 0));
+        let held = if array.data_type().is_integer() { HUGEINT } else { DataType::Decimal128(width, scale) };
+        let values = strict_cast(array, &held)?;
+        let values = values.as_primitive::<Decimal128Type>();
+        let lost = u32::from((scale - self.places).unsigned_abs());
+        let (_, kept) = digits(&self.to).unwrap_or((38, 0));
+        let unit = 10i128.checked_pow(lost.min(38)).filter(|_| lost <= 38);
+        let one = |value: i128| {
+            let Some(unit) = unit else { return Some(0) };
+            let (quotient, rest) = (value / unit, value % unit);
+            let away = match self.how {
+                Rounding::Nearest => rest.abs() >= unit - rest.abs(),
+                Rounding::TowardZero => false,
+                Rounding::Up => rest > 0,
+                Rounding::Down => rest < 0,
+            };
+            let quotient = quotient + if away { value.signum() } else { 0 };
+            // Digits before the point become zeros.
+            quotient.checked_mul(10i128.checked_pow((kept - self.places).unsigned_abs().into())?)
+        };
+        let rows = values.iter().map(|value| match value.map(one) {
+            None => Ok(None),
+            Some(Some(value)) => Ok(Some(value)),
+            Some(None) => exec_err!("overflow in {}", self.name()),
+        });
+        let rows = rows.collect::<Result<Decimal128Array>>()?;
+        let (width, scale) = if self.to.is_integer() { (38, 0) } else { digits(&self.to).unwrap_or((38, 0)) };
+        let rows = rows.with_precision_and_scale(width, scale)?;
+        rows.validate_decimal_precision(width)?;
+        let rows: ArrayRef = Arc::new(rows);
+        if self.to.is_integer() { strict_cast(&rows, &self.to) } else { Ok(rows) }
+    }
+}

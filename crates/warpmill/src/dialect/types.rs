@@ -1,0 +1,232 @@
+//! DuckDB's types: what their names mean, and which type holds the values of several.
+
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use datafusion::common::datatype::DataTypeExt;
+use datafusion::common::{Result, not_impl_err, plan_err};
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+
+/// Digits of the widest decimal.
+pub(super) const MAX_WIDTH: u8 = 38;
+
+/// Whole numbers of 128 bits, as far as decimals hold them.
+pub(super) const HUGEINT: DataType = DataType::Decimal128(MAX_WIDTH, 0);
+
+/// Moments without a time zone.
+pub(super) const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Moments of all time zones, shown in UTC.
+pub(super) fn timestamptz() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+/// The meaning of the names of types.
+#[derive(Debug)]
+pub(super) struct Names;
+
+impl TypePlanner for Names {
+    fn plan_type_field(&self, name: &SqlType) -> Result<Option<FieldRef>> {
+        Ok(named(name)?.map(DataTypeExt::into_nullable_field_ref))
+    }
+}
+
+/// The type called `name` where DataFusion calls it otherwise, or does not know it.
+fn named(name: &SqlType) -> Result<Option<DataType>> {
+    let zoned = |zone: &TimezoneInfo| matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz);
+    Ok(Some(match name {
+        SqlType::Int16 => DataType::Int16,
+        SqlType::Int32 | SqlType::Signed | SqlType::SignedInteger => DataType::Int32,
+        SqlType::Int64 => DataType::Int64,
+        SqlType::HugeInt | SqlType::Int128 => HUGEINT,
+        SqlType::UTinyInt | SqlType::UInt8 => DataType::UInt8,
+        SqlType::USmallInt | SqlType::UInt16 => DataType::UInt16,
+        SqlType::UInt32 | SqlType::Unsigned | SqlType::UnsignedInteger => DataType::UInt32,
+        SqlType::UBigInt | SqlType::UInt64 => DataType::UInt64,
+        SqlType::UHugeInt | SqlType::UInt128 => {
+            return not_impl_err!("the type {name}: whole numbers have at most {MAX_WIDTH} digits");
+        }
+        SqlType::Float(ExactNumberInfo::Precision(bits)) if *bits > 24 => DataType::Float64,
+        SqlType::Float(_) | SqlType::Float32 => DataType::Float32,
+        SqlType::Float64 | SqlType::Double(ExactNumberInfo::None) => DataType::Float64,
+        SqlType::Decimal(info) | SqlType::Numeric(info) | SqlType::Dec(info) => decimal(info)?,
+        // DuckDB's texts have no limit, whatever their type says.
+        SqlType::Char(_)
+        | SqlType::Character(_)
+        | SqlType::Varchar(_)
+        | SqlType::CharVarying(_)
+        | SqlType::CharacterVarying(_)
+        | SqlType::Nvarchar(_)
+        | SqlType::String(_)
+        | SqlType::Text => DataType::Utf8,
+        SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) | SqlType::Bytea => DataType::Binary,
+        SqlType::Timestamp(_, zone) if zoned(zone) => timestamptz(),
+        SqlType::Timestamp(None | Some(4..=6), _) | SqlType::Datetime(_) => TIMESTAMP,
+        SqlType::Timestamp(Some(digits), _) => DataType::Timestamp(unit(*digits), None),
+        SqlType::Custom(name, modifiers) if modifiers.is_empty() => match name.to_string().to_uppercase().as_str() {
+            "INT1" => DataType::Int8,
+            "SHORT" => DataType::Int16,
+            "LONG" => DataType::Int64,
+            "UINTEGER" => DataType::UInt32,
+            "TIMESTAMP_S" => DataType::Timestamp(TimeUnit::Second, None),
+            "TIMESTAMP_MS" => DataType::Timestamp(TimeUnit::Millisecond, None),
+            "TIMESTAMP_US" => TIMESTAMP,
+            "TIMESTAMP_NS" => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            "LOGICAL" => DataType::Boolean,
+            "BPCHAR" => DataType::Utf8,
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+fn unit(digits: u64) -> TimeUnit {
+    match digits {
+        0 => TimeUnit::Second,
+        1..=3 => TimeUnit::Millisecond,
+        4..=6 => TimeUnit::Microsecond,
+        _ => TimeUnit::Nanosecond,
+    }
+}
+
+fn decimal(info: &ExactNumberInfo) -> Result<DataType> {
+    let (width, scale) = match *info {
+        ExactNumberInfo::None => (18, 3),
+        ExactNumberInfo::Precision(width) => (width, 0),
+        ExactNumberInfo::PrecisionAndScale(width, scale) => (width, scale),
+    };
+    match (u8::try_from(width), i8::try_from(scale)) {
+        (Ok(width @ 1..=MAX_WIDTH), Ok(scale @ 0..)) if scale <= width as i8 => Ok(DataType::Decimal128(width, scale)),
+        _ => plan_err!("DECIMAL({width},{scale}): the width is between 1 and {MAX_WIDTH}, the scale at most that"),
+    }
+}
+
+/// Width and scale of the decimal that holds every value of an exact number's type; `None` for other types.
+pub(super) fn digits(ty: &DataType) -> Option<(u8, i8)> {
+    Some(match ty {
+        DataType::Int8 | DataType::UInt8 => (3, 0),
+        DataType::Int16 | DataType::UInt16 => (5, 0),
+        DataType::Int32 | DataType::UInt32 => (10, 0),
+        DataType::Int64 => (19, 0),
+        DataType::UInt64 => (20, 0),
+        DataType::Decimal32(width, scale) | DataType::Decimal64(width, scale) | DataType::Decimal128(width, scale) => {
+            (*width, *scale)
+        }
+        _ => return None,
+    })
+}
+
+/// Whether values are floating-point numbers.
+pub(super) fn is_float(ty: &DataType) -> bool {
+    matches!(ty, DataType::Float16 | DataType::Float32 | DataType::Float64)
+}
+
+/// Whether values are decimals.
+pub(super) fn is_decimal(ty: &DataType) -> bool {
+    digits(ty).is_some() && !ty.is_integer()
+}
+
+/// Whether values are numbers.
+pub(super) fn is_number(ty: &DataType) -> bool {
+    is_float(ty) || digits(ty).is_some()
+}
+
+/// Whether values are whole numbers; a decimal of the full width without a point is a HUGEINT.
+pub(super) fn is_whole(ty: &DataType) -> bool {
+    ty.is_integer() || *ty == HUGEINT
+}
+
+/// The number type that holds values of both; DOUBLE wins over FLOAT, and FLOAT over exact numbers. `None` where a type
+/// is no number's.
+pub(super) fn common_number(left: &DataType, right: &DataType) -> Option<DataType> {
+    if is_float(left) || is_float(right) {
+        let both = is_number(left) && is_number(right);
+        let double = *left == DataType::Float64 || *right == DataType::Float64;
+        return both.then_some(if double { DataType::Float64 } else { DataType::Float32 });
+    }
+    if left.is_integer() && right.is_integer() {
+        return Some(common_integer(left, right));
+    }
+    let ((lw, ls), (rw, rs)) = (digits(left)?, digits(right)?);
+    let whole = (i16::from(lw) - i16::from(ls)).max(i16::from(rw) - i16::from(rs));
+    let scale = ls.max(rs);
+    // No digit after the point is lost: what has too many before it does not convert.
+    Some(DataType::Decimal128((whole + i16::from(scale)).min(MAX_WIDTH.into()) as u8, scale))
+}
+
+fn common_integer(left: &DataType, right: &DataType) -> DataType {
+    use DataType::{Int16, Int32, Int64};
+    let (bits, other) = (width_of(left), width_of(right));
+    match (left.is_signed_integer(), right.is_signed_integer()) {
+        (true, true) | (false, false) => {
+            if bits >= other {
+                left.clone()
+            } else {
+                right.clone()
+            }
+        }
+        (signed, _) => {
+            let (signed, unsigned) = if signed { (bits, other) } else { (other, bits) };
+            match signed.max(unsigned * 2) {
+                16 => Int16,
+                32 => Int32,
+                64 => Int64,
+                _ => HUGEINT,
+            }
+        }
+    }
+}
+
+fn width_of(ty: &DataType) -> u16 {
+    ty.primitive_width().map_or(64, |bytes| bytes as u16 * 8)
+}
+
+/// The type to which values of both are compared or mixed, where DataFusion would choose another one: of numbers, and of
+/// dates with timestamps.
+pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
+    use DataType::{Date32, Timestamp};
+    match (left, right) {
+        (left, right) if left == right => Some(left.clone()),
+        (Timestamp(_, Some(_)), Timestamp(..) | Date32) | (Timestamp(..) | Date32, Timestamp(_, Some(_))) => {
+            Some(timestamptz())
+        }
+        (Date32, Timestamp(..)) => Some(right.clone()),
+        (Timestamp(..), Date32) => Some(left.clone()),
+        (Timestamp(a, None), Timestamp(b, None)) => Some(Timestamp(*a.max(b), None)),
+        _ => common_number(left, right),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataType::{Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt32, UInt64, Utf8};
+
+    #[test]
+    fn common_types_are_duckdbs() {
+        for (left, right, both) in [
+            (Float64, Decimal128(2, 1), Float64),
+            (Float32, Decimal128(2, 1), Float32),
+            (Float32, Int64, Float32),
+            (Int32, Decimal128(2, 1), Decimal128(11, 1)),
+            (Int64, Decimal128(2, 1), Decimal128(20, 1)),
+            (HUGEINT, Decimal128(2, 1), Decimal128(38, 1)),
+            (Decimal128(20, 0), Decimal128(30, 20), Decimal128(38, 20)),
+            (Decimal128(3, 2), Decimal128(3, 1), Decimal128(4, 2)),
+            (Int8, Int32, Int32),
+            (UInt8, Int8, Int16),
+            (UInt32, Int32, Int64),
+            (UInt64, Int64, HUGEINT),
+        ] {
+            assert_eq!(common(&left, &right), Some(both.clone()), "{left} {right}");
+            assert_eq!(common(&right, &left), Some(both), "{right} {left}");
+        }
+        assert_eq!(common(&Int64, &Utf8), None);
+    }
+
+    #[test]
+    fn decimals_have_a_width() {
+        assert!(decimal(&ExactNumberInfo::PrecisionAndScale(39, 0)).is_err());
+        assert!(decimal(&ExactNumberInfo::PrecisionAndScale(4, 5)).is_err());
+        assert_eq!(decimal(&ExactNumberInfo::None).unwrap(), DataType::Decimal128(18, 3));
+    }
+}
