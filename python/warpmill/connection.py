@@ -227,6 +227,7 @@ class Connection:
             self._open.import_files(str(path), name, layout, storage, progress)
             return
         # Rows of a query may get company that is NULL: its columns are NOT NULL by accident.
+        data: object
         if isinstance(source, Relation):
             data = source.nullable_rows()
         else:

@@ -14,6 +14,7 @@ import pytest
 import warpmill
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -165,12 +166,12 @@ def test_drop_says_what_the_system_refuses(tmp_path: Path) -> None:
         assert con.sql("SELECT a FROM t").fetchall() == [(1,)]
 
 
-def test_drop_waits_for_no_writer(tmp_path: Path) -> None:
+def test_drop_is_refused_while_there_is_a_writer(tmp_path: Path) -> None:
     """What is being written is neither dropped nor written to after it was dropped."""
     with warpmill.connect(tmp_path) as con, warpmill.connect(tmp_path) as other:
         con.sql("CREATE TABLE t AS SELECT 1 AS a")
 
-        def rows() -> pa.RecordBatchReader:
+        def rows() -> Iterator[pa.RecordBatch]:
             yield pa.record_batch({"a": [2]})
             for statement in ("DROP TABLE t", "DROP TABLE IF EXISTS t"):
                 with pytest.raises(warpmill.ConflictError):

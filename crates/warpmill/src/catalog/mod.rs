@@ -76,7 +76,8 @@ impl Shared {
 
     /// The session's state as it is now.
     fn state(&self) -> Result<SessionState> {
-        let state = self.state.read().upgrade().map(|state| state.read().clone());
+        // DataFusion looks up schemas while it reads its state.
+        let state = self.state.read().upgrade().map(|state| state.read_recursive().clone());
         state.ok_or_else(|| Error::Other("the session has ended".into()))
     }
 }
