@@ -73,7 +73,7 @@ CASES = (
     Case(
         "`DESCRIBE`",
         "DESCRIBE t",
-        setup=("CREATE TABLE t (a INTEGER NOT NULL, b VARCHAR, c DECIMAL(10, 2), d DOUBLE, e DATE, f TIMESTAMP)",),
+        setup=("CREATE TABLE t (a INTEGER NOT NULL, b VARCHAR, c DECIMAL(10, 2), d DOUBLE, e DATE, f BOOLEAN)",),
     ),
     Case("names of tables match in any case", "SELECT x FROM MIXED", setup=('CREATE TABLE "Mixed" AS SELECT 1 AS x',)),
     Case("a table of a name in another case is the same table", "CREATE TABLE T (x INTEGER)", setup=(T,)),

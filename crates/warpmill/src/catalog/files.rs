@@ -40,7 +40,7 @@ pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<
         return Err(Error::NotImplemented(format!("{name}: a compressed file; Parquet is compressed by itself")).into());
     }
     let tabs = extension == "tsv";
-    if extension == "csv" || tabs {
+    if extension == "csv" || tabs || is_csv_folder(name) {
         let delimiter = if tabs { b'\t' } else { b',' };
         return Ok(Some(csv(state, name, delimiter).await?));
     }
@@ -123,6 +123,16 @@ fn files_of(path: &str) -> Vec<PathBuf> {
         }
         _ => found.into_iter().filter(|path| path.is_file()).collect(),
     }
+}
+
+/// Whether `path` is a folder with CSV files, and no others that could be read.
+fn is_csv_folder(path: &str) -> bool {
+    if !Path::new(path).is_dir() {
+        return false;
+    }
+    let inside = matching(&format!("{}/**/*", glob::Pattern::escape(path.trim_end_matches('/'))));
+    let mut extensions = inside.iter().map(|file| extension(&file.to_string_lossy()));
+    !files_of(path).is_empty() && extensions.all(|other| other == "csv" || !EXTENSIONS.contains(&other.as_str()))
 }
 
 /// What is there under a path, or under a pattern.

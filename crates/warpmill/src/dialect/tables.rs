@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::{SchemaProvider, TableFunctionArgs};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, ResolvedTableReference, Result, TableReference, plan_datafusion_err};
+use datafusion::common::{
+    DFSchema, DataFusionError, ResolvedTableReference, Result, TableReference, plan_datafusion_err,
+};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::provider_as_source;
@@ -22,21 +24,24 @@ use datafusion::sql::planner::ParserOptions;
 pub(super) struct Tables<'a> {
     state: &'a SessionState,
     found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
+    /// Why tables cannot be read: the business of statements that read them, not of those that replace them.
+    failed: HashMap<ResolvedTableReference, Arc<DataFusionError>>,
 }
 
 impl<'a> Tables<'a> {
     /// Looks up all tables that `statement` names; those that are missing are missed by whoever needs them.
     pub(super) async fn of(state: &'a SessionState, statement: &Statement) -> Result<Self> {
-        let mut tables = Self { state, found: HashMap::new() };
+        let mut tables = Self { state, found: HashMap::new(), failed: HashMap::new() };
         for reference in state.resolve_table_references(statement)? {
             let name = tables.resolved(reference);
             if tables.found.contains_key(&name) {
                 continue;
             }
-            if let Ok(schema) = state.schema_for_ref(name.clone())
-                && let Some(table) = table(&*schema, &name.table).await?
-            {
-                tables.found.insert(name, provider_as_source(table));
+            let Ok(schema) = state.schema_for_ref(name.clone()) else { continue };
+            match table(&*schema, &name.table).await {
+                Ok(Some(table)) => drop(tables.found.insert(name, provider_as_source(table))),
+                Ok(None) => {}
+                Err(error) => drop(tables.failed.insert(name, Arc::new(error))),
             }
         }
         Ok(tables)
@@ -85,6 +90,9 @@ async fn table(schema: &dyn SchemaProvider, name: &str) -> Result<Option<Arc<dyn
 impl ContextProvider for Tables<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         let name = self.resolved(name);
+        if let Some(error) = self.failed.get(&name) {
+            return Err(DataFusionError::Shared(Arc::clone(error)));
+        }
         self.found.get(&name).cloned().ok_or_else(|| plan_datafusion_err!("table '{name}' not found"))
     }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use arrow::datatypes::FieldRef;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Volatility};
+use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -135,7 +137,7 @@ impl Session {
         let stored_views = self.inner.catalog.stored_views();
         let state = self.inner.context.state();
         let plan = dialect::logical_plan(&state, sql, params).await;
-        let plan = plan.map_err(|error| self.with_missing_schema(error.into()))?;
+        let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error.into()))?)?;
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
@@ -223,6 +225,23 @@ impl QueryResult {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
         Self { schema, batches: vec![], profile: None, notices: vec![] }
     }
+}
+
+/// `plan`, where it writes rows, with rows that may be NULL whatever the table says: its writer refuses them, and names the column.
+fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !matches!(plan, LogicalPlan::Dml(_)) {
+        return Ok(plan);
+    }
+    let nullable = |node: LogicalPlan| match node {
+        LogicalPlan::Values(Values { schema, values }) => {
+            let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
+            let fields = schema.iter().map(|(qualifier, of)| (qualifier.cloned(), field(of))).collect();
+            let schema = Arc::new(DFSchema::new_with_metadata(fields, schema.metadata().clone())?);
+            Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })))
+        }
+        node => node.recompute_schema().map(Transformed::yes),
+    };
+    Ok(plan.transform_up(nullable)?.data)
 }
 
 /// `plan` with its columns called as results show them.
