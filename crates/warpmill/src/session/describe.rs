@@ -19,8 +19,8 @@ impl Session {
                 let schema = catalog.schema_called(&self.default_schema())?;
                 texts(&["name"], vec![schema.names()?.into_iter().map(Some).collect()]).map(Some)
             }
-            ["show", "tables", "from", _] => {
-                let name = sql.rsplit(' ').next().unwrap_or_default().trim_matches('"');
+            ["show", "tables", "from", ..] => {
+                let name = sql.get("show tables from ".len()..).unwrap_or_default().trim_matches('"');
                 let schema = catalog.schema_called(name)?;
                 texts(&["name"], vec![schema.names()?.into_iter().map(Some).collect()]).map(Some)
             }

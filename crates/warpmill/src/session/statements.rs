@@ -194,10 +194,11 @@ fn take_constraints(table: &mut CreateTable) -> Result<Vec<String>> {
                 ColumnOption::Unique(_) => "UNIQUE",
                 ColumnOption::ForeignKey(_) => "REFERENCES",
                 ColumnOption::Check(_) => "CHECK",
-                _ => {
+                ColumnOption::Null | ColumnOption::NotNull | ColumnOption::Default(_) => {
                     kept.push(option);
                     continue;
                 }
+                other => return Err(Error::NotImplemented(format!("column {}: {other}", column.name))),
             };
             declared.push(format!("{word} ({})", column.name));
         }
