@@ -57,7 +57,9 @@ pub fn has_device(choice: DeviceChoice, memory: u64) -> bool {
 fn open(sim: bool, memory: u64) -> Opened {
     let device: Arc<dyn Device> = if sim {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
-        let options = SimOptions { memory_bytes, batches: !nvcomp::is_off(), ..SimOptions::default() };
+        // For tests of this project: what programs do out of bounds ends the process with a report.
+        let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
+        let options = SimOptions { memory_bytes, sanitize, batches: !nvcomp::is_off(), ..SimOptions::default() };
         Arc::new(SimDevice::new(options).map_err(|error| error.to_string())?)
     } else {
         CudaDevice::open(0).map_err(|error| error.to_string())?

@@ -55,6 +55,8 @@ class Kind:
     @property
     def arrow(self) -> Any:
         """The Arrow type."""
+        if self == HUGE:
+            return pa.decimal128(38, 0)
         if self.family == "int":
             return pa.type_for_alias(f"{'' if self.signed else 'u'}int{self.width}")
         if self.family == "decimal":
@@ -90,6 +92,8 @@ KINDS = (
     Kind("wildts", "timestamp", 64, calm=False),
     Kind("s", "string", 0),
 )
+#: A HUGEINT (which Arrow does not have), or what stands for it.
+HUGE = Kind("wide", "int", 127)
 KEY_KINDS = tuple(kind for kind in KINDS if kind.name in ("i16", "i32", "i64", "u32", "d9_2", "day", "s", "bool"))
 
 
@@ -139,13 +143,14 @@ def values(random: Random, kind: Kind, rows: int, *, key: bool = False) -> list[
     return [None if random.random() < nulls else value for value in made]
 
 
-def table(random: Random, name: str, rows: int, *, mixed: bool = False) -> Table:
+def table(random: Random, name: str, rows: int, *, mixed: bool = False, huge: bool = False) -> Table:
     """A table with join keys of shared domains and a few columns of other kinds; columns are named after both.
 
-    With `mixed`, some names have capital letters.
+    With `mixed`, some names have capital letters; with `huge`, HUGEINT is a type.
     """
     kinds = [(kind, True) for kind in random.sample(KEY_KINDS, 3)]
-    kinds += [(kind, False) for kind in random.sample(KINDS, random.randint(2, 6))]
+    others = (*KINDS, HUGE) if huge else KINDS
+    kinds += [(kind, False) for kind in random.sample(others, random.randint(2, 6))]
     columns = []
     for at, (kind, key) in enumerate(kinds):
         made = values(random, kind, rows, key=key)

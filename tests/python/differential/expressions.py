@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
-from differential.columns import KINDS, WORDS, Kind, values
+from differential.columns import HUGE, KINDS, WORDS, Kind, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,6 @@ BOOL, BIGINT, DOUBLE, TEXT, DAY = (BY_NAME[name] for name in ("bool", "i64", "f6
 LITERAL = Kind("literal", "int", 64)
 #: An integer of a width that the engines do not agree on.
 WIDE = Kind("wide", "int", 64)
-#: A HUGEINT, or what stands for it.
-HUGE = Kind("wide", "int", 127)
 FAMILIES = ("bool", "int", "int", "decimal", "float", "date", "timestamp", "string", "string")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _MANTISSA = 2**50
@@ -296,7 +294,9 @@ class Expressions:
         if family == "timestamp":
             parts += ["hour", "minute"]
         text = f"EXTRACT({self.random.choice(parts)} FROM {{0}})"
-        return _number(WIDE, text, (self.of(family, depth - 1),), Decimal(-10_000), Decimal(10_000))
+        of = self.of(family, depth - 1)
+        # The part of a constant NULL is a DOUBLE to DuckDB.
+        return _number(WIDE, text, (of,), Decimal(-10_000), Decimal(10_000)) if of.varies else self.leaf("int")
 
     def _decimal(self, depth: int) -> Node | None:
         literals = ("literal",) if self.makes("decimal literals") else ()

@@ -69,6 +69,30 @@ KNOWN = (
         _T,
     ),
     Known(
+        "HAVING without GROUP BY",
+        "a condition that is never true is pushed below the aggregation, which gives a row all the same",
+        "SELECT count(*) AS n FROM t HAVING count(*) BETWEEN count(*) AND CAST(NULL AS BIGINT)",
+        _T,
+    ),
+    Known(
+        "differences of dates",
+        "DataFusion's are durations",
+        "SELECT x FROM t WHERE x BETWEEN (d - d) AND 10",
+        ("CREATE TABLE t AS SELECT 5 AS x, DATE '2024-03-01' AS d",),
+    ),
+    Known(
+        "grouping sets",
+        "as HAVING without GROUP BY, for the empty set",
+        "SELECT s, count(*) AS n FROM t GROUP BY CUBE (s) HAVING count(*) NOT IN (-25, CAST(NULL AS BIGINT))",
+        _T,
+    ),
+    Known(
+        "extremes of infinities",
+        "DataFusion's grouped max starts at the smallest finite number",
+        "SELECT s, max(d) AS m FROM t GROUP BY ROLLUP (s)",
+        ("CREATE TABLE t AS SELECT 'a' AS s, CAST('-inf' AS DOUBLE) AS d",),
+    ),
+    Known(
         "IS TRUE",
         "DataFusion's plans disagree about whether it may be NULL",
         "SELECT DISTINCT (x <= x) IS NOT FALSE AS b FROM t",

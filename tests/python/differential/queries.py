@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from differential.columns import table
+from differential.columns import HUGE, table
 from differential.expressions import COMPARISONS, Expressions, Node, boolean, column, mixes, unites
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Queries:
         with decimal.localcontext(prec=120):
             made = self._deciding(self.select(depth=1))
             rows = math.prod(self.rows[source.alias] for source in made.sources)
-            wide = any(item.node.kind.name == "wide" for item in made.items) and not self._makes("tables of HUGEINT")
+            wide = any(item.node.kind.name == HUGE.name for item in made.items) and not self._makes("tables of HUGEINT")
             return made if rows <= MAX_STORED and not wide else None
 
     def remember(self, name: str, query: Select) -> None:
@@ -256,7 +256,8 @@ class Queries:
         keys = [scope.any(self.random.choice((0, 0, 1, 2))) for _ in range(self.random.choice((0, 1, 1, 2, 2, 3)))]
         keys = [key for key in keys if key.varies]
         sets = ""
-        if keys and self.random.random() < 0.25 and self._makes("grouping sets"):
+        calm = self._makes("extremes of infinities") or all(c.kind.calm for c in scope.columns if c.family == "float")
+        if keys and calm and self.random.random() < 0.25 and self._makes("grouping sets"):
             # Keys are plain columns: what an expression of a key becomes in a set without it is not to be guessed.
             keys = list(
                 {key.text: key for key in self.random.choices(scope.columns, k=self.random.randint(1, 2))}.values()
@@ -464,5 +465,5 @@ def tables(random: Random, without: frozenset[str]) -> list[Table]:
     sizes = [random.choice((0, 1, 2, 5, 20, 60)), random.choice((3, 17, 50)), random.choice((0, 1, 8, 40))]
     sizes += [random.choice((100, 1000, 1024, 2049, 4000))] if random.random() < 0.6 else []
     random.shuffle(sizes)
-    mixed = "mixed-case names" not in without
-    return [table(random, name, rows, mixed=mixed) for name, rows in zip("abcd", sizes, strict=False)]
+    mixed, huge = ("mixed-case names" not in without), ("tables of HUGEINT" not in without)
+    return [table(random, name, rows, mixed=mixed, huge=huge) for name, rows in zip("abcd", sizes, strict=False)]

@@ -49,6 +49,7 @@ def _smaller(case: Case) -> Iterator[Case]:
     text = " ".join(case.statements()).lower()
     if case.into:
         yield replace(case, into="")
+    yield from (replace(case, chain=case.chain[:at] + case.chain[at + 1 :]) for at in range(len(case.chain)))
     for at, step in enumerate(case.chain):
         for query in _variants(step.query):
             made = (*case.chain[:at], replace(step, query=query), *case.chain[at + 1 :])
