@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import sys
 import time
 from itertools import count
 from pathlib import Path
@@ -43,7 +44,8 @@ FIXED = not {"WARPMILL_FUZZ_SECONDS", "WARPMILL_FUZZ_SEED"} & os.environ.keys()
 
 def report(seed: int, asked: int, door: Door, tally: Tally) -> list[str]:
     """Run a seed; the scripts of what differs."""
-    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    # The standard error of the process: what stands in for it while a test is captured may be no file.
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
     try:
         found = run_seed(seed, asked, door, tally)
         shown = [(shrink(case, seconds=SHRINKING), how) for case, how in found[:SHOWN]]
