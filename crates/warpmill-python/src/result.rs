@@ -7,7 +7,6 @@ use arrow::array::{ArrayRef, RecordBatch, StructArray};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
-use pyo3_arrow::error::PyArrowResult;
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 use warpmill::QueryResult;
 
@@ -104,8 +103,8 @@ impl PyQueryResult {
         }
     }
 
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyArrowResult<Bound<'py, PyCapsule>> {
-        to_schema_pycapsule(py, self.schema.as_ref())
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        guarded(|| Ok(to_schema_pycapsule(py, self.schema.as_ref())?))
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -113,10 +112,11 @@ impl PyQueryResult {
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyCapsule>>,
-    ) -> PyArrowResult<Bound<'py, PyCapsule>> {
+    ) -> PyResult<Bound<'py, PyCapsule>> {
         let field =
             Field::new_struct("", self.schema.fields().clone(), false).with_metadata(self.schema.metadata().clone());
         let arrays = self.batches.clone().into_iter().map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
-        to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field.into())), requested_schema)
+        let rows = Box::new(ArrayIterator::new(arrays, field.into()));
+        guarded(|| Ok(to_stream_pycapsule(py, rows, requested_schema)?))
     }
 }
