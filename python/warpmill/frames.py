@@ -40,7 +40,7 @@ def is_frame(value: object) -> bool:
 def arrow_source(value: object) -> object:
     """An object with an Arrow interface that holds `value`'s rows."""
     if is_frame(value):
-        return value
+        return _with_types(value)
     if isinstance(value, dict):
         import pyarrow
 
@@ -49,6 +49,15 @@ def arrow_source(value: object) -> object:
     raise TypeError(
         f"cannot read a table from {type(value).__name__}: it has neither __arrow_c_stream__ nor __arrow_c_array__"
     )
+
+
+def _with_types(frame: object) -> object:
+    """`frame`, with integers in columns of nothing but NULLs: Polars hands these out in a form that is not Arrow's."""
+    polars = sys.modules.get("polars")
+    if polars is None or not isinstance(frame, polars.DataFrame) or polars.Null not in frame.dtypes:
+        return frame
+    typed: object = frame.cast({polars.Null: polars.Int32})
+    return typed
 
 
 def missing_table(message: str) -> str | None:

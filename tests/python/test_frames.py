@@ -82,7 +82,9 @@ def test_round_trips_keep_types(con: warpmill.Connection) -> None:
     assert con.sql("SELECT * FROM frame").pl().equals(frame)
 
 
-@pytest.mark.parametrize("frame", [pl.DataFrame({"a": [1, 2], "n": [None, None]}), pa.table({"a": [1, 2], "n": pa.nulls(2)})])
+@pytest.mark.parametrize(
+    "frame", [pl.DataFrame({"a": [1, 2], "n": [None, None]}), pa.table({"a": [1, 2], "n": pa.nulls(2)})]
+)
 def test_columns_of_nothing_but_nulls_are_integers(con: warpmill.Connection, frame: object) -> None:
     con.register("t", frame)
     assert con.sql("SELECT a, n, n + 1 FROM t ORDER BY a").fetchall() == [(1, None, None), (2, None, None)]
@@ -91,7 +93,7 @@ def test_columns_of_nothing_but_nulls_are_integers(con: warpmill.Connection, fra
 
 def test_columns_are_named_in_any_case(con: warpmill.Connection) -> None:
     con.register("t", {"Amount": [1, 2], "amount": [3, 4], "Name": ["x", "y"]})
-    rows = con.sql('SELECT AMOUNT, amount_1, "name", * FROM T WHERE NAME = \'x\'')
+    rows = con.sql("SELECT AMOUNT, amount_1, \"name\", * FROM T WHERE NAME = 'x'")
     assert list(rows.columns) == ["Amount", "amount_1", "Name", "Amount", "amount_1", "Name"]
     assert rows.fetchall() == [(1, 3, "x", 1, 3, "x")]
 

@@ -39,7 +39,8 @@ pub use panics::{caught, caught_async};
 pub use profile::QueryProfile;
 pub use remote::{RemoteError, RemoteReason};
 pub use session::{
-    CancelHandle, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session, SessionBuilder,
+    CancelHandle, Description, PlannedStatement, Progress, ProgressFn, QueryResult, QueryStream, RowStream, Session,
+    SessionBuilder,
 };
 pub use settings::{FallbackMode, WarpmillOptions};
 pub use warpmill_format::FormatError;

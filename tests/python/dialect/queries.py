@@ -22,9 +22,15 @@ CASES = (
     Case("`FROM` first", "FROM a SELECT s ORDER BY s", _AB),
     Case("`FROM` alone", "FROM a ORDER BY s", _AB),
     Case("`QUALIFY`", "SELECT s FROM a QUALIFY row_number() OVER (ORDER BY s DESC) = 1", _AB),
-    Case("named windows", "SELECT s, sum(x) OVER (w ROWS 1 PRECEDING) AS t FROM a WINDOW w AS (ORDER BY s) ORDER BY s", _AB),
+    Case(
+        "named windows",
+        "SELECT s, sum(x) OVER (w ROWS 1 PRECEDING) AS t FROM a WINDOW w AS (ORDER BY s) ORDER BY s",
+        _AB,
+    ),
     Case("`DISTINCT ON`", "SELECT DISTINCT ON (i) i, s FROM a ORDER BY i, s", _AB),
-    Case("FULL JOIN USING has one key", "SELECT i, a.i AS l, b.i AS r, y FROM a FULL JOIN b USING (i) ORDER BY ALL", _AB),
+    Case(
+        "FULL JOIN USING has one key", "SELECT i, a.i AS l, b.i AS r, y FROM a FULL JOIN b USING (i) ORDER BY ALL", _AB
+    ),
     Case("RIGHT JOIN USING has the right key", "SELECT * FROM a RIGHT JOIN b USING (i) ORDER BY ALL", _AB),
     Case("NATURAL FULL JOIN", "SELECT * FROM a NATURAL FULL JOIN b ORDER BY ALL", _AB),
     Case("NATURAL JOIN without a common column", "SELECT * FROM a NATURAL JOIN (SELECT 1 AS z) c", _AB),
@@ -36,55 +42,165 @@ CASES = (
     Case("`t.*` under FULL JOIN USING", "SELECT b.*, s FROM a FULL JOIN b USING (i) ORDER BY ALL", _AB),
     Case("`SEMI JOIN`", "SELECT * FROM a SEMI JOIN b USING (i) ORDER BY ALL", _AB),
     Case("`ANTI JOIN`", "SELECT * FROM a ANTI JOIN b ON a.i = b.i ORDER BY ALL", _AB),
-    Case("a join with itself by NULL-safe equality", "SELECT l.s, r.s FROM a l JOIN a r ON l.i IS NOT DISTINCT FROM r.i ORDER BY ALL", _AB),
-    Case("`INTERSECT ALL` keeps multiplicities", "SELECT i FROM a INTERSECT ALL (SELECT i FROM b UNION ALL SELECT 2) ORDER BY 1", _AB),
+    Case(
+        "a join with itself by NULL-safe equality",
+        "SELECT l.s, r.s FROM a l JOIN a r ON l.i IS NOT DISTINCT FROM r.i ORDER BY ALL",
+        _AB,
+    ),
+    Case(
+        "`INTERSECT ALL` keeps multiplicities",
+        "SELECT i FROM a INTERSECT ALL (SELECT i FROM b UNION ALL SELECT 2) ORDER BY 1",
+        _AB,
+    ),
     Case(
         "`EXCEPT ALL` keeps multiplicities",
         "SELECT x FROM (VALUES (1), (1), (2)) t(x) EXCEPT ALL SELECT 1",
     ),
     Case("`EXCEPT ALL` of NULLs", "SELECT i FROM a EXCEPT ALL SELECT NULL ORDER BY 1", _AB),
-    Case("set operations nest", "(SELECT i FROM a UNION SELECT y FROM b) EXCEPT ALL (SELECT 7 INTERSECT SELECT 7) ORDER BY 1", _AB),
+    Case(
+        "set operations nest",
+        "(SELECT i FROM a UNION SELECT y FROM b) EXCEPT ALL (SELECT 7 INTERSECT SELECT 7) ORDER BY 1",
+        _AB,
+    ),
     Case("`UNION` is called as its first query is", "SELECT i AS n FROM a UNION SELECT y FROM b ORDER BY n DESC", _AB),
     Case("`UNION` of columns of one name", "SELECT i, i FROM a UNION ALL SELECT y, y FROM b ORDER BY 1", _AB),
     Case("`UNION ALL BY NAME`", "SELECT i, s FROM a UNION ALL BY NAME SELECT i, y FROM b ORDER BY ALL", _AB),
-    Case("`IN` is NULL where it cannot be known", "SELECT x, x IN (SELECT y FROM b) AS known, x IN (SELECT i FROM b) AS unknown FROM a ORDER BY 1", _AB),
+    Case(
+        "`IN` is NULL where it cannot be known",
+        "SELECT x, x IN (SELECT y FROM b) AS known, x IN (SELECT i FROM b) AS unknown FROM a ORDER BY 1",
+        _AB,
+    ),
     Case("`NOT IN` in OR", "SELECT s FROM a WHERE i = 1 OR i NOT IN (SELECT i FROM b) ORDER BY 1", _AB),
-    Case("`NOT IN` in OR, without NULLs", "SELECT s FROM a WHERE i = 1 OR i NOT IN (SELECT i FROM b WHERE i > 2) ORDER BY 1", _AB),
+    Case(
+        "`NOT IN` in OR, without NULLs",
+        "SELECT s FROM a WHERE i = 1 OR i NOT IN (SELECT i FROM b WHERE i > 2) ORDER BY 1",
+        _AB,
+    ),
     Case("`NOT IN` of nothing", "SELECT s FROM a WHERE i NOT IN (SELECT i FROM b WHERE i > 99) ORDER BY 1", _AB),
-    Case("`NOT IN` of a correlated query", "SELECT s FROM a WHERE x NOT IN (SELECT y FROM b WHERE b.i = a.i) ORDER BY 1", _AB),
-    Case("`NOT (x IN ...)` as a value", "SELECT s, NOT (i IN (SELECT y FROM b WHERE b.i = a.i)) AS n FROM a ORDER BY 1", _AB),
+    Case(
+        "`NOT IN` of a correlated query",
+        "SELECT s FROM a WHERE x NOT IN (SELECT y FROM b WHERE b.i = a.i) ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "`NOT (x IN ...)` as a value",
+        "SELECT s, NOT (i IN (SELECT y FROM b WHERE b.i = a.i)) AS n FROM a ORDER BY 1",
+        _AB,
+    ),
     Case("`EXISTS` as a value", "SELECT s, EXISTS (SELECT 1 FROM b WHERE b.i = a.i) AS e FROM a ORDER BY 1", _AB),
-    Case("`EXISTS` in CASE and in sums", "SELECT sum(CASE WHEN EXISTS (SELECT 1 FROM b WHERE b.y > a.x) THEN 1 ELSE 0 END) AS n FROM a", _AB),
+    Case(
+        "`EXISTS` in CASE and in sums",
+        "SELECT sum(CASE WHEN EXISTS (SELECT 1 FROM b WHERE b.y > a.x) THEN 1 ELSE 0 END) AS n FROM a",
+        _AB,
+    ),
     Case("`= ANY` over one table", "SELECT s FROM a WHERE x = ANY (SELECT x FROM a) ORDER BY 1", _AB),
     Case("`> ALL`", "SELECT s, x > ALL (SELECT y FROM b WHERE y < 20) AS g FROM a ORDER BY 1", _AB),
     Case("`> ALL` of NULLs", "SELECT s, x > ALL (SELECT x FROM a) AS g FROM a ORDER BY 1", _AB),
     Case("`> ALL` of nothing", "SELECT s, x > ALL (SELECT y FROM b WHERE false) AS g FROM a ORDER BY 1", _AB),
-    Case("`<= ANY`, `<> ANY`, `<> ALL`", "SELECT s, x <= ANY (SELECT y FROM b), x <> ANY (SELECT y FROM b), x <> ALL (SELECT y FROM b) FROM a ORDER BY 1", _AB),
+    Case(
+        "`<= ANY`, `<> ANY`, `<> ALL`",
+        "SELECT s, x <= ANY (SELECT y FROM b), x <> ANY (SELECT y FROM b), x <> ALL (SELECT y FROM b) FROM a "
+        "ORDER BY 1",
+        _AB,
+    ),
     Case("`= ALL`", "SELECT s, i = ALL (SELECT 2) AS e, i = ALL (SELECT i FROM b) AS f FROM a ORDER BY 1", _AB),
-    Case("correlated by an inequality", "SELECT s, (SELECT count(*) FROM b WHERE b.y > a.x) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, of a join", "SELECT s, (SELECT sum(b.y + c.y) FROM b JOIN b c ON b.i <= c.i WHERE b.i >= a.i) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, in the SELECT list inside", "SELECT s, (SELECT max(b.y + a.x) FROM b) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, with GROUP BY and HAVING", "SELECT s, (SELECT count(*) FROM b WHERE b.i >= a.i HAVING count(*) > 1) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, with LIMIT", "SELECT s, (SELECT y FROM b WHERE b.i >= a.i ORDER BY y DESC LIMIT 1) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, of a UNION", "SELECT s, (SELECT sum(v) FROM (SELECT y AS v FROM b WHERE b.i = a.i UNION ALL SELECT a.x) u) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, of DISTINCT rows", "SELECT s, (SELECT count(DISTINCT y % 2) FROM b WHERE b.y > a.x) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, of a window", "SELECT s FROM a WHERE EXISTS (SELECT 1 FROM (SELECT row_number() OVER (ORDER BY y) AS r FROM b WHERE b.i >= a.i) q WHERE r = 2) ORDER BY 1", _AB),
-    Case("correlated twice", "SELECT s, (SELECT count(*) FROM b WHERE b.y > (SELECT count(*) FROM b c WHERE c.i = b.i AND c.y > a.x)) AS n FROM a ORDER BY 1", _AB),
-    Case("correlated, in HAVING", "SELECT i, sum(x) AS t FROM a GROUP BY i HAVING sum(x) > (SELECT min(y) FROM b WHERE b.i <= a.i) ORDER BY 1", _AB),
+    Case(
+        "correlated by an inequality", "SELECT s, (SELECT count(*) FROM b WHERE b.y > a.x) AS n FROM a ORDER BY 1", _AB
+    ),
+    Case(
+        "correlated, of a join",
+        "SELECT s, (SELECT sum(b.y + c.y) FROM b JOIN b c ON b.i <= c.i WHERE b.i >= a.i) AS n FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated, in the SELECT list inside", "SELECT s, (SELECT max(b.y + a.x) FROM b) AS n FROM a ORDER BY 1", _AB
+    ),
+    Case(
+        "correlated, with GROUP BY and HAVING",
+        "SELECT s, (SELECT count(*) FROM b WHERE b.i >= a.i HAVING count(*) > 1) AS n FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated, with LIMIT",
+        "SELECT s, (SELECT y FROM b WHERE b.i >= a.i ORDER BY y DESC LIMIT 1) AS n FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated, of a UNION",
+        "SELECT s, (SELECT sum(v) FROM (SELECT y AS v FROM b WHERE b.i = a.i UNION ALL SELECT a.x) u) AS n FROM a "
+        "ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated, of DISTINCT rows",
+        "SELECT s, (SELECT count(DISTINCT y % 2) FROM b WHERE b.y > a.x) AS n FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated, of a window",
+        "SELECT s FROM a WHERE EXISTS (SELECT 1 FROM (SELECT row_number() OVER (ORDER BY y) AS r FROM b WHERE b.i "
+        ">= a.i) q WHERE r = 2) ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated twice",
+        "SELECT s, (SELECT count(*) FROM b WHERE b.y > (SELECT count(*) FROM b c WHERE c.i = b.i AND c.y > a.x)) "
+        "AS n FROM a ORDER BY 1",
+        _AB,
+    ),
+    Case(
+        "correlated, in HAVING",
+        "SELECT i, sum(x) AS t FROM a GROUP BY i HAVING sum(x) > (SELECT min(y) FROM b WHERE b.i <= a.i) ORDER BY 1",
+        _AB,
+    ),
     Case("correlated, in ORDER BY", "SELECT s FROM a ORDER BY (SELECT count(*) FROM b WHERE b.y > a.x), s", _AB),
     Case("correlated, of nothing", "SELECT s, (SELECT a.i + 1) AS n FROM a ORDER BY 1", _AB),
     Case("a scalar subquery of several rows", "SELECT (SELECT y FROM b)", _AB),
-    Case("a correlated one of several rows", "SELECT s, (SELECT y FROM b WHERE b.i <= a.i + 5) AS n FROM a ORDER BY 1", _AB),
+    Case(
+        "a correlated one of several rows",
+        "SELECT s, (SELECT y FROM b WHERE b.i <= a.i + 5) AS n FROM a ORDER BY 1",
+        _AB,
+    ),
     Case("subqueries in ON", "SELECT a.s, b.y FROM a LEFT JOIN b ON a.i = b.i AND b.y IN (SELECT 100) ORDER BY 1", _AB),
     Case("`LATERAL`", "SELECT s, y FROM a, LATERAL (SELECT y FROM b WHERE b.i = a.i) q ORDER BY ALL", _AB),
     Case("`LATERAL` need not be said", "SELECT s, j FROM a, (SELECT a.x + 1 AS j) q ORDER BY ALL", _AB),
-    Case("`LEFT JOIN LATERAL` with LIMIT", "SELECT s, y FROM a LEFT JOIN LATERAL (SELECT y FROM b WHERE b.y > a.x ORDER BY y LIMIT 1) q ON true ORDER BY ALL", _AB),
-    Case("`LATERAL` aggregates", "SELECT s, n FROM a, LATERAL (SELECT count(*) AS n FROM b WHERE b.y > a.x) q ORDER BY ALL", _AB),
-    Case("`SIMILAR TO` is of the whole text", "SELECT 'abc' SIMILAR TO 'b', 'abc' SIMILAR TO '.b.', 'abc' NOT SIMILAR TO 'a|abc'"),
-    Case("`TABLESAMPLE`", "SELECT count(*) FROM a TABLESAMPLE 100 PERCENT", _AB, differs="Not there: a sample that is none would be a wrong answer."),
-    Case("a window over a constant partition", "SELECT s, sum(x) OVER (PARTITION BY i ORDER BY s) AS t FROM a WHERE i = 2 ORDER BY 1", _AB),
+    Case(
+        "`LEFT JOIN LATERAL` with LIMIT",
+        "SELECT s, y FROM a LEFT JOIN LATERAL (SELECT y FROM b WHERE b.y > a.x ORDER BY y LIMIT 1) q ON true "
+        "ORDER BY ALL",
+        _AB,
+    ),
+    Case(
+        "`LATERAL` aggregates",
+        "SELECT s, n FROM a, LATERAL (SELECT count(*) AS n FROM b WHERE b.y > a.x) q ORDER BY ALL",
+        _AB,
+    ),
+    Case(
+        "`SIMILAR TO` is of the whole text",
+        "SELECT 'abc' SIMILAR TO 'b', 'abc' SIMILAR TO '.b.', 'abc' NOT SIMILAR TO 'a|abc'",
+    ),
+    Case(
+        "`TABLESAMPLE`",
+        "SELECT count(*) FROM a TABLESAMPLE 100 PERCENT",
+        _AB,
+        differs="Not there: a sample that is none would be a wrong answer.",
+    ),
+    Case(
+        "a window over a constant partition",
+        "SELECT s, sum(x) OVER (PARTITION BY i ORDER BY s) AS t FROM a WHERE i = 2 ORDER BY 1",
+        _AB,
+    ),
     Case("`LIMIT` of an expression", "SELECT s FROM a ORDER BY s LIMIT 1 + 1", _AB),
-    Case("GROUPING SETS and NULLs", "SELECT i, s, count(*) AS n, grouping(i) AS g FROM a GROUP BY GROUPING SETS ((i), (s), ()) ORDER BY ALL", _AB),
-    Case("ROLLUP with HAVING", "SELECT i, count(*) AS n FROM a GROUP BY ROLLUP (i) HAVING count(*) > 1 ORDER BY ALL", _AB),
-    Case("a recursive query", "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT N FROM T ORDER BY 1"),
+    Case(
+        "GROUPING SETS and NULLs",
+        "SELECT i, s, count(*) AS n, grouping(i) AS g FROM a GROUP BY GROUPING SETS ((i), (s), ()) ORDER BY ALL",
+        _AB,
+    ),
+    Case(
+        "ROLLUP with HAVING", "SELECT i, count(*) AS n FROM a GROUP BY ROLLUP (i) HAVING count(*) > 1 ORDER BY ALL", _AB
+    ),
+    Case(
+        "a recursive query",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT N FROM T ORDER BY 1",
+    ),
 )

@@ -112,21 +112,20 @@ async fn create(
 
 /// The columns of a statement's rows, and its parameters. Drivers take a statement without columns for an update.
 async fn schemas(session: &ClientSession, statement: &Statement) -> Result<(Schema, Schema), Status> {
-    let failed = |error: datafusion::common::DataFusionError| status::of(&error.into());
     let explain = statement.kind == Kind::Explain;
     let bare = statement.parameters.is_empty();
-    let plan = match statement.kind {
+    let described = match statement.kind {
         Kind::Explain | Kind::Command if bare => None,
         Kind::Explain => None,
-        _ => Some(session.engine.context().state().create_logical_plan(&statement.sql).await.map_err(failed)?),
+        _ => Some(session.engine.describe(&statement.sql).await.map_err(|error| status::of(&error))?),
     };
-    let dataset = match &plan {
+    let dataset = match &described {
         _ if explain => explain_schema().as_ref().clone(),
-        Some(plan) if statement.kind == Kind::Query => announced(plan.schema().inner()).as_ref().clone(),
+        Some(described) if statement.kind == Kind::Query => announced(&described.columns).as_ref().clone(),
         _ => Schema::empty(),
     };
-    let types = plan.map(|plan| plan.get_parameter_types()).transpose().map_err(failed)?;
-    Ok((dataset, parameter_schema(&statement.parameters, &types.unwrap_or_default())))
+    let types = described.map(|described| described.parameters).unwrap_or_default();
+    Ok((dataset, parameter_schema(&statement.parameters, &types)))
 }
 
 /// Parameters whose type the statement does not tell are text, which the engine converts.

@@ -12,7 +12,7 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
 
-use crate::dialect::logical_plan;
+use crate::dialect::{Subqueries, logical_plan};
 use crate::{Error, Result};
 
 /// What the file of a view ends with.
@@ -94,7 +94,7 @@ pub(crate) fn meaning(plan: LogicalPlan, state: &SessionState) -> Result<Logical
     let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
         return Err(Error::Other("its text is not CREATE VIEW".into()));
     };
-    let rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypeCoercion::new())];
+    let rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypeCoercion::new()), Arc::new(Subqueries)];
     let analyzer = Analyzer::with_rules(rules);
     let plan = analyzer.execute_and_check(Arc::unwrap_or_clone(view.input), state.config_options(), |_, _| {})?;
     let mut names = std::collections::HashSet::new();

@@ -23,7 +23,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::planner::SqlToRel;
 
-pub(crate) use names::shown;
+pub(crate) use names::{distinct_names, shown};
 pub(crate) use subqueries::Subqueries;
 
 use crate::ScalarValue;

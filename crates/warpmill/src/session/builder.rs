@@ -134,6 +134,8 @@ fn config() -> SessionConfig {
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    // It loses groups whose MIN or MAX is NULL.
+    options.optimizer.enable_topk_aggregation = false;
     options.optimizer.join_reordering = false;
     options.optimizer.repartition_joins = false;
     options.optimizer.repartition_aggregations = false;

@@ -10,7 +10,7 @@ use datafusion::physical_plan::execute_stream;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{Kind, View, no_schema, same, write_options, write_stream};
-use crate::{Error, Result};
+use crate::{Error, Result, dialect};
 
 /// How a table or a view is made where there may be one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,8 +92,8 @@ impl Session {
         // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
         let declared = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
         let schema = match declared {
-            true => table_schema(&table, input.schema().inner())?,
-            false => nullable(&table_schema(&table, &prepared.plan.schema())?),
+            true => table_schema(input.schema().inner()),
+            false => nullable(&table_schema(&prepared.plan.schema())),
         };
         let layout = self.layout(&table, write_options(&options))?;
         let writer = match temporary {
@@ -134,20 +134,17 @@ fn may_make(name: &TableReference, kind: Kind, there: Option<Kind>, making: Maki
 }
 
 /// The schema of a table that holds the rows of a query: distinct names, without metadata.
-pub(super) fn table_schema(table: &str, schema: &SchemaRef) -> Result<SchemaRef> {
-    let mut names = std::collections::HashSet::new();
-    if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name().as_str())) {
-        return Err(Error::Plan(format!("table '{table}' would have two columns called {:?}", twice.name())));
-    }
-    let fields = schema.fields().iter().map(|field| {
+pub(super) fn table_schema(schema: &SchemaRef) -> SchemaRef {
+    let names = dialect::distinct_names(schema.fields().iter().map(|field| field.name().as_str()));
+    let fields = schema.fields().iter().zip(names).map(|(field, name)| {
         let data_type = match field.data_type() {
             // A column of literal NULLs has no type of its own.
             DataType::Null => DataType::Int32,
             data_type => data_type.clone(),
         };
-        Field::new(field.name(), data_type, field.is_nullable())
+        Field::new(name, data_type, field.is_nullable())
     });
-    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 fn nullable(schema: &SchemaRef) -> SchemaRef {

@@ -1,14 +1,34 @@
 //! Plans of other front ends (Substrait, DataFusion's data frames) instead of SQL texts.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{QueryResult, Session};
 use crate::{Result, ScalarValue, dialect};
 
+/// What a statement gives and takes.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Names and types of the columns.
+    pub columns: SchemaRef,
+    /// The types of `$1`, `$2`, ..., where the statement tells them.
+    pub parameters: HashMap<String, Option<DataType>>,
+}
+
 impl Session {
+    /// The columns and parameters of a statement, which is not run.
+    pub async fn describe(&self, sql: &str) -> Result<Description> {
+        let plan = dialect::logical_plan(&self.inner.context.state(), sql, &[]).await?;
+        let fields = plan.schema().fields().iter();
+        let fields = fields.map(|field| field.as_ref().clone().with_name(dialect::shown(field.name())));
+        let columns = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Description { columns, parameters: plan.get_parameter_types()? })
+    }
+
     /// Runs a query that another front end has made a logical plan of, as a query text is run: optimized, placed, with a
     /// profile. Its tables should be those of [`Session::context`]. The plan cache has no part in it.
     pub async fn execute_plan(&self, plan: LogicalPlan) -> Result<QueryResult> {

@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
 pub use builder::SessionBuilder;
+pub use logical::Description;
 pub use plan::{PlannedStatement, RowStream};
 pub use running::CancelHandle;
 pub use tables::{Progress, ProgressFn};

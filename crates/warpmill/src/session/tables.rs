@@ -154,7 +154,7 @@ impl Session {
             return Err(Error::Catalog(format!("table '{name}' already exists")));
         }
         let query = self.inner.running.start();
-        let mut writer = place.build(&table, table_schema(name, &schema)?, self.layout(&table, options)?)?;
+        let mut writer = place.build(&table, table_schema(&schema), self.layout(&table, options)?)?;
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::planner::ContextProvider;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-use super::scope::{Scope, nested};
+use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, no_query};
 use crate::{Error, Result};
@@ -69,6 +69,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
                 return ControlFlow::Break(error);
             }
             self.queries.push(query);
+        }
+        if let Expr::CompoundFieldAccess { root, access_chain } = expr {
+            separate_path(root, access_chain);
         }
         if let Expr::Lambda(lambda) = expr {
             self.lambdas.extend(parameters(&lambda.params));
@@ -141,6 +144,24 @@ fn query_in(expr: &mut Expr) -> Option<&mut Box<Query>> {
         }
         Expr::Function(Function { args: FunctionArguments::Subquery(query), .. }) => Some(query),
         _ => None,
+    }
+}
+
+/// Makes `root`, and the names right after it, one path; names further on are fields.
+fn separate_path(root: &mut Expr, chain: &mut Vec<AccessExpr>) {
+    if let Expr::Identifier(first) = root {
+        let names = chain.iter().map_while(|access| match access {
+            AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
+            _ => None,
+        });
+        let path: Vec<_> = std::iter::once(first.clone()).chain(names).collect();
+        chain.drain(..path.len() - 1);
+        *root = if path.len() == 1 { Expr::Identifier(first.clone()) } else { Expr::CompoundIdentifier(path) };
+    }
+    for access in chain {
+        if let AccessExpr::Dot(Expr::Identifier(name)) = access {
+            *access = field_access(name);
+        }
     }
 }
 

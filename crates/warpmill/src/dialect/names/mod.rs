@@ -18,8 +18,8 @@ mod unread;
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
-pub(crate) use scope::shown;
 use scope::{Fields, quoted, same};
+pub(crate) use scope::{distinct_names, shown};
 
 use super::tables::Tables;
 use crate::Result;

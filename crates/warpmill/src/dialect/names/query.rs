@@ -92,7 +92,7 @@ impl Binder<'_> {
         }
         let mut scope = Scope::inside(outer);
         self.from(&mut select.from, &mut scope)?;
-        if select.flavor == SelectFlavor::FromFirstNoSelect || select.projection.is_empty() {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
             select.flavor = SelectFlavor::Standard;
         }
@@ -122,15 +122,23 @@ impl Binder<'_> {
                 self.expr(key, &scope)?;
             }
         }
+        // The plan compares the keys of DISTINCT ON with those of ORDER BY.
+        let distinct_on = matches!(select.distinct, Some(Distinct::On(_)));
         if let Some(order) = order {
             define_windows(order, &windows);
+            if scope.find(&[quoted("all")])?.is_none() {
+                read_all(order);
+            }
             if let (OrderByKind::All(options), Some(all)) = (&order.kind, items.len()) {
                 let options = *options;
                 order.kind = OrderByKind::Expressions((1..=all).map(|at| sort_key(at, options)).collect());
             }
             if let OrderByKind::Expressions(keys) = &mut order.kind {
                 for key in keys {
-                    self.sort_expr(&mut key.expr, &items, &scope)?;
+                    match distinct_on {
+                        true => self.expr(&mut key.expr, &scope)?,
+                        false => self.sort_expr(&mut key.expr, &items, &scope)?,
+                    }
                 }
             }
         }
@@ -174,6 +182,9 @@ impl Binder<'_> {
 /// Binds an ORDER BY that sees nothing but the columns of a result.
 pub(super) fn order_by_output(order: &mut OrderBy, fields: Option<&[Field]>) {
     let Some(fields) = fields else { return };
+    if !fields.iter().any(|field| same(&field.name, "all")) {
+        read_all(order);
+    }
     if let OrderByKind::All(options) = &order.kind {
         let options = *options;
         order.kind = OrderByKind::Expressions((1..=fields.len()).map(|at| sort_key(at, options)).collect());
@@ -204,6 +215,17 @@ fn rename_outputs(expr: &mut Expr, fields: &[Field]) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// Reads `ORDER BY ALL`, which the parser takes for a column.
+fn read_all(order: &mut OrderBy) {
+    if let OrderByKind::Expressions(keys) = &order.kind
+        && let [OrderByExpr { expr: Expr::Identifier(name), options, with_fill: None }] = keys.as_slice()
+        && name.quote_style.is_none()
+        && same(&name.value, "all")
+    {
+        order.kind = OrderByKind::All(*options);
+    }
 }
 
 pub(super) fn number(position: usize) -> Expr {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident};
+use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident, Value};
 
 use crate::{Error, Result};
 
@@ -206,10 +206,15 @@ fn with_fields(expr: Expr, names: &[Ident]) -> Expr {
             Expr::CompoundIdentifier(parts)
         }
         (root, names) => {
-            let access_chain = names.iter().map(|name| AccessExpr::Dot(Expr::Identifier(name.clone()))).collect();
+            let access_chain = names.iter().map(field_access).collect();
             Expr::CompoundFieldAccess { root: Box::new(nested(root)), access_chain }
         }
     }
+}
+
+/// The field of a struct that `name` names.
+pub(super) fn field_access(name: &Ident) -> AccessExpr {
+    AccessExpr::Dot(Expr::Value(Value::SingleQuotedString(name.value.clone()).into()))
 }
 
 /// A name of the plan's own, which shows as `name`.
@@ -223,7 +228,7 @@ pub(crate) fn shown(column: &str) -> &str {
 }
 
 /// Names of which no two are the same: those that come later get numbers, as DuckDB gives them.
-pub(super) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+pub(crate) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let mut taken = std::collections::HashSet::new();
     let unique = |name: &str| {
         let mut candidate = name.to_string();

@@ -76,7 +76,7 @@ impl Rewriter {
                 let order = bound_sort(sort.expr, domain, &keys)?;
                 match fetch {
                     None => Ok(Dependent { plan: LogicalPlanBuilder::from(plan).sort(order)?.build()?, keys }),
-                    Some(fetch) => self.first_rows(Dependent { plan, keys }, order, (0, Some(fetch))),
+                    Some(fetch) => self.first_rows(Dependent { plan, keys }, order, 0, Some(fetch)),
                 }
             }
             LogicalPlan::Limit(limit) => self.dependent_limit(limit, domain),
@@ -124,11 +124,11 @@ impl Rewriter {
                 let rows = self.dependent(Arc::unwrap_or_clone(sort.input), domain)?;
                 let order = bound_sort(sort.expr, domain, &rows.keys)?;
                 let fetch = [fetch, sort.fetch].into_iter().flatten().min();
-                self.first_rows(rows, order, (skip, fetch))
+                self.first_rows(rows, order, skip, fetch)
             }
             input => {
                 let rows = self.dependent(input, domain)?;
-                self.first_rows(rows, vec![], (skip, fetch))
+                self.first_rows(rows, vec![], skip, fetch)
             }
         }
     }
@@ -138,7 +138,8 @@ impl Rewriter {
         &self,
         rows: Dependent,
         order: Vec<SortExpr>,
-        (skip, fetch): (usize, Option<usize>),
+        skip: usize,
+        fetch: Option<usize>,
     ) -> Result<Dependent> {
         let Dependent { plan, keys } = rows;
         let columns = plan.schema().columns();

@@ -11,8 +11,10 @@ use super::subquery_of;
 /// Where an expression is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A condition of WHERE or HAVING that is one subquery, or its negation.
+    /// A condition of WHERE or HAVING that is EXISTS, its negation, or IN.
     Condition,
+    /// A condition that is NOT IN. DataFusion's join for it knows no further conditions.
+    NotIn,
     /// A condition in which subqueries are operands of AND and OR only: FALSE and NULL are the same.
     AndOr,
     /// Another condition.
@@ -35,13 +37,15 @@ impl Place {
                 expr => !super::contains_subquery(expr).unwrap_or(true),
             }
         }
-        let positive = match expr {
-            Expr::Not(inner) => inner,
-            expr => expr,
+        let (inner, negated) = match expr {
+            Expr::Not(inner) => (&**inner, true),
+            expr => (expr, false),
         };
-        match positive {
+        match inner {
             Expr::Exists(_) => Place::Condition,
-            Expr::InSubquery(list) if !super::contains_subquery(&list.expr).unwrap_or(true) => Place::Condition,
+            Expr::InSubquery(list) if !super::contains_subquery(&list.expr).unwrap_or(true) => {
+                if list.negated != negated { Place::NotIn } else { Place::Condition }
+            }
             _ if and_or(expr) => Place::AndOr,
             _ => Place::Filter,
         }
@@ -62,6 +66,7 @@ pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> 
         (Expr::ScalarSubquery(_), Place::Projection | Place::Filter) => is_simple_aggregate(plan)?,
         (Expr::Exists(_), Place::Condition | Place::AndOr | Place::Filter)
         | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => outer.is_empty() || is_simple(plan)?,
+        (Expr::InSubquery(_), Place::NotIn) => outer.is_empty(),
         _ => false,
     })
 }
@@ -82,6 +87,11 @@ pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<datafusion::common
         })
     })?;
     Ok(found)
+}
+
+/// Whether a plan names outer columns only within subqueries that DataFusion plans.
+pub(super) fn is_bound(plan: &LogicalPlan) -> Result<bool> {
+    Ok(!plan.exists(|node| Ok(node.contains_outer_reference()))?)
 }
 
 /// Whether `expr`, its subqueries included, names columns of `plan` and no others.

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Subquery};
+use datafusion::logical_expr::{Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Sort, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
 use forms::Place;
@@ -33,7 +33,11 @@ impl AnalyzerRule for Subqueries {
         if !has_subqueries(&plan)? {
             return Ok(plan);
         }
-        Rewriter::default().plan(plan)
+        let plan = Rewriter::default().plan(plan)?;
+        match forms::is_bound(&plan)? {
+            true => Ok(plan),
+            false => not_impl_err!("a subquery that names outer columns, in this place"),
+        }
     }
 
     fn name(&self) -> &str {
@@ -110,6 +114,7 @@ impl Rewriter {
     fn node(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         match plan {
             LogicalPlan::Filter(filter) => self.filter(filter),
+            LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Join(join) => match lateral(&join.right) {
                 true => self.lateral_join(join),
                 false => self.join(join),
@@ -138,6 +143,34 @@ impl Rewriter {
             plan = plan.project(columns.into_iter().map(Expr::Column))?;
         }
         plan.build()
+    }
+
+    /// An order by subqueries, which may name columns that are not selected.
+    fn sort(&self, mut sort: Sort) -> Result<LogicalPlan> {
+        let columns = sort.input.schema().columns();
+        let mut wanted = Vec::new();
+        for key in &sort.expr {
+            key.expr.apply(|expr| {
+                if let Some(subquery) = subquery_of(expr) {
+                    wanted.extend(forms::outer_columns(&subquery.subquery)?);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        if let LogicalPlan::Projection(projection) = &*sort.input {
+            let has = |plan: &LogicalPlan, column: &Column| plan.schema().has_column(column);
+            wanted.retain(|column| !has(&sort.input, column) && has(&projection.input, column));
+            if !wanted.is_empty() {
+                let exprs = projection.expr.iter().cloned().chain(wanted.into_iter().map(Expr::Column));
+                let input = LogicalPlanBuilder::from(projection.input.as_ref().clone()).project(exprs)?.build()?;
+                sort.input = Arc::new(input);
+            }
+        }
+        let sorted = self.expressions(LogicalPlan::Sort(sort))?;
+        if sorted.schema().fields().len() == columns.len() {
+            return Ok(sorted);
+        }
+        LogicalPlanBuilder::from(sorted).project(columns.into_iter().map(Expr::Column))?.build()
     }
 
     /// Any node whose expressions are evaluated over the rows of its only input.
