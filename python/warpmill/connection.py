@@ -320,7 +320,7 @@ class Connection:
                     value: Any = find_variable(name, frame) if name else None
                     if name is None or value is None or name in registered or len(registered) == _MAX_REPLACEMENTS:
                         raise
-                    session.register(name, value)
+                    session.register(name, arrow_source(value))
                     registered.append(name)
         finally:
             for name in registered:

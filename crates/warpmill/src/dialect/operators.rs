@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use arrow::compute::kernels::numeric;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef};
+use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -272,7 +273,7 @@ impl ScalarUDFImpl for Arithmetic {
         let operands = ColumnarValue::values_to_arrays(&args.args)?;
         let result = match operands.as_slice() {
             [only] => self.computed(&zeros(only), only, &to)?,
-            [left, right] if is_float(&to) => quotients(left, right, &to)?,
+            [left, right] if is_float(&to) => self.floats(left, right, &to)?,
             [left, right] => self.computed(left, right, &to)?,
             _ => return exec_err!("{} of {} operands", self.op.symbol(), operands.len()),
         };
@@ -285,6 +286,24 @@ impl ScalarUDFImpl for Arithmetic {
 }
 
 impl Arithmetic {
+    /// The results of floating-point numbers; DuckDB's `//` refuses quotients by zero.
+    fn floats(&self, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+        let (left, right) = (strict_cast(left, to)?, strict_cast(right, to)?);
+        let divisors = strict_cast(&right, &DataType::Float64)?;
+        let divisors = divisors.as_primitive::<Float64Type>();
+        let by_zero = |row| left.is_valid(row) && divisors.is_valid(row) && divisors.value(row) == 0.0;
+        if self.op == Op::IntegerDivide && (0..divisors.len()).any(by_zero) {
+            return exec_err!("division by zero");
+        }
+        Ok(match self.op {
+            Op::Add => numeric::add(&left, &right)?,
+            Op::Subtract => numeric::sub(&left, &right)?,
+            Op::Multiply => numeric::mul(&left, &right)?,
+            Op::Divide | Op::IntegerDivide => numeric::div(&left, &right)?,
+            Op::Modulo => numeric::rem(&left, &right)?,
+        })
+    }
+
     /// The results, in 128 bits first.
     fn computed(&self, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let (width, scale) = digits(to).unwrap_or((MAX_WIDTH, 0));
@@ -338,17 +357,6 @@ fn zeros(like: &ArrayRef) -> ArrayRef {
     let (width, scale) = digits(like.data_type()).unwrap_or((MAX_WIDTH, 0));
     let zeros = Decimal128Array::from(vec![0; like.len()]);
     Arc::new(zeros.with_precision_and_scale(width, scale).expect("the type of another array"))
-}
-
-/// Quotients of floating-point numbers, of which DuckDB's `//` refuses those by zero.
-fn quotients(left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let (left, right) = (strict_cast(left, to)?, strict_cast(right, to)?);
-    let divisors = strict_cast(&right, &DataType::Float64)?;
-    let divisors = divisors.as_primitive::<arrow::datatypes::Float64Type>();
-    if (0..divisors.len()).any(|row| divisors.is_valid(row) && left.is_valid(row) && divisors.value(row) == 0.0) {
-        return exec_err!("division by zero");
-    }
-    Ok(arrow::compute::kernels::numeric::div(&left, &right)?)
 }
 
 /// An array as another type; a value that does not convert is an error.
