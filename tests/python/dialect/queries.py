@@ -200,6 +200,18 @@ CASES = (
         "ROLLUP with HAVING", "SELECT i, count(*) AS n FROM a GROUP BY ROLLUP (i) HAVING count(*) > 1 ORDER BY ALL", _AB
     ),
     Case(
+        "`=` beside NULL-safe equality",
+        "SELECT l.s, r.s FROM a l JOIN a r ON l.x IS NOT DISTINCT FROM r.x WHERE l.i = r.i ORDER BY 1, 2",
+        _AB,
+    ),
+    Case(
+        "AND after `IS NOT DISTINCT FROM`",
+        "SELECT s FROM a WHERE s = 'a' OR x IS NOT DISTINCT FROM NULL AND i = 2 ORDER BY 1",
+        _AB,
+    ),
+    Case("a scalar subquery without rows", "SELECT (SELECT 1 WHERE false) AS n"),
+    Case("a list's element by its table", "SELECT t.l[1] AS e FROM (SELECT [1, 2] AS l) t"),
+    Case(
         "a recursive query",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT N FROM T ORDER BY 1",
     ),

@@ -17,6 +17,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::filters::StopsAboveTotals;
+use super::null_keys::KeepsNullKeys;
 use super::{Inner, Session};
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::dialect::Subqueries;
@@ -157,6 +158,7 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     let switched = |rule: SharedRule| match rule.name() {
         "join_order" => Arc::new(IfJoinOrder(rule)) as SharedRule,
         "push_down_filter" => Arc::new(StopsAboveTotals(rule)) as SharedRule,
+        "extract_equijoin_predicate" | "eliminate_cross_join" => Arc::new(KeepsNullKeys(rule)) as SharedRule,
         _ => rule,
     };
     rules.into_iter().map(switched).collect()

@@ -10,6 +10,7 @@ mod import;
 mod layout;
 mod logical;
 mod names;
+mod null_keys;
 mod plan;
 mod query;
 mod running;

@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use super::distinct_from::reassociate;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, no_query};
@@ -63,6 +64,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
     type Break = Error;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        reassociate(expr);
         if let Some(query) = query_in(expr) {
             let mut query = std::mem::replace(query, no_query());
             if let Err(error) = self.binder.query(&mut query, Some(self.scope), Names::Own) {

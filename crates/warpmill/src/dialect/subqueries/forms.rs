@@ -62,7 +62,7 @@ pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> 
         return Ok(false);
     }
     Ok(match (expr, place) {
-        (Expr::ScalarSubquery(_), _) if outer.is_empty() => true,
+        (Expr::ScalarSubquery(_), _) if outer.is_empty() => plan.schema().field(0).is_nullable() || has_a_row(plan),
         (Expr::ScalarSubquery(_), Place::Projection | Place::Filter) => is_simple_aggregate(plan)?,
         (Expr::Exists(_), Place::Condition | Place::AndOr | Place::Filter)
         | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => outer.is_empty() || is_simple(plan)?,
@@ -87,6 +87,20 @@ pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<datafusion::common
         })
     })?;
     Ok(found)
+}
+
+/// Whether a subquery without outer columns has a row whatever tables hold: otherwise its value may be NULL, whatever its
+/// column says.
+pub(super) fn has_a_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => has_a_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_a_row(&alias.input),
+        LogicalPlan::Sort(sort) => has_a_row(&sort.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Values(values) => !values.values.is_empty(),
+        _ => false,
+    }
 }
 
 /// Whether a plan names outer columns only within subqueries that DataFusion plans.

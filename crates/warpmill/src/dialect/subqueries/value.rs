@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, Result, ScalarValue, not_impl_err};
+use datafusion::common::{Column, Result, ScalarValue, Spans, not_impl_err};
 use datafusion::functions_aggregate::expr_fn::{count, first_value, max, min};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, Volatility, binary_expr,
-    is_null, lit, not, when,
+    Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, Subquery, Volatility,
+    binary_expr, is_null, lit, not, when,
 };
 
 use super::Rewriter;
@@ -56,6 +56,11 @@ impl Rewriter {
 
     fn scalar(&self, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
         let domain = self.domain(&plan, input)?;
+        if domain.columns.is_empty() && outer_columns(&plan)?.is_empty() {
+            // DataFusion runs it, and takes its value for one that is never NULL: that of this function may be.
+            let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns: vec![], spans: Spans::new() };
+            return Ok(ScalarUDF::from(OnlyRow::default()).call(vec![Expr::ScalarSubquery(subquery), lit(1i64)]));
+        }
         let single = has_one_row(&plan);
         let value = Column::from(plan.schema().qualified_field(0));
         let Dependent { plan, keys } = self.dependent(plan, &domain)?;
