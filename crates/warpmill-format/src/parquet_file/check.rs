@@ -532,3 +532,6 @@ fn is_encoding(known: Encoding, encoding: i32) -> bool {
     let encoding = if encoding == PLAIN_DICTIONARY { RLE_DICTIONARY } else { encoding };
     number(known) == encoding
 }
+
+#[cfg(test)]
+mod tests;
