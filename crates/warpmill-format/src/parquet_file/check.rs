@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::{Encoding, SortOrder, Type as Physical};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 
-use super::file::read_exact_at;
+use super::file::{read_exact_at, whole};
 use super::index::Locations;
 use super::index_check::{check_index, stored};
 use super::pages::{PLAIN, PLAIN_DICTIONARY, PageCodec, RLE, RLE_DICTIONARY};
@@ -72,6 +73,16 @@ impl CheckedFooter {
         }
         checked.take_indexes()?;
         Ok(checked)
+    }
+
+    /// [`CheckedFooter::of_file`] of the file at `path`, without its page indexes.
+    ///
+    /// # Errors
+    /// As [`CheckedFooter::of_file`]; a file that is no whole Parquet file.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path).map_err(FormatError::io("cannot open", path))?;
+        let metadata = whole(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
+        Self::of_file(Arc::clone(metadata.metadata()), &file, path)
     }
 
     /// [`CheckedFooter::new`] of a local file, of whose footer all is checked that is said twice.

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs::File;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -62,10 +61,18 @@ async fn caught<T>(name: &(dyn fmt::Display + Sync), work: impl Future<Output = 
     })
 }
 
-/// Checks the footer of a file, which is read unless it has been.
+/// Checks the footer of a file, and the page indexes that DataFusion reads with it, unless that has been done.
 async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &ObjectMeta) -> Result<()> {
     let base = base_of(store);
     let path = path_of(&base, object.location.as_ref());
+    let known = (path.clone(), object.size, object.last_modified.timestamp_micros());
+    if KNOWN.lock().contains(&known) {
+        return Ok(());
+    }
+    // By itself first: where indexes are, and how large, the footer says.
+    if base.starts_with(LOCAL) && path.is_file() {
+        CheckedFooter::open(&path).map_err(damaged)?;
+    }
     let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
     let hint = state.config_options().execution.parquet.metadata_size_hint;
     let readers = CachedParquetFileReaderFactory::new(Arc::clone(store), cache);
@@ -76,15 +83,7 @@ async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &Objec
         Ok(reader.get_metadata(None).await?)
     };
     let metadata = caught(&path.display(), read).await?;
-    let known = (path, object.size, object.last_modified.timestamp_micros());
-    if KNOWN.lock().contains(&known) {
-        return Ok(());
-    }
-    let checked = match File::open(&known.0) {
-        Ok(file) if base.starts_with(LOCAL) => CheckedFooter::of_file(metadata, &file, &known.0),
-        _ => CheckedFooter::new(metadata, object.size, &known.0),
-    };
-    checked.map_err(damaged)?;
+    CheckedFooter::new(metadata, object.size, &path).map_err(damaged)?;
     let mut all = KNOWN.lock();
     if all.len() >= MOST_KNOWN {
         all.clear();
