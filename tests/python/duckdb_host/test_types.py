@@ -66,7 +66,9 @@ SHAPES = {
 }
 NUMBERS = {
     "sum": "SELECT sum({c}), avg({c}), count(*) FROM {t} WHERE {c} IS NOT NULL",
-    "arithmetic": "SELECT {c} + 1 AS p, {c} * 2 AS m, -{c} AS n, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",
+    "plus": "SELECT {c} + 1 AS p, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",
+    "times": "SELECT {c} * 2 AS p, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",
+    "minus": "SELECT -{c} AS p, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",
     "halves": "SELECT {c} / 2 AS p, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",
     "double": "SELECT {c}::DOUBLE AS p, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",
     "huge": "SELECT {c}::HUGEINT AS p, count(*) FROM {t} GROUP BY {c} ORDER BY ALL",

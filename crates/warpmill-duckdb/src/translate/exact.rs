@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Case, ColumnarValue, Expr, Operator, Volatility, cast, create_udf, lit};
 
-use super::expr::{binary, failure};
+use super::expr::binary;
 
 /// The average of values with `scale` digits after the point, from their sum and number.
 pub(super) fn average(sum: Expr, count: Expr, scale: u8, sum_type: DataType) -> Expr {
@@ -54,8 +54,7 @@ pub(super) fn decimal_to_float(value: Expr, width: u8, scale: u8) -> Expr {
 }
 
 /// A decimal as the float of its integer over a power of ten. DuckDB makes it of 64 bits as processors do; of 128 bits (more than 18
-/// digits) it makes it of two halves, and of `-1 - x` for a negative `x`: the same here as far as the upper half has no bits. Other
-/// values end the query on Warpmill.
+/// digits) it makes it of two halves, and of `-1 - x` where the upper half of a negative number has no bits.
 fn integer_to_float(value: Expr, width: u8, digits: u8) -> Expr {
     /// Digits of decimals in 64 bits.
     const NARROW: u8 = 18;
@@ -68,14 +67,16 @@ fn integer_to_float(value: Expr, width: u8, digits: u8) -> Expr {
         _ => value,
     };
     let float = |e: Expr| cast(e, DataType::Float64);
-    let large = i128::from(u64::MAX);
-    let fails = failure(cast(integer.clone().is_null(), DataType::Int64), &DataType::Float64);
-    let outside = integer.clone().gt(whole(large)).or(integer.clone().lt(whole(-large)));
+    let half = 1i128 << 64;
+    let rest = |e: Expr| binary(e, Operator::Modulo, whole(half));
+    let lower = rest(binary(rest(integer.clone()), Operator::Plus, whole(half)));
+    let upper = binary(integer.clone(), Operator::Minus, lower.clone());
+    let halves = binary(float(lower), Operator::Plus, float(upper));
     let opposite = binary(whole(-1), Operator::Minus, integer.clone());
     let negative = binary(Expr::Negative(Box::new(float(opposite))), Operator::Minus, lit(1.0));
-    let branches =
-        vec![(Box::new(outside), Box::new(fails)), (Box::new(integer.clone().lt(whole(0))), Box::new(negative))];
-    let result = Expr::Case(Case::new(None, branches, Some(Box::new(float(integer)))));
+    let is_negative = integer.clone().lt(whole(0)).and(integer.gt_eq(whole(-half)));
+    let branches = vec![(Box::new(is_negative), Box::new(negative))];
+    let result = Expr::Case(Case::new(None, branches, Some(Box::new(halves))));
     match format!("1e{digits}").parse::<f64>() {
         Ok(unit) if digits > 0 => binary(result, Operator::Divide, lit(unit)),
         _ => result,

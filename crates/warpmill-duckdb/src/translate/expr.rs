@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions::expr_fn as functions;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, cast, lit};
-use warpmill_plan::kept::kept;
+use warpmill_plan::kept;
 
 use super::exact;
 use super::subquery::check_memberships;
@@ -59,8 +60,8 @@ impl<'a> Translator<'a> {
             encoding::Expr::And { a } => self.connected(Operator::And, a, schema),
             encoding::Expr::Or { a } => self.connected(Operator::Or, a, schema),
             encoding::Expr::Not { a } => Ok(negated(self.any(first(a)?, schema)?)),
-            encoding::Expr::IsNull { a } => Ok(self.any(first(a)?, schema)?.is_null()),
-            encoding::Expr::IsNotNull { a } => Ok(self.any(first(a)?, schema)?.is_not_null()),
+            encoding::Expr::IsNull { a } => Ok(computed(self.any(first(a)?, schema)?)?.is_null()),
+            encoding::Expr::IsNotNull { a } => Ok(computed(self.any(first(a)?, schema)?)?.is_not_null()),
             encoding::Expr::In { a } => self.list(a, false, schema),
             encoding::Expr::NotIn { a } => self.list(a, true, schema),
             encoding::Expr::Coalesce { t, a } => {
@@ -143,6 +144,12 @@ impl<'a> Translator<'a> {
     }
 }
 
+/// `e`, which is only asked whether it is NULL: what may fail might not be computed then.
+fn computed(e: Expr) -> Result<Expr, Refused> {
+    let fails = e.exists(|e| Ok(matches!(e, Expr::ScalarFunction(call) if call.name() == kept::NAME)))?;
+    if fails { Err(Refused::new("IS NULL of what may fail")) } else { Ok(e) }
+}
+
 fn first(args: &[encoding::Expr]) -> Result<&encoding::Expr, Refused> {
     args.first().ok_or_else(|| Refused::new("an operator without an argument"))
 }
@@ -207,7 +214,7 @@ pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Ex
     }
     let fits = always_fits(&e.get_type(schema)?, to);
     let converted = cast(e, to.clone());
-    Ok(if fits { converted } else { kept(converted) })
+    Ok(if fits { converted } else { kept::kept(converted) })
 }
 
 /// Whether a cast of any value gives that value. What others do must not be optimized away.
