@@ -41,7 +41,7 @@ class Pair:
 
 
 def outcome(con: Any, sql: str, parameters: list[Any] | None, ordered: bool) -> tuple[Any, ...]:
-    """The columns and rows of a statement, or its error but for the value that it names: any row may be the first one."""
+    """The columns and rows of a statement, or its error, but for the value in it: any row may be the first one."""
     try:
         result = con.execute(sql, parameters)
         columns = [(column[0], str(column[1])) for column in result.description or []]

@@ -123,9 +123,13 @@ def test_stored_results(pair: Pair, column: str) -> None:
 
 def test_a_chain_of_tables(pair: Pair) -> None:
     """Tables of queries of tables of queries: sums of sums are HUGEINT all the way."""
-    pair.do("CREATE OR REPLACE TABLE chain0 AS SELECT int % 10 AS k, sum(bigint) AS v, avg(dec_9_4) AS w FROM ordinary GROUP BY k")
+    pair.do(
+        "CREATE OR REPLACE TABLE chain0 AS SELECT int % 10 AS k, sum(bigint) AS v, avg(dec_9_4) AS w FROM ordinary GROUP BY k"
+    )
     for i in range(1, 6):
-        pair.do(f"CREATE OR REPLACE TABLE chain{i} AS SELECT (k + {i}) % 7 AS k, sum(v) AS v, max(w) AS w FROM chain{i - 1} GROUP BY ALL")
+        pair.do(
+            f"CREATE OR REPLACE TABLE chain{i} AS SELECT (k + {i}) % 7 AS k, sum(v) AS v, max(w) AS w FROM chain{i - 1} GROUP BY ALL"
+        )
         pair.check(f"SELECT k, v, w FROM chain{i} ORDER BY ALL")
         assert pair.last()[0]
         pair.check(f"SELECT sum(v), min(v), max(k), count(v) FROM chain{i} WHERE v > 0")
@@ -168,7 +172,9 @@ def test_places(pair: Pair, table: str, tmp_path: Path) -> None:
 
 def test_parameters(pair: Pair) -> None:
     for column in ORDINARY:
-        [values] = zip(*pair.theirs.execute(f"SELECT {column} FROM ordinary WHERE int IN (1, 50, 99)").fetchall(), strict=True)
+        [values] = zip(
+            *pair.theirs.execute(f"SELECT {column} FROM ordinary WHERE int IN (1, 50, 99)").fetchall(), strict=True
+        )
         for value in (*values, None):
             parameters: list[Any] = [value]
             pair.check(f"SELECT count(*), min(int) FROM ordinary WHERE {column} = ?", parameters)
@@ -185,19 +191,28 @@ def test_values_beyond_the_digits_here_are_duckdbs(pair: Pair) -> None:
     key = ("failed, and run by DuckDB", "failed while it ran: a whole number of more than 38 digits")
     assert after[key] == before.get(key, 0) + 1
     pair.ours.execute("SET warpmill_fallback = 'error'")
-    with pytest.raises(duckdb.InvalidInputException, match="could not finish this query: failed while it ran: a whole number"):
+    with pytest.raises(
+        duckdb.InvalidInputException, match="could not finish this query: failed while it ran: a whole number"
+    ):
         pair.ours.execute("SELECT hugeint, count(*) FROM extremes GROUP BY hugeint")
     pair.ours.execute("SET warpmill_fallback = 'allow'")
 
 
 def status(pair: Pair) -> dict[tuple[str, str], int]:
-    return {(outcome, reason): queries for outcome, reason, queries in pair.ours.execute("FROM warpmill_status()").fetchall()}
+    return {
+        (outcome, reason): queries
+        for outcome, reason, queries in pair.ours.execute("FROM warpmill_status()").fetchall()
+    }
 
 
 def test_types_of_ones_own(pair: Pair) -> None:
     """A name for a type of DuckDB's."""
     pair.do("CREATE TYPE money AS DECIMAL(9, 2)")
     pair.do("CREATE TABLE own AS SELECT i::money AS x, i AS y FROM range(5) r(i)")
-    for sql in ("SELECT x FROM own ORDER BY x", "SELECT max(x), sum(y) FROM own WHERE x > 1", "SELECT y FROM own ORDER BY y"):
+    for sql in (
+        "SELECT x FROM own ORDER BY x",
+        "SELECT max(x), sum(y) FROM own WHERE x > 1",
+        "SELECT y FROM own ORDER BY y",
+    ):
         pair.check(sql)
     pair.do("DROP TABLE own; DROP TYPE money")
