@@ -38,8 +38,7 @@ _FAST = {"duckdb": 8, "sqlite": 40, "tpcds": 9}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs what the arguments say; 0 where nothing differs that is not accepted."""
     options = _parser().parse_args(arguments)
-    if options.device != "cpu":
-        os.environ["WARPMILL_DEVICE"] = options.device
+    os.environ["WARPMILL_DEVICE"] = options.device
     started = time.monotonic()
     plan: list[tuple[str, list[Task]]] = []
     for corpus in options.corpus or [name for name in _TASKS if name != FORMS]:

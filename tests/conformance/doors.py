@@ -169,7 +169,7 @@ class WarpmillDuckDoor(DuckDoor):
             if not new["queries_accelerated"]:
                 return Fate(str(reason))
             ran = json.loads(profile)
-            return Fate("", ",".join(ran.get("devices", [])), ran.get("not_on_device"))
+            return Fate("", ",".join(sorted(set(ran.get("devices", [])))), ran.get("not_on_device"))
         except Exception as error:  # a transaction that was aborted answers nothing
             return Fate(f"not known: {type(error).__name__}")
 
