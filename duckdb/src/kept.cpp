@@ -1,7 +1,9 @@
 // DuckDB's own plan of an accelerated query, for when the engine fails.
 #include "duckdb/execution/executor.hpp"
 #include "duckdb/execution/operator/helper/physical_result_collector.hpp"
+#include "duckdb/main/client_data.hpp"
 #include "duckdb/main/prepared_statement_data.hpp"
+#include "duckdb/main/query_profiler.hpp"
 #include "duckdb/optimizer/optimizer.hpp"
 #include "duckdb/planner/subquery/flatten_dependent_join.hpp"
 #if WARPMILL_DUCKDB >= 20000
@@ -42,6 +44,23 @@ public:
 	}
 };
 
+// Gives the context another profiler: an executor makes the one that it finds forget the plan that is being profiled, whose
+// operators still report to it.
+class ProfilerAside {
+public:
+	explicit ProfilerAside(ClientContext &context) : profiler(ClientData::Get(context).profiler) {
+		aside = profiler;
+		profiler = make_shared_ptr<QueryProfiler>(context);
+	}
+	~ProfilerAside() {
+		profiler = aside;
+	}
+
+private:
+	shared_ptr<QueryProfiler> &profiler;
+	shared_ptr<QueryProfiler> aside;
+};
+
 Query::Query(shared_ptr<DatabaseState> database, shared_ptr<Binder> binder, vector<LogicalType> types)
     : database(std::move(database)), types(std::move(types)), binder(std::move(binder)) {
 }
@@ -80,6 +99,10 @@ unique_ptr<ColumnDataCollection> Query::RunKept(ClientContext &context) {
 	auto &physical = *data.physical_plan;
 	unique_ptr<ColumnDataCollection> rows;
 	try {
+		unique_ptr<ProfilerAside> aside;
+		if (QueryProfiler::Get(context).IsEnabled()) {
+			aside = make_uniq<ProfilerAside>(context);
+		}
 		RowCollector collector(physical, data);
 		Executor executor(context);
 		executor.Initialize(collector);
