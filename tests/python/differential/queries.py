@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from differential.columns import HUGE, table
+from differential.columns import table
 from differential.expressions import COMPARISONS, Expressions, Node, boolean, column, mixes, unites
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ class Queries:
         with decimal.localcontext(prec=120):
             made = self._deciding(self.select(depth=1))
             rows = math.prod(self.rows[source.alias] for source in made.sources)
-            wide = any(item.node.kind.name == HUGE.name for item in made.items) and not self._makes("tables of HUGEINT")
-            return made if rows <= MAX_STORED and not wide else None
+            return made if rows <= MAX_STORED else None
 
     def remember(self, name: str, query: Select) -> None:
         """Let later queries read a table that holds the rows of a query."""

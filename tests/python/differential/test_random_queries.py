@@ -9,21 +9,18 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-import sys
 import time
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-import duckdb
 import pytest
 
-import warpmill.duckdb
 from dialect.case import Case
 from dialect.lockstep import compare
 from differential import expressions, queries
-from differential.judge import Host, Tally, run_seed
-from differential.known import HOST, KNOWN, REFUSALS, Known, Refusal
+from differential.judge import Tally, run_seed
+from differential.known import KNOWN, REFUSALS, Known, Refusal
 from differential.shrink import script, shrink
 from warpmill import _warpmill
 
@@ -45,7 +42,7 @@ FIXED = not {"WARPMILL_FUZZ_SECONDS", "WARPMILL_FUZZ_SEED"} & os.environ.keys()
 def report(seed: int, asked: int, door: Door, tally: Tally) -> list[str]:
     """Run a seed; the scripts of what differs."""
     # The standard error of the process: what stands in for it while a test is captured may be no file.
-    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=2)
     try:
         found = run_seed(seed, asked, door, tally)
         shown = [(shrink(case, seconds=SHRINKING), how) for case, how in found[:SHOWN]]
@@ -103,17 +100,6 @@ def test_what_is_left_out_is_wrong_still(known: Known | Refusal) -> None:
         assert found.rows or found.types, f"take it out of differential/known.py: {known.name}: {found.ours}"
 
 
-@pytest.mark.parametrize("known", HOST, ids=lambda known: str(known.name))
-def test_what_is_left_out_through_duckdb_is_wrong_still(known: Known) -> None:
-    answers = []
-    for host in (Host(warpmill.duckdb.connect), Host(duckdb.connect)):
-        for sql in known.setup:
-            host.make(sql)
-        answers.append(sorted(host.run(known.sql), key=repr))
-        host.close()
-    assert answers[0] != answers[1], f"take it out of differential/known.py: {known.name}: {answers[0]}"
-
-
 def test_what_is_left_out_could_be_made() -> None:
     text = "".join(Path(str(module.__file__)).read_text() for module in (expressions, queries))
-    assert not [known.name for known in (*KNOWN, *HOST) if f'"{known.name}"' not in text]
+    assert not [known.name for known in KNOWN if f'"{known.name}"' not in text]
