@@ -292,7 +292,13 @@ fn joined_origins(input: &mut Stream, probe: &Probe, build: &Sink, payload: &[Ve
         branch.origin.push(vec![]);
         for (own, other) in probe.keys.iter().zip(keys).filter(|_| inner) {
             if let (Some(own), Some(other)) = (pruning_column(own), pruning_column(other)) {
-                let both = [own, inputs + other].map(|i| branch.origin[i].clone()).concat();
+                // Each origin once: where all keys are equal to each other, lists that only grew would double with every pair.
+                let mut both = branch.origin[own].clone();
+                for origin in &branch.origin[inputs + other] {
+                    if !both.contains(origin) {
+                        both.push(*origin);
+                    }
+                }
                 branch.origin[own].clone_from(&both);
                 branch.origin[inputs + other] = both;
             }
