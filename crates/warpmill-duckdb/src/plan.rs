@@ -311,6 +311,7 @@ pub fn runtime() -> &'static Runtime {
             .enable_all()
             .worker_threads(2)
             .thread_name("warpmill-duckdb")
+            .thread_stack_size(warpmill::planning::WORKER_STACK)
             .build();
         builder.expect("threads can be started")
     })

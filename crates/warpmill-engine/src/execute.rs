@@ -361,6 +361,9 @@ fn verify(program: &Program) -> Result<(), ExecError> {
     Ok(())
 }
 
+/// Bytes of address space of a worker's stack: expressions nest as deeply as statements do.
+const STACK: usize = 32 << 20;
+
 /// The process's pool of `threads` workers: started once, shared by all queries that ask for as many.
 fn pool(threads: usize) -> Result<Arc<rayon::ThreadPool>, rayon::ThreadPoolBuildError> {
     static POOLS: LazyLock<Mutex<HashMap<usize, Arc<rayon::ThreadPool>>>> = LazyLock::new(Mutex::default);
@@ -368,8 +371,8 @@ fn pool(threads: usize) -> Result<Arc<rayon::ThreadPool>, rayon::ThreadPoolBuild
     if let Some(pool) = pools.get(&threads) {
         return Ok(pool.clone());
     }
-    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("warpmill-{i}"));
-    let pool = Arc::new(builder.build()?);
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).stack_size(STACK);
+    let pool = Arc::new(builder.thread_name(|i| format!("warpmill-{i}")).build()?);
     pools.insert(threads, pool.clone());
     Ok(pool)
 }

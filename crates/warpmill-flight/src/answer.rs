@@ -100,10 +100,23 @@ pub(crate) async fn within<T>(
             true => Status::unavailable("the server is shutting down"),
             false => Status::cancelled("the statement was cancelled"),
         }),
-        result = tokio::time::timeout(time, work) => result.unwrap_or_else(|_| {
-            Err(Status::deadline_exceeded(format!("the statement took longer than {} seconds", time.as_secs_f64())))
-        }),
+        result = in_time(time, work) => result,
     }
+}
+
+/// The outcome of reading or planning a statement, which may take as long as running one.
+pub(crate) async fn planning<T>(
+    session: &ClientSession,
+    work: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let time = session.options.lock().query_time;
+    in_time(time, work).await
+}
+
+async fn in_time<T>(time: Duration, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| {
+        Err(Status::deadline_exceeded(format!("the statement took longer than {} seconds", time.as_secs_f64())))
+    })
 }
 
 /// What clients are told of the columns: dictionaries travel as their values.

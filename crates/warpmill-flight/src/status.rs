@@ -14,7 +14,7 @@ pub(crate) fn of(error: &Error) -> Status {
         Error::Catalog(text) if text.contains("already exists") => Code::AlreadyExists,
         Error::Catalog(_) => Code::NotFound,
         Error::Fallback(_) | Error::NotImplemented(_) => Code::Unimplemented,
-        Error::OutOfMemory(_) => Code::ResourceExhausted,
+        Error::OutOfMemory(_) | Error::Limit(_) => Code::ResourceExhausted,
         Error::Cancelled => Code::Cancelled,
         Error::Format(error) => of_format(error),
         Error::Remote(error) => match error.reason {

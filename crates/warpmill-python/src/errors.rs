@@ -16,6 +16,7 @@ create_exception!(
     "A query failed while it ran: overflow, division by zero, bad cast."
 );
 create_exception!(warpmill, OutOfMemoryError, Error, "A query needs more memory than its limit.");
+create_exception!(warpmill, LimitError, Error, "A statement is deeper or larger than what is planned.");
 create_exception!(warpmill, FallbackError, Error, "Warpmill cannot run an operator and warpmill.fallback is 'error'.");
 create_exception!(warpmill, NotSupportedError, Error, "The SQL text uses a feature that does not exist here.");
 create_exception!(warpmill, ConflictError, Error, "Another writer is at work on the table.");
@@ -39,6 +40,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CatalogError", py.get_type::<CatalogError>())?;
     module.add("ExecutionError", py.get_type::<ExecutionError>())?;
     module.add("OutOfMemoryError", py.get_type::<OutOfMemoryError>())?;
+    module.add("LimitError", py.get_type::<LimitError>())?;
     module.add("FallbackError", py.get_type::<FallbackError>())?;
     module.add("NotSupportedError", py.get_type::<NotSupportedError>())?;
     module.add("ConflictError", py.get_type::<ConflictError>())?;
@@ -71,6 +73,7 @@ impl From<EngineError> for PyErr {
             E::Fallback(_) => FallbackError::new_err(message),
             E::NotImplemented(_) => NotSupportedError::new_err(message),
             E::OutOfMemory(_) => OutOfMemoryError::new_err(message),
+            E::Limit(_) => LimitError::new_err(message),
             E::Cancelled => InterruptError::new_err(message),
             E::Format(error) => format_error(&error),
             E::Io(_) | E::Remote(_) => IOError::new_err(message),

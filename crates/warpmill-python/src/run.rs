@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use warpmill::planning::WORKER_STACK;
 
 use crate::errors::EngineError;
 
@@ -58,7 +59,8 @@ fn worker() -> Sender<Job> {
     }
     idle.1.pop().unwrap_or_else(|| {
         let (jobs, queue) = channel::<Job>();
-        thread::spawn(move || queue.into_iter().for_each(|job| job()));
+        let thread = thread::Builder::new().stack_size(WORKER_STACK);
+        thread.spawn(move || queue.into_iter().for_each(|job| job())).expect("the system refuses threads");
         jobs
     })
 }

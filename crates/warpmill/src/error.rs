@@ -34,6 +34,9 @@ pub enum Error {
     /// The query needs more memory than `warpmill.memory_limit`.
     #[error("{0}")]
     OutOfMemory(String),
+    /// A statement is deeper or larger than what is planned (docs/limits.md).
+    #[error("{0}")]
+    Limit(String),
     /// The query was cancelled.
     #[error("query cancelled")]
     Cancelled,
@@ -132,7 +135,7 @@ impl Error {
             },
             DataFusionError::SQL(inner, _) => match inner.as_ref() {
                 ParserError::TokenizerError(text) | ParserError::ParserError(text) => Error::Parse(text.clone()),
-                ParserError::RecursionLimitExceeded => Error::Parse("the statement is nested too deeply".into()),
+                ParserError::RecursionLimitExceeded => Error::Limit("the statement is nested too deeply".into()),
             },
             DataFusionError::SchemaError(inner, _) => Self::of_schema(inner),
             DataFusionError::Plan(text) if is_about_tables(text) => Error::Catalog(text.clone()),

@@ -25,6 +25,7 @@ pub mod join_order;
 pub mod offload;
 mod panics;
 pub mod plan_cache;
+pub mod planning;
 pub mod profile;
 pub mod remote;
 pub mod session;

@@ -18,7 +18,7 @@ use prost::Message;
 use tonic::{Response, Status};
 
 use super::{Answers, command, info, no_transactions, one, options};
-use crate::answer::announced;
+use crate::answer::{announced, planning};
 use crate::server::Shared;
 use crate::session::{ClientSession, Item, Prepared};
 use crate::statement::{Kind, Statement, explain_schema};
@@ -99,7 +99,7 @@ async fn create(
 ) -> Result<ActionCreatePreparedStatementResult, Status> {
     no_transactions(request.transaction_id.as_deref())?;
     let statement = info::statement(server, session, &request.query).await?;
-    let (dataset, parameters) = schemas(session, &statement).await?;
+    let (dataset, parameters) = planning(session, schemas(session, &statement)).await?;
     let prepared = Prepared { statement, rows: Mutex::default() };
     let limit = server.policy.limits.handles;
     let handle = server.sessions.handles.put(session, Item::Prepared(Arc::new(prepared)), limit)?;

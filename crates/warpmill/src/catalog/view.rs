@@ -12,8 +12,8 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use serde::{Deserialize, Serialize};
 use warpmill_format::FormatError;
 
-use crate::dialect::{Subqueries, logical_plan};
-use crate::{Error, Result};
+use crate::dialect::Subqueries;
+use crate::{Error, Result, planning};
 
 /// What the file of a view ends with.
 pub(crate) const SUFFIX: &str = ".view";
@@ -82,9 +82,12 @@ impl View {
         }
         planned.push(this);
         state.config_mut().options_mut().catalog.default_schema = self.default_schema.clone();
-        let plan = Box::pin(PLANNED.scope(planned, logical_plan(&state, &self.sql, &[])));
-        let plan = plan.await.map_err(Error::from).and_then(|plan| meaning(plan, &state));
-        let plan = plan.map_err(|error| within(name, error))?;
+        let (state, sql) = (Arc::new(state), self.sql.clone());
+        let plan = planning::run(PLANNED.scope(planned, async move {
+            planning::limits::count_view()?;
+            meaning(planning::bound(&state, &sql, &[]).await?, &state)
+        }));
+        let plan = plan.await.map_err(|error| within(name, error))?;
         Ok(Arc::new(ViewTable::new(plan, Some(self.sql.clone()))))
     }
 }

@@ -27,6 +27,7 @@ pub(crate) use names::{distinct_names, shown};
 pub(crate) use subqueries::Subqueries;
 
 use crate::ScalarValue;
+use crate::planning::limits::check_plan;
 
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
@@ -36,6 +37,8 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     names::bind(&mut statement, &tables)?;
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
+    // What is shared in it is copied from here on.
+    check_plan(&plan)?;
     let plan = match params {
         [] => plan,
         params => plan.with_param_values(ParamValues::from(params.to_vec()))?,

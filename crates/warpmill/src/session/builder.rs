@@ -23,6 +23,7 @@ use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::dialect::Subqueries;
 use crate::files::CheckedParquetFactory;
 use crate::join_order::{ProviderStatistics, with_join_order};
+use crate::planning::{checked, checked_physical};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
 use crate::{Error, Result, dialect};
@@ -144,6 +145,8 @@ fn config() -> SessionConfig {
     options.optimizer.repartition_sorts = false;
     options.optimizer.enable_round_robin_repartition = false;
     options.execution.parquet.schema_force_view_types = false;
+    // Texts are measured before they are parsed: no text that is parsed nests as deeply.
+    options.set("datafusion.sql_parser.recursion_limit", "10000").expect("this is a setting of DataFusion");
     options.sql_parser.map_string_types_to_utf8view = false;
     // As in DuckDB, in both directions.
     options.sql_parser.default_null_ordering = "nulls_last".into();
@@ -161,7 +164,7 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
         "extract_equijoin_predicate" | "eliminate_cross_join" => Arc::new(KeepsNullKeys(rule)) as SharedRule,
         _ => rule,
     };
-    rules.into_iter().map(switched).collect()
+    rules.into_iter().map(switched).map(checked).collect()
 }
 
 /// DataFusion's physical rules; those that find columns by name are skipped where names repeat.
@@ -172,7 +175,7 @@ pub(crate) fn physical_rules(rules: Vec<SharedPhysicalRule>) -> Vec<SharedPhysic
         }
         _ => rule,
     };
-    rules.into_iter().map(guarded).collect()
+    rules.into_iter().map(guarded).map(checked_physical).collect()
 }
 
 pub(crate) type SharedPhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;

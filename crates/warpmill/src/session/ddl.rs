@@ -86,9 +86,9 @@ impl Session {
         if !may_make(&name, Kind::Table, there, making)? {
             return Ok(QueryResult::empty());
         }
-        let state = self.inner.context.state();
+        let state = Arc::new(self.inner.context.state());
         let options = self.options();
-        let (prepared, _) = self.prepare(&state, &input, &options).await?;
+        let (prepared, _) = self.prepare(&state, Arc::clone(&input), &options).await?;
         // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
         let declared = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
         let schema = match declared {

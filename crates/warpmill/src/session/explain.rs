@@ -18,7 +18,8 @@ use super::{QueryResult, Session};
 use crate::join_order::{ProviderStatistics, with_estimates};
 use crate::offload::{ForDevices, Held, WarpmillExec};
 use crate::plan_cache::Prepared;
-use crate::{Result, ScalarValue, dialect};
+use crate::planning::bound;
+use crate::{Result, ScalarValue};
 
 /// Titles and texts.
 type Parts = Vec<(String, String)>;
@@ -32,11 +33,11 @@ pub(super) fn kernels_statement(sql: &str) -> Option<&str> {
 
 impl Session {
     pub(super) async fn explain_text(&self, sql: &str, analyze: bool, query: &Query) -> Result<String> {
-        let plan = explained(dialect::logical_plan(&self.inner.context.state(), sql, &[]).await?);
-        Ok(text(Box::pin(self.explain_parts(&plan, false, analyze, query)).await?))
+        let plan = explained(bound(&Arc::new(self.inner.context.state()), sql, &[]).await?);
+        Ok(text(Box::pin(self.explain_parts(plan, false, analyze, query)).await?))
     }
 
-    pub(super) async fn explain_logical(&self, plan: &LogicalPlan, analyze: bool, query: &Query) -> Result<String> {
+    pub(super) async fn explain_logical(&self, plan: Arc<LogicalPlan>, analyze: bool, query: &Query) -> Result<String> {
         Ok(text(Box::pin(self.explain_parts(plan, false, analyze, query)).await?))
     }
 
@@ -47,7 +48,7 @@ impl Session {
     /// The result of the statement EXPLAIN.
     pub(super) async fn explain_rows(
         &self,
-        plan: &LogicalPlan,
+        plan: Arc<LogicalPlan>,
         verbose: bool,
         analyze: bool,
         query: &Query,
@@ -60,11 +61,17 @@ impl Session {
         rows(self.kernel_parts(sql, params, query).await?)
     }
 
-    async fn explain_parts(&self, plan: &LogicalPlan, verbose: bool, analyze: bool, query: &Query) -> Result<Parts> {
-        let state = self.inner.context.state();
+    async fn explain_parts(
+        &self,
+        plan: Arc<LogicalPlan>,
+        verbose: bool,
+        analyze: bool,
+        query: &Query,
+    ) -> Result<Parts> {
+        let state = Arc::new(self.inner.context.state());
         let mut parts = Vec::new();
         if verbose {
-            let optimized = state.optimize(plan)?;
+            let optimized = self.optimized(&state, Arc::clone(&plan)).await?;
             parts.push(("logical plan".to_string(), with_estimates(&optimized, &ProviderStatistics)));
         }
         let start = Instant::now();
@@ -117,9 +124,9 @@ impl Session {
 
     /// One part per kernel of every program.
     async fn kernel_parts(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Parts> {
-        let state = self.inner.context.state();
-        let plan = explained(dialect::logical_plan(&state, sql, params).await?);
-        let (prepared, _) = Box::pin(self.prepare(&state, &plan, &self.options())).await?;
+        let state = Arc::new(self.inner.context.state());
+        let plan = explained(bound(&state, sql, params).await?);
+        let (prepared, _) = Box::pin(self.prepare(&state, plan, &self.options())).await?;
         let (options, cancel) = (self.options(), query.handle.cancel.clone());
         // What is read meanwhile is kept until kernels are there.
         let Programs { programs, held, .. } = self.programs(&prepared, query).await?;
@@ -165,11 +172,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// The plan below EXPLAIN.
-fn explained(plan: LogicalPlan) -> LogicalPlan {
+fn explained(plan: LogicalPlan) -> Arc<LogicalPlan> {
     match plan {
-        LogicalPlan::Explain(explain) => Arc::unwrap_or_clone(explain.plan),
-        LogicalPlan::Analyze(analyze) => Arc::unwrap_or_clone(analyze.input),
-        plan => plan,
+        LogicalPlan::Explain(explain) => explain.plan,
+        LogicalPlan::Analyze(analyze) => analyze.input,
+        plan => Arc::new(plan),
     }
 }
 

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{QueryResult, Session};
+use crate::planning::bound;
 use crate::{Result, ScalarValue, dialect};
 
 /// What a statement gives and takes.
@@ -22,7 +23,7 @@ pub struct Description {
 impl Session {
     /// The columns and parameters of a statement, which is not run.
     pub async fn describe(&self, sql: &str) -> Result<Description> {
-        let plan = dialect::logical_plan(&self.inner.context.state(), sql, &[]).await?;
+        let plan = bound(&Arc::new(self.inner.context.state()), sql, &[]).await?;
         let fields = plan.schema().fields().iter();
         let fields = fields.map(|field| field.as_ref().clone().with_name(dialect::shown(field.name())));
         let columns = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -35,8 +36,8 @@ impl Session {
         let query = self.inner.running.start();
         let work = async {
             let start = Instant::now();
-            let state = self.inner.context.state();
-            let (prepared, _) = self.prepare(&state, &plan, &self.options()).await?;
+            let state = Arc::new(self.inner.context.state());
+            let (prepared, _) = self.prepare(&state, Arc::new(plan), &self.options()).await?;
             let planning_nanos = start.elapsed().as_nanos() as u64;
             let mut result = self.run_prepared(&prepared, &query).await?;
             if let Some(profile) = result.profile.as_mut().and_then(Arc::get_mut) {
@@ -50,13 +51,13 @@ impl Session {
     /// What [`Session::explain`] says of a query, for a logical plan.
     pub async fn explain_plan(&self, plan: &LogicalPlan, analyze: bool) -> Result<String> {
         let query = self.inner.running.start();
-        query.until_cancelled(self.explain_logical(plan, analyze, &query)).await
+        query.until_cancelled(self.explain_logical(Arc::new(plan.clone()), analyze, &query)).await
     }
 
     /// The logical plan of a query after all rules, the order of joins included. `params` are the values of `$1`, `$2`, ...
     pub async fn optimized_plan(&self, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
-        let state = self.inner.context.state();
-        let plan = dialect::logical_plan(&state, sql, params).await?;
-        Ok(state.optimize(&plan)?)
+        let state = Arc::new(self.inner.context.state());
+        let plan = bound(&state, sql, params).await?;
+        self.optimized(&state, Arc::new(plan)).await
     }
 }

@@ -12,6 +12,7 @@ mod logical;
 mod names;
 mod null_keys;
 mod plan;
+mod planned;
 mod query;
 mod running;
 mod statements;
@@ -36,6 +37,7 @@ pub use tables::{Progress, ProgressFn};
 
 use crate::catalog::Catalog;
 use crate::plan_cache::PlanCache;
+use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo};
@@ -229,14 +231,19 @@ impl Session {
     pub fn block_on<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         let runtime = self.inner.runtime.get_or_init(|| {
             let mut builder = tokio::runtime::Builder::new_multi_thread();
-            builder.enable_all().thread_name("warpmill-io").build().expect("the system refuses threads")
+            builder.enable_all().thread_name("warpmill-io").thread_stack_size(WORKER_STACK);
+            builder.build().expect("the system refuses threads")
         });
         if Handle::try_current().is_err() {
             return runtime.block_on(future);
         }
-        std::thread::scope(|scope| match scope.spawn(|| runtime.block_on(future)).join() {
-            Ok(value) => value,
-            Err(panic) => std::panic::resume_unwind(panic),
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(WORKER_STACK);
+            let thread = thread.spawn_scoped(scope, || runtime.block_on(future)).expect("the system refuses threads");
+            match thread.join() {
+                Ok(value) => value,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         })
     }
 }

@@ -24,12 +24,13 @@ use super::statements::Taken;
 use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
-use crate::dialect;
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Prepared, normalized};
+use crate::planning::limits::{check_plan, check_text};
+use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::{QueryProfile, Result, ScalarValue};
+use crate::{QueryProfile, Result, ScalarValue, dialect};
 
 /// What takes no longer than this is over before anybody stops it.
 const SHORT_NANOS: u64 = 50_000_000;
@@ -124,6 +125,7 @@ impl Session {
         {
             return Ok(Planned::Query { prepared, cached: true });
         }
+        check_text(&key.0, &self.inner.context.copied_config().options().sql_parser.dialect)?;
         if let Some(sql) = kernels_statement(&key.0) {
             return Ok(Planned::Done(self.kernels_rows(sql, params, query).await?));
         }
@@ -135,9 +137,9 @@ impl Session {
         };
         let sql = instead.as_deref().unwrap_or(sql);
         let stored_views = self.inner.catalog.stored_views();
-        let state = self.inner.context.state();
-        let plan = dialect::logical_plan(&state, sql, params).await;
-        let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error.into()))?)?;
+        let state = Arc::new(self.inner.context.state());
+        let plan = bound(&state, sql, params).await;
+        let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error))?)?;
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
@@ -150,7 +152,7 @@ impl Session {
         // The text of a view in the database may change without this session knowing.
         let lasting = stored_views == self.inner.catalog.stored_views();
         let immutable = options.plan_cache && lasting && is_immutable(&plan)?;
-        let (prepared, tables) = self.prepare(&state, &plan, &options).await?;
+        let (prepared, tables) = self.prepare(&state, Arc::new(plan), &options).await?;
         if let Some(tables) = tables.filter(|_| immutable) {
             let basis = Basis { catalog: basis.0, settings: basis.1, tables };
             self.inner.plan_cache.lock().put(key, Arc::clone(&prepared), basis);
@@ -164,10 +166,14 @@ impl Session {
         let frame = match plan {
             LogicalPlan::DescribeTable(table) => return describe(&table.schema).map(Some),
             LogicalPlan::Explain(explain) => {
-                return Ok(Some(Box::pin(self.explain_rows(&explain.plan, explain.verbose, false, query)).await?));
+                return Ok(Some(
+                    Box::pin(self.explain_rows(Arc::clone(&explain.plan), explain.verbose, false, query)).await?,
+                ));
             }
             LogicalPlan::Analyze(analyze) => {
-                return Ok(Some(Box::pin(self.explain_rows(&analyze.input, analyze.verbose, true, query)).await?));
+                return Ok(Some(
+                    Box::pin(self.explain_rows(Arc::clone(&analyze.input), analyze.verbose, true, query)).await?,
+                ));
             }
             LogicalPlan::Statement(Statement::SetVariable(set))
                 if ["schema", "search_path"].contains(&set.variable.to_ascii_lowercase().as_str()) =>
@@ -198,22 +204,12 @@ impl Session {
     /// The physical plan of a query, and the tables it reads; `None` when it reads others than Warpmill's.
     pub(super) async fn prepare(
         &self,
-        state: &SessionState,
-        plan: &LogicalPlan,
+        state: &Arc<SessionState>,
+        plan: Arc<LogicalPlan>,
         options: &WarpmillOptions,
     ) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
-        let staged = stage(plan)?;
-        let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
-        let optimized = state.optimize(plan)?;
-        let tables = table_versions(&optimized)?;
-        let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
-        let physical = named(pin(physical, state.runtime_env())?)?;
-        let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
-        let (mut plan, fallbacks) = (placement.plan, placement.fallbacks);
-        if let Some((_, staging)) = staged {
-            plan = Arc::new(WrittenExec::new(plan, staging));
-        }
-        Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), tables))
+        let (state, options) = (Arc::clone(state), options.clone());
+        planning::run(async move { prepared(&state, &plan, &options).await }).await
     }
 }
 
@@ -242,6 +238,26 @@ fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
         node => node.recompute_schema().map(Transformed::yes),
     };
     Ok(plan.transform_up(nullable)?.data)
+}
+
+async fn prepared(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    options: &WarpmillOptions,
+) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
+    check_plan(plan)?;
+    let staged = stage(plan)?;
+    let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
+    let optimized = state.optimize(plan)?;
+    let tables = table_versions(&optimized)?;
+    let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
+    let physical = named(pin(physical, state.runtime_env())?)?;
+    let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
+    let (mut plan, fallbacks) = (placement.plan, placement.fallbacks);
+    if let Some((_, staging)) = staged {
+        plan = Arc::new(WrittenExec::new(plan, staging));
+    }
+    Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), tables))
 }
 
 /// `plan` with its columns called as results show them.

@@ -1,5 +1,7 @@
 //! Statements that DataFusion's front end does not know, or not in DuckDB's form.
 
+use std::sync::Arc;
+
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as Parsed;
@@ -13,7 +15,8 @@ use super::ddl::Making;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{CATALOG, same};
-use crate::dialect::{logical_plan, shown};
+use crate::dialect::shown;
+use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
 
 /// A statement as DataFusion is to plan it.
@@ -88,8 +91,8 @@ impl Session {
         let name = reference(&table.name)?;
         let changed = (temporary || !declared.is_empty()).then(|| Statement::CreateTable(table).to_string());
         let sql = changed.as_deref().unwrap_or(sql);
-        let plan = logical_plan(&self.inner.context.state(), sql, params).await;
-        let plan = plan.map_err(|error| self.with_missing_schema(error.into()))?;
+        let plan = bound(&Arc::new(self.inner.context.state()), sql, params).await;
+        let plan = plan.map_err(|error| self.with_missing_schema(error))?;
         let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut command)) = plan else {
             return Err(Error::NotImplemented(sql.to_string()));
         };
@@ -142,7 +145,7 @@ impl Session {
         // The table and its columns have to be there.
         let columns = index.columns.iter().map(|column| column.column.expr.to_string()).collect::<Vec<_>>().join(", ");
         let check = format!("SELECT {columns} FROM {}", index.table_name);
-        logical_plan(&self.inner.context.state(), &check, &[]).await?;
+        bound(&Arc::new(self.inner.context.state()), &check, &[]).await?;
         let (unique, table) = (if index.unique { "UNIQUE INDEX" } else { "INDEX" }, &index.table_name);
         let name = index.name.map(|name| format!(" {name}")).unwrap_or_default();
         let mut done = QueryResult::empty();
@@ -152,7 +155,7 @@ impl Session {
 
     /// `INSERT INTO target BY NAME query`, with the query's columns in the list that was left out.
     async fn insert_by_name(&self, target: &str, source: &str, params: &[ScalarValue]) -> Result<Taken> {
-        let plan = logical_plan(&self.inner.context.state(), source, params).await?;
+        let plan = bound(&Arc::new(self.inner.context.state()), source, params).await?;
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let columns: Vec<String> = plan.schema().fields().iter().map(|field| quoted(shown(field.name()))).collect();
         Ok(Taken::Instead(format!("INSERT INTO {target} ({}) {source}", columns.join(", "))))

@@ -1,0 +1,48 @@
+//! What a statement may be: measured on its text, before anything recurses, and on its plan, before anything is copied.
+//!
+//! docs/limits.md tells users of these numbers.
+
+mod plan;
+mod text;
+
+pub(crate) use plan::{check_expressions, check_plan};
+pub(crate) use text::check_text;
+
+use std::cell::Cell;
+
+use crate::{Error, Result};
+
+/// Operators that follow each other without parentheses, and levels of nesting, together.
+const MAX_DEPTH: usize = 2500;
+/// Function calls and lists inside each other: DataFusion names every call by its whole text.
+const MAX_CALLS: usize = 128;
+/// Tables, subqueries and joins in one text.
+const MAX_RELATIONS: usize = 1500;
+/// Nodes of a plan with all views and common table expressions in place, as often as they are named.
+const MAX_NODES: u64 = 10_000;
+/// Subqueries inside expressions of each other: DataFusion checks each twice as often as the one around it.
+const MAX_SUBQUERIES: usize = 16;
+/// Operators of a plan node's expressions, with those of columns in place as often as they are named.
+const MAX_EXPRESSIONS: usize = 200_000;
+/// Views that are planned for one statement, each as often as it is named.
+const MAX_VIEWS: usize = 1000;
+
+thread_local! {
+    static VIEWS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Begins a statement on this thread.
+pub(super) fn begin() {
+    VIEWS.set(0);
+}
+
+/// Counts a view that is planned for the statement of this thread.
+pub(crate) fn count_view() -> Result<()> {
+    VIEWS.set(VIEWS.get() + 1);
+    match VIEWS.get() > MAX_VIEWS {
+        true => Err(Error::Limit(format!(
+            "more than {MAX_VIEWS} views are to be planned, which is the limit, each as often as it is named: make tables of some"
+        ))),
+        false => Ok(()),
+    }
+}

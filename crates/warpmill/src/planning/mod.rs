@@ -1,0 +1,28 @@
+//! Planning: on threads of its own with deep stacks, within limits, and until nobody waits for it any more.
+//!
+//! Parsing, binding, optimizing and translating a statement recurse as deeply as it nests, and `a + b + c ...` nests once per
+//! operator. [`limits`] refuses what is too deep or too large before anything recurses; the rest has a stack that is deep enough.
+
+pub(crate) mod limits;
+mod rules;
+mod threads;
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+
+pub(crate) use rules::{checked, checked_physical};
+pub use threads::{WORKER_STACK, run};
+
+use crate::{Result, ScalarValue, dialect};
+
+/// The plan of one statement with its parameters bound, before any rule.
+pub(crate) async fn bound(state: &Arc<SessionState>, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
+    let (state, sql, params) = (Arc::clone(state), sql.to_string(), params.to_vec());
+    run(async move {
+        limits::check_text(&sql, &state.config_options().sql_parser.dialect)?;
+        Ok(dialect::logical_plan(&state, &sql, &params).await?)
+    })
+    .await
+}

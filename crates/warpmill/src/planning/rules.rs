@@ -1,0 +1,96 @@
+//! Optimizer rules that stop when nobody waits for the plan, and that leave alone what they take too long for.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::limits::check_expressions;
+use super::threads::checkpoint;
+use crate::session::builder::{SharedPhysicalRule, SharedRule};
+
+/// Joins up to which DataFusion looks for keys of cross joins: its search takes time in the cube of their number. Beyond, filters
+/// become keys where the order of the tables lets them.
+const CROSS_JOIN_SEARCH: usize = 100;
+
+/// A logical rule as it is, but for statements that were given up or are too large for it.
+pub(crate) fn checked(rule: SharedRule) -> SharedRule {
+    let is = |name| rule.name() == name;
+    Arc::new(Checked { searches_joins: is("eliminate_cross_join"), repeats: is("push_down_filter"), rule })
+}
+
+/// [`checked`] for a physical rule.
+pub(crate) fn checked_physical(rule: SharedPhysicalRule) -> SharedPhysicalRule {
+    Arc::new(CheckedPhysical(rule))
+}
+
+#[derive(Debug)]
+struct Checked {
+    rule: SharedRule,
+    searches_joins: bool,
+    /// Whether it puts expressions in the place of columns, as often as they are named.
+    repeats: bool,
+}
+
+impl OptimizerRule for Checked {
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.rule.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        checkpoint()?;
+        if self.searches_joins && has_many_joins(&plan)? {
+            return Ok(Transformed::no(plan));
+        }
+        let rewritten = self.rule.rewrite(plan, config)?;
+        if self.repeats && rewritten.transformed {
+            check_expressions(&rewritten.data)?;
+        }
+        Ok(rewritten)
+    }
+}
+
+fn has_many_joins(plan: &LogicalPlan) -> Result<bool> {
+    let mut joins = 0;
+    plan.apply(|node| {
+        joins += usize::from(matches!(node, LogicalPlan::Join(_)));
+        Ok(if joins > CROSS_JOIN_SEARCH { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(joins > CROSS_JOIN_SEARCH)
+}
+
+#[derive(Debug)]
+struct CheckedPhysical(SharedPhysicalRule);
+
+impl PhysicalOptimizerRule for CheckedPhysical {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        checkpoint()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        checkpoint()?;
+        self.0.optimize_with_context(plan, context)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}

@@ -1,0 +1,130 @@
+//! Threads that plan.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::limits;
+use crate::{Error, Result};
+
+/// Bytes of address space of a planning thread's stack; pages that are never touched take no memory.
+const STACK: usize = 256 << 20;
+/// The same of threads that run plans, whose expressions are as deep but whose steps are small.
+pub const WORKER_STACK: usize = 32 << 20;
+/// How long a thread waits for the next statement.
+const IDLE: Duration = Duration::from_secs(5);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads without work, and the process that they belong to: a forked one has none.
+static WAITING: Mutex<(u32, Vec<(u64, Sender<Job>)>)> = Mutex::new((0, Vec::new()));
+
+thread_local! {
+    /// Whether nobody waits any more for what this thread plans; `None` on other threads.
+    static ABANDONED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Runs `work`, which plans, on a thread with a deep stack. Whoever drops the future gives the work up: it ends at its next
+/// [`checkpoint`].
+///
+/// # Errors
+/// Those of `work`, and [`Error::OutOfMemory`] where the system has no thread.
+pub async fn run<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    if ABANDONED.with_borrow(Option::is_some) {
+        return Box::pin(work).await;
+    }
+    let abandoned = Arc::new(AtomicBool::new(false));
+    let _guard = Abandon(Arc::clone(&abandoned));
+    let runtime = Handle::try_current().ok();
+    let (sender, receiver) = oneshot::channel();
+    submit(Box::new(move || {
+        ABANDONED.set(Some(abandoned));
+        limits::begin();
+        let outcome = catch_unwind(AssertUnwindSafe(|| match runtime {
+            Some(runtime) => runtime.block_on(work),
+            None => futures::executor::block_on(work),
+        }));
+        ABANDONED.set(None);
+        // What nobody waits for is dropped here, where the stack is deep.
+        drop(sender.send(outcome));
+    }))?;
+    match receiver.await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => Err(Error::Other("a planning thread ended early".into())),
+    }
+}
+
+/// An error where nobody waits any more for what this thread plans.
+pub(super) fn checkpoint() -> Result<()> {
+    let abandoned = ABANDONED.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)));
+    if abandoned { Err(Error::Cancelled) } else { Ok(()) }
+}
+
+struct Abandon(Arc<AtomicBool>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Gives `job` to a thread that waits, or to a new one.
+fn submit(mut job: Job) -> Result<()> {
+    loop {
+        let waiting = {
+            let mut waiting = WAITING.lock();
+            if waiting.0 != process::id() {
+                *waiting = (process::id(), Vec::new());
+            }
+            waiting.1.pop()
+        };
+        let Some((_, thread)) = waiting else { break };
+        match thread.send(job) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => job = unsent.0,
+        }
+    }
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let (jobs, queue) = channel();
+    let thread = std::thread::Builder::new().name("warpmill-plan".into()).stack_size(STACK);
+    let spawned = thread.spawn(move || serve(id, job, &jobs, &queue));
+    spawned.map(drop).map_err(|error| Error::OutOfMemory(format!("no thread to plan on: {error}")))
+}
+
+/// Runs `job`, and the jobs that come while this thread waits.
+fn serve(id: u64, mut job: Job, jobs: &Sender<Job>, queue: &Receiver<Job>) {
+    loop {
+        job();
+        WAITING.lock().1.push((id, jobs.clone()));
+        job = match queue.recv_timeout(IDLE) {
+            Ok(next) => next,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let mut waiting = WAITING.lock();
+                let Some(place) = waiting.1.iter().position(|(waits, _)| *waits == id) else {
+                    drop(waiting);
+                    // Somebody has just taken this thread.
+                    match queue.recv() {
+                        Ok(next) => {
+                            job = next;
+                            continue;
+                        }
+                        Err(_) => return,
+                    }
+                };
+                waiting.1.swap_remove(place);
+                return;
+            }
+        };
+    }
+}

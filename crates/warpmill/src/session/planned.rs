@@ -1,0 +1,45 @@
+//! The steps of a statement that plan: each on a thread of its own, within limits ([`crate::planning`]).
+
+use std::sync::Arc;
+
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement;
+
+use super::Session;
+use crate::Result;
+use crate::planning::limits::{check_plan, check_text};
+use crate::planning::run;
+
+impl Session {
+    /// What `work` makes of one parsed statement and of the session's state. It runs on a planning thread: statements are as deep as
+    /// their texts are long.
+    pub async fn with_parsed<T, F>(
+        &self,
+        sql: &str,
+        work: impl FnOnce(Statement, SessionState) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (state, sql) = (self.inner.context.state(), sql.to_string());
+        run(async move {
+            let dialect = state.config_options().sql_parser.dialect;
+            check_text(&sql, &dialect)?;
+            let statement = state.sql_to_statement(&sql, &dialect)?;
+            work(statement, state).await
+        })
+        .await
+    }
+
+    /// A plan after all logical rules.
+    pub(super) async fn optimized(&self, state: &Arc<SessionState>, plan: Arc<LogicalPlan>) -> Result<LogicalPlan> {
+        let state = Arc::clone(state);
+        run(async move {
+            check_plan(&plan)?;
+            Ok(state.optimize(&plan)?)
+        })
+        .await
+    }
+}
