@@ -46,6 +46,10 @@ install: $(VENV)/.installed $(EXTENSION) ## Build the engine; make .venv with th
 demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, compression, one EXPLAIN
 	$(BIN)/python -m warpmill.bench.demo --sf $(SF)
 
+.PHONY: attack
+attack: install ## Statements that are too deep or too large, in child processes: all tiers, with a table
+	$(BIN)/python -m pytest tests/attack -m "slow or not slow" -rA -q
+
 # The Rust tests find NVRTC's wheel in the venv's packages.
 .PHONY: test
 test: install ## All tests: Rust, then Python

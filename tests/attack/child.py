@@ -1,0 +1,61 @@
+"""Runs statements in this process, which may die of them: one line of JSON before and after each.
+
+usage: child.py DOOR ADDRESS_SPACE_BYTES CPU_SECONDS [URI] < [[kind, size], ...]
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from attack.bombs import BOMBS, SETUP, Door, doors
+
+
+def main() -> None:
+    door, memory, seconds, *rest = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+    work: list[tuple[str, int]] = json.load(sys.stdin)
+    run = open_door(doors()[door], rest)
+    for kind, size in work:
+        sql = BOMBS[kind](size)
+        tell(begin=kind, size=size)
+        start = time.perf_counter()
+        outcome = attempt(run, sql)
+        tell(end=kind, size=size, seconds=time.perf_counter() - start, peak_mb=peak(), **outcome)
+
+
+def open_door(door: Door, rest: list[str]) -> Callable[[str], Any]:
+    run = door(*rest)
+    for statement in SETUP:
+        run(statement)
+    return run
+
+
+def attempt(run: Callable[[str], Any], sql: str) -> dict[str, str]:
+    try:
+        return {"outcome": "answered", "rows": str(run(sql))[:60]}
+    except Exception as error:
+        return {"outcome": "refused", "error": type(error).__name__, "message": str(error)[:200]}
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def tell(**what: object) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main()
