@@ -49,8 +49,14 @@ def write(text: str) -> None:
     PATH.write_text("".join([before, BEGIN, text, END, after]))
 
 
+#: Longer examples leave out how their tables are made.
+_LONGEST = 160
+
+
 def _example(case: Case) -> str:
     text = "; ".join(" ".join(statement.split()) for statement in (*case.setup, case.sql))
+    if len(text) > _LONGEST:
+        text = " ".join(case.sql.split())
     return "`" + text.replace("|", "\\|") + "`"
 
 
