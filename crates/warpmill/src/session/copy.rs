@@ -210,7 +210,7 @@ impl Session {
         let rows = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?.project(values)?.build()?;
         let plan =
             LogicalPlanBuilder::insert_into(rows, name, provider_as_source(target), InsertOp::Append)?.build()?;
-        let (prepared, _) = self.prepare(&state, &plan, &self.options()).await?;
+        let (prepared, _) = self.prepare(&Arc::new(state), Arc::new(plan), &self.options()).await?;
         self.run_prepared(&prepared, query).await
     }
 }
