@@ -10,8 +10,8 @@ TITLE = "Numbers"
 NUMBERS = (
     "CREATE TABLE n AS SELECT * FROM (VALUES (CAST(7 AS TINYINT), CAST(1000 AS INTEGER), CAST(-9 AS BIGINT),"
     " CAST(1.25 AS"
-    " DECIMAL(9,2)), CAST(2.5 AS DOUBLE), CAST(0.5 AS FLOAT)), (NULL, NULL, NULL, NULL, NULL, NULL), (-128, 2147483647,"
-    " 9223372036854775807, -1.75, 1e300, -2.5)) t(t, i, b, d, f, r)",
+    " DECIMAL(9,2)), CAST(2.5 AS DOUBLE), CAST(0.5 AS FLOAT)), (NULL, NULL, NULL, NULL, NULL, NULL), (CAST(-128 AS TINYINT),"
+    " CAST(2147483647 AS INTEGER), 9223372036854775807, -1.75, 1e300, -2.5)) t(t, i, b, d, f, r)",
 )
 FEW = (
     "CREATE TABLE few AS SELECT CAST(x AS DECIMAL(9,2)) AS d, CAST(x AS INTEGER) AS i, CAST(x AS DOUBLE) AS f,"
@@ -87,7 +87,6 @@ CASES = (
     Case(
         "products of decimals beyond 18 digits are an error",
         "SELECT CAST(999999999 AS DECIMAL(10,0)) * CAST(9999999999 AS DECIMAL(10,0)) * 10 AS x",
-        differs="the second product has 38 digits here: DuckDB's constants have fewer",
     ),
     Case("products of more than 38 digits are an error", "SELECT d * 10 FROM wide", WIDE),
     Case("sums of more than 38 digits are an error", "SELECT d + 1 FROM wide", WIDE),

@@ -56,7 +56,7 @@ fn listed(list: Values) -> Result<LogicalPlan> {
     let mut rows = list.values.clone();
     let mut changed = false;
     for (column, field) in list.schema.fields().iter().enumerate() {
-        let DataType::Decimal128(30.., 15..) = field.data_type() else { continue };
+        let DataType::Decimal128(..) = field.data_type() else { continue };
         let plain = |row: &Vec<Expr>| match &row[column] {
             Expr::Cast(cast) if cast.field.data_type() == field.data_type() => (*cast.expr).clone(),
             e => e.clone(),
@@ -257,8 +257,8 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
         }
     }
     // Exact numbers stay with DataFusion, unless others among them ask for more.
-    if ty == own && list.iter().all(|e| e.get_type(schema).is_ok_and(|other| other == own || digits(&other).is_some()))
-    {
+    let is_exact = |e: &Expr| e.get_type(schema).is_ok_and(|other| other == own || digits(&other).is_some());
+    if ty == own && !is_float(&own) && list.iter().all(is_exact) {
         return Ok(Expr::InList(InList { expr, list, negated }));
     }
     let convertible = |e: &Expr| Ok::<_, datafusion::common::DataFusionError>(!e.get_type(schema)?.is_nested());

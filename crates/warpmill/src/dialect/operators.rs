@@ -11,10 +11,10 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, lit,
+    ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -135,6 +135,49 @@ impl ExprPlanner for Operators {
         }
         Ok(PlannerResult::Planned(call(op, vec![raw.left, raw.right])))
     }
+
+    /// Sums of conditions count: DataFusion knows no sums of truth values.
+    fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        if raw.func.name() == "sum"
+            && let [arg] = raw.args.as_mut_slice()
+            && is_condition(arg)
+        {
+            *arg = cast(std::mem::take(arg), DataType::Int32);
+        }
+        Ok(PlannerResult::Original(raw))
+    }
+}
+
+/// Whether an expression is a truth value by what it is.
+fn is_condition(e: &Expr) -> bool {
+    match e {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(
+            op,
+            Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+                | Operator::IsDistinctFrom
+                | Operator::IsNotDistinctFrom
+                | Operator::And
+                | Operator::Or
+        ),
+        e => matches!(
+            e,
+            Expr::Not(_)
+                | Expr::IsNull(_)
+                | Expr::IsNotNull(_)
+                | Expr::IsTrue(_)
+                | Expr::IsNotTrue(_)
+                | Expr::IsFalse(_)
+                | Expr::IsNotFalse(_)
+                | Expr::Between(_)
+                | Expr::InList(_)
+                | Expr::Like(_)
+        ),
+    }
 }
 
 /// `left op right` with its operands converted to the types that DuckDB computes with; `None` for others than numbers.
@@ -154,6 +197,8 @@ pub(super) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result
     }
     let operand = |e: Expr, ty: &DataType| match (&result, ty) {
         (result, _) if result.is_integer() => convert(e, result, schema),
+        // Of whole numbers: a decimal that holds one would make it a quotient.
+        _ if op == Op::IntegerDivide => convert(e, &HUGEINT, schema),
         (result, DataType::Null) => convert(e, result, schema),
         (_, ty) => match digits(ty) {
             Some((width, scale)) => convert(e, &DataType::Decimal128(width, scale), schema),

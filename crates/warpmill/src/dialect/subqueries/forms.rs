@@ -120,10 +120,10 @@ pub(super) fn is_about(expr: &Expr, plan: &LogicalPlan) -> Result<bool> {
     Ok(columns.iter().all(|column| plan.schema().has_column(column)))
 }
 
-/// Rows of tables, filtered by conditions that may name outer columns: what can be joined as it is.
+/// Rows that do not depend on outer columns, filtered by conditions that may name them: what can be joined as it is.
 fn is_simple(plan: &LogicalPlan) -> Result<bool> {
     Ok(match plan {
-        LogicalPlan::TableScan(_) => true,
+        plan if outer_columns(plan)?.is_empty() => true,
         LogicalPlan::Filter(filter) => !super::contains_subquery(&filter.predicate)? && is_simple(&filter.input)?,
         LogicalPlan::Projection(projection) => {
             let plain = |expr: &Expr| !expr.contains_outer() && !super::contains_subquery(expr).unwrap_or(true);
