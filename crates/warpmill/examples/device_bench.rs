@@ -28,7 +28,7 @@ fn load(session: &Session, suite: Suite, sf: f64) {
             snapshot.plain_bytes() as f64 / 1e9,
             started.elapsed().as_secs_f64()
         );
-        session.register_table(name, table);
+        session.register_table(name, table).expect("a name of a table");
     }
 }
 
