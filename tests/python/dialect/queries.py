@@ -190,6 +190,13 @@ CASES = (
         "SELECT s, sum(x) OVER (PARTITION BY i ORDER BY s) AS t FROM a WHERE i = 2 ORDER BY 1",
         _AB,
     ),
+    Case(
+        "windows of finer and of coarser partitions",
+        "SELECT g, h, y, avg(sum(x)) OVER (PARTITION BY g, h, y) AS a,"
+        " rank() OVER (PARTITION BY g, h ORDER BY y, m) AS r FROM"
+        " (VALUES ('a', 1, 1, 1, 5), ('a', 1, 1, 2, 6), ('b', 1, 2, 1, 7), ('b', 2, 2, 1, 8)) t(g, h, y, m, x)"
+        " GROUP BY g, h, y, m ORDER BY ALL",
+    ),
     Case("`LIMIT` of an expression", "SELECT s FROM a ORDER BY s LIMIT 1 + 1", _AB),
     Case(
         "GROUPING SETS and NULLs",

@@ -22,7 +22,6 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
-use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -33,7 +32,7 @@ use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
-use warpmill_plan::Program;
+use warpmill_plan::{Program, Sink};
 
 use super::{UnprovenSums, input, parquet, place};
 use crate::settings::WarpmillOptions;
@@ -102,8 +101,9 @@ impl WarpmillExec {
         sums: UnprovenSums,
     ) -> Self {
         // With more than one partition the source's order holds within each only, and is not what the program gives, unless
-        // the program ends with the sort itself, which is of all rows. What is equal or constant in all rows stays so.
-        let total = source.output_partitioning().partition_count() == 1 || source.is::<SortExec>();
+        // the program ends with a sort, which is of all rows. What is equal or constant in all rows stays so.
+        let is_sorted = matches!(program.sinks.last(), Some(Sink::Sort { .. }));
+        let total = source.output_partitioning().partition_count() == 1 || is_sorted;
         let mut equivalences = source.equivalence_properties().clone();
         equivalences.clear_orderings();
         if !total {
