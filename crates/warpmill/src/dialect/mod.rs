@@ -27,12 +27,13 @@ pub(crate) use names::{distinct_names, shown};
 pub(crate) use subqueries::Subqueries;
 
 use crate::ScalarValue;
-use crate::planning::limits::check_plan;
+use crate::planning::limits::{check_ctes, check_plan};
 
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(&literals::without_underscores(sql), &dialect)?;
+    check_ctes(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
     names::bind(&mut statement, &tables)?;
     literals::rewrite(&mut statement);

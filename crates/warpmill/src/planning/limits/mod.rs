@@ -2,9 +2,11 @@
 //!
 //! docs/limits.md tells users of these numbers.
 
+mod ctes;
 mod plan;
 mod text;
 
+pub(crate) use ctes::check_ctes;
 pub(crate) use plan::{check_expressions, check_plan};
 pub(crate) use text::check_text;
 
