@@ -73,7 +73,7 @@ public class FlightJdbc {
             check("fill", statement.executeUpdate(
                 "INSERT INTO jdbc SELECT value, 'n' || value, CAST(value AS DECIMAL(9, 2)) / 4, "
                     + "DATE '2026-01-01' + CAST(value AS INT), CASE WHEN value % 2 = 0 THEN value * 0.5e0 END "
-                    + "FROM generate_series(1, 10)"), 10);
+                    + "FROM generate_series(1, 10) s(value)"), 10);
             ResultSet rows = statement.executeQuery("SELECT * FROM jdbc WHERE a <= 2 ORDER BY a");
             check("type", rows.getMetaData().getColumnType(1), Types.BIGINT);
             rows.next();
@@ -90,7 +90,7 @@ public class FlightJdbc {
             rows = statement.executeQuery("SELECT count(*), sum(a) FROM jdbc");
             rows.next();
             check("sum", rows.getLong(1) + " " + rows.getLong(2), "12 78");
-            rows = statement.executeQuery("SELECT value FROM generate_series(1, 500000)");
+            rows = statement.executeQuery("SELECT value FROM generate_series(1, 500000) s(value)");
             long sum = 0;
             while (rows.next()) {
                 sum += rows.getLong(1);
@@ -145,7 +145,7 @@ public class FlightJdbc {
      */
     private static void cancellation(Connection connection) throws Exception {
         try (Statement statement = connection.createStatement()) {
-            ResultSet rows = statement.executeQuery("SELECT value FROM generate_series(1, 10000000000)");
+            ResultSet rows = statement.executeQuery("SELECT value FROM generate_series(1, 10000000000) s(value)");
             for (int i = 1; i <= 100000; i++) {
                 rows.next();
                 check("row", rows.getLong(1), i);

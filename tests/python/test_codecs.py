@@ -158,9 +158,9 @@ def test_a_column_that_no_row_reaches_is_not_decompressed(tmp_path: Path) -> Non
 def test_sql_writes_through_codecs_and_appends_keep_them(tmp_path: Path) -> None:
     with warpmill.connect(tmp_path) as con:
         con.sql("SET warpmill.codec = 'lz4'")
-        con.sql("CREATE TABLE t AS SELECT value AS a, (value % 7) || ' and some text' AS b FROM range(20000)")
+        con.sql("CREATE TABLE t AS SELECT value AS a, (value % 7) || ' and some text' AS b FROM range(20000) r(value)")
         con.sql("SET warpmill.codec = 'keep'")
-        con.sql("INSERT INTO t SELECT value, value || ' and other text' FROM range(5000)")
+        con.sql("INSERT INTO t SELECT value, value || ' and other text' FROM range(5000) r(value)")
         assert con.inspect("t")[1]["codecs"] == {"lz4": 2}
         con.sql("CREATE TABLE plain AS SELECT * FROM t")
         assert con.inspect("plain")[1]["codecs"] == {"none": 1}
@@ -179,7 +179,7 @@ def test_sql_writes_through_codecs_and_appends_keep_them(tmp_path: Path) -> None
 
 def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
     with warpmill.connect() as con:
-        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, random() AS r FROM range(30000)")
+        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, random() AS r FROM range(30000) v(value)")
         con.sql("SELECT * FROM t").write(str(tmp_path / "t.parquet"))
     source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
     run = CliRunner().invoke
@@ -212,7 +212,7 @@ def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
 @needs_sim
 def test_both_forms_are_stored_shown_and_read(tmp_path: Path) -> None:
     with warpmill.connect() as con:
-        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, value % 7 AS c FROM range(30000)")
+        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, value % 7 AS c FROM range(30000) r(value)")
         con.sql("SELECT * FROM t").write(str(tmp_path / "t.parquet"))
     source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
     done = CliRunner().invoke(app, ["import", source, target, "--codec", "lz4", "--codec-light"])
@@ -266,7 +266,7 @@ def test_the_benchmark_reads_every_column_through_every_codec(tmp_path: Path) ->
 def test_the_command_line_has_every_codec(tmp_path: Path, codec: CodecName) -> None:
     assert set(CodecName) == {"none", *CODECS}
     with warpmill.connect() as con:
-        con.sql("SELECT value % 7 AS a, 'page ' || (value % 1000) AS b FROM range(30000)").write(
+        con.sql("SELECT value % 7 AS a, 'page ' || (value % 1000) AS b FROM range(30000) r(value)").write(
             str(tmp_path / "t.parquet")
         )
     source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")

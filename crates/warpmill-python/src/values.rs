@@ -65,6 +65,11 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
         DataType::Decimal64(..) => {
             decimals(py, array, |row| array.as_primitive::<Decimal64Type>().value_as_string(row))
         }
+        // HUGEINT.
+        DataType::Decimal128(38, 0) => {
+            let array = array.as_primitive::<Decimal128Type>();
+            each(py, array, |row| array.value(row).into_bound_py_any(py))
+        }
         DataType::Decimal128(..) => {
             decimals(py, array, |row| array.as_primitive::<Decimal128Type>().value_as_string(row))
         }

@@ -1,6 +1,10 @@
 //! Queries as plans of Substrait.
 
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, binary_expr};
 use datafusion_substrait::logical_plan::producer::to_substrait_plan;
 use datafusion_substrait::substrait::proto::Plan;
 use datafusion_substrait::substrait::proto::extensions::SimpleExtensionUrn;
@@ -33,6 +37,7 @@ pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
     ) {
         return Err(SubstraitError::Unsupported(format!("form of a statement that is no query ({})", plan.display())));
     }
+    let plan = with_operators(plan).map_err(warpmill::Error::from)?;
     let plan = to_substrait_plan(&plan, &session.context().state());
     let mut plan = *plan.map_err(|error| match warpmill::Error::from(error) {
         warpmill::Error::NotImplemented(message) => {
@@ -45,6 +50,45 @@ pub fn to_plan(session: &Session, sql: &str) -> Result<Plan> {
     }
     declare_extensions(&mut plan);
     Ok(plan)
+}
+
+/// `plan` with DataFusion's operators, which its producer knows, in the place of the dialect's checked ones.
+fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
+    let rewritten = plan.transform_up_with_subqueries(|node| {
+        let mut schema = merge_schema(&node.inputs());
+        if let LogicalPlan::TableScan(scan) = &node {
+            schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+        }
+        let names = NamePreserver::new(&node);
+        let node = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let expr = expr.transform_up(|expr| operator(expr, &schema))?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })?;
+        node.map_data(|node| node.recompute_schema())
+    });
+    Ok(rewritten?.data)
+}
+
+/// A call of a function whose name is an operator's as that operator, of the same type.
+fn operator(expr: Expr, schema: &DFSchema) -> datafusion::common::Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
+    let op = match call.func.name() {
+        "+" => Operator::Plus,
+        "-" => Operator::Minus,
+        "*" => Operator::Multiply,
+        "/" => Operator::Divide,
+        "%" => Operator::Modulo,
+        "//" if expr.get_type(schema)?.is_integer() => Operator::Divide,
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let plain = match (op, call.args.as_slice()) {
+        (_, [left, right]) => binary_expr(left.clone(), op, right.clone()),
+        (Operator::Minus, [only]) => Expr::Negative(Box::new(only.clone())),
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let ty = expr.get_type(schema)?;
+    Ok(Transformed::yes(plain.cast_to(&ty, schema)?))
 }
 
 /// Gives every function the extension that defines it.

@@ -123,10 +123,10 @@ fn main() {
         .zip(["a", "b", "c", "d"])
         .map(|(factor, name)| format!("value * {factor} % 4294967291 * 65537 AS {name}"));
     let wide = wide.collect::<Vec<_>>().join(", ");
-    sql(format!("CREATE TABLE ordered AS SELECT value AS k, {wide} FROM range({rows})"));
-    sql(format!("CREATE TABLE shuffled AS SELECT value * 7919 % {rows} AS k, {wide} FROM range({rows})"));
+    sql(format!("CREATE TABLE ordered AS SELECT value AS k, {wide} FROM range({rows}) AS r(value)"));
+    sql(format!("CREATE TABLE shuffled AS SELECT value * 7919 % {rows} AS k, {wide} FROM range({rows}) AS r(value)"));
     sql(format!(
-        "CREATE TABLE probe AS SELECT value * 104729 % {rows} AS k, value % 100 AS x FROM range({})",
+        "CREATE TABLE probe AS SELECT value * 104729 % {rows} AS k, value % 100 AS x FROM range({}) AS r(value)",
         4 * rows
     ));
     let build_bytes = rows * 4 * 8;

@@ -201,7 +201,7 @@ class Client:
         del cursor
         con = self.connect()
         other = con.cursor()
-        other.execute("SELECT value FROM generate_series(1, 10000000000)")
+        other.execute("SELECT value FROM generate_series(1, 10000000000) s(value)")
         expect(self.tally, "drop", other.fetchone(), (1,))
         self._quietly(other.close)
         self._quietly(con.close)
@@ -219,7 +219,7 @@ from adbc_driver_flightsql import dbapi
 options = {"username": "soak", "password": "soak"}
 con = dbapi.connect(sys.argv[1], db_kwargs=options, autocommit=True)
 cursor = con.cursor()
-cursor.execute("SELECT value FROM generate_series(1, 10000000000)")
+cursor.execute("SELECT value FROM generate_series(1, 10000000000) s(value)")
 print(cursor.fetchone(), flush=True)
 while cursor.fetchone(): pass
 """

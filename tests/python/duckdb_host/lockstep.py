@@ -47,7 +47,7 @@ def outcome(con: Any, sql: str, parameters: list[Any] | None, ordered: bool) -> 
         columns = [(column[0], str(column[1])) for column in result.description or []]
         rows = result.fetchall()
     except duckdb.Error as error:
-        message = re.sub(r"(value|of) '?[-+.\w]+'?|\([-0-9.]+ [-+*] [-0-9.]+\)", "VALUE", str(error).split("\n")[0])
+        message = re.sub(r"(value|of) ['"]?[-+.\w]+['"]?|\([-0-9.]+ [-+*] [-0-9.]+\)", "VALUE", str(error).split("\n")[0])
         return type(error).__name__, message
     return columns, rows if ordered else sorted(rows, key=repr)
 

@@ -286,7 +286,7 @@ fn health_and_metrics() {
         assert!(metric(&server, "warpmill_process_resident_memory_bytes").await > 1e6);
         assert!(server.http("/else").await.starts_with("HTTP/1.1 404"));
         // Shutdown waits for a statement that runs, and takes no new ones.
-        let slow = "SELECT value FROM generate_series(1, 3000000)";
+        let slow = "SELECT value FROM generate_series(1, 3000000) AS s(value)";
         let info = client.execute(slow.into(), None).await.unwrap();
         let late = client.execute("SELECT 1".into(), None).await.unwrap();
         let mut stream = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
@@ -317,7 +317,7 @@ fn statements_that_outlive_the_grace_are_cancelled() {
     test(async {
         let mut server = start(|config| config.shutdown_grace = 0);
         let mut client = server.client().await;
-        let info = client.execute("SELECT value FROM generate_series(1, 10000000000)".into(), None).await.unwrap();
+        let info = client.execute("SELECT value FROM generate_series(1, 10000000000) AS s(value)".into(), None).await.unwrap();
         let reading = tokio::spawn(async move { fetch(&mut client, info).await.map(drop) });
         until("it runs", || async { metric(&server, "warpmill_statements_running").await == 1.0 }).await;
         server.stop();

@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::support::*;
 
-const ENDLESS: &str = "SELECT value FROM generate_series(1, 10000000000)";
+const ENDLESS: &str = "SELECT value FROM generate_series(1, 10000000000) AS s(value)";
 
 #[test]
 fn time() {
@@ -42,7 +42,7 @@ fn memory() {
         });
         let mut client = server.own().await;
         update(&mut client, "SET warpmill.memory_limit = '64MB'").await.unwrap();
-        update(&mut client, "CREATE TABLE t AS SELECT value AS a, value % 1000 AS b FROM generate_series(1, 400000)")
+        update(&mut client, "CREATE TABLE t AS SELECT value AS a, value % 1000 AS b FROM generate_series(1, 400000) AS s(value)")
             .await
             .unwrap();
         let groups = "SELECT count(*) FROM (SELECT a, sum(b) AS s FROM t GROUP BY a) AS g";
@@ -56,7 +56,7 @@ fn memory() {
         assert_eq!(refused.code(), Code::InvalidArgument);
         // What DataFusion runs draws on the server's pool.
         let fallback =
-            "SELECT count(*) FROM (SELECT array_agg(value) FROM generate_series(1, 20000000) GROUP BY value)";
+            "SELECT count(*) FROM (SELECT array_agg(value) FROM generate_series(1, 20000000) AS s(value) GROUP BY value)";
         assert_eq!(code(&mut client, fallback).await, Code::ResourceExhausted);
     });
 }
@@ -70,7 +70,7 @@ fn sizes() {
             config.limits.sql_bytes = 1000;
         });
         let mut client = server.client().await;
-        assert_eq!(code(&mut client, "SELECT value FROM generate_series(1, 1000000)").await, Code::ResourceExhausted);
+        assert_eq!(code(&mut client, "SELECT value FROM generate_series(1, 1000000) AS s(value)").await, Code::ResourceExhausted);
         assert_eq!(number(&mut client, "SELECT count(*) FROM generate_series(1, 1000000)").await, 1_000_000);
         let long = format!("SELECT '{}'", "x".repeat(1000));
         assert_eq!(client.execute(long, None).await.map_err(status).unwrap_err().code(), Code::ResourceExhausted);

@@ -22,7 +22,7 @@ fn queries_give_rows_of_the_announced_columns() {
         let server = start(|_| ());
         let mut client = server.client().await;
         assert_eq!(
-            update(&mut client, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5)").await.unwrap(),
+            update(&mut client, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5) AS s(value)").await.unwrap(),
             0
         );
         assert_eq!(number(&mut client, "SELECT sum(a) FROM t").await, 15);
@@ -31,7 +31,7 @@ fn queries_give_rows_of_the_announced_columns() {
         assert_eq!(numbers(&rows), [Some(4), Some(5)]);
         assert!(query(&mut client, "SELECT a FROM t WHERE a > 99").await.unwrap().is_empty());
         // More than one message.
-        let rows = query(&mut client, "SELECT value FROM generate_series(1, 1000000)").await.unwrap();
+        let rows = query(&mut client, "SELECT value FROM generate_series(1, 1000000) AS s(value)").await.unwrap();
         assert!(rows.len() > 1);
         let all = numbers(&rows);
         assert_eq!((all.len(), all[999_999]), (1_000_000, Some(1_000_000)));
@@ -111,7 +111,7 @@ fn prepared_statements_take_parameters() {
     test(async {
         let server = start(|_| ());
         let mut client = server.client().await;
-        update(&mut client, "CREATE TABLE t AS SELECT value AS a, CASE WHEN value > 0 THEN 'n' || value END AS s FROM generate_series(1, 5)")
+        update(&mut client, "CREATE TABLE t AS SELECT value AS a, CASE WHEN value > 0 THEN 'n' || value END AS s FROM generate_series(1, 5) AS s(value)")
             .await
             .unwrap();
         for sql in ["SELECT a FROM t WHERE a > ? AND s <> ?", "SELECT a FROM t WHERE a > $1 AND s <> $2"] {
@@ -267,7 +267,7 @@ fn clients_that_go_away_cancel_their_statements() {
     test(async {
         let server = start(|_| ());
         let running = || async { metric(&server, "warpmill_statements_running").await };
-        for sql in [SLOW, "SELECT value FROM generate_series(1, 10000000000)"] {
+        for sql in [SLOW, "SELECT value FROM generate_series(1, 10000000000) AS s(value)"] {
             let mut client = server.client().await;
             let info = client.execute(sql.into(), None).await.unwrap();
             let mut stream = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();

@@ -415,7 +415,7 @@ fn many_zones_are_tested_by_several_threads() {
     session
         .execute(
             &format!(
-                "CREATE TABLE many AS SELECT value AS a, value / 1024 % 100 AS g FROM range({})",
+                "CREATE TABLE many AS SELECT value AS a, value // 1024 % 100 AS g FROM range({}) AS r(value)",
                 zones * 1024 - 7
             ),
             &[],

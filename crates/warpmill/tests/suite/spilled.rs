@@ -12,7 +12,7 @@ fn session() -> Session {
     let session = builder.set("warpmill.threads", "2").build().unwrap();
     let rows = format!(
         "CREATE TABLE t AS SELECT CASE WHEN value % 9 = 0 THEN NULL ELSE value * 7919 % 100003 END AS k, value AS v,
-         'a text for every row, ' || (value % 1000) AS s FROM range({ROWS})"
+         'a text for every row, ' || (value % 1000) AS s FROM range({ROWS}) AS r(value)"
     );
     session.execute(&rows, &[]).unwrap();
     session.set("warpmill.memory_limit", "1MB").unwrap();

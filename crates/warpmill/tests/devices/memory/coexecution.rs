@@ -38,7 +38,7 @@ fn joins_of_every_kind() {
     tables(&session, [3000, 400], [1500, 5]);
     let sql = |text: &str| drop(session.execute(text, &[]).unwrap());
     sql(
-        "CREATE TABLE few AS SELECT value AS f, CASE WHEN value = 3 THEN NULL ELSE 'key ' || value END AS s FROM range(40)",
+        "CREATE TABLE few AS SELECT value AS f, CASE WHEN value = 3 THEN NULL ELSE 'key ' || value END AS s FROM range(40) AS r(value)",
     );
     sql("CREATE TABLE no_rows AS SELECT k, v, note FROM small WHERE v < 0");
     let mut queries = joins();
@@ -85,7 +85,7 @@ fn joins_of_every_kind() {
 fn builds_that_fit_are_made_where_they_are_needed() {
     let session = session();
     large_tables(&session, 12_000);
-    session.execute("CREATE TABLE few AS SELECT value AS f, 'few ' || value AS text FROM range(45)", &[]).unwrap();
+    session.execute("CREATE TABLE few AS SELECT value AS f, 'few ' || value AS text FROM range(45) AS r(value)", &[]).unwrap();
     limit(&session, 223);
     let queries = [
         // Above the cut.

@@ -57,11 +57,11 @@ pub(super) fn large_tables(session: &Session, rows: u64) {
          value * 2246822519 % 4294967291 * 65537 AS b,
          CASE WHEN value % 5 = 0 THEN NULL ELSE value * 3266489917 % 4294967291 * 65537 END AS c,
          value * 668265263 % 4294967291 * 65537 AS d,
-         CASE WHEN value % 7 = 0 THEN NULL ELSE 'a text of row ' || value END AS note FROM range({rows})"
+         CASE WHEN value % 7 = 0 THEN NULL ELSE 'a text of row ' || value END AS note FROM range({rows}) AS r(value)"
     ));
     let (keys, twice) = (rows * 3 / 2 + 11, 2 * rows);
     sql(format!(
-        "CREATE TABLE probes AS SELECT CASE WHEN value % 17 = 0 THEN NULL ELSE value * 7919 % {keys} END AS k, value AS id FROM range({twice})",
+        "CREATE TABLE probes AS SELECT CASE WHEN value % 17 = 0 THEN NULL ELSE value * 7919 % {keys} END AS k, value AS id FROM range({twice}) AS r(value)",
     ));
     sql("CREATE TABLE none AS SELECT k, id FROM probes WHERE id < 0".into());
 }

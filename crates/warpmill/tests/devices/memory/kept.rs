@@ -9,12 +9,12 @@ use crate::{device, reasons, size_factor};
 fn fill(session: &Session) {
     let rows = 120_000 * size_factor();
     let sql = |text: &str| session.execute(&text.replace("120000", &rows.to_string()), &[]).unwrap();
-    sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 100000 AS a, value / 300 AS run,
+    sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 100000 AS a, value // 300 AS run,
          CASE WHEN value % 7 = 0 THEN NULL ELSE value * 3000000017 END AS far, 'day ' || (value / 5000) AS day,
          'name ' || (value * 104729 % 1000003) AS name,
-         CASE WHEN value % 11 = 0 THEN NULL ELSE repeat('x', value % 40) || value END AS note FROM range(120000)");
+         CASE WHEN value % 11 = 0 THEN NULL ELSE repeat('x', value % 40) || value END AS note FROM range(120000) AS r(value)");
     sql(
-        "CREATE TABLE other AS SELECT value * 3 AS id, value * 104729 % 1000003 AS b, value * 7 % 100 AS c FROM range(120000)",
+        "CREATE TABLE other AS SELECT value * 3 AS id, value * 104729 % 1000003 AS b, value * 7 % 100 AS c FROM range(120000) AS r(value)",
     );
     sql("CREATE TABLE empty AS SELECT id, name FROM big WHERE id < 0");
 }

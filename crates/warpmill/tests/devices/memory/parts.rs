@@ -64,13 +64,13 @@ pub(super) fn tables(session: &Session, [big, small]: [usize; 2], [keys, heavy]:
     sql(format!(
         "CREATE TABLE big AS SELECT value AS id,
          CASE WHEN value % 9 = 0 THEN NULL WHEN value % {heavy} = 0 THEN 77 ELSE value * 7 % {keys} END AS k,
-         CASE WHEN value % 8 = 0 THEN NULL ELSE 'key ' || (value * 7 % {keys}) END AS s FROM range({big})"
+         CASE WHEN value % 8 = 0 THEN NULL ELSE 'key ' || (value * 7 % {keys}) END AS s FROM range({big}) AS r(value)"
     ));
     sql(format!(
         "CREATE TABLE small AS SELECT value AS v,
          CASE WHEN value % 13 = 0 THEN NULL WHEN value % {heavy} = 0 THEN 77 ELSE value * 3 END AS k,
          CASE WHEN value % 11 = 0 THEN NULL ELSE 'key ' || (value * 3 % 1100) END AS s,
-         value * 5 AS unique_k, 'note ' || value AS note FROM range({small})"
+         value * 5 AS unique_k, 'note ' || value AS note FROM range({small}) AS r(value)"
     ));
 }
 
@@ -165,12 +165,12 @@ fn a_join_groups_and_rows_larger_than_the_device() {
     let sized = |text: &str| text.replace("12000", &rows.to_string()).replace("12007", &keys.to_string());
     let sql = |text: &str| drop(session.execute(&sized(text).replace("30000", &all.to_string()), &[]).unwrap());
     sql(
-        "CREATE TABLE facts AS SELECT value AS id, value * 7919 % 12007 AS k, value * 31 % 1000 AS x FROM range(12000)",
+        "CREATE TABLE facts AS SELECT value AS id, value * 7919 % 12007 AS k, value * 31 % 1000 AS x FROM range(12000) AS r(value)",
     );
     sql(
-        "CREATE TABLE others AS SELECT value * 104729 % 12007 AS k, value AS a, value * 3 AS b, 'text ' || value AS c FROM range(12000)",
+        "CREATE TABLE others AS SELECT value * 104729 % 12007 AS k, value AS a, value * 3 AS b, 'text ' || value AS c FROM range(12000) AS r(value)",
     );
-    sql("CREATE TABLE sorted AS SELECT value / 3 AS k, value % 100 AS x FROM range(30000)");
+    sql("CREATE TABLE sorted AS SELECT value // 3 AS k, value % 100 AS x FROM range(30000) AS r(value)");
     for (query, expectation) in [
         // The build side holds numbers and a string for each of 12,000 rows, and a table to find them: more than 400 kB.
         (
@@ -217,10 +217,10 @@ fn parts_of_joins_on_the_same_key_are_not_multiplied() {
     let sql = |text: &str| drop(session.execute(&text.replace("12000", &rows.to_string()), &[]).unwrap());
     // Keys below, among and above those of the others, and none.
     sql(
-        "CREATE TABLE facts AS SELECT value AS id, CASE WHEN value % 13 = 0 THEN NULL ELSE value * 7919 % 12007 - 40 END AS k FROM range(12000)",
+        "CREATE TABLE facts AS SELECT value AS id, CASE WHEN value % 13 = 0 THEN NULL ELSE value * 7919 % 12007 - 40 END AS k FROM range(12000) AS r(value)",
     );
-    sql("CREATE TABLE more AS SELECT value % 12000 AS k, value AS a, value * 3 AS b FROM range(12000)");
-    sql("CREATE TABLE others AS SELECT 12000 - value AS k, value % 12000 AS c FROM range(11000)");
+    sql("CREATE TABLE more AS SELECT value % 12000 AS k, value AS a, value * 3 AS b FROM range(12000) AS r(value)");
+    sql("CREATE TABLE others AS SELECT 12000 - value AS k, value % 12000 AS c FROM range(11000) AS r(value)");
     for (query, many) in [
         ("SELECT count(*), sum(id), sum(a), sum(b), sum(c) FROM facts JOIN more USING (k) JOIN others USING (k)", true),
         (
@@ -257,8 +257,8 @@ fn parts_of_joins_on_the_same_key_are_not_multiplied() {
 fn fewer_groups_than_expected_are_made_in_fewer_parts() {
     let session = session();
     let rows = 20_000 * size_factor();
-    let table = "CREATE TABLE facts AS SELECT value AS id, 'a ' || (value % 90) AS a, 'b ' || (value % 90 / 2) AS b,
-        'c ' || (value % 90 / 3) AS c, 'a longer text of ' || (value * 7919 % 20011) AS text FROM range(20000)";
+    let table = "CREATE TABLE facts AS SELECT value AS id, 'a ' || (value % 90) AS a, 'b ' || (value % 90 // 2) AS b,
+        'c ' || (value % 90 // 3) AS c, 'a longer text of ' || (value * 7919 % 20011) AS text FROM range(20000) AS r(value)";
     session.execute(&table.replace("20000", &rows.to_string()), &[]).unwrap();
     for (query, at_once) in [
         // Values of packed keys: all parts have to be seen.

@@ -19,9 +19,9 @@ fn session(folder: &std::path::Path, codec: &str, both: bool) -> Session {
         .build()
         .unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();
-    sql("CREATE TABLE t AS SELECT value AS id, value / 300 AS run, value * 37 % 1000 AS a,
+    sql("CREATE TABLE t AS SELECT value AS id, value // 300 AS run, value * 37 % 1000 AS a,
          CASE WHEN value % 7 = 0 THEN NULL ELSE value % 50 END AS b, 'day ' || (value / 5000) AS day,
-         'a longer text, the ' || (value * 7919 % 20011) || 'th of its kind' AS text FROM range(20000)");
+         'a longer text, the ' || (value * 7919 % 20011) || 'th of its kind' AS text FROM range(20000) AS r(value)");
     session.set("warpmill.fallback", "error").unwrap();
     session
 }

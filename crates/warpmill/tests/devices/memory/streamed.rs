@@ -26,7 +26,7 @@ fn check_sources(codec: &str) {
         .unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();
     sql("CREATE TABLE t AS SELECT value AS a, value % 7 AS b, 'note ' || (value * 37 % 1000) AS note,
-         'a longer text, the ' || value || 'th of its kind' AS text FROM range(10000)");
+         'a longer text, the ' || value || 'th of its kind' AS text FROM range(10000) AS r(value)");
     session.set("warpmill.fallback", "error").unwrap();
     let queries = [
         "SELECT b, count(*), sum(a), min(note), max(text) FROM (SELECT * FROM t WHERE note LIKE '%7%') GROUP BY b ORDER BY b",
@@ -81,10 +81,10 @@ fn check_sources(codec: &str) {
 /// Data of a megabyte or two: unique strings, which stay strings, and numbers.
 fn unique_strings(session: &Session) {
     let sql = |text: &str| session.execute(text, &[]).unwrap();
-    sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 1000 AS g, value / 300 AS run,
+    sql("CREATE TABLE big AS SELECT value AS id, value * 7919 % 1000 AS g, value // 300 AS run,
          CASE WHEN value % 7 = 0 THEN NULL ELSE value * 3000000017 END AS far, 'day ' || (value / 5000) AS day, 'name ' || (value * 104729 % 1000003) AS name,
-         CASE WHEN value % 11 = 0 THEN NULL ELSE repeat('x', value % 40) || value END AS note FROM range(200000)");
-    sql("CREATE TABLE small AS SELECT value * 50 AS id, 'partner ' || value AS partner FROM range(1200)");
+         CASE WHEN value % 11 = 0 THEN NULL ELSE repeat('x', value % 40) || value END AS note FROM range(200000) AS r(value)");
+    sql("CREATE TABLE small AS SELECT value * 50 AS id, 'partner ' || value AS partner FROM range(1200) AS r(value)");
 }
 
 /// The same, in row segments of so many rows, copied from page-locked memory for every run.
@@ -173,15 +173,15 @@ fn small_segments_between_large_ones_travel_together() {
         .unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();
     let far = |factor: u64| {
-        format!("CASE WHEN value / 1024 % 8 = 0 THEN value * {factor} % 4294967291 * 2147483629 ELSE 5 END")
+        format!("CASE WHEN value // 1024 % 8 = 0 THEN value * {factor} % 4294967291 * 2147483629 ELSE 5 END")
     };
     let columns: Vec<String> = [2654435761, 2246822519, 3266489917]
         .iter()
         .zip("abc".chars())
         .map(|(f, n)| format!("{} AS {n}", far(*f)))
         .collect();
-    sql(&format!("CREATE TABLE mixed AS SELECT value / 1024 AS k, {} FROM range(409600)", columns.join(", ")));
-    sql("CREATE TABLE odd AS SELECT value AS k FROM range(400) WHERE value % 8 > 0");
+    sql(&format!("CREATE TABLE mixed AS SELECT value // 1024 AS k, {} FROM range(409600) AS r(value)", columns.join(", ")));
+    sql("CREATE TABLE odd AS SELECT value AS k FROM range(400) AS r(value) WHERE value % 8 > 0");
     let query = "SELECT count(*), sum(a), sum(b), max(c) FROM mixed JOIN odd ON mixed.k = odd.k";
     let expected = sorted_rows(&sql(query));
     session.set("warpmill.device", &device()).unwrap();
@@ -279,7 +279,7 @@ fn compressed_codes_follow_their_dictionary() {
         .set("warpmill.codec", "lz4")
         .build()
         .unwrap();
-    let insert = |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000)");
+    let insert = |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000) AS r(value)");
     session.execute(&format!("CREATE TABLE t AS {}", insert("m")), &[]).unwrap();
     let query = "SELECT name, count(*), sum(a) FROM t WHERE name > 'b3' GROUP BY name ORDER BY name";
     // Each insert brings strings before those that are there: all codes change.
@@ -308,7 +308,7 @@ fn check_neighbours(codec: &str) {
     let session = builder.set("warpmill.codec", codec).set("warpmill.segment_rows", "1024").build().unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();
     sql("CREATE TABLE t AS SELECT value AS a, value * 7919 % 1000003 AS b, value % 7 AS c, 'name ' || value AS name,
-         CASE WHEN value % 9 = 0 THEN NULL ELSE value * 104729 % 65537 END AS d FROM range(200000)");
+         CASE WHEN value % 9 = 0 THEN NULL ELSE value * 104729 % 65537 END AS d FROM range(200000) AS r(value)");
     sql("INSERT INTO t SELECT a + 200000, b, c, name, d FROM t WHERE a < 30000");
     let queries = [
         // All chunks, and those in the middle: a few runs of each column.
@@ -349,9 +349,9 @@ fn tables_of_many_files_are_read_from_disk() {
     let folder = tempfile::tempdir().unwrap();
     let session = Session::builder().database(folder.path()).set("warpmill.device", "cpu").build().unwrap();
     let sql = |text: &str| session.execute(text, &[]).unwrap();
-    sql("CREATE TABLE t AS SELECT value AS a, 'name ' || value AS name FROM range(100)");
+    sql("CREATE TABLE t AS SELECT value AS a, 'name ' || value AS name FROM range(100) AS r(value)");
     for file in 1..90 {
-        sql(&format!("INSERT INTO t SELECT value AS a, 'name ' || value FROM range({0}, {0} + 50)", 100 * file));
+        sql(&format!("INSERT INTO t SELECT value AS a, 'name ' || value FROM range({0}, {0} + 50) AS r(value)", 100 * file));
     }
     let query = "SELECT count(*), sum(a), min(name), max(name) FROM t";
     let expected = sorted_rows(&sql(query));
@@ -376,7 +376,7 @@ fn files_of_another_table_are_not_read() {
     };
     let (ours, theirs) = (session("ours"), session("theirs"));
     for (session, factor) in [(&ours, 7919), (&theirs, 7907)] {
-        let made = format!("CREATE TABLE t AS SELECT value * {factor} % 100003 AS a FROM range(20000)");
+        let made = format!("CREATE TABLE t AS SELECT value * {factor} % 100003 AS a FROM range(20000) AS r(value)");
         session.execute(&made, &[]).unwrap();
     }
     let query = "SELECT count(*), sum(a), min(a), max(a) FROM t";
