@@ -67,8 +67,8 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
         }
         // HUGEINT.
         DataType::Decimal128(38, 0) => {
-            let array = array.as_primitive::<Decimal128Type>();
-            each(py, array, |row| array.value(row).into_bound_py_any(py))
+            let whole = array.as_primitive::<Decimal128Type>();
+            each(py, array, |row| whole.value(row).into_bound_py_any(py))
         }
         DataType::Decimal128(..) => {
             decimals(py, array, |row| array.as_primitive::<Decimal128Type>().value_as_string(row))
