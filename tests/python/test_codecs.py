@@ -179,7 +179,9 @@ def test_sql_writes_through_codecs_and_appends_keep_them(tmp_path: Path) -> None
 
 def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
     with warpmill.connect() as con:
-        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, random() AS r FROM range(30000) v(value)")
+        con.create_table(
+            "t", "SELECT value AS a, 'page ' || (value % 1000) AS b, random() AS r FROM range(30000) v(value)"
+        )
         con.sql("SELECT * FROM t").write(str(tmp_path / "t.parquet"))
     source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
     run = CliRunner().invoke
@@ -212,7 +214,9 @@ def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
 @needs_sim
 def test_both_forms_are_stored_shown_and_read(tmp_path: Path) -> None:
     with warpmill.connect() as con:
-        con.create_table("t", "SELECT value AS a, 'page ' || (value % 1000) AS b, value % 7 AS c FROM range(30000) r(value)")
+        con.create_table(
+            "t", "SELECT value AS a, 'page ' || (value % 1000) AS b, value % 7 AS c FROM range(30000) r(value)"
+        )
         con.sql("SELECT * FROM t").write(str(tmp_path / "t.parquet"))
     source, target = str(tmp_path / "t.parquet"), str(tmp_path / "db" / "t")
     done = CliRunner().invoke(app, ["import", source, target, "--codec", "lz4", "--codec-light"])

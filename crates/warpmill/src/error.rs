@@ -148,7 +148,9 @@ impl Error {
             DataFusionError::ObjectStore(inner) => Error::Io(inner.to_string()),
             DataFusionError::Execution(text) => Error::Execution(text.clone()),
             // Its reader of Arrow files takes what it cannot read for a mistake of its own.
-            DataFusionError::Internal(text) if text.starts_with("Failed to parse Arrow file") => Error::Io(text.clone()),
+            DataFusionError::Internal(text) if text.starts_with("Failed to parse Arrow file") => {
+                Error::Io(text.clone())
+            }
             DataFusionError::Internal(text) => Error::Internal(text.clone()),
             DataFusionError::ExecutionJoin(inner) if inner.is_panic() => Error::Internal(inner.to_string()),
             DataFusionError::ParquetError(inner) => Error::Execution(inner.to_string()),

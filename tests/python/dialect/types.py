@@ -85,7 +85,11 @@ CASES = (
         " INTERVAL '1' DAY AS c FROM m",
         MOMENTS,
     ),
-    Case("moments with intervals", "SELECT t + INTERVAL '1' HOUR AS a, t - INTERVAL '1' MONTH AS b FROM m WHERE t > '1900-01-01'", MOMENTS),
+    Case(
+        "moments with intervals",
+        "SELECT t + INTERVAL '1' HOUR AS a, t - INTERVAL '1' MONTH AS b FROM m WHERE t > '1900-01-01'",
+        MOMENTS,
+    ),
     Case(
         "differences of moments",
         "SELECT TIMESTAMP '2020-01-01 10:00:00' - TIMESTAMP '2019-12-31' AS a",

@@ -10,6 +10,9 @@ import duckdb
 
 import warpmill.duckdb
 
+#: Values that errors name.
+_VALUES = r"""(value|of) ['"]?[-+.\w]+['"]?|\([-0-9.]+ [-+*] [-0-9.]+\)"""
+
 
 class Pair:
     """A connection of each module; whatever is done is done to both."""
@@ -47,7 +50,7 @@ def outcome(con: Any, sql: str, parameters: list[Any] | None, ordered: bool) -> 
         columns = [(column[0], str(column[1])) for column in result.description or []]
         rows = result.fetchall()
     except duckdb.Error as error:
-        message = re.sub(r"(value|of) ['"]?[-+.\w]+['"]?|\([-0-9.]+ [-+*] [-0-9.]+\)", "VALUE", str(error).split("\n")[0])
+        message = re.sub(_VALUES, "VALUE", str(error).split("\n")[0])
         return type(error).__name__, message
     return columns, rows if ordered else sorted(rows, key=repr)
 

@@ -317,7 +317,8 @@ fn statements_that_outlive_the_grace_are_cancelled() {
     test(async {
         let mut server = start(|config| config.shutdown_grace = 0);
         let mut client = server.client().await;
-        let info = client.execute("SELECT value FROM generate_series(1, 10000000000) AS s(value)".into(), None).await.unwrap();
+        let info =
+            client.execute("SELECT value FROM generate_series(1, 10000000000) AS s(value)".into(), None).await.unwrap();
         let reading = tokio::spawn(async move { fetch(&mut client, info).await.map(drop) });
         until("it runs", || async { metric(&server, "warpmill_statements_running").await == 1.0 }).await;
         server.stop();

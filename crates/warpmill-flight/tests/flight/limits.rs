@@ -42,9 +42,12 @@ fn memory() {
         });
         let mut client = server.own().await;
         update(&mut client, "SET warpmill.memory_limit = '64MB'").await.unwrap();
-        update(&mut client, "CREATE TABLE t AS SELECT value AS a, value % 1000 AS b FROM generate_series(1, 400000) AS s(value)")
-            .await
-            .unwrap();
+        update(
+            &mut client,
+            "CREATE TABLE t AS SELECT value AS a, value % 1000 AS b FROM generate_series(1, 400000) AS s(value)",
+        )
+        .await
+        .unwrap();
         let groups = "SELECT count(*) FROM (SELECT a, sum(b) AS s FROM t GROUP BY a) AS g";
         update(&mut client, "SET warpmill.memory_limit = '1MB'").await.unwrap();
         assert_eq!(number(&mut client, groups).await, 400_000);
@@ -55,8 +58,7 @@ fn memory() {
         let refused = update(&mut client, "SET warpmill.memory_limit = '65MB'").await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
         // What DataFusion runs draws on the server's pool.
-        let fallback =
-            "SELECT count(*) FROM (SELECT array_agg(value) FROM generate_series(1, 20000000) AS s(value) GROUP BY value)";
+        let fallback = "SELECT count(*) FROM (SELECT array_agg(value) FROM generate_series(1, 20000000) AS s(value) GROUP BY value)";
         assert_eq!(code(&mut client, fallback).await, Code::ResourceExhausted);
     });
 }
@@ -70,7 +72,10 @@ fn sizes() {
             config.limits.sql_bytes = 1000;
         });
         let mut client = server.client().await;
-        assert_eq!(code(&mut client, "SELECT value FROM generate_series(1, 1000000) AS s(value)").await, Code::ResourceExhausted);
+        assert_eq!(
+            code(&mut client, "SELECT value FROM generate_series(1, 1000000) AS s(value)").await,
+            Code::ResourceExhausted
+        );
         assert_eq!(number(&mut client, "SELECT count(*) FROM generate_series(1, 1000000)").await, 1_000_000);
         let long = format!("SELECT '{}'", "x".repeat(1000));
         assert_eq!(client.execute(long, None).await.map_err(status).unwrap_err().code(), Code::ResourceExhausted);

@@ -22,7 +22,9 @@ fn queries_give_rows_of_the_announced_columns() {
         let server = start(|_| ());
         let mut client = server.client().await;
         assert_eq!(
-            update(&mut client, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5) AS s(value)").await.unwrap(),
+            update(&mut client, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5) AS s(value)")
+                .await
+                .unwrap(),
             0
         );
         assert_eq!(number(&mut client, "SELECT sum(a) FROM t").await, 15);

@@ -14,9 +14,11 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::sink::DataSinkExec;
+use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use warpmill_plan::translate::{Options, Translated, translate};
 use warpmill_plan::{Operator, Program, PruningMode, Sink, Source, Unsupported};
 
@@ -121,11 +123,24 @@ impl Placer {
             return Ok(guarded(plan));
         }
         let children = plan.children().into_iter().cloned();
-        let placed = children.map(|child| self.node(child)).collect::<Result<Vec<_>>>()?;
+        let placed = children.enumerate().map(|(at, child)| in_order(self.node(child)?, &plan, at));
+        let placed = placed.collect::<Result<Vec<_>>>()?;
         if plan.children().iter().zip(&placed).all(|(before, after)| Arc::ptr_eq(before, after)) {
             return Ok(plan);
         }
         plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+}
+
+/// `input`, the part placed as input number `at` of `plan`, in the order that the plan asks for: its rows may have come in an order that
+/// implies this one, of which a program tells less.
+fn in_order(input: Arc<dyn ExecutionPlan>, plan: &Arc<dyn ExecutionPlan>, at: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(required) = plan.required_input_ordering().into_iter().nth(at).flatten() else { return Ok(input) };
+    let required = required.into_single();
+    let has = input.equivalence_properties().ordering_satisfy_requirement(required.clone())?;
+    match has || input.output_partitioning().partition_count() > 1 {
+        true => Ok(input),
+        false => Ok(Arc::new(SortExec::new(LexOrdering::from(required), input))),
     }
 }
 

@@ -45,7 +45,11 @@ fn footers_that_contradict_themselves_are_refused() {
         ("offset", |chunk| chunk.set_dictionary_page_offset(None).set_data_page_offset(-4), "outside of the file"),
         ("size", |chunk| chunk.set_total_compressed_size(1 << 40), "outside of the file"),
         ("dictionary", |chunk| chunk.set_dictionary_page_offset(Some(1 << 30)), "its dictionary is at byte"),
-        ("index", |chunk| chunk.set_offset_index_offset(Some(1 << 40)).set_offset_index_length(Some(9)), "offset index"),
+        (
+            "index",
+            |chunk| chunk.set_offset_index_offset(Some(1 << 40)).set_offset_index_length(Some(9)),
+            "offset index",
+        ),
         ("neighbour", |chunk| chunk.set_total_compressed_size(1 << 15), "within another column chunk"),
     ];
     let path = fixtures().into_iter().find(|path| path.ends_with("pyarrow_snappy_1.parquet")).unwrap();

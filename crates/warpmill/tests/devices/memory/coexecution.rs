@@ -85,7 +85,9 @@ fn joins_of_every_kind() {
 fn builds_that_fit_are_made_where_they_are_needed() {
     let session = session();
     large_tables(&session, 12_000);
-    session.execute("CREATE TABLE few AS SELECT value AS f, 'few ' || value AS text FROM range(45) AS r(value)", &[]).unwrap();
+    session
+        .execute("CREATE TABLE few AS SELECT value AS f, 'few ' || value AS text FROM range(45) AS r(value)", &[])
+        .unwrap();
     limit(&session, 223);
     let queries = [
         // Above the cut.

@@ -180,7 +180,10 @@ fn small_segments_between_large_ones_travel_together() {
         .zip("abc".chars())
         .map(|(f, n)| format!("{} AS {n}", far(*f)))
         .collect();
-    sql(&format!("CREATE TABLE mixed AS SELECT value // 1024 AS k, {} FROM range(409600) AS r(value)", columns.join(", ")));
+    sql(&format!(
+        "CREATE TABLE mixed AS SELECT value // 1024 AS k, {} FROM range(409600) AS r(value)",
+        columns.join(", ")
+    ));
     sql("CREATE TABLE odd AS SELECT value AS k FROM range(400) AS r(value) WHERE value % 8 > 0");
     let query = "SELECT count(*), sum(a), sum(b), max(c) FROM mixed JOIN odd ON mixed.k = odd.k";
     let expected = sorted_rows(&sql(query));
@@ -279,7 +282,8 @@ fn compressed_codes_follow_their_dictionary() {
         .set("warpmill.codec", "lz4")
         .build()
         .unwrap();
-    let insert = |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000) AS r(value)");
+    let insert =
+        |text: &str| format!("SELECT value AS a, '{text}' || (value * 7 % 50) AS name FROM range(9000) AS r(value)");
     session.execute(&format!("CREATE TABLE t AS {}", insert("m")), &[]).unwrap();
     let query = "SELECT name, count(*), sum(a) FROM t WHERE name > 'b3' GROUP BY name ORDER BY name";
     // Each insert brings strings before those that are there: all codes change.
@@ -351,7 +355,10 @@ fn tables_of_many_files_are_read_from_disk() {
     let sql = |text: &str| session.execute(text, &[]).unwrap();
     sql("CREATE TABLE t AS SELECT value AS a, 'name ' || value AS name FROM range(100) AS r(value)");
     for file in 1..90 {
-        sql(&format!("INSERT INTO t SELECT value AS a, 'name ' || value FROM range({0}, {0} + 50) AS r(value)", 100 * file));
+        sql(&format!(
+            "INSERT INTO t SELECT value AS a, 'name ' || value FROM range({0}, {0} + 50) AS r(value)",
+            100 * file
+        ));
     }
     let query = "SELECT count(*), sum(a), min(name), max(name) FROM t";
     let expected = sorted_rows(&sql(query));

@@ -138,7 +138,8 @@ fn bounds_of_all_appends_are_asked() {
         builder = builder.set(&format!("warpmill.{key}"), value);
     }
     let session = builder.build().unwrap();
-    let rows = |part: u64| format!("SELECT value + {} AS id, value % 7 AS v FROM range(20000) AS r(value)", part * 20_000);
+    let rows =
+        |part: u64| format!("SELECT value + {} AS id, value % 7 AS v FROM range(20000) AS r(value)", part * 20_000);
     session.execute(&format!("CREATE TABLE grown AS {}", rows(0)), &[]).unwrap();
     for part in 1..4 {
         session.execute(&format!("INSERT INTO grown {}", rows(part)), &[]).unwrap();
