@@ -266,7 +266,7 @@ impl CheckedFooter {
 /// What errors call a column chunk.
 pub(super) fn chunk_name(metadata: &ParquetMetaData, group: usize, column: usize) -> String {
     let schema = metadata.file_metadata().schema_descr();
-    let name = (column < schema.num_columns()).then(|| schema.column(column).path().string()).unwrap_or_default();
+    let name = if column < schema.num_columns() { schema.column(column).path().string() } else { String::new() };
     format!("row group {group}, column {name:?}")
 }
 

@@ -160,10 +160,8 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::ScalarFunction(function) => called(function, schema),
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
             params.args = aggregates::arguments(func.name(), params.args, schema)?;
-            Ok(Expr::AggregateFunction(AggregateFunction {
-                func: aggregates::checked(func, &params.args, schema)?,
-                params,
-            }))
+            let func = if params.distinct { func } else { aggregates::checked(func, &params.args, schema)? };
+            Ok(Expr::AggregateFunction(AggregateFunction { func, params }))
         }
         Expr::WindowFunction(mut window) => {
             if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun {
