@@ -250,8 +250,11 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
     let own = expr.get_type(schema)?;
     let mut ty = own.clone();
     for e in &list {
-        if let Some(both) = compared((&expr, &ty), (e, &e.get_type(schema)?), true)? {
-            ty = both;
+        let other = e.get_type(schema)?;
+        match compared((&expr, &ty), (e, &other), true)? {
+            Some(both) => ty = both,
+            None if ty.is_null() => ty = other,
+            None => {}
         }
     }
     // Exact numbers stay with DataFusion, unless others among them ask for more.

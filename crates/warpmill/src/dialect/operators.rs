@@ -188,6 +188,10 @@ pub(super) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result
     }
     let (lt, rt) = (as_neighbour(&left, &lt, &rt), as_neighbour(&right, &rt, &lt));
     let Some(result) = op.result(&lt, &rt) else { return Ok(None) };
+    // What the other operand overflows is never seen.
+    if is_null(&left) || is_null(&right) {
+        return Ok(Some(lit(ScalarValue::try_from(&result)?)));
+    }
     if is_float(&result) {
         let (left, right) = (convert(left, &result, schema)?, convert(right, &result, schema)?);
         if op == Op::IntegerDivide {
@@ -206,6 +210,15 @@ pub(super) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result
         },
     };
     Ok(Some(call(op, vec![operand(left, &lt)?, operand(right, &rt)?])))
+}
+
+/// Whether an operand is NULL by what it is.
+fn is_null(e: &Expr) -> bool {
+    match e {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
+    }
 }
 
 /// The type of a whole number's literal: that of the number beside it, where that holds it, or else INTEGER or BIGINT.

@@ -14,15 +14,7 @@ fn expressions() -> Vec<Vec<String>> {
             list.extend(["# < #", "greatest(#, #)", "least(#, #)"]);
         }
         if numbers.contains(&column) && column != "l" && column != "w" {
-            list.extend([
-                "# + #",
-                "# - #",
-                "# * 2",
-                "-#",
-                "abs(#)",
-                "# / 3",
-                "TRY_CAST(# AS INT)",
-            ]);
+            list.extend(["# + #", "# - #", "# * 2", "-#", "abs(#)", "# / 3", "TRY_CAST(# AS INT)"]);
         }
         lists.push(list.into_iter().map(|text| text.replace('#', column)).collect());
     }
