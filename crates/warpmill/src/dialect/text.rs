@@ -15,7 +15,7 @@ pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {
         return float(text).and_then(|value| ScalarValue::Float64(Some(value)).cast_to(to).ok());
     }
     let (width, scale) = digits(to)?;
-    let value = exact(text, scale.try_into().ok()?)?;
+    let value = exact(text, i64::from(scale))?;
     if to.is_integer() {
         return ScalarValue::Decimal128(Some(value), 38, 0).cast_to(to).ok();
     }

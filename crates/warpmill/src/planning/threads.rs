@@ -25,6 +25,7 @@ const IDLE: Duration = Duration::from_secs(5);
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads without work, and the process that they belong to: a forked one has none.
+#[allow(clippy::type_complexity, reason = "a counter, and what waits by its number")]
 static WAITING: Mutex<(u32, Vec<(u64, Sender<Job>)>)> = Mutex::new((0, Vec::new()));
 
 thread_local! {

@@ -55,6 +55,7 @@ struct Binding<'b, 'a, 's> {
     /// Aggregate functions around.
     aggregates: usize,
     /// Bound queries, to be put back.
+    #[allow(clippy::vec_box, reason = "expressions hold them in boxes")]
     queries: Vec<Box<Query>>,
     /// Parameters of the lambda functions around.
     lambdas: Vec<String>,

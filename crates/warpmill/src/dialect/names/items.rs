@@ -21,6 +21,7 @@ pub(super) struct Items {
     open: bool,
 }
 
+#[allow(clippy::large_enum_variant, reason = "most are columns")]
 enum Item {
     /// A column of the result.
     Column { name: String, expr: Expr, aliased: bool },
@@ -214,6 +215,7 @@ impl Items {
 }
 
 impl Item {
+    #[allow(clippy::wrong_self_convention, reason = "as the text has it")]
     fn as_written(self) -> SelectItem {
         match self {
             Item::Column { name, expr, aliased: true } => {
