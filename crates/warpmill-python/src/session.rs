@@ -131,7 +131,7 @@ impl PySession {
         progress_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let reporter = Reporter::new(progress_callback);
-        let reader = guarded(|| Ok(data.extract::<AnyRecordBatch>()?.into_reader()?))?;
+        let reader = guarded(|| data.extract::<AnyRecordBatch>()?.into_reader())?;
         let progress = progress(&reporter);
         self.run(py, &reporter, move |session| {
             let options = layout.options(session, &storage)?;

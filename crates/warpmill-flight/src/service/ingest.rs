@@ -76,7 +76,7 @@ fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mod
         return Err(Status::invalid_argument("the table has no name"));
     }
     let options = command.table_definition_options.unwrap_or_default();
-    let there = session.engine.context().table_exist(place(&command));
+    let there = session.engine.context().table_exist(place(command));
     let there = there.map_err(|error| status::of(&error.into()))?;
     let name = &command.table;
     match (there, options.if_exists(), options.if_not_exist()) {
