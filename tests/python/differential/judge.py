@@ -232,7 +232,7 @@ class Pair:
 
 def _retyped(actual: Rows, expected: Rows, door: Door) -> str | None:
     """Columns whose values are equal, but of another kind; integers of 128 bits are decimals natively."""
-    allowed = [({"Decimal"}, {"int"})]
+    allowed = [({"Decimal"}, {"int"}), ({"int"}, {"Decimal"})]
     # An average of decimals is an output column wherever it is made.
     allowed += [({"Decimal"}, {"float"})] if "averages of decimals" in left_out(door) else []
     for at, column in enumerate(zip(*expected, strict=True)):

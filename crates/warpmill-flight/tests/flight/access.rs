@@ -220,10 +220,10 @@ fn sessions_have_options_of_their_own() {
         assert!(query(&mut other, fallback).await.is_ok());
         update(&mut other, "SET warpmill.fallback = 'error'").await.unwrap();
         assert_eq!(code(&mut other, fallback).await, Code::Unimplemented);
-        // Views belong to a session.
+        // Views are in the database, as tables are.
         update(&mut one, "CREATE VIEW v AS SELECT 1 AS a").await.unwrap();
         assert_eq!(number(&mut one, "SELECT a FROM v").await, 1);
-        assert_eq!(code(&mut other, "SELECT a FROM v").await, Code::NotFound);
+        assert_eq!(number(&mut other, "SELECT a FROM v").await, 1);
         let closed = act(&mut one, "CloseSession", vec![]).await.unwrap();
         assert_eq!(SetError::decode(&*closed).unwrap().value, 1);
         assert_eq!(code(&mut one, "SELECT 1").await, Code::Unauthenticated);

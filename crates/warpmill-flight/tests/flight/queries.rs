@@ -56,7 +56,7 @@ fn failures_have_their_status() {
             ("SELEC", Code::InvalidArgument),
             ("SELECT nope FROM t", Code::InvalidArgument),
             ("SELECT * FROM nowhere", Code::NotFound),
-            ("SELECT a / b FROM t", Code::InvalidArgument),
+            ("SELECT a // b FROM t", Code::InvalidArgument),
             ("SELECT * FROM '/etc/passwd'", Code::NotFound),
             ("CREATE TABLE t AS SELECT 2", Code::AlreadyExists),
             ("CREATE TABLE u (a INT DEFAULT 2)", Code::Unimplemented),

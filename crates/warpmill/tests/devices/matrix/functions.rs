@@ -80,7 +80,6 @@ fn expressions() -> Vec<Vec<String>> {
             "CAST(b AS INT)",
         ],
         &[
-            "TRY_CAST(name AS INT)",
             "CAST(CAST(b AS VARCHAR) AS BOOLEAN)",
             "CAST(b AS VARCHAR)",
             "CAST(CAST(day AS VARCHAR) AS DATE)",
