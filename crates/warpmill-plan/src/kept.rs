@@ -1,7 +1,7 @@
 //! A function that gives its argument, and that DataFusion's rules do not look through.
 //!
 //! They compare what is cast instead of the cast (`CAST(x AS TINYINT) > 3` becomes `x > 3`), and the error of a value that does not fit is
-//! gone. [`crate::translate`] puts the argument in its place.
+//! gone. [`mod@crate::translate`] puts the argument in its place.
 
 use std::sync::{Arc, LazyLock};
 

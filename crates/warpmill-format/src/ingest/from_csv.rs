@@ -72,7 +72,7 @@ pub(super) struct Parser<'a> {
     table: SchemaRef,
 }
 
-/// Writes the rows of all files, in order, and commits. `writer`'s schema says what the fields are; see [`csv_schema`].
+/// Writes the rows of all files, in order, and commits. `writer`'s schema says what the fields are; see `csv_schema`.
 ///
 /// Errors name file, line and column: values that are not of the column's type, nulls in a column that has none, records of
 /// too many or too few fields, columns missing or unknown to the table.

@@ -1,7 +1,7 @@
 //! Planning: on threads of its own with deep stacks, within limits, and until nobody waits for it any more.
 //!
 //! Parsing, binding, optimizing and translating a statement recurse as deeply as it nests, and `a + b + c ...` nests once per
-//! operator. [`limits`] refuses what is too deep or too large before anything recurses; the rest has a stack that is deep enough.
+//! operator. `limits` refuses what is too deep or too large before anything recurses; the rest has a stack that is deep enough.
 
 pub(crate) mod limits;
 mod rules;

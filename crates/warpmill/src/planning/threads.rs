@@ -34,7 +34,7 @@ thread_local! {
 }
 
 /// Runs `work`, which plans, on a thread with a deep stack. Whoever drops the future gives the work up: it ends at its next
-/// [`checkpoint`].
+/// `checkpoint`.
 ///
 /// # Errors
 /// Those of `work`, and [`Error::OutOfMemory`] where the system has no thread.
