@@ -179,7 +179,7 @@ def test_columns_are_like_those_of_the_generator(con: warpmill.Connection) -> No
         low, high, mean = con.sql(f"select min(lo_{name}), max(lo_{name}), avg(lo_{name}) from lineorder").fetchall()[0]
         assert (low, high) == (ours[name].min(), ours[name].max()), name
         assert float(mean) == pytest.approx(ours[name].mean(), rel=0.02), name
-    sql = "select count(*) from lineorder where lo_revenue <> lo_extendedprice * (100 - lo_discount) / 100"
+    sql = "select count(*) from lineorder where lo_revenue <> lo_extendedprice * (100 - lo_discount) // 100"
     assert con.sql(sql).fetchall() == [(0,)]
     assert np.array_equal(ours["revenue"], ours["extendedprice"] * (100 - ours["discount"]) // 100)
 
