@@ -61,7 +61,7 @@ def test_seeds(door: Door, seed: int) -> None:
     tally, asked = Tally(), SEEDS[door][1]
     scripts = report(seed, asked, door, tally)
     assert not scripts, "\n\n".join(scripts)
-    assert tally.counts["equal"] >= asked * 0.6, str(tally)
+    assert tally.counts["equal"] >= (asked - tally.counts["of a table that is not there"]) * 0.7, str(tally)
     if door == "sim":
         assert tally.counts["on sim"] >= asked * 0.3, str(tally)
     if door == "duckdb":
