@@ -62,7 +62,7 @@ fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> 
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let expr = expr.transform_up(|expr| operator(expr, &schema))?;
+            let expr = expr.transform_up(|expr| operators(expr, &schema))?;
             Ok(expr.update_data(|expr| name.restore(expr)))
         })?;
         node.map_data(|node| node.recompute_schema())
@@ -70,25 +70,36 @@ fn with_operators(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> 
     Ok(rewritten?.data)
 }
 
-/// A call of a function whose name is an operator's as that operator, of the same type.
-fn operator(expr: Expr, schema: &DFSchema) -> datafusion::common::Result<Transformed<Expr>> {
+/// A call of a function whose name is one of operators as these operators, with results of the same type.
+fn operators(expr: Expr, schema: &DFSchema) -> datafusion::common::Result<Transformed<Expr>> {
     let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
-    let op = match call.func.name() {
+    let ops: Option<Vec<Operator>> = call.func.name().split(' ').map(operator).collect();
+    let (Some(ops), [first, others @ ..]) = (ops, call.args.as_slice()) else { return Ok(Transformed::no(expr)) };
+    let ty = expr.get_type(schema)?;
+    if ops.contains(&Operator::IntegerDivide) && !ty.is_integer() {
+        return Ok(Transformed::no(expr));
+    }
+    if others.is_empty() {
+        return Ok(Transformed::yes(Expr::Negative(Box::new(first.clone())).cast_to(&ty, schema)?));
+    }
+    let plain = |op| if op == Operator::IntegerDivide { Operator::Divide } else { op };
+    let mut left = first.clone();
+    for (op, right) in ops.into_iter().zip(others) {
+        left = binary_expr(left, plain(op), right.clone()).cast_to(&ty, schema)?;
+    }
+    Ok(Transformed::yes(left))
+}
+
+fn operator(symbol: &str) -> Option<Operator> {
+    Some(match symbol {
         "+" => Operator::Plus,
         "-" => Operator::Minus,
         "*" => Operator::Multiply,
         "/" => Operator::Divide,
+        "//" => Operator::IntegerDivide,
         "%" => Operator::Modulo,
-        "//" if expr.get_type(schema)?.is_integer() => Operator::Divide,
-        _ => return Ok(Transformed::no(expr)),
-    };
-    let plain = match (op, call.args.as_slice()) {
-        (_, [left, right]) => binary_expr(left.clone(), op, right.clone()),
-        (Operator::Minus, [only]) => Expr::Negative(Box::new(only.clone())),
-        _ => return Ok(Transformed::no(expr)),
-    };
-    let ty = expr.get_type(schema)?;
-    Ok(Transformed::yes(plain.cast_to(&ty, schema)?))
+        _ => return None,
+    })
 }
 
 /// Gives every function the extension that defines it.

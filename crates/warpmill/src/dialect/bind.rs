@@ -314,13 +314,8 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
-    if let Some((op, args)) = operators::parts(&function) {
-        if let [left, right] = args
-            && let Some(bound) = operators::bind(op, left.clone(), right.clone(), schema)?
-        {
-            return Ok(bound);
-        }
-        return Ok(Expr::ScalarFunction(function));
+    if operators::arithmetic(&function).is_some() {
+        return operators::bind_call(function, schema);
     }
     if let Some(bound) = dates::function(&function, schema)? {
         return Ok(bound);

@@ -9,6 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use arrow::compute::kernels::numeric;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr};
@@ -20,6 +21,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::dates;
 use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_number, is_whole};
+use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -130,10 +132,11 @@ impl ExprPlanner for Operators {
         if !is_number(&left) && left != DataType::Null || !is_number(&right) && right != DataType::Null {
             return Ok(PlannerResult::Original(raw));
         }
-        if op.result(&left, &right).is_none() {
+        let Some(result) = op.result(&left, &right) else {
             return plan_err!("{left} {} {right}: the result has more than {MAX_WIDTH} digits after the point", raw.op);
-        }
-        Ok(PlannerResult::Planned(call(op, vec![raw.left, raw.right])))
+        };
+        check_arithmetic([&raw.left, &raw.right])?;
+        Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
     }
 
     /// Sums of conditions count: DataFusion knows no sums of truth values.
@@ -182,34 +185,68 @@ fn is_condition(e: &Expr) -> bool {
 
 /// `left op right` with its operands converted to the types that DuckDB computes with; `None` for others than numbers.
 pub(super) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    let left = Typed { ty: left.get_type(schema)?, expr: left };
+    Ok(bind_typed(op, left, right, schema)?.map(|bound| bound.expr))
+}
+
+/// A call of this module's with its operands converted likewise, from the left to the right.
+pub(super) fn bind_call(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
+    let Some(Arithmetic { ops, .. }) = arithmetic(&function) else { return Ok(Expr::ScalarFunction(function)) };
+    let ops = ops.clone();
+    if function.args.len() == 1 {
+        return Ok(Expr::ScalarFunction(function));
+    }
+    let mut args = function.args.into_iter();
+    let Some(first) = args.next() else { return plan_err!("arithmetic of nothing") };
+    let mut left = Typed { ty: first.get_type(schema)?, expr: first };
+    for (op, right) in ops.into_iter().zip(args) {
+        let Some(bound) = bind_typed(op, left, right, schema)? else {
+            return plan_err!("{} is for numbers", op.symbol());
+        };
+        left = bound;
+    }
+    Ok(left.expr)
+}
+
+/// An expression and its type, which a call of many operands takes long to tell.
+struct Typed {
+    expr: Expr,
+    ty: DataType,
+}
+
+fn bind_typed(op: Op, left: Typed, right: Expr, schema: &DFSchema) -> Result<Option<Typed>> {
+    let Typed { expr: left, ty: lt } = left;
+    let rt = right.get_type(schema)?;
     if let Some(moved) = dates::arithmetic(op, (&left, &lt), (&right, &rt))? {
-        return Ok(Some(moved));
+        return Ok(Some(Typed { ty: moved.get_type(schema)?, expr: moved }));
     }
     let (lt, rt) = (as_neighbour(&left, &lt, &rt), as_neighbour(&right, &rt, &lt));
     let Some(result) = op.result(&lt, &rt) else { return Ok(None) };
     // What the other operand overflows is never seen.
     if is_null(&left) || is_null(&right) {
-        return Ok(Some(lit(ScalarValue::try_from(&result)?)));
+        return Ok(Some(Typed { expr: lit(ScalarValue::try_from(&result)?), ty: result }));
     }
+    let flat = lt == result;
     if is_float(&result) {
-        let (left, right) = (convert(left, &result, schema)?, convert(right, &result, schema)?);
-        if op == Op::IntegerDivide {
-            return Ok(Some(call(op, vec![left, right])));
-        }
-        return Ok(Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op.of_floats(), Box::new(right)))));
+        let (left, right) = (converted(left, &lt, &result, schema)?, converted(right, &rt, &result, schema)?);
+        let expr = match op {
+            Op::IntegerDivide => binary(op, left, right, flat),
+            op => Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op.of_floats(), Box::new(right))),
+        };
+        return Ok(Some(Typed { expr, ty: result }));
     }
     let operand = |e: Expr, ty: &DataType| match (&result, ty) {
-        (result, _) if result.is_integer() => convert(e, result, schema),
+        (result, ty) if result.is_integer() => converted(e, ty, result, schema),
         // Of whole numbers: a decimal that holds one would make it a quotient.
-        _ if op == Op::IntegerDivide => convert(e, &HUGEINT, schema),
+        (_, ty) if op == Op::IntegerDivide => converted(e, ty, &HUGEINT, schema),
         (result, DataType::Null) => convert(e, result, schema),
         (_, ty) => match digits(ty) {
-            Some((width, scale)) => convert(e, &DataType::Decimal128(width, scale), schema),
+            Some((width, scale)) => converted(e, ty, &DataType::Decimal128(width, scale), schema),
             None => Ok(e),
         },
     };
-    Ok(Some(call(op, vec![operand(left, &lt)?, operand(right, &rt)?])))
+    let expr = binary(op, operand(left, &lt)?, operand(right, &rt)?, flat);
+    Ok(Some(Typed { expr, ty: result }))
 }
 
 /// Whether an operand is NULL by what it is.
@@ -246,56 +283,128 @@ pub(super) fn convert(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr>
     e.cast_to(to, schema)
 }
 
+/// [`convert`] of an expression of type `from`, or of a literal that may have another.
+fn converted(e: Expr, from: &DataType, to: &DataType, schema: &DFSchema) -> Result<Expr> {
+    if from == to && !matches!(e, Expr::Literal(..)) { Ok(e) } else { convert(e, to, schema) }
+}
+
 /// `-e` of an exact number; `None` for others.
 pub(super) fn negated(e: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(digits(&e.get_type(schema)?).map(|_| call(Op::Subtract, vec![e])))
 }
 
-/// The operator and the operands of a call.
-pub(super) fn parts(function: &ScalarFunction) -> Option<(Op, &[Expr])> {
-    Some((function.func.inner().downcast_ref::<Arithmetic>()?.op, &function.args))
+/// The operators of a call of this module's.
+pub(super) fn arithmetic(function: &ScalarFunction) -> Option<&Arithmetic> {
+    function.func.inner().downcast_ref::<Arithmetic>()
 }
 
+/// `op` of two operands, or of one.
 pub(super) fn call(op: Op, args: Vec<Expr>) -> Expr {
-    let signature = Signature::user_defined(Volatility::Immutable);
-    let function = Arc::new(ScalarUDF::from(Arithmetic { op, signature }));
-    Expr::ScalarFunction(ScalarFunction::new_udf(function, args))
+    Arithmetic::new(vec![op]).of(args)
 }
 
-/// An operator as a function: of two numbers, or the negation of one.
+/// `left op right`. Where `left` is a call and has the type of the result (`flat`), its next operator: nested calls would be
+/// named, each by its whole text, for every type that DataFusion asks for.
+fn binary(op: Op, left: Expr, right: Expr, flat: bool) -> Expr {
+    match left {
+        Expr::ScalarFunction(function) if flat && function.args.len() > 1 && arithmetic(&function).is_some() => {
+            let mut ops = arithmetic(&function).map(|first| first.ops.clone()).unwrap_or_default();
+            ops.push(op);
+            let mut args = function.args;
+            args.push(right);
+            Arithmetic::new(ops).of(args)
+        }
+        left => call(op, vec![left, right]),
+    }
+}
+
+/// Refuses operands with too many calls of this module's inside each other.
+fn check_arithmetic(operands: [&Expr; 2]) -> Result<()> {
+    operands.into_iter().try_for_each(|e| check_nesting(nested(e)?))
+}
+
+fn nested(e: &Expr) -> Result<usize> {
+    let mut below = 0;
+    e.apply_children(|child| {
+        below = below.max(nested(child)?);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(below + usize::from(matches!(e, Expr::ScalarFunction(function) if arithmetic(function).is_some())))
+}
+
+/// Operators as a function: `((a op b) op c) op ...` of numbers, where every result has the same type, or the negation of one.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Arithmetic {
-    op: Op,
+pub(super) struct Arithmetic {
+    ops: Vec<Op>,
+    /// Their symbols, with spaces between: other crates know the function by it.
+    name: String,
     signature: Signature,
 }
 
 impl Arithmetic {
-    fn written(&self, args: &[Expr], name: impl Fn(&Expr) -> String) -> String {
-        let operand = |e: &Expr| match e {
-            Expr::ScalarFunction(inner) if parts(inner).is_some_and(|(_, args)| args.len() > 1) => {
-                format!("({})", name(e))
+    fn new(ops: Vec<Op>) -> Self {
+        let symbols: Vec<_> = ops.iter().map(|op| op.symbol()).collect();
+        Self { name: symbols.join(" "), ops, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    fn of(self, args: Vec<Expr>) -> Expr {
+        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(self)), args))
+    }
+
+    /// Writes a call, in time linear in its text.
+    fn write(&self, args: &[Expr], out: &mut String, name: fn(&Expr) -> String) {
+        let operand = |e: &Expr, out: &mut String| match e {
+            Expr::ScalarFunction(inner) if let Some(inside) = arithmetic(inner) => {
+                let brackets = inner.args.len() > 1;
+                out.push_str(if brackets { "(" } else { "" });
+                inside.write(&inner.args, out, name);
+                out.push_str(if brackets { ")" } else { "" });
             }
-            Expr::BinaryExpr(_) => format!("({})", name(e)),
-            e => name(e),
+            Expr::BinaryExpr(_) => {
+                out.push('(');
+                out.push_str(&name(e));
+                out.push(')');
+            }
+            e => out.push_str(&name(e)),
         };
-        match args {
-            [left, right] => format!("{} {} {}", operand(left), self.op.symbol(), operand(right)),
-            args => format!("(- {})", args.iter().map(operand).collect::<String>()),
+        let [first, others @ ..] = args else { return };
+        if others.is_empty() {
+            out.push_str("(- ");
+            operand(first, out);
+            return out.push(')');
         }
+        out.extend(std::iter::repeat_n('(', others.len() - 1));
+        operand(first, out);
+        for (at, (op, right)) in self.ops.iter().zip(others).enumerate() {
+            out.push_str(if at > 0 { ")" } else { "" });
+            out.extend([" ", op.symbol(), " "]);
+            operand(right, out);
+        }
+    }
+
+    /// The type of a call of numbers.
+    fn result(&self, types: &[DataType]) -> Option<DataType> {
+        let (first, others) = types.split_first()?;
+        let mut pairs = self.ops.iter().zip(others);
+        pairs.try_fold(first.clone(), |left, (op, right)| op.result(&left, right))
     }
 }
 
 impl ScalarUDFImpl for Arithmetic {
     fn name(&self) -> &str {
-        self.op.symbol()
+        &self.name
     }
 
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(self.written(args, ToString::to_string))
+        let mut text = String::new();
+        self.write(args, &mut text, ToString::to_string);
+        Ok(text)
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(self.written(args, |e| e.schema_name().to_string()))
+        let mut text = String::new();
+        self.write(args, &mut text, |e| e.schema_name().to_string());
+        Ok(text)
     }
 
     fn signature(&self) -> &Signature {
@@ -307,12 +416,7 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let result = match types {
-            [only] => Some(only.clone()),
-            [left, right] => self.op.result(left, right),
-            _ => None,
-        };
-        result.map_or_else(|| plan_err!("{} is for numbers", self.op.symbol()), Ok)
+        self.result(types).map_or_else(|| plan_err!("{} is for numbers", self.name), Ok)
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
@@ -326,15 +430,16 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let to = args.return_type().clone();
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let operands = ColumnarValue::values_to_arrays(&args.args)?;
-        let result = match operands.as_slice() {
-            [only] => self.computed(&zeros(only), only, &to)?,
-            [left, right] if is_float(&to) => self.floats(left, right, &to)?,
-            [left, right] => self.computed(left, right, &to)?,
-            _ => return exec_err!("{} of {} operands", self.op.symbol(), operands.len()),
-        };
+        let rows = if constant { 1 } else { args.number_rows };
+        let [first, others @ ..] = args.args.as_slice() else { return exec_err!("{} of nothing", self.name) };
+        let mut result = first.to_array(rows)?;
+        if others.is_empty() {
+            result = Op::Subtract.computed(&zeros(&result), &result, args.return_type())?;
+        }
+        for (op, right) in self.ops.iter().zip(others) {
+            result = op.applied(&result, &right.to_array(rows)?)?;
+        }
         Ok(if constant {
             ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)
         } else {
@@ -343,17 +448,25 @@ impl ScalarUDFImpl for Arithmetic {
     }
 }
 
-impl Arithmetic {
+impl Op {
+    fn applied(self, left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef> {
+        match self.result(left.data_type(), right.data_type()) {
+            Some(to) if is_float(&to) => self.floats(left, right, &to),
+            Some(to) => self.computed(left, right, &to),
+            None => exec_err!("{} is for numbers", self.symbol()),
+        }
+    }
+
     /// The results of floating-point numbers; DuckDB's `//` refuses quotients by zero.
-    fn floats(&self, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    fn floats(self, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let (left, right) = (strict_cast(left, to)?, strict_cast(right, to)?);
         let divisors = strict_cast(&right, &DataType::Float64)?;
         let divisors = divisors.as_primitive::<Float64Type>();
         let by_zero = |row| left.is_valid(row) && divisors.is_valid(row) && divisors.value(row) == 0.0;
-        if self.op == Op::IntegerDivide && (0..divisors.len()).any(by_zero) {
+        if self == Op::IntegerDivide && (0..divisors.len()).any(by_zero) {
             return exec_err!("division by zero");
         }
-        Ok(match self.op {
+        Ok(match self {
             Op::Add => numeric::add(&left, &right)?,
             Op::Subtract => numeric::sub(&left, &right)?,
             Op::Multiply => numeric::mul(&left, &right)?,
@@ -363,15 +476,15 @@ impl Arithmetic {
     }
 
     /// The results, in 128 bits first.
-    fn computed(&self, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    fn computed(self, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         let (width, scale) = digits(to).unwrap_or((MAX_WIDTH, 0));
-        let aligned = self.op != Op::Multiply;
+        let aligned = self != Op::Multiply;
         let (left, left_up) = unscaled(left, scale, aligned)?;
         let (right, right_up) = unscaled(right, scale, aligned)?;
         let bound = 10i128.pow(width.into());
         let one = |row: usize| {
             let (a, b) = (left.value(row).checked_mul(left_up)?, right.value(row).checked_mul(right_up)?);
-            let value = match self.op {
+            let value = match self {
                 Op::Add => a.checked_add(b),
                 Op::Subtract => a.checked_sub(b),
                 Op::Multiply => a.checked_mul(b),
@@ -380,7 +493,7 @@ impl Arithmetic {
             };
             value.filter(|value| to.is_integer() || value.abs() < bound)
         };
-        let divides = matches!(self.op, Op::Modulo | Op::IntegerDivide);
+        let divides = matches!(self, Op::Modulo | Op::IntegerDivide);
         let known = |row: usize| left.is_valid(row) && right.is_valid(row);
         let rows = (0..left.len()).map(|row| match known(row).then(|| one(row)) {
             None => Ok(None),
@@ -389,7 +502,7 @@ impl Arithmetic {
             Some(None) => exec_err!(
                 "overflow of {to}: {} {} {}",
                 left.value_as_string(row),
-                self.op.symbol(),
+                self.symbol(),
                 right.value_as_string(row)
             ),
         });

@@ -16,8 +16,8 @@ impl Scope<'_> {
         if call.fun().name() == kept::NAME {
             return args.into_iter().next().ok_or_else(|| unsupported("this function"));
         }
-        if let Some(op) = operator(call.fun().name()) {
-            return operation(op, args, call.return_type()).ok_or_else(|| unsupported("arithmetic on these types"));
+        if let Some(ops) = operators(call.fun().name()) {
+            return operation(&ops, args, call.return_type()).ok_or_else(|| unsupported("arithmetic on these types"));
         }
         if call.fun().name() == "round_even" {
             return round_even(args).ok_or_else(|| unsupported("this rounding of this type"));
@@ -77,7 +77,12 @@ impl Scope<'_> {
     }
 }
 
-/// The operators of exact numbers, which are functions where they are to be checked.
+/// The operators of exact numbers, which are functions where they are to be checked: of one, or of many from the left to the
+/// right with results of one type.
+fn operators(name: &str) -> Option<Vec<ArithOp>> {
+    name.split(' ').map(operator).collect()
+}
+
 fn operator(name: &str) -> Option<ArithOp> {
     Some(match name {
         "+" => ArithOp::Add,
@@ -89,14 +94,16 @@ fn operator(name: &str) -> Option<ArithOp> {
     })
 }
 
-fn operation(op: ArithOp, args: Vec<Expr>, result: &DataType) -> Option<Expr> {
+fn operation(ops: &[ArithOp], args: Vec<Expr>, result: &DataType) -> Option<Expr> {
     if matches!(result, DataType::Float32 | DataType::Float64) {
         return None;
     }
-    match <[Expr; 2]>::try_from(args) {
-        Ok([left, right]) => arith(op, left, right, result),
-        Err(args) => negate(args.into_iter().next()?),
+    if args.len() == 1 {
+        return negate(args.into_iter().next()?);
     }
+    let mut args = args.into_iter();
+    let first = args.next()?;
+    ops.iter().zip(args).try_fold(first, |left, (op, right)| arith(*op, left, right, result))
 }
 
 /// The nearest whole number as a float, the even one of two.

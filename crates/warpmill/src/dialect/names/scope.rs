@@ -1,6 +1,7 @@
 //! What names mean at one place of a statement.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{AccessExpr, Expr, Ident, Value};
 
@@ -229,14 +230,21 @@ pub(crate) fn shown(column: &str) -> &str {
 
 /// Names of which no two are the same: those that come later get numbers, as DuckDB gives them.
 pub(crate) fn distinct_names<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
-    let mut taken = std::collections::HashSet::new();
+    // How often each name was asked for, in lower case.
+    let mut taken: HashMap<String, usize> = HashMap::new();
     let unique = |name: &str| {
+        let own = name.to_lowercase();
+        let mut number = taken.get(&own).copied().unwrap_or(0);
         let mut candidate = name.to_string();
-        let mut number = 0;
-        while !taken.insert(candidate.to_lowercase()) {
-            number += 1;
+        if number > 0 {
             candidate = format!("{name}_{number}");
+            while taken.contains_key(&candidate.to_lowercase()) {
+                number += 1;
+                candidate = format!("{name}_{number}");
+            }
+            taken.insert(candidate.to_lowercase(), 1);
         }
+        taken.insert(own, number + 1);
         candidate
     };
     names.map(unique).collect()

@@ -18,6 +18,8 @@ use crate::{Error, Result};
 const MAX_DEPTH: usize = 2500;
 /// Function calls and lists inside each other: DataFusion names every call by its whole text.
 const MAX_CALLS: usize = 128;
+/// Arithmetic inside arithmetic, where it is no row of operators: the same.
+const MAX_NESTING: usize = 250;
 /// Tables, subqueries and joins in one text.
 const MAX_RELATIONS: usize = 1500;
 /// Nodes of a plan with all views and common table expressions in place, as often as they are named.
@@ -36,6 +38,17 @@ thread_local! {
 /// Begins a statement on this thread.
 pub(super) fn begin() {
     VIEWS.set(0);
+}
+
+/// Refuses arithmetic with `levels` of arithmetic in one of its operands.
+pub(crate) fn check_nesting(levels: usize) -> datafusion::common::Result<()> {
+    match levels >= MAX_NESTING {
+        true => Err(datafusion::common::DataFusionError::from(Error::Limit(format!(
+            "more than {MAX_NESTING} sums or products are inside each other, which is the limit: write them from the left to the right, \
+             without parentheses"
+        )))),
+        false => Ok(()),
+    }
 }
 
 /// Counts a view that is planned for the statement of this thread.
