@@ -264,7 +264,7 @@ fn deep_and_long_statements() {
             format!("SELECT {}{inner}{}", open.repeat(depth), close.repeat(depth))
         };
         for sql in [
-            format!("SELECT 1{}", "+1".repeat(90)),
+            format!("SELECT 1{}", "+1".repeat(900)),
             format!("SELECT 1{}", times(" +1")),
             format!("SELECT true{}", times(" AND true")),
             format!("SELECT {}1", times("- ")),

@@ -290,7 +290,23 @@ fn converted(e: Expr, from: &DataType, to: &DataType, schema: &DFSchema) -> Resu
 
 /// `-e` of an exact number; `None` for others.
 pub(super) fn negated(e: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    // -(-(-x)) is -x, also where -x overflows: rows of signs do not nest.
+    if let Some(inner) = operand_of_negation(&e)
+        && operand_of_negation(inner).is_some()
+    {
+        return Ok(Some(inner.clone()));
+    }
     Ok(digits(&e.get_type(schema)?).map(|_| call(Op::Subtract, vec![e])))
+}
+
+fn operand_of_negation(e: &Expr) -> Option<&Expr> {
+    match e {
+        Expr::ScalarFunction(function) if arithmetic(function).is_some() => match function.args.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// The operators of a call of this module's.

@@ -11,6 +11,7 @@ use super::label::label;
 use super::scope::{Alias, Field, Fields, Scope, Visible, distinct_names, marked, quoted, same};
 use super::unread::unread_of_wildcard;
 use super::{Binder, Names};
+use crate::planning::limits::check_columns;
 use crate::{Error, Result};
 
 /// A SELECT list without wildcards.
@@ -72,6 +73,7 @@ impl Binder<'_> {
                 other => items.extend(None, || other),
             }
         }
+        check_columns(items.list.len())?;
         Ok(items)
     }
 

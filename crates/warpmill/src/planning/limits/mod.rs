@@ -20,6 +20,8 @@ const MAX_DEPTH: usize = 2500;
 const MAX_CALLS: usize = 128;
 /// Arithmetic inside arithmetic, where it is no row of operators: the same.
 const MAX_NESTING: usize = 250;
+/// Columns of a SELECT list: DataFusion compares each with each.
+const MAX_COLUMNS: usize = 10_000;
 /// Tables, subqueries and joins in one text.
 const MAX_RELATIONS: usize = 1500;
 /// Nodes of a plan with all views and common table expressions in place, as often as they are named.
@@ -47,6 +49,14 @@ pub(crate) fn check_nesting(levels: usize) -> datafusion::common::Result<()> {
             "more than {MAX_NESTING} sums or products are inside each other, which is the limit: write them from the left to the right, \
              without parentheses"
         )))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a SELECT list of so many columns.
+pub(crate) fn check_columns(count: usize) -> Result<()> {
+    match count > MAX_COLUMNS {
+        true => Err(Error::Limit(format!("a SELECT list has {count} columns; {MAX_COLUMNS} are the limit"))),
         false => Ok(()),
     }
 }
