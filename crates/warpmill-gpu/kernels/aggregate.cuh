@@ -25,6 +25,42 @@ __device__ __forceinline__ void add_i128(u64* cell, i128 value) {
     if (high) atomicAdd(cell + 1, high);
 }
 
+// 192 bits as three words, low first.
+__device__ __forceinline__ void add_wide(u64* cell, u128 value, u64 top) {
+    const u64 low = (u64)value, carry = atomicAdd(cell, low) + low < low ? 1 : 0;
+    const u64 high = (u64)(value >> 64) + carry;
+    // All ones and a carry are a carry.
+    if (high < carry) top += 1;
+    if (high && atomicAdd(cell + 1, high) + high < high) top += 1;
+    if (top) atomicAdd(cell + 2, top);
+}
+__device__ __forceinline__ void add_wide(u64* cell, i128 value) { add_wide(cell, (u128)value, value < 0 ? ~0ull : 0); }
+
+// The same where no other thread has the words.
+__device__ __forceinline__ void own_add_wide(u64& low, u64& high, u64& top, u128 value, u64 more) {
+    const u128 sum = ((u128)high << 64 | low) + value;
+    low = (u64)sum;
+    high = (u64)(sum >> 64);
+    top += more + (sum < value ? 1 : 0);
+}
+__device__ __forceinline__ void own_add_wide(u64& low, u64& high, u64& top, i128 value) {
+    own_add_wide(low, high, top, (u128)value, value < 0 ? ~0ull : 0);
+}
+
+// Adds the words of all lanes.
+__device__ __forceinline__ void add_wide_of_warp(u64* cell, u64 low, u64 high, u64 top, u32 lane) {
+    for (u32 d = 16; d > 0; d /= 2) {
+        const u64 l = __shfl_xor_sync(FULL_WARP, low, d);
+        const u64 h = __shfl_xor_sync(FULL_WARP, high, d);
+        const u64 t = __shfl_xor_sync(FULL_WARP, top, d);
+        own_add_wide(low, high, top, (u128)h << 64 | l, t);
+    }
+    if (lane == 0 && (low | high | top)) add_wide(cell, (u128)high << 64 | low, top);
+}
+
+// How often the sum went beyond the greatest 128-bit number, less how often beyond the least.
+__device__ __forceinline__ i64 wraps(const u64* cell) { return (i64)(cell[2] + (cell[1] >> 63)); }
+
 __device__ __forceinline__ i128 load_i128(const u64* cell) { return (i128)((u128)cell[1] << 64 | cell[0]); }
 
 // Order-preserving images of values as unsigned words: NaN is greatest, -0 equals 0.

@@ -288,7 +288,8 @@ pub struct AggregateExpr {
     /// DISTINCT.
     pub distinct: bool,
     /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator: the translator
-    /// proves from ranges and row counts that it cannot overflow, or takes `I128`, which is checked. Where the row count
+    /// proves from ranges and row counts that it cannot overflow, or takes `I128`: then the sum is exact however it is
+    /// added up, and an error where the result is not of its type. Where the row count
     /// behind joins is an estimate, execution compares the rows that arrived with [`AggregateExpr::safe_rows`].
     /// `Avg` of decimals: the exact sum, scaled up to the result's scale, over the count, truncated toward zero. `Avg`
     /// of integers: the exact sum over the count, as floats.

@@ -4,6 +4,7 @@ use warpmill_format::{Bitmap, StrView};
 use warpmill_plan::Phys;
 
 use super::moments::Moments;
+use super::wide::Wide;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
@@ -14,8 +15,10 @@ pub(super) enum Kind {
     Count,
     /// Sum, proven to fit.
     SumI64,
-    /// Sum, checked.
+    /// Sum, proven to fit 128 bits.
     SumI128,
+    /// Sum that may leave 128 bits.
+    SumWide,
     /// Sum of floats.
     SumF64,
     /// Least value.
@@ -43,6 +46,7 @@ pub(super) enum Accumulator {
     Count(Vec<i64>),
     SumI64(Vec<i64>),
     SumI128(Vec<i128>),
+    SumWide(Vec<Wide>),
     SumF64(Vec<f64>),
     Min(Data),
     Max(Data),
@@ -64,6 +68,7 @@ macro_rules! each_state {
         match $accumulator {
             Accumulator::Count($states) | Accumulator::SumI64($states) => $body,
             Accumulator::SumI128($states) => $body,
+            Accumulator::SumWide($states) => $body,
             Accumulator::SumF64($states) => $body,
             Accumulator::Min(data) | Accumulator::Max(data) => crate::with_data!(data, $states => $body),
             Accumulator::Moments { states: $states, .. } => $body,
@@ -116,6 +121,13 @@ impl Ordered for bool {
     }
 }
 
+impl Kind {
+    /// Whether it is a sum of more than 64 bits.
+    pub fn is_wide_sum(self) -> bool {
+        matches!(self, Self::SumI128 | Self::SumWide)
+    }
+}
+
 impl Accumulator {
     /// The initial states of `groups` groups.
     pub fn new(kind: Kind, phys: Phys, groups: usize) -> Self {
@@ -123,6 +135,7 @@ impl Accumulator {
             Kind::Count => Self::Count(vec![]),
             Kind::SumI64 => Self::SumI64(vec![]),
             Kind::SumI128 => Self::SumI128(vec![]),
+            Kind::SumWide => Self::SumWide(vec![]),
             Kind::SumF64 => Self::SumF64(vec![]),
             Kind::Moments { scale } => Self::Moments { states: vec![], scale },
             Kind::Min(Phys::Str) => Self::Text { values: vec![], seen: vec![], pick: Pick::Min },
@@ -142,6 +155,7 @@ impl Accumulator {
         match self {
             Self::Count(v) | Self::SumI64(v) => v.resize(groups, 0),
             Self::SumI128(v) => v.resize(groups, 0),
+            Self::SumWide(v) => v.resize(groups, Wide::default()),
             Self::SumF64(v) => v.resize(groups, 0.0),
             Self::Moments { states, .. } => states.resize(groups, Moments::default()),
             Self::Text { values, seen, .. } => {
@@ -176,7 +190,13 @@ impl Accumulator {
             Self::SumI128(sums) => match argument() {
                 Data::I32(v) => add(sums, ids, v, mask, |v| i128::from(*v)),
                 Data::I64(v) => add(sums, ids, v, mask, |v| i128::from(*v)),
-                Data::I128(v) => return add_checked(sums, ids, v, mask),
+                Data::I128(v) => add(sums, ids, v, mask, |v| *v),
+                data => return Err(mismatch("sum", data)),
+            },
+            Self::SumWide(sums) => match argument() {
+                Data::I32(v) => each(ids, mask, v.len(), |row, group| sums[group].add(v[row].into())),
+                Data::I64(v) => each(ids, mask, v.len(), |row, group| sums[group].add(v[row].into())),
+                Data::I128(v) => each(ids, mask, v.len(), |row, group| sums[group].add(v[row])),
                 data => return Err(mismatch("sum", data)),
             },
             Self::SumF64(sums) => match argument() {
@@ -209,7 +229,7 @@ impl Accumulator {
     }
 
     /// Merges group `from[i]` of `other` into group `into[i]`.
-    pub fn merge(&mut self, into: &[u32], other: &Accumulator, from: &[u32]) -> Result<()> {
+    pub fn merge(&mut self, into: &[u32], other: &Accumulator, from: &[u32]) {
         fn pairs<'a>(into: &'a [u32], from: &'a [u32]) -> impl Iterator<Item = (usize, usize)> + 'a {
             into.iter().zip(from).map(|(&a, &b)| (a as usize, b as usize))
         }
@@ -218,11 +238,8 @@ impl Accumulator {
                 pairs(into, from).for_each(|(i, j)| a[i] += b[j]);
             }
             (Self::SumF64(a), Self::SumF64(b)) => pairs(into, from).for_each(|(i, j)| a[i] += b[j]),
-            (Self::SumI128(a), Self::SumI128(b)) => {
-                for (i, j) in pairs(into, from) {
-                    a[i] = a[i].checked_add(b[j]).ok_or_else(overflow)?;
-                }
-            }
+            (Self::SumI128(a), Self::SumI128(b)) => pairs(into, from).for_each(|(i, j)| a[i] += b[j]),
+            (Self::SumWide(a), Self::SumWide(b)) => pairs(into, from).for_each(|(i, j)| a[i].merge(b[j])),
             (Self::Min(a), Self::Min(b)) => merge_extreme(a, b, pairs(into, from), true),
             (Self::Max(a), Self::Max(b)) => merge_extreme(a, b, pairs(into, from), false),
             (Self::Text { values, seen, pick }, Self::Text { values: b, seen: b_seen, .. }) => {
@@ -235,7 +252,6 @@ impl Accumulator {
             }
             _ => unreachable!("accumulators of one slot are of one kind"),
         }
-        Ok(())
     }
 
     /// The states of groups `order`.
@@ -247,6 +263,7 @@ impl Accumulator {
             Self::Count(v) => Self::Count(pick(v, order)),
             Self::SumI64(v) => Self::SumI64(pick(v, order)),
             Self::SumI128(v) => Self::SumI128(pick(v, order)),
+            Self::SumWide(v) => Self::SumWide(pick(v, order)),
             Self::SumF64(v) => Self::SumF64(pick(v, order)),
             Self::Min(v) => Self::Min(v.gather(order)),
             Self::Max(v) => Self::Max(v.gather(order)),
@@ -260,10 +277,6 @@ impl Accumulator {
 
 fn mismatch(function: &str, data: &Data) -> ExecError {
     ExecError::Unsupported(format!("{function} over {:?}", data.phys()))
-}
-
-pub(super) fn overflow() -> ExecError {
-    ExecError::Value("overflow in sum".into())
 }
 
 /// Calls `f` with every row whose bit is set, whole words at a time where all bits are.
@@ -322,16 +335,6 @@ where
         return;
     }
     each(ids, mask, values.len(), |row, group| sums[group] = sums[group] + as_sum(&values[row]));
-}
-
-fn add_checked(sums: &mut [i128], ids: Ids<'_>, values: &[i128], mask: Option<&Bitmap>) -> Result<()> {
-    let mut overflowed = false;
-    each(ids, mask, values.len(), |row, group| {
-        let (sum, over) = sums[group].overflowing_add(values[row]);
-        sums[group] = sum;
-        overflowed |= over;
-    });
-    if overflowed { Err(overflow()) } else { Ok(()) }
 }
 
 fn take(values: &mut [StrView], seen: &mut [bool], pick: Pick, group: usize, value: StrView) {

@@ -248,8 +248,8 @@ pub(super) fn merge(
     pool: &rayon::ThreadPool,
 ) -> Result<Vec<Part>> {
     let parts = match &layout.grouping {
-        Grouping::One => vec![merge_one(layout, &workers, query)?],
-        Grouping::Perfect(_) => merge_perfect(layout, &workers, query)?,
+        Grouping::One => vec![merge_one(layout, &workers, query)],
+        Grouping::Perfect(_) => merge_perfect(layout, &workers, query),
         Grouping::Hash(keys) => {
             if let [only] = workers.as_mut_slice()
                 && only.runs.is_empty()
@@ -265,17 +265,17 @@ pub(super) fn merge(
     Ok(parts)
 }
 
-fn merge_one(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryContext>) -> Result<Part> {
+fn merge_one(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryContext>) -> Part {
     let mut all = Groups::new(layout, query);
     for worker in workers {
         for (slot, other) in all.slots.iter_mut().zip(&worker.slots) {
-            slot.merge(&[0], other, &[0])?;
+            slot.merge(&[0], other, &[0]);
         }
     }
-    Ok(Part { keys: vec![], slots: std::mem::take(&mut all.slots), rows: 1 })
+    Part { keys: vec![], slots: std::mem::take(&mut all.slots), rows: 1 }
 }
 
-fn merge_perfect(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryContext>) -> Result<Vec<Part>> {
+fn merge_perfect(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryContext>) -> Vec<Part> {
     let Grouping::Perfect(perfect) = &layout.grouping else { unreachable!("perfect hashing") };
     let mut all = Groups::new(layout, query);
     let mut present = vec![false; perfect.cells];
@@ -285,15 +285,15 @@ fn merge_perfect(layout: &Arc<Layout>, workers: &[Groups], query: &Arc<QueryCont
         let into: Vec<u32> = from.iter().map(|id| id % *cells as u32).collect();
         into.iter().for_each(|&id| present[id as usize] = true);
         for (slot, other) in all.slots.iter_mut().zip(&worker.slots) {
-            slot.merge(&into, other, &from)?;
+            slot.merge(&into, other, &from);
         }
     }
     let ids: Vec<u32> = (0..perfect.cells as u32).filter(|&id| present[id as usize]).collect();
     if ids.is_empty() {
-        return Ok(vec![]);
+        return vec![];
     }
     let slots = all.slots.iter().map(|slot| slot.gather(&ids)).collect();
-    Ok(vec![Part { keys: perfect.decode(&ids), slots, rows: ids.len() }])
+    vec![Part { keys: perfect.decode(&ids), slots, rows: ids.len() }]
 }
 
 /// The groups of a query's only worker.
@@ -316,7 +316,7 @@ fn merge_runs(
     let step = if groups <= SERIAL_GROUPS { PARTITIONS } else { 1 };
     let parts = (0..PARTITIONS).step_by(step).collect::<Vec<_>>().into_par_iter().map(|first| {
         query.cancel.check()?;
-        merge_partitions(layout, keys, &runs, first, first + step)
+        Ok(merge_partitions(layout, keys, &runs, first, first + step))
     });
     let parts: Vec<Part> = parts.collect::<Result<_>>()?;
     Ok(parts.into_iter().filter(|part| part.rows > 0).collect())
@@ -339,13 +339,12 @@ impl<'a> Merging<'a> {
     }
 
     /// Takes in groups `from` of `slots`, which have these keys and hashes.
-    pub fn merge(&mut self, keys: &KeyRows, hashes: &[u64], slots: &[Accumulator], from: &[u32]) -> Result<()> {
+    pub fn merge(&mut self, keys: &KeyRows, hashes: &[u64], slots: &[Accumulator], from: &[u32]) {
         self.table.find_or_insert(keys, hashes, &mut self.into);
         for (slot, other) in self.slots.iter_mut().zip(slots) {
             slot.resize(self.table.len());
-            slot.merge(&self.into, other, from)?;
+            slot.merge(&self.into, other, from);
         }
-        Ok(())
     }
 
     /// Bytes held.
@@ -361,7 +360,7 @@ impl<'a> Merging<'a> {
 }
 
 /// Merges partitions `first .. end` of all runs.
-fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usize, end: usize) -> Result<Part> {
+fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usize, end: usize) -> Part {
     let range = |run: &Run| run.offsets[first] as usize..run.offsets[end] as usize;
     let most: usize = runs.iter().map(|run| range(run).len()).sum();
     // Runs overlap by an unknown amount: starting from a quarter saves most of the growing.
@@ -370,7 +369,7 @@ fn merge_partitions(layout: &Layout, keys: &KeyLayout, runs: &[&Run], first: usi
         let range = range(run);
         let from: Vec<u32> = (range.start as u32..range.end as u32).collect();
         let keys = run.keys.slice(range.start, range.len());
-        merging.merge(&keys, &run.hashes[range], &run.slots, &from)?;
+        merging.merge(&keys, &run.hashes[range], &run.slots, &from);
     }
-    Ok(merging.finish())
+    merging.finish()
 }

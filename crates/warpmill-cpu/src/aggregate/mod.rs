@@ -17,6 +17,7 @@ mod spill;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
+mod wide;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Sink for AggregateSink {
             plan::Grouping::Perfect(_) => "perfect hash",
             plan::Grouping::Hash(_) => "hash",
         };
-        let wide = self.shared.layout.slots.iter().any(|slot| slot.kind == accumulate::Kind::SumI128);
+        let wide = self.shared.layout.slots.iter().any(|slot| slot.kind.is_wide_sum());
         let spilled = if self.shared.stats.any() { ", spilled" } else { "" };
         format!("Aggregate ({how}{}{spilled})", if wide { ", 128-bit sums" } else { "" })
     }

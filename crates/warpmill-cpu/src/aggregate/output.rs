@@ -40,12 +40,11 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
         (Accumulator::Count(counts), _) => (integers(counts.iter().map(|&c| c.into()), to)?, None),
         (Accumulator::SumI64(sums), _) if to == Phys::I64 => (Data::I64(sums.clone()), validity),
         (Accumulator::SumI64(sums), _) => (integers(sums.iter().map(|&s| s.into()), to)?, validity),
-        (Accumulator::SumI128(sums), _) => {
-            let (lo, hi) = ColType::range_of(&output.ty.logical).unwrap_or((i128::MIN, i128::MAX));
-            if sums.iter().any(|sum| !(lo..=hi).contains(sum)) {
-                return Err(super::accumulate::overflow());
-            }
-            (integers(sums.iter().copied(), to)?, validity)
+        (Accumulator::SumI128(sums), _) => (integers(within(sums.clone(), &output.ty)?.into_iter(), to)?, validity),
+        (Accumulator::SumWide(sums), _) => {
+            let sums: Option<Vec<i128>> = sums.iter().map(|sum| sum.exact()).collect();
+            let sums = within(sums.ok_or_else(overflow)?, &output.ty)?;
+            (integers(sums.into_iter(), to)?, validity)
         }
         (Accumulator::SumF64(sums), _) => (floats(sums.clone(), to)?, validity),
         (Accumulator::Min(data) | Accumulator::Max(data), _) => (convert(data.clone(), from, to)?, validity),
@@ -64,20 +63,33 @@ fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector>
     Ok(Vector::with_validity(data, validity))
 }
 
+/// `sums`, which are an error where one leaves the result's type.
+fn within(sums: Vec<i128>, ty: &ColType) -> Result<Vec<i128>> {
+    let (lo, hi) = ColType::range_of(&ty.logical).unwrap_or((i128::MIN, i128::MAX));
+    if sums.iter().all(|sum| (lo..=hi).contains(sum)) { Ok(sums) } else { Err(overflow()) }
+}
+
 /// Averages: of decimals, in the result's scale and truncated as DataFusion does; of all else, floats.
 fn average(output: &Output, sums: &Accumulator, counts: &[i64]) -> Result<Data> {
     let to = output.ty.phys;
     let scale = output.argument.as_ref().map_or(0, decimal_scale);
+    let unit = 10f64.powi(scale);
     let exact: Vec<i128> = match sums {
         Accumulator::SumI64(sums) => sums.iter().map(|&sum| sum.into()).collect(),
         Accumulator::SumI128(sums) => sums.clone(),
+        Accumulator::SumWide(sums) if !to.is_int() => {
+            let averages = sums.iter().zip(counts).map(|(sum, &count)| sum.as_f64() / count as f64 / unit);
+            return floats(averages.collect(), to);
+        }
+        Accumulator::SumWide(sums) => {
+            sums.iter().map(|sum| sum.exact()).collect::<Option<_>>().ok_or_else(average_overflow)?
+        }
         Accumulator::SumF64(sums) => {
             return floats(sums.iter().zip(counts).map(|(sum, &count)| sum / count as f64).collect(), to);
         }
         _ => unreachable!("averages follow from sums"),
     };
     if !to.is_int() {
-        let unit = 10f64.powi(scale);
         return floats(exact.iter().zip(counts).map(|(&sum, &count)| sum as f64 / count as f64 / unit).collect(), to);
     }
     let up = u32::try_from(decimal_scale(&output.ty) - scale)
@@ -108,16 +120,19 @@ fn truncated(sum: i128, count: i64, up: i128) -> Option<i128> {
     (sum / count).checked_mul(up)?.checked_add((sum % count).checked_mul(up)? / count)
 }
 
+fn overflow() -> ExecError {
+    ExecError::Value("overflow in sum".into())
+}
+
 fn average_overflow() -> ExecError {
     ExecError::Value("overflow in avg".into())
 }
 
 /// Integers as `phys`; an error where one does not fit.
 fn integers(values: impl Iterator<Item = i128>, phys: Phys) -> Result<Data> {
-    let overflow = |_| super::accumulate::overflow();
     Ok(match phys {
-        Phys::I32 => Data::I32(values.map(i32::try_from).collect::<Result<_, _>>().map_err(overflow)?),
-        Phys::I64 => Data::I64(values.map(i64::try_from).collect::<Result<_, _>>().map_err(overflow)?),
+        Phys::I32 => Data::I32(values.map(i32::try_from).collect::<Result<_, _>>().map_err(|_| overflow())?),
+        Phys::I64 => Data::I64(values.map(i64::try_from).collect::<Result<_, _>>().map_err(|_| overflow())?),
         Phys::I128 => Data::I128(values.collect()),
         Phys::F64 => Data::F64(values.map(|v| v as f64).collect()),
         phys => return Err(ExecError::Unsupported(format!("an integer aggregate held as {phys:?}"))),

@@ -195,7 +195,7 @@ impl Plan {
             F::Sum => {
                 let kind = match aggregate.ty.phys {
                     _ if !phys.is_int() => Kind::SumF64,
-                    Phys::I128 => Kind::SumI128,
+                    Phys::I128 => self.wide_kind(argument.as_ref()),
                     Phys::I32 | Phys::I64 => Kind::SumI64,
                     _ => Kind::SumF64,
                 };
@@ -226,13 +226,23 @@ impl Plan {
     fn average_kind(&self, argument: Option<&ColType>, input: Input) -> Kind {
         let Some(argument) = argument.filter(|ty| ty.phys.is_int()) else { return Kind::SumF64 };
         let proven = self.slots.iter().any(|slot| slot.kind == Kind::SumI64 && slot.input == input);
-        let rows = i128::from(self.max_rows.unwrap_or(MOST_ROWS).max(1));
-        let largest = argument.range.map_or(i128::MAX, |(lo, hi)| lo.saturating_abs().max(hi.saturating_abs()));
-        if proven || largest.checked_mul(rows).is_some_and(|sum| sum <= i64::MAX.into()) {
+        if proven || self.largest_sum(Some(argument)).is_some_and(|sum| sum <= i64::MAX.into()) {
             Kind::SumI64
         } else {
-            Kind::SumI128
+            self.wide_kind(Some(argument))
         }
+    }
+
+    /// The accumulator of a sum that may leave 64 bits.
+    fn wide_kind(&self, argument: Option<&ColType>) -> Kind {
+        if self.largest_sum(argument).is_some() { Kind::SumI128 } else { Kind::SumWide }
+    }
+
+    /// What no sum of the argument is greater than, nor its opposite; `None` where that is beyond 128 bits.
+    fn largest_sum(&self, argument: Option<&ColType>) -> Option<i128> {
+        let rows = i128::from(self.max_rows.unwrap_or(MOST_ROWS).max(1));
+        let (lo, hi) = argument?.range?;
+        lo.checked_abs()?.max(hi.checked_abs()?).checked_mul(rows)
     }
 
     /// The layout of the aggregation itself.

@@ -16,6 +16,7 @@ use super::keys::KeyLayout;
 use super::moments::Moments;
 use super::plan::{Grouping, Layout, Slot};
 use super::table::{KeyRows, PARTITIONS};
+use super::wide::Wide;
 use super::{Shared, output};
 use crate::chunk::{Chunk, Column, Selection, Values};
 use crate::context::{QueryContext, Reservation, Result};
@@ -79,6 +80,10 @@ fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector
         match slot {
             Accumulator::Count(states) | Accumulator::SumI64(states) => columns.push(Data::I64(states)),
             Accumulator::SumI128(states) => columns.push(Data::I128(states)),
+            Accumulator::SumWide(states) => {
+                columns.push(Data::I128(states.iter().map(|state| state.low).collect()));
+                columns.push(Data::I64(states.iter().map(|state| state.wraps).collect()));
+            }
             Accumulator::SumF64(states) => columns.push(Data::F64(states)),
             Accumulator::Min(states) | Accumulator::Max(states) => columns.push(states),
             Accumulator::Text { values, seen, .. } => columns.extend([Data::Str(values), Data::Bool(seen)]),
@@ -120,6 +125,11 @@ fn accumulator(slot: &Slot, columns: &mut impl Iterator<Item = Data>) -> Option<
         (Kind::Count, Data::I64(states)) => Accumulator::Count(states),
         (Kind::SumI64, Data::I64(states)) => Accumulator::SumI64(states),
         (Kind::SumI128, Data::I128(states)) => Accumulator::SumI128(states),
+        (Kind::SumWide, Data::I128(low)) => {
+            let Data::I64(wraps) = columns.next()? else { return None };
+            let parts = low.into_iter().zip(wraps);
+            Accumulator::SumWide(parts.map(|(low, wraps)| Wide { low, wraps }).collect())
+        }
         (Kind::SumF64, Data::F64(states)) => Accumulator::SumF64(states),
         (Kind::Min(Phys::Str), data) => text(data, Pick::Min)?,
         (Kind::Max(Phys::Str), data) => text(data, Pick::Max)?,
@@ -258,7 +268,7 @@ impl SpilledGroups {
                 let from: Vec<u32> =
                     (0..hashes.len() as u32).filter(|&row| morsel.takes(hashes[row as usize])).collect();
                 let hashes: Vec<u64> = from.iter().map(|&row| hashes[row as usize]).collect();
-                merging.merge(&rows.gather(&from), &hashes, &slots, &from)?;
+                merging.merge(&rows.gather(&from), &hashes, &slots, &from);
                 held.resize(merging.bytes());
             }
         }
@@ -273,6 +283,7 @@ fn group_bytes(layout: &Layout) -> usize {
     let state = |slot: &Slot| match slot.kind {
         Kind::Count | Kind::SumI64 | Kind::SumF64 => 8,
         Kind::Moments { .. } => 24,
+        Kind::SumWide => size_of::<Wide>(),
         _ if slot.phys == Phys::Str => 17,
         _ => 16,
     };

@@ -44,10 +44,7 @@ impl Aggregates {
             F::CountStar | F::Count => Accumulator::Count,
             F::Sum => match aggregate.ty.phys {
                 _ if !phys.is_int() => Accumulator::SumF64,
-                Phys::I128 if may_leave_128_bits(aggregate.argument.as_ref()) => {
-                    return Err(unsupported("of values of which few are more than 128 bits hold"));
-                }
-                Phys::I128 => Accumulator::SumI128,
+                Phys::I128 => wide_sum(aggregate.argument.as_ref(), rows),
                 Phys::I32 | Phys::I64 => Accumulator::SumI64,
                 _ => Accumulator::SumF64,
             },
@@ -57,8 +54,10 @@ impl Aggregates {
                     && (slot.argument, slot.filter, slot.distinct) == (argument, filter, distinct)
             }) {
                 Some(_) => Accumulator::SumI64,
-                None if fits(aggregate.argument.as_ref(), rows) => Accumulator::SumI64,
-                None => Accumulator::SumI128,
+                None => match largest_sum(aggregate.argument.as_ref(), rows) {
+                    Some(sum) if sum <= i64::MAX.into() => Accumulator::SumI64,
+                    _ => wide_sum(aggregate.argument.as_ref(), rows),
+                },
             },
             F::Min | F::Max | F::AnyValue | F::BoolAnd | F::BoolOr => {
                 let least = matches!(aggregate.function, F::Min | F::BoolAnd);
@@ -148,11 +147,15 @@ impl Aggregates {
     }
 }
 
-/// Whether the sum of an argument over `rows` rows fits 64 bits.
-fn fits(argument: Option<&Expr>, rows: u64) -> bool {
-    let range = argument.and_then(|argument| argument.ty.range);
-    let largest = range.map_or(i128::MAX, |(lo, hi)| lo.saturating_abs().max(hi.saturating_abs()));
-    largest.checked_mul(i128::from(rows.max(1))).is_some_and(|sum| sum <= i64::MAX.into())
+/// What no sum of an argument over `rows` rows is greater than, nor its opposite; `None` where that is beyond 128 bits.
+fn largest_sum(argument: Option<&Expr>, rows: u64) -> Option<i128> {
+    let (lo, hi) = argument?.ty.range?;
+    lo.checked_abs()?.max(hi.checked_abs()?).checked_mul(rows.max(1).into())
+}
+
+/// The accumulator of a sum that may leave 64 bits.
+fn wide_sum(argument: Option<&Expr>, rows: u64) -> Accumulator {
+    if largest_sum(argument, rows).is_some() { Accumulator::SumI128 } else { Accumulator::SumWide }
 }
 
 fn index_of(list: &mut Vec<Expr>, expr: &Expr) -> usize {
@@ -160,11 +163,4 @@ fn index_of(list: &mut Vec<Expr>, expr: &Expr) -> usize {
         list.push(expr.clone());
         list.len() - 1
     })
-}
-
-/// Whether the sum of as many values as fit a device could wrap.
-fn may_leave_128_bits(argument: Option<&Expr>) -> bool {
-    const ROWS: u32 = 40;
-    let range = argument.and_then(|argument| argument.ty.range);
-    range.is_none_or(|(low, high)| low.unsigned_abs().max(high.unsigned_abs()) >= 1 << (127 - ROWS))
 }

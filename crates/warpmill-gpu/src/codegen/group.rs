@@ -353,15 +353,23 @@ fn result(
             return average(g, slot, argument, field, &guard, &count).map(|value| value.with_valid(valid));
         }
         (Accumulator::Count | Accumulator::Presence | Accumulator::SumI64, _) => format!("({name})(i64){word}"),
-        (Accumulator::SumI128, _) if field.ty.phys == Phys::I128 => {
+        (Accumulator::SumI128 | Accumulator::SumWide, _) if field.ty.phys == Phys::I128 => {
             let sum = g.code.define(CType::I128, "sum", wide);
             let (low, high) = ColType::range_of(&field.ty.logical).unwrap_or((i128::MIN, i128::MAX));
             let low = g.params.value(CType::I128, "low", low.to_le_bytes().to_vec());
             let high = g.params.value(CType::I128, "high", high.to_le_bytes().to_vec());
             let guard = valid.as_deref().unwrap_or("true");
-            g.code.line(format!("if ({guard} && ({sum} < {low} || {sum} > {high})) raise({state}, ERROR_OVERFLOW);"));
+            let beyond = if slot.accumulator == Accumulator::SumWide {
+                format!("wraps(record + {}) != 0 || ", slot.word)
+            } else {
+                String::new()
+            };
+            g.code.line(format!(
+                "if ({guard} && ({beyond}{sum} < {low} || {sum} > {high})) raise({state}, ERROR_OVERFLOW);"
+            ));
             sum
         }
+        (Accumulator::SumWide, _) => return Err(Unsupported::new("sum", "of more than 128 bits as another type")),
         (Accumulator::SumI128, _) if !field.ty.phys.is_int() => format!("({name}){wide}"),
         (Accumulator::SumI128, _) => {
             let sum = g.code.define(CType::I128, "sum", wide);
@@ -435,24 +443,35 @@ fn average(
         _ => format!("load_i128(record + {})", slot.word),
     };
     let sum = g.code.define(CType::I128, "sum", sum);
+    let wraps = match slot.accumulator {
+        Accumulator::SumWide => Some(g.code.define(CType::I64, "wraps", format!("wraps(record + {})", slot.word))),
+        _ => None,
+    };
     let from = argument.map_or(0, scale);
     if !field.ty.phys.is_int() {
         let unit = 10f64.powi(from);
-        let text = format!("({})((double){sum} / (double){count} / {unit:?})", ty.name());
+        let beyond = wraps.map_or(String::new(), |wraps| format!(" + (double){wraps} * {:?}", 2f64.powi(128)));
+        let text = format!("({})(((double){sum}{beyond}) / (double){count} / {unit:?})", ty.name());
         return Ok(Value::new(g.code.define(ty, "avg", text), ty));
     }
     let digits = u32::try_from(scale(&field.ty) - from)
         .map_err(|_| Unsupported::new("avg", "of fewer digits than its argument"))?;
     let up = 10i128.checked_pow(digits).ok_or_else(|| Unsupported::new("avg", "of too many digits"))?;
+    let (lo, hi) = ColType::range_of(&field.ty.logical).unwrap_or((i128::MIN, i128::MAX));
+    let whole = [lo / up, hi / up].map(|end| g.params.value(CType::I128, "whole", end.to_le_bytes().to_vec()));
     let up = g.params.value(CType::I128, "up", up.to_le_bytes().to_vec());
     // Quotient and remainder have the sum's sign, so truncation agrees.
-    let text = format!("{sum} / {count} * {up} + {sum} % {count} * {up} / {count}");
-    let average = g.code.define(CType::I128, "avg", text);
-    let (lo, hi) = ColType::range_of(&field.ty.logical).unwrap_or((i128::MIN, i128::MAX));
+    let quotient = g.code.define(CType::I128, "quotient", format!("{sum} / {count}"));
+    let average = format!("{quotient} * {up} + {sum} % {count} * {up} / {count}");
+    let average = g.code.define(CType::I128, "avg", average);
     let lo = g.params.value(CType::I128, "low", lo.to_le_bytes().to_vec());
     let hi = g.params.value(CType::I128, "high", hi.to_le_bytes().to_vec());
     let state = g.params.state();
-    g.code.line(format!("if ({guard} && ({average} < {lo} || {average} > {hi})) raise({state}, ERROR_OVERFLOW);"));
+    let beyond = wraps.map_or(String::new(), |wraps| format!("{wraps} != 0 || "));
+    let [least, most] = whole;
+    g.code.line(format!(
+        "if ({guard} && ({beyond}{quotient} < {least} || {quotient} > {most} || {average} < {lo} || {average} > {hi})) raise({state}, ERROR_OVERFLOW);"
+    ));
     let text = g.code.define(ty, "avg", format!("({}){average}", ty.name()));
     Ok(Value::new(text, ty))
 }

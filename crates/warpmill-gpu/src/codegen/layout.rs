@@ -237,8 +237,10 @@ pub enum Accumulator {
     Presence,
     /// A sum that is proven to fit 64 bits.
     SumI64,
-    /// A sum of 128 bits.
+    /// A sum that is proven to fit 128 bits.
     SumI128,
+    /// A sum that may leave 128 bits.
+    SumWide,
     /// A sum of floats.
     SumF64,
     /// The greatest complement of `order_bits`.
@@ -262,7 +264,7 @@ impl Accumulator {
     pub fn words(self) -> usize {
         match self {
             Accumulator::SumI128 => 2,
-            Accumulator::MinWide | Accumulator::MaxWide | Accumulator::Moments => 3,
+            Accumulator::SumWide | Accumulator::MinWide | Accumulator::MaxWide | Accumulator::Moments => 3,
             Accumulator::MinText | Accumulator::MaxText => 4,
             _ => 1,
         }

@@ -63,6 +63,7 @@ fn own_update(accumulator: Accumulator, x: &str, word: impl Fn(usize) -> String,
                 "{{ const u128 sum = ((u128){high} << 64 | {w}) + (u128)(i128){x}; {w} = (u64)sum; {high} = (u64)(sum >> 64); }}"
             )
         }
+        Accumulator::SumWide => format!("own_add_wide({w}, {}, {}, (i128){x});", word(1), word(2)),
         Accumulator::SumF64 => format!("{w} = double_bits(bits_double({w}) + (double){x});"),
         Accumulator::Min => format!("{{ const u64 bits = ~order_bits({x}); if (bits > {w}) {w} = bits; }}"),
         Accumulator::Max => format!("{{ const u64 bits = order_bits({x}); if (bits > {w}) {w} = bits; }}"),
@@ -88,6 +89,7 @@ fn shared_update(accumulator: Accumulator, x: &str, (cell, global): (&str, &str)
         Accumulator::Presence => format!("mark({cell});"),
         Accumulator::SumI64 => format!("add_i64({cell}, (i64){x});"),
         Accumulator::SumI128 => format!("add_i128({cell}, (i128){x});"),
+        Accumulator::SumWide => format!("add_wide({cell}, (i128){x});"),
         Accumulator::SumF64 => format!("atomicAdd((double*)({cell}), (double){x});"),
         Accumulator::Min => format!("atomicMax({cell}, ~order_bits({x}));"),
         Accumulator::Max => format!("atomicMax({cell}, order_bits({x}));"),
@@ -114,6 +116,9 @@ pub fn merge_words(slot: &Slot, from: impl Fn(usize) -> String, to: impl Fn(usiz
             from(1),
             to(1)
         ),
+        Accumulator::SumWide => {
+            format!("own_add_wide({a}, {}, {}, (u128){} << 64 | {x}, {});", to(1), to(2), from(1), from(2))
+        }
         Accumulator::MinWide | Accumulator::MaxWide => format!(
             "{{ const u128 bits = (u128){} << 64 | {x}; if (bits > ((u128){} << 64 | {a})) {{ {a} = (u64)bits; {} = (u64)(bits >> 64); }} }}",
             from(1),
@@ -146,6 +151,7 @@ pub fn merge_global(slot: &Slot, from: impl Fn(usize) -> String, target: &str, k
         Accumulator::SumF64 => format!("atomicAdd((double*)({target}), bits_double({x}));"),
         Accumulator::Min | Accumulator::Max => format!("atomicMax({target}, {x});"),
         Accumulator::SumI128 => format!("add_i128({target}, (i128)((u128){} << 64 | {x}));", from(1)),
+        Accumulator::SumWide => format!("add_wide({target}, (u128){} << 64 | {x}, {});", from(1), from(2)),
         Accumulator::MinWide | Accumulator::MaxWide => format!("max_u128({target}, (u128){} << 64 | {x});", from(1)),
         Accumulator::MinText | Accumulator::MaxText => format!(
             "if ({}) best_string<{}>({target}, Str{{(const u8*){}, (u32)({} - 1)}}, {keep});",
@@ -183,6 +189,7 @@ pub fn merge_warp(g: &mut Generator, slot: &Slot, target: &str, own: impl Fn(usi
             "{} add_i128({target}, (i128)all); }} }}",
             wide(&format!("(u128)warp_sum((i128)((u128){} << 64 | {a}))", own(1)))
         ),
+        Accumulator::SumWide => format!("add_wide_of_warp({target}, {a}, {}, {}, lane);", own(1), own(2)),
         Accumulator::MinWide | Accumulator::MaxWide => {
             format!("{} max_u128({target}, all); }} }}", wide(&format!("warp_max((u128){} << 64 | {a})", own(1))))
         }

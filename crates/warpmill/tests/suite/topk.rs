@@ -143,7 +143,7 @@ fn first_rows_of_expressions_and_groups() {
     for sql in [
         "SELECT id, int FROM t ORDER BY int % 1000 DESC, id LIMIT 10",
         "SELECT id, price * few AS x FROM t ORDER BY x NULLS FIRST, id DESC LIMIT 10",
-        "SELECT id, max(huge) AS total, max(kind) AS k FROM t GROUP BY id ORDER BY total DESC NULLS LAST, id LIMIT 20",
+        "SELECT id, sum(huge) AS total, max(kind) AS k FROM t GROUP BY id ORDER BY total DESC NULLS LAST, id LIMIT 20",
         "SELECT int, sum(price) AS total FROM t GROUP BY int ORDER BY total, int LIMIT 20",
         "SELECT a.id, a.name FROM t AS a JOIN t AS b ON a.id = b.id WHERE b.few > 0 ORDER BY b.big, a.id LIMIT 7",
         "SELECT few AS x FROM t UNION ALL SELECT big FROM t ORDER BY x DESC NULLS LAST LIMIT 9",

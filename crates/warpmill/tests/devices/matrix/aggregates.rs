@@ -1,12 +1,16 @@
 //! Aggregates.
 
-use super::data::{COLUMNS, NULLS, Nulls, table};
-use super::{check, session};
+use std::sync::Arc;
 
-/// The aggregates of a column. Sums of `l` and `w` may overflow.
+use arrow::array::{ArrayRef, Decimal128Array, Int32Array, RecordBatch};
+
+use super::data::{COLUMNS, NULLS, Nulls, table};
+use super::{check, difference, session};
+
+/// The aggregates of a column.
 fn of(column: &str) -> Vec<String> {
     let mut list = vec!["count(#)", "count(DISTINCT #)", "min(#)", "max(#)", "count(#) FILTER (WHERE grp > 2)"];
-    if ["i", "d", "f", "x"].contains(&column) {
+    if ["i", "d", "w", "f", "x"].contains(&column) {
         list.extend([
             "sum(#)",
             "avg(#)",
@@ -19,6 +23,9 @@ fn of(column: &str) -> Vec<String> {
             "min(#) FILTER (WHERE grp < 2)",
             "var_pop(#) FILTER (WHERE grp = 1)",
         ]);
+    }
+    if column == "l" {
+        list.extend(["sum(#)", "avg(#)", "sum(DISTINCT #)"]);
     }
     if column == "b" {
         list.extend(["bool_and(#)", "bool_or(#)"]);
@@ -105,9 +112,37 @@ fn variances_of_large_values_that_differ_little() {
 fn distinct_values_of_many_rows() {
     let session = session(vec![("t", table(33, 20_000, 9_000, Nulls::Some))]);
     let queries = [
-        "SELECT count(DISTINCT name), count(DISTINCT l), count(DISTINCT w), sum(DISTINCT d), count(*) FROM t",
+        "SELECT count(DISTINCT name), count(DISTINCT l), count(DISTINCT w), sum(DISTINCT w), count(*) FROM t",
         "SELECT grp, count(DISTINCT name), count(DISTINCT l), sum(DISTINCT x), count(DISTINCT y) FROM t GROUP BY grp",
         "SELECT name, count(DISTINCT l), count(DISTINCT substr(name, 2)), max(id) FROM t GROUP BY name",
     ];
     check(&session, &queries.map(String::from), false);
+}
+
+#[test]
+fn sums_may_leave_128_bits_on_their_way() {
+    const MOST: i128 = 10i128.pow(38) - 1;
+    // In 63 rows, each value is NULL once.
+    let cycle = [MOST, MOST, MOST, 7 - MOST, -MOST, -MOST, 3];
+    let v: Decimal128Array = (0..63 * 50).map(|row| (row % 9 > 0).then(|| cycle[row % 7])).collect();
+    let k: Int32Array = (0..63 * 50).map(|row| Some(row % 7 / 6 + row % 5 * 1000)).collect();
+    let columns: [(&str, ArrayRef); 2] =
+        [("v", Arc::new(v.with_precision_and_scale(38, 0).unwrap())), ("k", Arc::new(k))];
+    let session = session(vec![("t", RecordBatch::try_from_iter(columns).unwrap())]);
+    let fit = [
+        "SELECT sum(v), avg(v), count(v), sum(DISTINCT v), sum(v) FILTER (WHERE v > 3 OR v < 3) FROM t",
+        "SELECT k, avg(v) FROM t GROUP BY k",
+        "SELECT k % 1000 AS low, avg(v) FROM t WHERE v < 0 GROUP BY 1",
+        "SELECT k % 1000 + 9000000000 * (k // 5000) AS far, sum(v) FROM t WHERE v <> 3 GROUP BY 1",
+        "SELECT 'k' || k AS name, avg(v) FROM t GROUP BY 1",
+    ];
+    check(&session, &fit.map(String::from), false);
+    for sql in [
+        "SELECT sum(v) FROM t WHERE v > 3",
+        "SELECT k, sum(v) FROM t WHERE v > 3 GROUP BY k",
+        "SELECT 'k' || k AS name, sum(v) FROM t WHERE v < 3 GROUP BY 1",
+    ] {
+        let found = difference(&session, sql, false).unwrap_or_default();
+        assert!(found.contains("both fail") && found.matches("overflow").count() == 2, "{found}");
+    }
 }
