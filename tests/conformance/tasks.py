@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,27 +21,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DuckFile:
-    """A file of DuckDB's, in lockstep."""
+class _File(ABC):
+    """A file of tests."""
 
     root: Path
     path: Path
-    #: "warpmill", or "duckdb" to run plain DuckDB beside itself.
-    door: str = "warpmill"
-    threads: int | None = None
-    #: Whether the forms of queries are what is compared.
-    forms: bool = False
 
     @property
     def title(self) -> str:
         """The path within the corpus."""
         return str(self.path.relative_to(self.root))
 
+    @abstractmethod
+    def _started(self, folder: Path, progress: Callable[[int, str], None]) -> FileRun | SqliteRun:
+        """A run of the file in `folder`."""
+
     def run(self, folder: Path, progress: Callable[[int, str], None]) -> Iterator[Outcome | Stopped]:
         """Runs the file."""
-        connect = importlib.import_module("duckdb" if self.door == "duckdb" else "warpmill.duckdb").connect
-        settings = {} if self.threads is None else {"threads": self.threads}
-        run = FileRun(self.path, self.root, folder, connect, progress, settings, self.forms)
+        run = self._started(folder, progress)
         yield from run.outcomes()
         if run.stopped:
             yield Stopped(self.title, run.stopped)
@@ -51,29 +49,30 @@ class DuckFile:
 
 
 @dataclass(frozen=True)
-class SqliteFile:
+class DuckFile(_File):
+    """A file of DuckDB's, in lockstep."""
+
+    #: "warpmill", or "duckdb" to run plain DuckDB beside itself.
+    door: str = "warpmill"
+    threads: int | None = None
+    #: Whether the forms of queries are what is compared.
+    forms: bool = False
+
+    def _started(self, folder: Path, progress: Callable[[int, str], None]) -> FileRun:
+        connect = importlib.import_module("duckdb" if self.door == "duckdb" else "warpmill.duckdb").connect
+        settings = {} if self.threads is None else {"threads": self.threads}
+        return FileRun(self.path, self.root, folder, connect, progress, settings, self.forms)
+
+
+@dataclass(frozen=True)
+class SqliteFile(_File):
     """A file of SQLite's, natively."""
 
-    root: Path
-    path: Path
     settings: tuple[tuple[str, object], ...] = ()
     sample: int = 1
 
-    @property
-    def title(self) -> str:
-        """The path within the corpus."""
-        return str(self.path.relative_to(self.root))
-
-    def run(self, folder: Path, progress: Callable[[int, str], None]) -> Iterator[Outcome | Stopped]:
-        """Runs the file."""
-        run = SqliteRun(self.path, self.root, folder, progress, dict(self.settings), self.sample)
-        yield from run.outcomes()
-        if run.stopped:
-            yield Stopped(self.title, run.stopped)
-
-    def rest(self, line: int) -> Task | None:  # noqa: ARG002 - the state of the databases is gone
-        """Nothing: what follows in a file needs what was before."""
-        return None
+    def _started(self, folder: Path, progress: Callable[[int, str], None]) -> SqliteRun:
+        return SqliteRun(self.path, self.root, folder, progress, dict(self.settings), self.sample)
 
 
 @dataclass(frozen=True)
