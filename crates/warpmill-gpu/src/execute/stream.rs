@@ -462,6 +462,8 @@ impl<'a> Feed<'a> {
         let elapsed =
             |from, to| Ok::<_, Failure>(Duration::from_secs_f64(f64::from(device.elapsed_ms(from, to)?) / 1e3));
         for (before, after, bytes) in std::mem::take(&mut self.copies) {
+            // The lane waited for the copy, not for this event just behind it.
+            device.finish(after)?;
             let time = elapsed(before, after)?;
             self.transfer.nanos += time.as_nanos() as u64;
             self.measured.copied(bytes, time);
