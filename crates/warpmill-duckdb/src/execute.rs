@@ -67,7 +67,7 @@ pub fn open_device() {
 
 /// Runs `plan` over the rows of its inputs.
 pub fn execute(
-    plan: &Plan,
+    plan: &Arc<Plan>,
     tables: &[Arc<Table>],
     (threads, reading): (usize, Reading),
     interrupted: impl Fn() -> bool,

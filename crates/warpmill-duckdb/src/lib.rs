@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod cache;
+mod depth;
 pub mod door;
 pub mod encoding;
 pub mod execute;

@@ -17,14 +17,15 @@ use warpmill::offload::{self, UnprovenSums, WarpmillExec};
 use warpmill::{Session, WarpmillOptions, WarpmillTable};
 use warpmill_format::Table;
 
-use crate::Refused;
 use crate::encoding::{Statement, VERSION};
-use crate::rules;
 use crate::translate::{Source, translate};
 use crate::types::Type;
+use crate::{Refused, depth, rules};
 
 /// Verdicts that are remembered, by the text of the plan.
 const KNOWN_PLANS: usize = 512;
+/// Bytes of a plan's text up to which its verdict is remembered.
+const LONGEST_KNOWN: usize = 1 << 20;
 
 /// Environment variables for Warpmill's settings `device` (`auto`, `cpu`, `gpu` or `sim`) and `profile` (`kernels`: with the time of each):
 /// their names, and what they are otherwise. Read once in a process.
@@ -82,7 +83,11 @@ impl Plan {
         if let Some(verdict) = KNOWN.lock().verdicts.get(json) {
             return verdict.clone();
         }
-        let verdict = Self::new(json).map(Arc::new);
+        let text = json.to_string();
+        let verdict = deep(async move { Self::new(&text).await }).map(Arc::new);
+        if json.len() > LONGEST_KNOWN {
+            return verdict;
+        }
         let mut known = KNOWN.lock();
         if known.verdicts.insert(json.to_string(), verdict.clone()).is_none() {
             known.oldest.push_back(json.to_string());
@@ -95,7 +100,7 @@ impl Plan {
         verdict
     }
 
-    fn new(json: &str) -> Result<Self, Refused> {
+    async fn new(json: &str) -> Result<Self, Refused> {
         let statement: Statement = serde_json::from_str(json)
             .map_err(|error| Refused::new(format!("a plan that the engine does not understand: {error}")))?;
         if statement.version != VERSION {
@@ -105,6 +110,7 @@ impl Plan {
             return Err(Refused::new("a query without tables"));
         }
         rules::check(&statement)?;
+        depth::check(&statement)?;
         let types = statement.types.iter().map(|name| Type::parse(name)).collect::<Result<Vec<_>, _>>()?;
         // All columns are there for the verdict: planning says which of them are needed.
         let empty = statement.inputs.iter().map(|input| {
@@ -126,20 +132,29 @@ impl Plan {
         let state = session.context().state();
         let optimized = state.optimize(&logical)?;
         let inputs = needed(&statement, &optimized)?;
-        let physical = physical(&session, &state, &optimized)?;
+        let physical = physical(&session, &state, &optimized).await?;
         let text = displayable(physical.as_ref()).indent(false).to_string();
         Ok(Self { statement, types, inputs, text, prepared: Mutex::default() })
     }
 
     /// The physical plan over `tables`, one for each input.
-    pub fn physical(&self, tables: &[Arc<Table>], threads: usize) -> Result<Arc<dyn ExecutionPlan>, Refused> {
+    pub fn physical(
+        self: &Arc<Self>,
+        tables: &[Arc<Table>],
+        threads: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>, Refused> {
         let same = |prepared: &Prepared| {
             prepared.threads == threads && prepared.tables.iter().zip(tables).all(|(a, b)| Arc::ptr_eq(a, b))
         };
         if let Some(prepared) = self.prepared.lock().as_ref().filter(|prepared| same(prepared)) {
             return Ok(Arc::clone(&prepared.plan));
         }
-        let sources = self.statement.inputs.iter().zip(&self.inputs).zip(tables).map(|((input, needed), table)| {
+        let (own, tables) = (Arc::clone(self), tables.to_vec());
+        deep(async move { own.prepare(tables, threads).await })
+    }
+
+    async fn prepare(&self, tables: Vec<Arc<Table>>, threads: usize) -> Result<Arc<dyn ExecutionPlan>, Refused> {
+        let sources = self.statement.inputs.iter().zip(&self.inputs).zip(&tables).map(|((input, needed), table)| {
             let mut columns = vec![None; input.columns.len()];
             let snapshot = table.snapshot()?;
             for (&column, &position) in needed.columns.iter().zip(&needed.positions) {
@@ -154,8 +169,8 @@ impl Plan {
         let logical = translate(&self.statement, &sources)?;
         let session = session(threads)?;
         let state = session.context().state();
-        let plan = physical(&session, &state, &state.optimize(&logical)?)?;
-        let prepared = Prepared { tables: tables.to_vec(), threads, plan: Arc::clone(&plan) };
+        let plan = physical(&session, &state, &state.optimize(&logical)?).await?;
+        let prepared = Prepared { tables, threads, plan: Arc::clone(&plan) };
         *self.prepared.lock() = Some(prepared);
         Ok(plan)
     }
@@ -173,6 +188,11 @@ impl Plan {
     pub fn forget(&self) {
         *self.prepared.lock() = None;
     }
+}
+
+/// The outcome of `work`, which plans, on a thread with a deep stack: those of DuckDB's threads are not.
+fn deep<T: Send + 'static>(work: impl Future<Output = Result<T, Refused>> + Send + 'static) -> Result<T, Refused> {
+    runtime().block_on(warpmill::planning::run(async move { Ok(work.await) }))?
 }
 
 fn add_programs(plan: &Arc<dyn ExecutionPlan>, text: &mut String) {
@@ -234,12 +254,12 @@ fn needed(statement: &Statement, plan: &LogicalPlan) -> Result<Vec<Needed>, Refu
 
 /// The physical plan with the parts that Warpmill runs. What it leaves to DataFusion may be the last steps only, over few
 /// rows, window functions, and nothing that DataFusion computes otherwise than DuckDB.
-fn physical(
+async fn physical(
     session: &Session,
     state: &SessionState,
     optimized: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>, Refused> {
-    let physical = runtime().block_on(state.query_planner().create_physical_plan(optimized, state))?;
+    let physical = state.query_planner().create_physical_plan(optimized, state).await?;
     let options = WarpmillOptions::of(session.context().copied_config().options());
     let placement = offload::place(physical, &options, UnprovenSums::Narrow)?;
     let first = placement.fallbacks.first();
