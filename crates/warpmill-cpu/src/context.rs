@@ -2,13 +2,14 @@
 
 use std::any::Any;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use warpmill_format::{FormatError, StrView};
 
 use crate::compaction::Compaction;
+use crate::machine::free_memory;
 use crate::spill::{SpillArea, SpillSettings};
 
 /// Why a query failed while it ran.
@@ -282,10 +283,23 @@ impl QueryContext {
         Ok(())
     }
 
+    /// A context for what is computed before a query runs: the values of dictionaries' entries and of constants.
+    pub fn for_planning() -> Self {
+        /// Bytes of strings that are worth it.
+        const STRINGS: usize = 64 << 20;
+        Self::new(Settings { memory_limit: STRINGS, ..Settings::default() }, CancelToken::default())
+    }
+
     /// Accounts for `bytes` of strings that are kept until the query ends; [`QueryContext::check_strings`] follows.
     pub fn account_strings(&self, bytes: usize) {
         self.shares[Share::Strings as usize].fetch_add(bytes, Ordering::Relaxed);
         self.memory.add(bytes);
+    }
+
+    /// Gives back `bytes` of [`QueryContext::account_strings`].
+    fn release_texts(&self, bytes: usize) {
+        self.shares[Share::Strings as usize].fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.remove(bytes);
     }
 
     /// Accounts for `bytes` more memory where nothing can fail.
@@ -301,6 +315,16 @@ impl QueryContext {
         match used > limit {
             true => Err(ExecError::OutOfMemory { operator, requested: used - limit, used, limit }),
             false => Ok(()),
+        }
+    }
+
+    /// [`QueryContext::check_strings`] of texts that are computed, for which half of the machine's memory is the limit where there is none.
+    fn check_texts(&self) -> Result<()> {
+        static MOST: LazyLock<usize> = LazyLock::new(|| free_memory().map_or(usize::MAX, |free| free / 2));
+        let (used, limit) = (self.shares[Share::Strings as usize].load(Ordering::Relaxed), self.settings.memory_limit);
+        match limit == usize::MAX && used > *MOST {
+            true => Err(ExecError::OutOfMemory { operator: TEXTS, requested: used - *MOST, used, limit: *MOST }),
+            false => self.check_strings(TEXTS),
         }
     }
 
@@ -342,19 +366,25 @@ pub struct StringArena {
     blocks: Vec<Vec<u8>>,
 }
 
+/// Bytes of an arena's first block, and of most: those between are twice as large as the one before, those of long strings larger.
+const BLOCKS: (usize, usize) = (4 << 10, 64 << 10);
+
 impl StringArena {
     /// Copies `s` into the arena.
     pub fn alloc(&mut self, s: &str) -> StrView {
-        let block = self.room(s.len());
+        if self.free() < s.len() {
+            self.blocks.push(Vec::with_capacity(self.next_block(s.len())));
+        }
+        let Some(block) = self.blocks.last_mut() else { return StrView::default() };
         let start = block.len();
         block.extend_from_slice(s.as_bytes());
         // SAFETY: these are the bytes of `s`; the block has room for them, so it is not reallocated now or later.
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
     }
 
-    /// Copies `s`, which is ASCII, with every letter changed by `change`.
-    pub fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
-        let block = self.room(s.len());
+    /// Copies `s`, which is ASCII and for which there is room, with every letter changed by `change`.
+    fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
+        let Some(block) = self.blocks.last_mut() else { return StrView::default() };
         let start = block.len();
         // What is not ASCII would break UTF-8.
         block.extend(s.bytes().map(|byte| change(byte) & 0x7f));
@@ -362,13 +392,23 @@ impl StringArena {
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
     }
 
-    /// A block with room for `bytes` more.
-    fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
-        const BLOCK: usize = 64 << 10;
-        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < bytes) {
-            self.blocks.push(Vec::with_capacity(BLOCK.max(bytes)));
-        }
-        self.blocks.last_mut().expect("a block was just pushed")
+    /// Bytes for which there is room.
+    fn free(&self) -> usize {
+        self.blocks.last().map_or(0, |block| block.capacity() - block.len())
+    }
+
+    /// The size of a new block in which a string of `bytes` has room.
+    fn next_block(&self, bytes: usize) -> usize {
+        (BLOCKS.0 << self.blocks.len().min(8)).min(BLOCKS.1).max(bytes)
+    }
+
+    /// Forgets all strings; the bytes of the blocks that are freed.
+    fn clear(&mut self) -> usize {
+        let Some(mut last) = self.blocks.pop() else { return 0 };
+        let freed = self.blocks.drain(..).map(|block| block.capacity()).sum();
+        last.clear();
+        self.blocks.push(last);
+        freed
     }
 }
 
@@ -386,7 +426,69 @@ impl Worker {
     pub fn new(query: &Arc<QueryContext>) -> Self {
         Self { query: query.clone(), strings: StringArena::default() }
     }
+
+    /// Copies `s`, to be kept until the query ends.
+    ///
+    /// # Errors
+    /// [`ExecError::OutOfMemory`] where there is no memory for it: within the query's limit, or at all.
+    pub fn text(&mut self, s: &str) -> Result<StrView> {
+        self.make_room(s.len())?;
+        Ok(self.strings.alloc(s))
+    }
+
+    /// [`Worker::text`] of `s`, which is ASCII, with every letter changed by `change`.
+    ///
+    /// # Errors
+    /// Those of [`Worker::text`].
+    pub fn ascii_text(&mut self, s: &str, change: impl Fn(u8) -> u8) -> Result<StrView> {
+        self.make_room(s.len())?;
+        Ok(self.strings.alloc_ascii(s, change))
+    }
+
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        if self.strings.free() >= bytes {
+            return Ok(());
+        }
+        let size = self.strings.next_block(bytes);
+        let mut block = Vec::new();
+        self.query.account_strings(size);
+        let checked = self.query.check_texts();
+        if checked.is_err() || block.try_reserve_exact(size).is_err() {
+            self.query.release_texts(size);
+            return checked.and(Err(self.no_room(size)));
+        }
+        // What the allocator gives beyond that is used, too.
+        self.query.account_strings(block.capacity() - size);
+        self.strings.blocks.push(block);
+        Ok(())
+    }
+
+    /// Room in `line`, a buffer, for `bytes` more.
+    ///
+    /// # Errors
+    /// Those of [`Worker::text`]: what is made there is to be kept.
+    pub fn room_in(&self, line: &mut String, bytes: usize) -> Result<()> {
+        let size = line.len().saturating_add(bytes);
+        match size <= self.query.settings.memory_limit && line.try_reserve(bytes).is_ok() {
+            true => Ok(()),
+            false => Err(self.no_room(bytes)),
+        }
+    }
+
+    fn no_room(&self, requested: usize) -> ExecError {
+        let (used, limit) = (self.query.memory_used(), self.query.settings.memory_limit);
+        ExecError::OutOfMemory { operator: TEXTS, requested, used, limit }
+    }
+
+    /// Forgets the strings that were made so far: nothing views them any more.
+    pub fn forget_texts(&mut self) {
+        let freed = self.strings.clear();
+        self.query.release_texts(freed);
+    }
 }
+
+/// The name of expressions in errors about memory.
+const TEXTS: &str = "texts that are computed";
 
 impl Drop for Worker {
     fn drop(&mut self) {

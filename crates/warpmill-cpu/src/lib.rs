@@ -22,6 +22,7 @@ pub mod compaction;
 pub mod context;
 pub mod expr;
 pub mod join;
+mod machine;
 pub mod operator;
 pub mod pipeline;
 pub mod profile;
@@ -34,6 +35,7 @@ pub mod vector;
 
 pub use chunk::{Chunk, Column, Selection};
 pub use context::{ExecError, QueryContext, Result};
+pub use machine::free_memory;
 pub use vector::{Data, Vector};
 
 /// Rows of a full chunk (a setting for tests: [`context::Settings::chunk_rows`]).

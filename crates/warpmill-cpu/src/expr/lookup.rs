@@ -118,7 +118,7 @@ pub struct Table {
 /// The values of `expr` by code, if it reads exactly one column, of codes, does more with it than comparing codes, and has
 /// a value for every entry.
 pub fn tabulate(expr: &Expr) -> Option<Table> {
-    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let mut worker = Worker::new(&Arc::new(QueryContext::for_planning()));
     let Lookup { column, table, _dictionary } = Lookup::of(expr, &mut worker)?;
     Some(Table { column, values: table, _owners: (std::mem::take(&mut worker.strings), _dictionary) })
 }
@@ -129,7 +129,7 @@ pub fn code_set(expr: &Expr) -> Option<CodeSet> {
     if expr.ty.phys != Phys::Bool {
         return None;
     }
-    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let mut worker = Worker::new(&Arc::new(QueryContext::for_planning()));
     let lookup = Lookup::tabulate(expr, &mut worker)?;
     let truth = bool::values(&lookup.table.data);
     let holds = |row: usize| truth[row] && lookup.table.is_valid(row);
@@ -144,7 +144,7 @@ pub fn fold(expr: &Expr) -> Option<Scalar> {
     if !constant {
         return None;
     }
-    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let mut worker = Worker::new(&Arc::new(QueryContext::for_planning()));
     let node = prepare::without_lookups(expr, &mut worker).ok()?;
     let value = node.eval(&Chunk::without_columns(1), &mut worker).ok()?.into_vector(1);
     if !value.is_valid(0) {

@@ -55,7 +55,7 @@ impl PreparedExpr {
     /// Prepares `expr`: folds constants, compiles patterns, evaluates sub-expressions over a single dictionary column once
     /// per dictionary entry.
     pub fn new(expr: &Expr) -> Result<Self> {
-        let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+        let mut worker = Worker::new(&Arc::new(QueryContext::for_planning()));
         let root = prepare::with_lookups(expr, &mut worker)?;
         let code_set = match &root.kind {
             _ if expr.ty.phys != Phys::Bool => None,

@@ -231,6 +231,7 @@ impl LocalScan<'_> {
                 }
                 chunk.select(&rows);
             }
+            self.worker.forget_texts();
         }
         Ok(Some(chunk))
     }

@@ -51,6 +51,7 @@ impl LocalOperator for LocalFilter {
         if let Some(rows) = self.predicate.select(&chunk, &mut self.worker)? {
             chunk.select(&rows);
         }
+        self.worker.forget_texts();
         if chunk.is_empty() { Ok(()) } else { emit(chunk) }
     }
 }

@@ -25,7 +25,9 @@ pub(in crate::expr) fn from_arrow(array: &dyn Array, ty: &ColType, worker: &mut 
     let mut vector = vector(array, ty)?;
     if let Data::Str(views) = &mut vector.data {
         // The views are of the array, which ends here.
-        views.iter_mut().for_each(|view| *view = worker.strings.alloc(view.as_str()));
+        for view in views {
+            *view = worker.text(view.as_str())?;
+        }
     }
     Ok(vector)
 }

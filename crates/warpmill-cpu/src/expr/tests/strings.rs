@@ -178,3 +178,57 @@ fn regular_expressions_match_and_replace() {
     let columns = [texts(&[Some("ab"), Some("ab"), None]), texts(&[Some("^b"), Some("b$"), Some("x")])];
     assert_eq!(rows::<bool>(&eval(&by_row, &columns).unwrap()), [Some(false), Some(true), None]);
 }
+
+#[test]
+fn texts_are_made_within_the_memory_limit() {
+    let limited = || {
+        let settings = crate::context::Settings { memory_limit: 1 << 20, ..Default::default() };
+        Arc::new(QueryContext::new(settings, Default::default()))
+    };
+    let long = "ab".repeat(5000);
+    let column = texts(&[Some(long.as_str()); 2000]);
+    let with = |function, args: Vec<Expr>| call(function, args, DataType::Utf8);
+    let grows = [
+        with(Function::Upper, vec![col(0, DataType::Utf8)]),
+        with(Function::Concat, vec![col(0, DataType::Utf8), text("x")]),
+        with(Function::Replace, vec![col(0, DataType::Utf8), text("a"), text(&long)]),
+        with(Function::RegexpReplace, vec![col(0, DataType::Utf8), text("a"), text(&long), text("g")]),
+    ];
+    for expr in grows {
+        let query = limited();
+        let mut worker = Worker::new(&query);
+        let prepared = PreparedExpr::new(&expr).unwrap();
+        let error = prepared.eval(&Chunk::from_vectors(vec![column.clone()]), &mut worker).unwrap_err();
+        assert!(matches!(error, ExecError::OutOfMemory { .. }), "{expr}: {error}");
+        worker.forget_texts();
+        assert!(query.memory_used() <= 64 << 10, "{expr}: {}", query.memory_used());
+    }
+    // What a filter makes is forgotten chunk by chunk.
+    let few = Chunk::from_vectors(vec![texts(&[Some(long.as_str()); 20])]);
+    let equal = compare(CompareOp::Eq, with(Function::Upper, vec![col(0, DataType::Utf8)]), text("x"));
+    let (prepared, mut worker) = (PreparedExpr::new(&equal).unwrap(), Worker::new(&limited()));
+    for _ in 0..1000 {
+        assert_eq!(prepared.select(&few, &mut worker).unwrap(), Some(vec![]));
+        worker.forget_texts();
+    }
+}
+
+#[test]
+fn long_replacements_agree_with_short_ones() {
+    let long = "-".repeat(3000);
+    for pattern in ["b", "(b|d)", "x", "^", "$", ""] {
+        for (flags, replacement) in [("g", long.as_str()), ("", &long), ("g", "[\\1]"), ("g", "")] {
+            let row = "abcd".repeat(200);
+            let replaced = call(
+                Function::RegexpReplace,
+                vec![col(0, DataType::Utf8), text(pattern), text(replacement), text(flags)],
+                DataType::Utf8,
+            );
+            let regex = regex::Regex::new(pattern).unwrap();
+            let times = if flags == "g" { 0 } else { 1 };
+            let expected = regex.replacen(&row, times, replacement.replace("\\1", "${1}").as_str()).into_owned();
+            let found = eval(&replaced, &[texts(&[Some(row.as_str())])]).unwrap();
+            assert_eq!(strings(&found), [Some(expected.as_str())], "{pattern} {flags}");
+        }
+    }
+}

@@ -24,7 +24,7 @@ pub(super) struct Text {
 impl Compute for Text {
     fn eval(&self, args: &[Value], len: usize, worker: &mut Worker) -> Result<Value> {
         if self.function == Function::Concat {
-            return Ok(Value::rows(Vector::new(concat(args, len, worker))));
+            return Ok(Value::rows(Vector::new(concat(args, len, worker)?)));
         }
         let Some(validity) = all_valid(args) else { return Ok(Value::null(self.phys)) };
         let valid = validity.as_ref();
@@ -47,15 +47,15 @@ impl Compute for Text {
                     self.int(len, valid, |i| position(string(i), &memmem::Finder::new(second(i).as_bytes())))
                 }
             },
-            Function::Upper => StrView::wrap(rows(len, valid, |i| Ok(upper(text.at(i), str::to_uppercase, worker)))?),
-            Function::Lower => StrView::wrap(rows(len, valid, |i| Ok(lower(text.at(i), str::to_lowercase, worker)))?),
+            Function::Upper => StrView::wrap(rows(len, valid, |i| upper(text.at(i), str::to_uppercase, worker))?),
+            Function::Lower => StrView::wrap(rows(len, valid, |i| lower(text.at(i), str::to_lowercase, worker))?),
             Function::SimpleUpper => {
                 let mapped = |text: &str| simple_case::mapped(text, true);
-                StrView::wrap(rows(len, valid, |i| Ok(upper(text.at(i), mapped, worker)))?)
+                StrView::wrap(rows(len, valid, |i| upper(text.at(i), mapped, worker))?)
             }
             Function::SimpleLower => {
                 let mapped = |text: &str| simple_case::mapped(text, false);
-                StrView::wrap(rows(len, valid, |i| Ok(lower(text.at(i), mapped, worker)))?)
+                StrView::wrap(rows(len, valid, |i| lower(text.at(i), mapped, worker))?)
             }
             Function::Trim | Function::LTrim | Function::RTrim => {
                 let (left, right) = (self.function != Function::RTrim, self.function != Function::LTrim);
@@ -85,7 +85,7 @@ impl Compute for Text {
                 let to = args[2].side::<StrView>();
                 let mut line = String::new();
                 let mut replace = |i: usize, from: &memmem::Finder<'_>| {
-                    Ok(replace(text.at(i), from, to.at(i).as_str(), &mut line, worker))
+                    replace(text.at(i), from, to.at(i).as_str(), &mut line, worker)
                 };
                 StrView::wrap(match args[1].side::<StrView>() {
                     Side::One(from) => {
@@ -164,26 +164,26 @@ fn position(s: &str, finder: &memmem::Finder<'_>) -> usize {
 }
 
 /// `other` is the mapping of texts that are not ASCII.
-fn upper(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> StrView {
+fn upper(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> Result<StrView> {
     let s = view.as_str();
     if s.is_ascii() {
         if !s.bytes().any(|b| b.is_ascii_lowercase()) {
-            return view;
+            return Ok(view);
         }
-        return worker.strings.alloc_ascii(s, |b| b.to_ascii_uppercase());
+        return worker.ascii_text(s, |b| b.to_ascii_uppercase());
     }
-    worker.strings.alloc(&other(s))
+    worker.text(&other(s))
 }
 
-fn lower(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> StrView {
+fn lower(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> Result<StrView> {
     let s = view.as_str();
     if s.is_ascii() {
         if !s.bytes().any(|b| b.is_ascii_uppercase()) {
-            return view;
+            return Ok(view);
         }
-        return worker.strings.alloc_ascii(s, |b| b.to_ascii_lowercase());
+        return worker.ascii_text(s, |b| b.to_ascii_lowercase());
     }
-    worker.strings.alloc(&other(s))
+    worker.text(&other(s))
 }
 
 fn trim(s: &'static str, left: bool, right: bool, drop: impl Fn(char) -> bool + Copy) -> &'static str {
@@ -206,35 +206,39 @@ fn right(s: &'static str, n: i64) -> &'static str {
 }
 
 /// `s` with every occurrence of what `from` finds replaced; an empty needle occurs nowhere. `line` is a buffer.
-fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, worker: &mut Worker) -> StrView {
+fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, worker: &mut Worker) -> Result<StrView> {
     let text = s.as_str();
     let needle = from.needle().len();
     if needle == 0 {
-        return s;
+        return Ok(s);
     }
     line.clear();
     let mut end = 0;
     for at in from.find_iter(text.as_bytes()) {
         // Occurrences of a string begin and end at characters.
+        worker.room_in(line, at - end + to.len())?;
         line.push_str(&text[end..at]);
         line.push_str(to);
         end = at + needle;
     }
     if end == 0 {
-        return s;
+        return Ok(s);
     }
+    worker.room_in(line, text.len() - end)?;
     line.push_str(&text[end..]);
-    worker.strings.alloc(line)
+    worker.text(line)
 }
 
 /// All arguments one after the other; NULLs count as empty.
-fn concat(args: &[Value], len: usize, worker: &mut Worker) -> Data {
+fn concat(args: &[Value], len: usize, worker: &mut Worker) -> Result<Data> {
     let parts: Vec<_> = args.iter().map(|arg| (arg.side::<StrView>(), arg)).collect();
     let mut line = String::new();
     let views = (0..len).map(|i| {
         line.clear();
-        parts.iter().filter(|(_, arg)| arg.is_valid(i)).for_each(|(side, _)| line.push_str(side.at(i).as_str()));
-        worker.strings.alloc(&line)
+        let given = || parts.iter().filter(|(_, arg)| arg.is_valid(i)).map(|(side, _)| side.at(i));
+        worker.room_in(&mut line, given().map(|part| part.len()).sum())?;
+        given().for_each(|part| line.push_str(part.as_str()));
+        worker.text(&line)
     });
-    StrView::wrap(views.collect())
+    Ok(StrView::wrap(views.collect::<Result<_>>()?))
 }

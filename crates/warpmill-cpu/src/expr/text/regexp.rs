@@ -20,6 +20,9 @@ pub(in crate::expr) struct Regexp {
     compiled: Option<Compiled>,
 }
 
+/// Bytes of a result up to which its size is not looked at while it is made.
+const SMALL: usize = 1 << 20;
+
 #[derive(Debug)]
 struct Compiled {
     regex: Regex,
@@ -45,16 +48,41 @@ impl Compiled {
         Ok(Self { regex, replacement, all, short })
     }
 
-    fn replace<'a>(&self, s: &'a str) -> Cow<'a, str> {
+    /// `s` replaced: a part of it, or what is in `line` then.
+    fn replace<'a>(&self, s: &'a str, line: &mut String, worker: &Worker) -> Result<Option<&'a str>> {
         if let Some(short) = &self.short {
-            let Some(found) = short.captures(s) else { return Cow::Borrowed(s) };
+            let Some(found) = short.captures(s) else { return Ok(Some(s)) };
             let end = found.get(0).map_or(0, |all| all.end());
             // `.` stops at a line end, so only within one line does the rest always match.
             if memchr::memchr(b'\n', &s.as_bytes()[end..]).is_none() {
-                return Cow::Borrowed(found.get(1).map_or("", |group| group.as_str()));
+                return Ok(Some(found.get(1).map_or("", |group| group.as_str())));
             }
         }
-        self.regex.replacen(s, usize::from(!self.all), self.replacement.as_str())
+        // What a match is replaced by, at most.
+        let groups = self.replacement.matches('$').count();
+        let most = self.replacement.len() + groups * s.len();
+        let times = if self.all { s.len() + 1 } else { 1 };
+        if times.saturating_mul(most).saturating_add(s.len()) <= SMALL {
+            return Ok(match self.regex.replacen(s, usize::from(!self.all), self.replacement.as_str()) {
+                Cow::Borrowed(part) => Some(part),
+                Cow::Owned(made) => {
+                    *line = made;
+                    None
+                }
+            });
+        }
+        line.clear();
+        let mut end = 0;
+        for found in self.regex.captures_iter(s).take(times) {
+            let Some(all) = found.get(0) else { continue };
+            worker.room_in(line, all.start() - end + most)?;
+            line.push_str(&s[end..all.start()]);
+            found.expand(&self.replacement, line);
+            end = all.end();
+        }
+        worker.room_in(line, s.len() - end)?;
+        line.push_str(&s[end..]);
+        Ok(None)
     }
 }
 
@@ -108,31 +136,34 @@ impl Compute for Regexp {
         let valid = validity.as_ref();
         let text = args[0].side::<StrView>();
         let mut cache: HashMap<Vec<&str>, Compiled> = HashMap::new();
-        let mut with = |i: usize, f: &mut dyn FnMut(&Compiled)| -> Result<()> {
+        let mut line = String::new();
+        let mut with = |i: usize, f: &mut dyn FnMut(&Compiled) -> Result<()>| -> Result<()> {
             if let Some(compiled) = &self.compiled {
-                f(compiled);
-                return Ok(());
+                return f(compiled);
             }
             let key: Vec<&str> = args[1..].iter().map(|arg| arg.side::<StrView>().at(i).as_str()).collect();
             if !cache.contains_key(&key) {
                 cache.insert(key.clone(), self.compile(args, i)?);
             }
-            f(&cache[&key]);
-            Ok(())
+            f(&cache[&key])
         };
         let data = match phys {
             Phys::Bool => bool::wrap(rows(len, valid, |i| {
                 let mut found = false;
-                with(i, &mut |c| found = c.regex.is_match(text.at(i).as_str()))?;
+                with(i, &mut |c| {
+                    found = c.regex.is_match(text.at(i).as_str());
+                    Ok(())
+                })?;
                 Ok(found)
             })?),
             _ => StrView::wrap(rows(len, valid, |i| {
                 let mut view = StrView::default();
                 with(i, &mut |c| {
-                    view = match c.replace(text.at(i).as_str()) {
-                        Cow::Borrowed(part) => StrView::new(part),
-                        Cow::Owned(made) => worker.strings.alloc(&made),
+                    view = match c.replace(text.at(i).as_str(), &mut line, &*worker)? {
+                        Some(part) => StrView::new(part),
+                        None => worker.text(&line)?,
                     };
+                    Ok(())
                 })?;
                 Ok(view)
             })?),
