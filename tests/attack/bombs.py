@@ -25,6 +25,13 @@ def _native() -> Callable[[str], Any]:
     return lambda sql: connection.execute(sql).fetchall()
 
 
+def _limited(path: str, limit: str) -> Callable[[str], Any]:
+    import warpmill
+
+    connection = warpmill.connect(path, memory_limit=limit)
+    return lambda sql: connection.execute(sql).fetchall()
+
+
 def _substrait() -> Callable[[str], Any]:
     import warpmill
 
@@ -60,7 +67,7 @@ def _flight(uri: str) -> Callable[[str], Any]:
 
 def doors() -> dict[str, Door]:
     """Opens a connection by its kind."""
-    return {"native": _native, "substrait": _substrait, "duckdb": _duckdb, "flight": _flight}
+    return {"native": _native, "limited": _limited, "substrait": _substrait, "duckdb": _duckdb, "flight": _flight}
 
 
 def _chain(operand: str, operator: str) -> Maker:

@@ -1,6 +1,6 @@
 """Runs statements in this process, which may die of them: one line of JSON before and after each.
 
-usage: child.py DOOR ADDRESS_SPACE_BYTES CPU_SECONDS [URI] < [[kind, size], ...]
+usage: child.py DOOR ADDRESS_SPACE_BYTES CPU_SECONDS [ARGUMENTS OF THE DOOR] < [[kind, size], ...]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attack.bombs import BOMBS, SETUP, Door, doors
+from attack.hogs import HOGS, ROWS
 
 
 def main() -> None:
@@ -26,9 +27,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     work: list[tuple[str, int]] = json.load(sys.stdin)
-    run = open_door(doors()[door], rest)
+    # Several processes of one server share what the first has made.
+    run = doors()[door](*rest[:-1]) if rest[-1:] == ["again"] else open_door(doors()[door], rest)
     for kind, size in work:
-        sql = BOMBS[kind](size)
+        sql = (BOMBS | HOGS)[kind](size)
         tell(begin=kind, size=size)
         start = time.perf_counter()
         outcome = attempt(run, sql)
@@ -37,7 +39,7 @@ def main() -> None:
 
 def open_door(door: Door, rest: list[str]) -> Callable[[str], Any]:
     run = door(*rest)
-    for statement in SETUP:
+    for statement in SETUP + ROWS:
         run(statement)
     return run
 

@@ -51,18 +51,20 @@ impl Reporter {
     }
 }
 
-/// An idle worker, or a new one.
-fn worker() -> Sender<Job> {
+/// An idle worker, or a new one, where the system has a thread.
+fn worker() -> Result<Sender<Job>, EngineError> {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.0 != process::id() {
         *idle = (process::id(), Vec::new());
     }
-    idle.1.pop().unwrap_or_else(|| {
-        let (jobs, queue) = channel::<Job>();
-        let thread = thread::Builder::new().stack_size(WORKER_STACK);
-        thread.spawn(move || queue.into_iter().for_each(|job| job())).expect("the system refuses threads");
-        jobs
-    })
+    if let Some(worker) = idle.1.pop() {
+        return Ok(worker);
+    }
+    let (jobs, queue) = channel::<Job>();
+    let thread = thread::Builder::new().stack_size(WORKER_STACK);
+    let refused = |error| warpmill::Error::OutOfMemory(format!("no thread to run on: {error}"));
+    thread.spawn(move || queue.into_iter().for_each(|job| job())).map_err(refused)?;
+    Ok(jobs)
 }
 
 /// `worker` is free again; one too many ends with its sender.
@@ -88,7 +90,7 @@ where
     E: Into<PyErr> + Send + 'static,
 {
     let (sender, mut receiver) = sync_channel(1);
-    let worker = worker();
+    let worker = worker()?;
     let own = worker.clone();
     let job = move || {
         let done = warpmill::caught(work);

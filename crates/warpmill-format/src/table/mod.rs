@@ -63,6 +63,8 @@ pub struct WriteOptions {
     /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]). 0: that many, but of rows that are sorted as few as
     /// metadata needs to leave out whole segments, with 1024 to 2047 segments of 65536 rows or more.
     pub segment_rows: usize,
+    /// Bytes of rows that fill a segment, however few they are: several segments are in memory while they are encoded.
+    pub segment_bytes: usize,
     /// Columns to sort the input by (ascending, nulls last, stable) before it is cut into segments, or attributes of
     /// [`WriteOptions::sideways`]. All rows of the write are held in memory for it, at most 2^32 - 1; an append sorts the new rows only.
     pub sort_by: Vec<String>,
@@ -88,6 +90,7 @@ impl Default for WriteOptions {
     fn default() -> Self {
         Self {
             segment_rows: 0,
+            segment_bytes: 1 << 30,
             sort_by: Vec::new(),
             cluster: false,
             metadata: Metadata::default(),

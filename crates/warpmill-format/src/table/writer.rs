@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
@@ -21,15 +22,17 @@ use crate::{FormatError, Result};
 /// Writes row segments of a new version; nothing is visible before [`TableWriter::commit`]. Dropped without a commit it
 /// leaves the table as it was and removes what it has written.
 ///
-/// Memory: the row segment being filled, and those that wait and are encoded: as many of each as keep all threads busy (two columns a
+/// Memory: the row segment being filled ([`WriteOptions::segment_bytes`] at most, and a batch), and those that wait and are encoded: as many of each as keep all threads busy (two columns a
 /// thread); chunks that wait for their neighbours (256 MiB at most); plus 1 to 4 bytes per row and string column whose dictionary is not final yet. With [`WriteOptions::sort_by`], all rows.
 pub struct TableWriter {
     table: Arc<Table>,
     schema: SchemaRef,
     number: u64,
     segment_rows: usize,
+    segment_bytes: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: usize,
     sort: Option<SortBuffer>,
     encoding: Encoding,
     staging: Option<Staging>,
@@ -98,8 +101,20 @@ impl TableWriter {
         let zones = ZoneOptions { metadata: options.metadata, zone_rows };
         let zones = ZoneWriter::new(zones, lookups, schema.fields().len());
         let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, storage, zones, sink)));
-        let (pending, pending_rows) = (Vec::new(), 0);
-        Ok(Self { table, schema, number, segment_rows, pending, pending_rows, sort, encoding, staging, _lock: lock })
+        Ok(Self {
+            table,
+            schema,
+            number,
+            segment_rows,
+            segment_bytes: options.segment_bytes,
+            pending: Vec::new(),
+            pending_rows: 0,
+            pending_bytes: 0,
+            sort,
+            encoding,
+            staging,
+            _lock: lock,
+        })
     }
 
     /// The table that is being written.
@@ -130,12 +145,14 @@ impl TableWriter {
         let mut start = 0;
         while start < batch.num_rows() {
             let rows = (segment_rows - self.pending_rows).min(batch.num_rows() - start);
-            self.pending.push(batch.slice(start, rows));
+            let part = batch.slice(start, rows);
+            self.pending_bytes = self.pending_bytes.saturating_add(bytes_of(&part));
+            self.pending.push(part);
             self.pending_rows += rows;
             start += rows;
-            if self.pending_rows == segment_rows {
+            if self.pending_rows == segment_rows || self.pending_bytes >= self.segment_bytes {
                 let full = std::mem::take(&mut self.pending);
-                self.pending_rows = 0;
+                (self.pending_rows, self.pending_bytes) = (0, 0);
                 self.encoding.send(full)?;
             }
         }
@@ -184,6 +201,13 @@ impl TableWriter {
         }
         self.table.publish(version)
     }
+}
+
+/// Bytes of the rows of a batch, which may be a part of a larger one.
+fn bytes_of(batch: &RecordBatch) -> usize {
+    let of =
+        |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size());
+    batch.columns().iter().map(of).sum()
 }
 
 /// Rows of a segment where so many are sorted: values that queries ask for are near each other then, and whole segments are what devices

@@ -23,7 +23,7 @@ use warpmill_format::table::leftovers;
 
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Kind, Schema};
-pub(crate) use sink::{write_options, write_stream};
+pub(crate) use sink::{segment_bytes, write_options, write_stream};
 pub(crate) use view::View;
 
 use crate::remote::Remote;

@@ -59,10 +59,19 @@ impl DataSink for TableSink {
     }
 }
 
+/// Bytes of a row segment that is being filled: a few of them are in memory at a time, which the session's limit holds for.
+pub(crate) fn segment_bytes(options: &WarpmillOptions) -> usize {
+    /// Less would make segments that are slow to read.
+    const LEAST: usize = 32 << 20;
+    let most = WriteOptions::default().segment_bytes;
+    (options.memory_limit / 8).clamp(LEAST, most)
+}
+
 /// How the session's settings write tables.
 pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
     WriteOptions {
         segment_rows: options.segment_rows,
+        segment_bytes: segment_bytes(options),
         metadata: options.pruning_metadata,
         zone_rows: options.zone_rows,
         threads: options.threads,

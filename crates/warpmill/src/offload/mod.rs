@@ -20,12 +20,13 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use warpmill_plan::translate::{Options, Translated, translate};
-use warpmill_plan::{Operator, Program, PruningMode, Sink, Source, Unsupported};
+use warpmill_plan::{Operator, Program, Sink, Source, Unsupported};
 
 pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one_program};
 pub use parquet::{ForDevices, Held};
 
 use crate::Error;
+use crate::bounded::with_bounded_concat;
 use crate::files::guarded;
 use crate::settings::{FallbackMode, WarpmillOptions};
 
@@ -73,7 +74,7 @@ pub enum UnprovenSums {
 /// # Errors
 /// [`Error::Fallback`] for the first operator that stays, if the settings refuse fallbacks.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
-    let mut placer = Placer { sums, pruning: options.pruning, fallbacks: vec![] };
+    let mut placer = Placer { sums, options, fallbacks: vec![] };
     let plan = placer.node(plan)?;
     let fallbacks = placer.fallbacks;
     match fallbacks.first() {
@@ -83,19 +84,20 @@ pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: Unpr
 }
 
 /// Places the parts of one plan.
-struct Placer {
+struct Placer<'a> {
     sums: UnprovenSums,
-    pruning: PruningMode,
+    options: &'a WarpmillOptions,
     fallbacks: Vec<Fallback>,
 }
 
-impl Placer {
+impl Placer<'_> {
     fn node(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         if plan.is::<WarpmillExec>() {
             return Ok(plan);
         }
         let wide_sums = self.sums == UnprovenSums::Wide;
-        match translate(&plan, &Options { fallback: true, wide_sums, pruning: self.pruning, ..Options::default() }) {
+        let pruning = self.options.pruning;
+        match translate(&plan, &Options { fallback: true, wide_sums, pruning, ..Options::default() }) {
             Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),
             Ok(Translated { program, inputs, .. }) => {
                 let leaves = inputs.clone();
@@ -108,7 +110,7 @@ impl Placer {
                 if !plan.is::<DataSinkExec>() {
                     self.fallbacks.push(Fallback::new(&plan, reason));
                 }
-                self.children(plan, &[])
+                with_bounded_concat(self.children(plan, &[])?, self.options)
             }
         }
     }

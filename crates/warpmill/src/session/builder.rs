@@ -19,6 +19,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::filters::StopsAboveTotals;
 use super::null_keys::KeepsNullKeys;
 use super::{Inner, Session};
+use crate::bounded::{BoundedResults, SessionPool};
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::dialect::Subqueries;
 use crate::files::CheckedParquetFactory;
@@ -67,7 +68,7 @@ impl SessionBuilder {
         self
     }
 
-    /// The memory pool and caches of what DataFusion runs; several sessions may share them. The default has no limit.
+    /// The memory pool and caches of what DataFusion runs; several sessions may share them, each up to its `memory_limit`.
     pub fn runtime_env(mut self, runtime: Arc<RuntimeEnv>) -> Self {
         self.runtime = Some(runtime);
         self
@@ -83,12 +84,13 @@ impl SessionBuilder {
         }
         let remote = Arc::new(Remote::new(!self.no_files));
         let catalog = Catalog::new(self.database, Arc::clone(&remote));
+        let (runtime, pool) = runtime(self.runtime)?;
         let mut state = dialect::planners(SessionStateBuilder::new())
             .with_config(config())
             .with_analyzer_rule(Arc::new(Subqueries))
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
-            .with_runtime_env(runtime(self.runtime)?)
+            .with_runtime_env(runtime)
             .build();
         // A type that the first rows have is not yet that of all.
         state.table_options_mut().csv.schema_infer_max_rec = Some(usize::MAX);
@@ -106,7 +108,7 @@ impl SessionBuilder {
             context.state_ref().write().register_file_format(checked, true)?;
         }
         remote.attach(context.state_weak_ref());
-        let session = Session { inner: Arc::new(Inner::new(context, catalog, remote)) };
+        let session = Session { inner: Arc::new(Inner::new(context, catalog, remote, pool)) };
         session.sync_threads()?;
         for (key, value) in &self.settings {
             session.set(key, value)?;
@@ -116,10 +118,12 @@ impl SessionBuilder {
 }
 
 /// The runtime of a session. Listings of folders are not kept: files come and go, and DataFusion's cache takes a folder of one store for
-/// that of another.
-fn runtime(given: Option<Arc<RuntimeEnv>>) -> Result<Arc<RuntimeEnv>> {
-    let builder = given.map_or_else(RuntimeEnvBuilder::new, |given| RuntimeEnvBuilder::from_runtime_env(&given));
-    Ok(builder.with_object_list_cache_limit(0).build_arc()?)
+/// that of another. The session has its part of the memory.
+fn runtime(given: Option<Arc<RuntimeEnv>>) -> Result<(Arc<RuntimeEnv>, Arc<SessionPool>)> {
+    let given = given.map_or_else(|| RuntimeEnvBuilder::new().build_arc(), Ok)?;
+    let pool = Arc::new(SessionPool::new(Arc::clone(&given.memory_pool)));
+    let builder = RuntimeEnvBuilder::from_runtime_env(&given).with_memory_pool(Arc::clone(&pool) as _);
+    Ok((builder.with_object_list_cache_limit(0).build_arc()?, pool))
 }
 
 /// DataFusion's settings where its defaults do not serve programs: no repartitioning between operators (a program has no
@@ -155,7 +159,7 @@ fn config() -> SessionConfig {
     config
 }
 
-/// DataFusion's rules, and the order of joins, which the setting `warpmill.join_order` turns off.
+/// DataFusion's rules, the order of joins, which the setting `warpmill.join_order` turns off, and functions within bounds.
 pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     let rules = with_join_order(rules, Arc::new(ProviderStatistics));
     let switched = |rule: SharedRule| match rule.name() {
@@ -164,7 +168,8 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
         "extract_equijoin_predicate" | "eliminate_cross_join" => Arc::new(KeepsNullKeys(rule)) as SharedRule,
         _ => rule,
     };
-    rules.into_iter().map(switched).map(checked).collect()
+    let bounded = || std::iter::once(Arc::new(BoundedResults) as SharedRule);
+    bounded().chain(rules.into_iter().map(switched)).chain(bounded()).map(checked).collect()
 }
 
 /// DataFusion's physical rules; those that find columns by name are skipped where names repeat.

@@ -35,12 +35,13 @@ pub use plan::{PlannedStatement, RowStream};
 pub use running::CancelHandle;
 pub use tables::{Progress, ProgressFn};
 
+use crate::bounded::SessionPool;
 use crate::catalog::Catalog;
 use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
-use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo};
+use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use running::Running;
 
 /// A session: tables, settings, and statements over them. Clones share all of it; statements of several threads run at
@@ -56,18 +57,21 @@ struct Inner {
     context: SessionContext,
     catalog: Arc<Catalog>,
     remote: Arc<Remote>,
+    /// What DataFusion's operators draw on.
+    pool: Arc<SessionPool>,
     running: Running,
     plan_cache: Mutex<PlanCache>,
     settings_changes: AtomicU64,
 }
 
 impl Inner {
-    fn new(context: SessionContext, catalog: Arc<Catalog>, remote: Arc<Remote>) -> Self {
+    fn new(context: SessionContext, catalog: Arc<Catalog>, remote: Arc<Remote>, pool: Arc<SessionPool>) -> Self {
         Self {
             runtime: OnceLock::new(),
             context,
             catalog,
             remote,
+            pool,
             running: Running::default(),
             plan_cache: Mutex::default(),
             settings_changes: AtomicU64::new(0),
@@ -121,7 +125,7 @@ impl Session {
     pub fn execute(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryResult> {
         let mut query = self.inner.running.start();
         query.waited_for = true;
-        let result = self.block_on(query.until_cancelled(self.run_statement(sql, params, &query)));
+        let result = self.wait(query.until_cancelled(self.run_statement(sql, params, &query)));
         // A program that ran on this thread may not have looked; it changes nothing that could be said to be undone.
         let unseen = query.handle.polled_alone.load(Ordering::Relaxed) && query.handle.cancel.check().is_err();
         if unseen { Err(Error::Cancelled) } else { result }
@@ -137,7 +141,7 @@ impl Session {
     /// Runs one statement and gives its rows as they come. Dropping the stream cancels the statement.
     pub fn query_stream(&self, sql: &str, params: &[ScalarValue]) -> Result<QueryStream> {
         let query = self.inner.running.start();
-        let stream = self.block_on(query.until_cancelled(self.stream_statement(sql, params, &query)))?;
+        let stream = self.wait(query.until_cancelled(self.stream_statement(sql, params, &query)))?;
         Ok(QueryStream { schema: stream.schema(), session: self.clone(), stream, query })
     }
 
@@ -145,7 +149,7 @@ impl Session {
     /// and why, and where each program will run. With `analyze` the query is run, and the text says where each program ran
     /// and what each operator did.
     pub fn explain(&self, sql: &str, analyze: bool) -> Result<String> {
-        self.block_on(async {
+        self.wait(async {
             let query = self.inner.running.start();
             query.until_cancelled(self.explain_text(sql, analyze, &query)).await
         })
@@ -154,7 +158,7 @@ impl Session {
     /// The kernels that a query needs on the session's device: their labels and texts. Where that is the CPU, or there is no
     /// GPU, they are those of the simulated device.
     pub fn explain_kernels(&self, sql: &str) -> Result<String> {
-        self.block_on(async {
+        self.wait(async {
             let query = self.inner.running.start();
             query.until_cancelled(self.kernels_text(sql, &query)).await
         })
@@ -199,7 +203,9 @@ impl Session {
 
     /// Plans made before a setting changed are not used again, unless no plan depends on it.
     fn settings_changed(&self, key: &str) -> Result<()> {
-        self.inner.remote.update(self.options().remote);
+        let options = self.options();
+        self.inner.remote.update(options.remote);
+        self.inner.pool.set_limit(options.memory_limit);
         let for_runs = [
             "warpmill.profile",
             "warpmill.device_data",
@@ -225,6 +231,11 @@ impl Session {
         let state = self.inner.context.state_ref();
         state.write().config_mut().options_mut().execution.target_partitions = threads;
         Ok(())
+    }
+
+    /// [`Session::block_on`] where a system that has no threads is an error like any other.
+    fn wait<T: Send>(&self, future: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        caught(|| self.block_on(future))?
     }
 
     /// Waits for `future`, which runs on the session's runtime, from a thread inside or outside of a runtime.
@@ -254,9 +265,7 @@ impl Iterator for QueryStream {
     fn next(&mut self) -> Option<Self::Item> {
         use futures::StreamExt;
         let (session, stream, query) = (&self.session, &mut self.stream, &self.query);
-        session.block_on(async move {
-            let next = async { stream.next().await.transpose().map_err(Into::into) };
-            query.until_cancelled(next).await.transpose()
-        })
+        let next = async { stream.next().await.transpose().map_err(Into::into) };
+        session.wait(query.until_cancelled(next)).transpose()
     }
 }

@@ -15,7 +15,7 @@ use warpmill_format::Table;
 
 use super::Session;
 use super::ddl::table_schema;
-use crate::catalog::{files, write_options};
+use crate::catalog::{files, segment_bytes, write_options};
 use crate::files::CheckedParquet;
 use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
@@ -213,6 +213,10 @@ impl Session {
             segment_rows: match options.segment_rows {
                 rows if rows == default.segment_rows => settings.segment_rows,
                 rows => rows,
+            },
+            segment_bytes: match options.segment_bytes {
+                bytes if bytes == default.segment_bytes => segment_bytes(&settings),
+                bytes => bytes,
             },
             metadata: match options.metadata {
                 metadata if metadata == default.metadata => settings.pruning_metadata,

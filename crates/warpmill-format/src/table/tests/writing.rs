@@ -262,3 +262,21 @@ fn readers_and_a_writer_at_once() {
         }
     });
 }
+
+#[test]
+fn long_rows_fill_a_segment_sooner() {
+    let long: Vec<String> = (0..4000).map(|i| format!("{i}-{}", "x".repeat(1000))).collect();
+    let batches: Vec<_> =
+        long.chunks(500).map(|part| words(&part.iter().map(|s| Some(s.as_str())).collect::<Vec<_>>())).collect();
+    let (_dir, tables) = homes(batches[0].schema_ref());
+    for table in tables {
+        let mut writer = table.append(WriteOptions { segment_bytes: 1 << 20, ..WriteOptions::default() }).unwrap();
+        batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        let written = writer.commit().unwrap();
+        assert_holds(&written, &batches);
+        assert_eq!(
+            (0..written.num_segments()).map(|s| written.segment_rows(s)).collect::<Vec<_>>(),
+            [1500, 1500, 1000]
+        );
+    }
+}

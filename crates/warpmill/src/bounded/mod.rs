@@ -1,0 +1,231 @@
+//! Functions of DataFusion's whose results may be much larger than their arguments: how large they will be is known, or found bit by bit,
+//! before the memory for them is asked for. What there is no room for is an error, and not the end of the process.
+
+mod concat;
+mod pool;
+mod room;
+mod sizes;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::udf_eq::UdfEq;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+pub(crate) use concat::with_bounded_concat;
+pub(crate) use pool::SessionPool;
+use room::room;
+use sizes::{Sizes, elements, is_exact, may_grow};
+
+/// A rule that puts [`Bounded`] functions in the place of DataFusion's: the first, since constants are computed by rules, and the last,
+/// since rules make calls of DataFusion's functions.
+#[derive(Debug)]
+pub(crate) struct BoundedResults;
+
+impl OptimizerRule for BoundedResults {
+    fn name(&self) -> &str {
+        "bounded_results"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        plan.map_expressions(|expr| expr.transform_up(|expr| Ok(bounded(expr))))
+    }
+}
+
+fn bounded(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if may_grow(func.name()) && func.inner().downcast_ref::<Bounded>().is_none() =>
+        {
+            let inner = UdfEq::from(Arc::clone(func.inner()));
+            let func = Arc::new(ScalarUDF::from(Bounded { inner }));
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+        }
+        expr => Transformed::no(expr),
+    }
+}
+
+/// A function that asks for the memory of its result only where there is room for it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Bounded {
+    inner: UdfEq<Arc<dyn ScalarUDFImpl>>,
+}
+
+impl Bounded {
+    /// The results of rows in groups: of each group the size is known to be small enough, or it is one row.
+    fn in_parts(&self, args: &ScalarFunctionArgs, sizes: &Sizes<'_>, room: usize) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let (mut parts, mut used, mut start) = (Vec::<ArrayRef>::new(), 0usize, 0);
+        while start < rows {
+            let mut end = start + 1;
+            let mut size = sizes.row(start);
+            while end < rows && size.saturating_add(sizes.row(end)) <= PART {
+                size = size.saturating_add(sizes.row(end));
+                end += 1;
+            }
+            if size > room.max(PART) {
+                return Err(self.too_large(size, room));
+            }
+            let slice = |arg: &ColumnarValue| match arg {
+                ColumnarValue::Array(array) => ColumnarValue::Array(array.slice(start, end - start)),
+                scalar => scalar.clone(),
+            };
+            let part = ScalarFunctionArgs {
+                args: args.args.iter().map(slice).collect(),
+                arg_fields: args.arg_fields.clone(),
+                number_rows: end - start,
+                return_field: Arc::clone(&args.return_field),
+                config_options: Arc::clone(&args.config_options),
+            };
+            let part = self.inner.invoke_with_args(part)?.into_array(end - start)?;
+            used = used.saturating_add(elements(&part));
+            if used > room {
+                return Err(self.too_large(used, room));
+            }
+            parts.push(part);
+            start = end;
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(concat(&parts)?))
+    }
+
+    fn too_large(&self, size: usize, room: usize) -> DataFusionError {
+        DataFusionError::ResourcesExhausted(format!(
+            "{} would make {size} bytes at a time, there is room for {room} (see warpmill.memory_limit)",
+            self.inner.name()
+        ))
+    }
+}
+
+/// Bytes of results that are made at a time where their size is not known before.
+const PART: usize = 16 << 20;
+
+impl ScalarUDFImpl for Bounded {
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let sizes = Sizes::of(self.inner.name(), &args.args);
+        let constant = !args.args.iter().any(|arg| matches!(arg, ColumnarValue::Array(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let size = (0..rows).fold(0usize, |all, row| all.saturating_add(sizes.row(row)));
+        let room = room(&args.config_options, args.return_field.data_type(), size);
+        if size <= room {
+            return self.inner.invoke_with_args(args);
+        }
+        if is_exact(self.inner.name()) || constant {
+            return Err(self.too_large(size, room));
+        }
+        self.in_parts(&args, &sizes, room)
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.inner.is_strict()
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, info)
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.inner.evaluate_bounds(inputs)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.preserves_lex_ordering(inputs)
+    }
+
+    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.strictly_order_preserving(inputs)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, Session};
+
+    #[test]
+    fn results_are_bounded_before_they_are_made() {
+        let session = Session::builder().memory_limit(64 << 20).build().unwrap();
+        let run = |value: &str| session.execute(&format!("SELECT {value} AS x FROM range(5001) AS t(v)"), &[]);
+        let text = "CAST(v AS VARCHAR)";
+        for value in [
+            format!("max(length(repeat({text} || 'x', 10000000)))"),
+            "max(length(repeat('x', 1000000000)))".into(),
+            format!("max(length(lpad({text}, 1000000)))"),
+            format!("max(length(replace(repeat({text}, 1000), '1', repeat('x', 10000))))"),
+            format!("max(length(regexp_replace(repeat({text}, 1000), '1', repeat('x', 10000), 'g')))"),
+            format!("max(length(concat(repeat({text}, 5000), repeat({text}, 5000))))"),
+            format!("max(length(initcap({text}) || repeat({text}, 10000)))"),
+            format!("max(cardinality(array_repeat({text}, 1000000)))"),
+            "max(cardinality(range(0, 1000000 + v)))".into(),
+        ] {
+            let outcome = run(&value).map(|result| result.batches);
+            assert!(matches!(outcome, Err(Error::OutOfMemory(_))), "{value}: {outcome:?}");
+        }
+        // What is found to be small enough while it is made.
+        let small = format!("sum(length(replace(repeat({text}, 100), 'z', repeat('x', 1000))))");
+        let expected = format!("sum(length(repeat({text}, 100)))");
+        let rows = |value: &str| run(value).unwrap().batches;
+        assert_eq!(rows(&small), rows(&expected));
+        let padded = format!("sum(length(lpad(concat('ä', {text}), 5000, 'ö')))");
+        let counted = rows(&padded);
+        let sum = arrow::util::display::array_value_to_string(counted[0].column(0), 0).unwrap();
+        assert_eq!(sum, (5001 * 5000).to_string());
+    }
+
+    #[test]
+    fn operators_of_datafusion_keep_the_limit() {
+        let session = Session::builder().memory_limit(64 << 20).build().unwrap();
+        let all = "SELECT cardinality(array_agg(repeat(CAST(v AS VARCHAR), 100))) AS x FROM range(1000000) AS t(v)";
+        let outcome = session.execute(all, &[]).map(|result| result.batches);
+        assert!(matches!(outcome, Err(Error::OutOfMemory(_))), "{outcome:?}");
+        session.set("memory_limit", "unlimited").unwrap();
+        let rows = session.execute(all, &[]).unwrap().batches;
+        assert_eq!(arrow::util::display::array_value_to_string(rows[0].column(0), 0).unwrap(), "1000000");
+    }
+}

@@ -1,0 +1,41 @@
+//! How much memory there is for the results of one call.
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use warpmill_cpu::free_memory;
+
+use crate::settings::WarpmillOptions;
+
+/// Bytes for which there is room whatever the limit is: a batch of ordinary texts has them.
+const LEAST: usize = 64 << 20;
+
+/// Bytes that a result of this type may have at a time: a quarter of the query's limit, since several such results are there at a time,
+/// half of what the machine has left, and what the type can hold. `size` is what is asked for.
+pub(super) fn room(config: &ConfigOptions, data_type: &DataType, size: usize) -> usize {
+    if size <= LEAST {
+        return size;
+    }
+    let limit = WarpmillOptions::of(config).memory_limit;
+    let held = match data_type {
+        DataType::Utf8 | DataType::Binary => i32::MAX as usize,
+        _ => usize::MAX,
+    };
+    let within = if limit == usize::MAX { limit } else { limit / 4 };
+    within.max(LEAST).min(held).min(free_memory().map_or(usize::MAX, |free| free / 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_within_limits() {
+        let config = ConfigOptions::default();
+        assert_eq!(room(&config, &DataType::Utf8, 1000), 1000);
+        assert!(room(&config, &DataType::Utf8, usize::MAX) <= i32::MAX as usize);
+        let limited = WarpmillOptions { memory_limit: 1 << 20, ..WarpmillOptions::default() };
+        let mut config = ConfigOptions::default();
+        config.extensions.insert(limited);
+        assert!(room(&config, &DataType::Utf8, usize::MAX) <= LEAST);
+    }
+}

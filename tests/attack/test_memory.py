@@ -1,0 +1,82 @@
+"""Statements that ask for more memory than there is: each is answered, or refused with a typed error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from attack.hogs import HOGS
+from attack.test_statements import Outcome, sizes, survive
+
+
+def check(outcomes: list[Outcome], peak_mb: int) -> None:
+    wrong = [it for it in outcomes if it["outcome"] == "died" or it["seconds"] > 30]
+    wrong += [it for it in outcomes if it.get("error", "OutOfMemoryError") != "OutOfMemoryError"]
+    wrong += [it for it in outcomes if it.get("peak_mb", 0) > peak_mb]
+    assert not wrong
+
+
+def test_no_statement_exceeds_the_limit(tmp_path: Path) -> None:
+    small = survive("limited", sizes(list(HOGS), 1000), 120, str(tmp_path / "db"), "128MB")
+    assert all(it["outcome"] == "answered" for it in small)
+    large = survive("limited", sizes(list(HOGS), 10_000_000), 300, str(tmp_path / "db"), "128MB")
+    check(large, peak_mb=1200)
+    assert sum(it["outcome"] == "refused" for it in large) >= len(HOGS) // 2
+
+
+def test_no_statement_takes_all_memory(tmp_path: Path) -> None:
+    # Each in a process of its own: the C library keeps address space of what was freed.
+    large = [survive("limited", [(kind, 10_000_000)], 120, str(tmp_path / "db"), "1TB")[0] for kind in HOGS]
+    check(large, peak_mb=6000)
+
+
+def test_a_server_stays_within_its_memory(tmp_path: Path) -> None:
+    pytest.importorskip("adbc_driver_flightsql")
+    options = ["--database", tmp_path / "db", "--port", 0, "--memory", "2GB", "--query-timeout", 30]
+    command = [sys.executable, "-m", "warpmill", "serve", *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            assert server.stdout is not None
+            uri = server.stdout.readline().split()[-1]
+            assert survive("flight", [("hog: repeat", 10)], 60, uri)[0]["outcome"] == "answered"
+            with ThreadPoolExecutor(3) as pool:
+                work = sizes(list(HOGS), 3_000_000) + sizes(list(HOGS), 10_000_000)
+                done = [pool.submit(survive, "flight", work[at::3], 600, uri, "again") for at in range(3)]
+                outcomes = [it for one in done for it in one.result()]
+            assert not [it for it in outcomes if it["outcome"] == "died"]
+            assert server.poll() is None, "the server has ended"
+            assert peak_mb(server.pid) <= 2 * 1024 * 1.2
+        finally:
+            server.kill()
+
+
+WITHOUT_THREADS = """
+import resource, warpmill
+from pathlib import Path
+
+connection = warpmill.connect()
+size = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmSize:"))
+most = (int(size.split()[1]) << 10) + (24 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+try:
+    connection.execute("SELECT 1")
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_system_without_threads_is_an_error() -> None:
+    child = subprocess.run([sys.executable, "-c", WITHOUT_THREADS], capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    assert child.stdout.strip() in {"OutOfMemoryError", "InternalError"}
+
+
+def peak_mb(process: int) -> float:
+    """The most memory that a process ever had."""
+    lines = Path("/proc", str(process), "status").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
