@@ -10,6 +10,12 @@ _A = "CREATE TABLE a AS SELECT * FROM (VALUES (1, 10, 'a'), (2, NULL, 'b'), (NUL
 _B = "CREATE TABLE b AS SELECT * FROM (VALUES (1, 100), (3, 300), (2, 15), (NULL, 7)) v(i, y)"
 _AB = (_A, _B)
 
+CASTS = (
+    "CREATE TABLE c AS SELECT * FROM (VALUES (1.5, 'a', CAST(3 AS BIGINT)), (2.5, 'a', 1), (NULL, 'b', 2), (1.4,"
+    " 'b', 2))"
+    " t(d, s, x)",
+)
+
 CASES = (
     Case("NULLs come last, in either direction", "SELECT x FROM (VALUES (1), (NULL), (2)) t(x) ORDER BY x DESC"),
     Case("NULLs come last in windows", "SELECT i, x, row_number() OVER (ORDER BY x DESC) AS r FROM a ORDER BY r", _AB),
@@ -215,6 +221,52 @@ CASES = (
         "AND after `IS NOT DISTINCT FROM`",
         "SELECT s FROM a WHERE s = 'a' OR x IS NOT DISTINCT FROM NULL AND i = 2 ORDER BY 1",
         _AB,
+    ),
+    Case(
+        "aggregates that differ in casts",
+        "SELECT sum(d) AS a, sum(d::INTEGER) AS b, sum(DISTINCT d) AS c, sum(DISTINCT TRY_CAST(d AS DOUBLE)) AS"
+        " e, min(d)"
+        " AS f, min(CAST(d AS DECIMAL(9,4))) AS g FROM c HAVING sum(d::DOUBLE) > 1 ORDER BY sum(CAST(d AS BIGINT))",
+        CASTS,
+    ),
+    Case(
+        "aggregates that differ in casts within casts",
+        "SELECT s, avg(d::INTEGER::DOUBLE) AS a, avg(d::DOUBLE) AS b, avg(d::BIGINT::DOUBLE) AS e,"
+        " count(d::VARCHAR) AS n,"
+        " count(d) FILTER (WHERE d::INTEGER > 0) AS f, count(d) FILTER (WHERE d > 0) AS g FROM c GROUP BY s ORDER BY s",
+        CASTS,
+    ),
+    Case(
+        "windows that differ in casts",
+        "SELECT sum(d) OVER (ORDER BY x, d) AS a, sum(d::INTEGER) OVER (ORDER BY x, d) AS b, max(s) OVER (PARTITION BY"
+        " d::INTEGER) AS e, max(s) OVER (PARTITION BY d) AS f FROM c ORDER BY x, d",
+        CASTS,
+    ),
+    Case(
+        "keys that differ in casts",
+        "SELECT d, d::INTEGER AS i, d::INTEGER + 1 AS j, count(*) AS n FROM c GROUP BY d, d::INTEGER ORDER BY"
+        " d::INTEGER,"
+        " d",
+        CASTS,
+    ),
+    Case(
+        "keys by position that differ in casts",
+        "SELECT CAST(x AS DOUBLE) AS a, x AS b, CAST(x AS DECIMAL(9,1)) AS e, sum(x) AS s, sum(CAST(x AS DOUBLE)) AS t"
+        " FROM c GROUP BY 1, 2, 3 HAVING CAST(x AS DOUBLE) > 1 ORDER BY 1",
+        CASTS,
+    ),
+    Case(
+        "sets of keys that differ in casts",
+        "SELECT d, d::INTEGER AS i, count(*) AS n FROM c GROUP BY ROLLUP (d, d::INTEGER) ORDER BY ALL",
+        CASTS,
+    ),
+    Case(
+        "views of aggregates that differ in casts",
+        "SELECT * FROM v ORDER BY ALL",
+        (
+            *CASTS,
+            "CREATE VIEW v AS SELECT sum(d), sum(d::INTEGER), d::INTEGER, d FROM c GROUP BY d, d::INTEGER",
+        ),
     ),
     Case("a scalar subquery without rows", "SELECT (SELECT 1 WHERE false) AS n"),
     Case("a list's element by its table", "SELECT t.l[1] AS e FROM (SELECT [1, 2] AS l) t"),

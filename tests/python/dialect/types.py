@@ -67,6 +67,18 @@ CASES = (
         "SELECT CAST(1 AS INT8) AS a, CAST(1 AS INT1) AS b, CAST(1 AS HUGEINT) AS c, CAST(1 AS UBIGINT) AS d, CAST(1"
         " AS UINTEGER) AS e",
     ),
+    Case(
+        "`typeof`",
+        "SELECT typeof(i) AS a, typeof(i + 1.5) AS b, typeof(r) AS c, typeof(s) AS d, typeof(t) AS e,"
+        " typeof(NULL) AS f,"
+        " typeof(i > 1) AS g, typeof(i / 2) AS h, typeof(z) AS j FROM (SELECT CAST(1 AS INTEGER) AS i, CAST(1 AS FLOAT)"
+        " AS r, 'x' AS s, TIMESTAMP '2020-01-01' AS t, TIMESTAMPTZ '2020-01-01 00:00:00+00' AS z) v",
+    ),
+    Case(
+        "`typeof` of whole numbers of 128 bits",
+        "SELECT typeof(sum(x)) AS s FROM (VALUES (1), (2)) t(x)",
+        differs="`DECIMAL(38,0)`, as HUGEINT is held",
+    ),
     Case("widths of texts mean nothing", "SELECT CAST('abc' AS VARCHAR(2)) AS a, CAST('abc' AS CHAR(1)) AS b"),
     Case(
         "unsigned and signed integers",
@@ -110,6 +122,15 @@ CASES = (
         " extract(doy FROM d) AS o, extract(quarter FROM d) AS q FROM m",
         MOMENTS,
     ),
+    Case(
+        "parts of moments have functions",
+        "SELECT year(t) AS y, Month(t) AS m, day(d) AS d, dayofmonth(d) AS e, hour(t) AS h, minute(t) AS i,"
+        " second(t) AS"
+        " s, quarter(d) AS q, week(d) AS k, weekofyear(d) AS l, dayofweek(d) AS w, weekday(d) AS v, isodow(d) AS o,"
+        " dayofyear(d) AS x, isoyear(d) AS z FROM m",
+        MOMENTS,
+    ),
+    Case("and a name each", 'SELECT "isodow(d)", "epoch(t)" FROM (SELECT isodow(d), epoch(t) FROM m) p', MOMENTS),
     Case("`extract(epoch ...)` is a DOUBLE", "SELECT extract(epoch FROM TIMESTAMP '2020-01-01 00:00:01.5') AS e"),
     Case(
         "`date_trunc` gives a moment",

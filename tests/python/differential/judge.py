@@ -231,16 +231,21 @@ class Pair:
 
 
 def _retyped(actual: Rows, expected: Rows, door: Door) -> str | None:
-    """Columns whose values are equal, but of another kind; integers of 128 bits are decimals natively."""
-    allowed = [({"Decimal"}, {"int"}), ({"int"}, {"Decimal"})]
+    """Columns whose values are equal, but of another kind; natively, a HUGEINT and a DECIMAL(38,0) are one type."""
+    allowed = [({"whole Decimal"}, {"int"}), ({"int"}, {"whole Decimal"})]
     # An average of decimals is an output column wherever it is made.
     allowed += [({"Decimal"}, {"float"})] if "averages of decimals" in left_out(door) else []
     for at, column in enumerate(zip(*expected, strict=True)):
-        theirs = {type(value).__name__ for value in column if value is not None}
-        ours = {type(row[at]).__name__ for row in actual if row[at] is not None}
+        theirs = {_kind(value) for value in column if value is not None}
+        ours = {_kind(row[at]) for row in actual if row[at] is not None}
         if theirs != ours and (door == "duckdb" or (ours, theirs) not in allowed):
             return f"column {at + 1} has values of {sorted(ours)}, expected {sorted(theirs)}"
     return None
+
+
+def _kind(value: object) -> str:
+    whole = isinstance(value, decimal.Decimal) and value.as_tuple().exponent == 0
+    return "whole Decimal" if whole else type(value).__name__
 
 
 def shortened(text: str) -> str:

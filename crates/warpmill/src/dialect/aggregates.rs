@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef, Int64Type, i256};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
@@ -84,7 +84,8 @@ impl AggregateUDFImpl for Total {
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         if args.is_distinct {
-            return not_impl_err!("sum(DISTINCT) of decimals of more than 28 digits, in this query");
+            let value = Field::new_list_field(args.return_type().clone(), true);
+            return Ok(vec![Arc::new(Field::new_list(format!("{}_values", args.name), value, true))]);
         }
         let scale = digits(args.return_type()).map_or(0, |(_, scale)| scale);
         let total = Field::new(format!("{}_total", args.name), DataType::Decimal256(WIDE, scale), true);
@@ -157,10 +158,20 @@ impl Accumulator for Sum {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        if let Some(seen) = &self.distinct {
+            let value = |&value: &i128| ScalarValue::Decimal128(Some(value), MAX_WIDTH, self.scale());
+            let values: Vec<_> = seen.keys().map(value).collect();
+            let ty = DataType::Decimal128(MAX_WIDTH, self.scale());
+            return Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&values, &ty))]);
+        }
         Ok(vec![ScalarValue::Decimal256(Some(self.total), WIDE, self.scale()), ScalarValue::Int64(Some(self.count))])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        if self.distinct.is_some() {
+            let lists = states[0].as_list::<i32>();
+            return lists.iter().flatten().try_for_each(|values| self.add(&values, 1));
+        }
         let totals = states[0].as_primitive::<Decimal256Type>();
         let counts = states[1].as_primitive::<Int64Type>();
         for (total, count) in totals.iter().flatten().zip(counts.iter().flatten()) {
@@ -188,6 +199,14 @@ mod tests {
         assert_eq!(sum.evaluate().unwrap(), ScalarValue::Decimal128(Some(most), 38, 0));
         let mut once = Sum { ty: HUGEINT, total: i256::ZERO, count: 0, distinct: Some(HashMap::new()) };
         once.update_batch(&values(vec![5, 5, 7])).unwrap();
+        assert_eq!(once.evaluate().unwrap(), ScalarValue::Decimal128(Some(12), 38, 0));
+        let mut other = Sum { ty: HUGEINT, total: i256::ZERO, count: 0, distinct: Some(HashMap::new()) };
+        other.update_batch(&values(vec![7, most, 0])).unwrap();
+        let states = |sum: &mut Sum| [sum.state().unwrap()[0].to_array().unwrap()];
+        other.merge_batch(&states(&mut once)).unwrap();
+        assert!(other.evaluate().is_err());
+        let own = states(&mut once);
+        once.merge_batch(&own).unwrap();
         assert_eq!(once.evaluate().unwrap(), ScalarValue::Decimal128(Some(12), 38, 0));
     }
 }

@@ -38,10 +38,7 @@ fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
     let names = NamePreserver::new(&plan);
-    let plan = plan.map_expressions(|e| {
-        let name = names.save(&e);
-        Ok(e.transform_up(|e| expression(e, &schema).map(Transformed::yes))?.update_data(|e| name.restore(e)))
-    })?;
+    let plan = plan.map_expressions(|e| named(e, &names, &schema))?;
     let plan = match plan.data {
         LogicalPlan::Join(join) => LogicalPlan::Join(keys(join)?),
         LogicalPlan::Union(union) => LogicalPlan::Union(branches(union)?),
@@ -50,31 +47,49 @@ fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.recompute_schema()
 }
 
-/// A list of rows whose columns are DOUBLE where one of their values is: DataFusion has made them decimals.
+/// `e` bound, under the name that it has.
+fn named(e: Expr, names: &NamePreserver, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if matches!(e, Expr::GroupingSet(_)) {
+        return e.map_children(|key| named(key, names, schema));
+    }
+    let name = names.save(&e);
+    Ok(e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.update_data(|e| name.restore(e)))
+}
+
+/// A list of rows whose columns of numbers have the types that their values have in common: DataFusion takes whole constants for
+/// BIGINT, and makes floats beside decimals decimals.
 fn listed(list: Values) -> Result<LogicalPlan> {
     let nothing = DFSchema::empty();
-    let mut rows = list.values.clone();
-    let mut changed = false;
-    for (column, field) in list.schema.fields().iter().enumerate() {
-        let DataType::Decimal128(..) = field.data_type() else { continue };
-        let plain = |row: &Vec<Expr>| match &row[column] {
-            Expr::Cast(cast) if cast.field.data_type() == field.data_type() => (*cast.expr).clone(),
-            e => e.clone(),
-        };
-        let values: Vec<Expr> = rows.iter().map(plain).collect();
-        let types = values.iter().map(|e| e.get_type(&nothing)).collect::<Result<Vec<_>>>()?;
-        let both = types.iter().try_fold(DataType::Null, |all, ty| match (all, ty) {
-            (DataType::Null, ty) => Some(ty.clone()),
-            (all, DataType::Null) => Some(all),
-            (all, ty) => common(&all, ty),
-        });
-        let Some(both) = both.filter(is_float) else { continue };
-        for (row, value) in rows.iter_mut().zip(values) {
-            row[column] = casts::bind(value, &both, false, &nothing)?;
+    let mut retyped = vec![];
+    for (column, field) in list.schema.fields().iter().enumerate().filter(|(_, field)| is_number(field.data_type())) {
+        let values: Vec<&Expr> = list.values.iter().map(|row| as_given(&row[column], field.data_type())).collect();
+        if let Some(ty) = functions::listed_type(&values, &nothing)?.filter(|ty| ty != field.data_type()) {
+            let bound = |e: &&Expr| match e {
+                Expr::Literal(..) => convert((*e).clone(), &ty, &nothing),
+                e => casts::bind((*e).clone(), &ty, false, &nothing),
+            };
+            retyped.push((column, values.iter().map(bound).collect::<Result<Vec<_>>>()?));
         }
-        changed = true;
     }
-    if changed { LogicalPlanBuilder::values(rows)?.build() } else { Ok(LogicalPlan::Values(list)) }
+    if retyped.is_empty() {
+        return Ok(LogicalPlan::Values(list));
+    }
+    let mut rows = list.values;
+    for (column, values) in retyped {
+        rows.iter_mut().zip(values).for_each(|(row, value)| row[column] = value);
+    }
+    LogicalPlanBuilder::values(rows)?.build()
+}
+
+/// A value of a list without the cast to its column's type `ty` that DataFusion has put around it: casts of the text are marked.
+fn as_given<'e>(value: &'e Expr, ty: &DataType) -> &'e Expr {
+    match value {
+        Expr::Cast(cast) if cast.field.data_type() == ty => match cast.expr.get_type(&DFSchema::empty()) {
+            Ok(from) if is_number(&from) => &cast.expr,
+            _ => value,
+        },
+        value => value,
+    }
 }
 
 /// An INSERT whose rows have the types of the table.
@@ -157,10 +172,13 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::InList(list) => members(list, schema),
         Expr::InSubquery(membership) => member(membership, schema),
         Expr::Case(case) => branched(case, schema),
-        Expr::ScalarFunction(function) => called(function, schema),
+        Expr::ScalarFunction(function) => match casts::unmarked(&function) {
+            Some(cast) => Ok(cast.clone()),
+            None => called(function, schema),
+        },
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
             params.args = aggregates::arguments(func.name(), params.args, schema)?;
-            let func = if params.distinct { func } else { aggregates::checked(func, &params.args, schema)? };
+            let func = aggregates::checked(func, &params.args, schema)?;
             Ok(Expr::AggregateFunction(AggregateFunction { func, params }))
         }
         Expr::WindowFunction(mut window) => {

@@ -139,6 +139,56 @@ impl Convert {
     }
 }
 
+/// The name of [`shown`], which no text has.
+pub(super) const SHOWN: &str = "cast\u{1f}shown";
+
+/// A function that gives its argument, a cast, and whose name has that cast in it. [`unmarked`] takes its calls away.
+pub(super) fn shown() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Shown { signature: Signature::any(1, Volatility::Immutable) }))
+}
+
+/// What is in the place of a call of [`shown`].
+pub(super) fn unmarked(function: &ScalarFunction) -> Option<&Expr> {
+    function.func.inner().downcast_ref::<Shown>().and_then(|_| function.args.first())
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Shown {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Shown {
+    fn name(&self) -> &str {
+        SHOWN
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(match args {
+            [Expr::Cast(Cast { expr, field })] => format!("CAST({} AS {})", expr.schema_name(), field.data_type()),
+            [Expr::TryCast(TryCast { expr, field })] => {
+                format!("TRY_CAST({} AS {})", expr.schema_name(), field.data_type())
+            }
+            args => args.iter().map(|e| e.schema_name().to_string()).collect(),
+        })
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
+}
+
 fn even(array: &ArrayRef) -> Result<ArrayRef> {
     let wide = strict_cast(array, &DataType::Float64)?;
     let rounded: arrow::array::Float64Array = wide.as_primitive::<Float64Type>().unary(f64::round_ties_even);

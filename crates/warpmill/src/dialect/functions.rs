@@ -13,29 +13,73 @@ use datafusion::logical_expr::{
 
 use super::casts;
 use super::operators::{convert, strict_cast};
-use super::types::{HUGEINT, common, digits, is_decimal, is_whole};
+use super::types::{HUGEINT, common, digits, is_decimal, is_whole, type_name};
 
 /// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
-    let mut all: Option<DataType> = None;
-    let mut mixed = false;
-    for value in values {
-        let ty = value.get_type(schema)?;
-        if ty.is_null() {
-            continue;
-        }
-        all = match all {
-            None => Some(ty),
-            Some(before) => {
-                mixed |= before != ty;
-                match common(&before, &ty) {
-                    Some(both) => Some(both),
-                    None => return Ok(None),
+    let Some(given) = Given::of(values, schema)? else { return Ok(None) };
+    // Constants alone are BIGINT.
+    let Some(others) = &given.common else { return Ok(None) };
+    let mixed = given.mixed || !given.constants.is_empty() && *others != DataType::Int64;
+    Ok(given.with_constants().filter(|_| mixed))
+}
+
+/// The type of the values of a list's column; constants alone are INTEGER, if that holds them.
+pub(super) fn listed_type(values: &[&Expr], schema: &DFSchema) -> Result<Option<DataType>> {
+    let values = values.iter().copied().filter(|e| !matches!(e, Expr::Literal(value, _) if value.is_null()));
+    Ok(Given::of(values, schema)?.and_then(Given::with_constants))
+}
+
+/// Values of which one type is to hold each.
+#[derive(Default)]
+struct Given {
+    /// The type of those that are no whole constants.
+    common: Option<DataType>,
+    /// Whether these have several.
+    mixed: bool,
+    constants: Vec<i64>,
+}
+
+impl Given {
+    /// `None`: no type holds all.
+    fn of<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<Self>> {
+        let mut given = Self::default();
+        for value in values {
+            match value {
+                Expr::Literal(ScalarValue::Int64(Some(constant)), _) => given.constants.push(*constant),
+                value => {
+                    let ty = value.get_type(schema)?;
+                    if ty.is_null() {
+                        continue;
+                    }
+                    let both = match &given.common {
+                        None => Some(ty),
+                        Some(before) => {
+                            given.mixed |= *before != ty;
+                            common(before, &ty)
+                        }
+                    };
+                    if both.is_none() {
+                        return Ok(None);
+                    }
+                    given.common = both;
                 }
             }
-        };
+        }
+        Ok(Some(given))
     }
-    Ok(all.filter(|_| mixed))
+
+    /// Constants have the type of the integers beside them where it holds them, or else INTEGER or BIGINT.
+    fn with_constants(self) -> Option<DataType> {
+        self.constants.into_iter().try_fold(self.common, |all, constant| {
+            let own = if i32::try_from(constant).is_ok() { DataType::Int32 } else { DataType::Int64 };
+            Some(match all {
+                None => Some(own),
+                Some(ty) if ty.is_integer() && ScalarValue::Int64(Some(constant)).cast_to(&ty).is_ok() => Some(ty),
+                Some(ty) => Some(common(&ty, &own)?),
+            })
+        })?
+    }
 }
 
 /// A call as DuckDB means it.
@@ -82,7 +126,36 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             args,
             types,
         ) if types.iter().any(|ty| digits(ty).is_some()) => Ok(again(args.iter().map(float).collect::<Result<_>>()?)),
+        ("typeof", [_], [ty]) => Ok(lit(type_name(ty))),
         _ => Ok(Expr::ScalarFunction(function)),
+    }
+}
+
+/// `typeof(x)`: the name of a value's type.
+pub(super) fn type_of() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(TypeOf { signature: Signature::any(1, Volatility::Immutable) }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TypeOf {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TypeOf {
+    fn name(&self) -> &str {
+        "typeof"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(ColumnarValue::Scalar(type_name(args.arg_fields[0].data_type()).into()))
     }
 }
 

@@ -25,6 +25,7 @@ use datafusion::sql::planner::SqlToRel;
 
 pub(crate) use names::{distinct_names, shown};
 pub(crate) use subqueries::Subqueries;
+pub(crate) use types::type_name;
 
 use crate::ScalarValue;
 use crate::planning::limits::{check_ctes, check_plan};
@@ -52,6 +53,6 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
         .with_expr_planners(vec![Arc::new(operators::Operators)])
         .with_type_planner(Arc::new(types::Names))
-        .with_scalar_functions(vec![dates::timezone()])
+        .with_scalar_functions(vec![dates::timezone(), functions::type_of()])
         .with_default_features()
 }

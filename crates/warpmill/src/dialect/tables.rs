@@ -20,6 +20,8 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::ParserOptions;
 
+use super::casts;
+
 /// The session's state and the tables that a statement names.
 pub(super) struct Tables<'a> {
     state: &'a SessionState,
@@ -128,7 +130,10 @@ impl ContextProvider for Tables<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.state.scalar_functions().get(name).cloned()
+        match name {
+            casts::SHOWN => Some(casts::shown()),
+            name => self.state.scalar_functions().get(name).cloned(),
+        }
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -1,6 +1,6 @@
 //! DuckDB's types: what their names mean, and which type holds the values of several.
 
-use arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::datatype::DataTypeExt;
 use datafusion::common::{Result, not_impl_err, plan_err};
 use datafusion::logical_expr::planner::TypePlanner;
@@ -196,6 +196,46 @@ pub(super) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
+/// What DuckDB calls a type; types that it does not have keep Arrow's name.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    use DataType::*;
+    let name = match data_type {
+        Null => "\"NULL\"",
+        Boolean => "BOOLEAN",
+        Int8 => "TINYINT",
+        Int16 => "SMALLINT",
+        Int32 => "INTEGER",
+        Int64 => "BIGINT",
+        UInt8 => "UTINYINT",
+        UInt16 => "USMALLINT",
+        UInt32 => "UINTEGER",
+        UInt64 => "UBIGINT",
+        Float32 => "FLOAT",
+        Float64 => "DOUBLE",
+        Utf8 | LargeUtf8 | Utf8View => "VARCHAR",
+        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => "BLOB",
+        Date32 => "DATE",
+        Time64(TimeUnit::Microsecond) => "TIME",
+        Time64(TimeUnit::Nanosecond) => "TIME_NS",
+        Timestamp(TimeUnit::Second, None) => "TIMESTAMP_S",
+        Timestamp(TimeUnit::Millisecond, None) => "TIMESTAMP_MS",
+        Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP",
+        Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS",
+        Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
+        Interval(IntervalUnit::MonthDayNano) => "INTERVAL",
+        Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => return format!("DECIMAL({p},{s})"),
+        List(item) | LargeList(item) | ListView(item) => return format!("{}[]", type_name(item.data_type())),
+        FixedSizeList(item, length) => return format!("{}[{length}]", type_name(item.data_type())),
+        Struct(fields) => {
+            let fields = fields.iter().map(|field| format!("\"{}\" {}", field.name(), type_name(field.data_type())));
+            return format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "));
+        }
+        Dictionary(_, value) => return type_name(value),
+        other => return other.to_string(),
+    };
+    name.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,5 +268,14 @@ mod tests {
         assert!(decimal(&ExactNumberInfo::PrecisionAndScale(39, 0)).is_err());
         assert!(decimal(&ExactNumberInfo::PrecisionAndScale(4, 5)).is_err());
         assert_eq!(decimal(&ExactNumberInfo::None).unwrap(), DataType::Decimal128(18, 3));
+    }
+
+    #[test]
+    fn types_have_the_names_of_duckdb() {
+        assert_eq!(type_name(&DataType::Decimal128(10, 2)), "DECIMAL(10,2)");
+        let list = DataType::new_list(Int32, true);
+        assert_eq!(type_name(&list), "INTEGER[]");
+        let fields = vec![arrow::datatypes::Field::new("a", list, true)];
+        assert_eq!(type_name(&DataType::Struct(fields.into())), "STRUCT(\"a\" INTEGER[])");
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringArray};
-use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 
 use super::{QueryResult, Session};
-use crate::dialect::shown;
+use crate::dialect::{shown, type_name};
 use crate::{Error, Result};
 
 impl Session {
@@ -62,58 +62,4 @@ fn texts(names: &[&str], columns: Vec<Vec<Option<String>>>) -> Result<QueryResul
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).map_err(Error::from)?;
     let batches = if batch.num_rows() == 0 { vec![] } else { vec![batch] };
     Ok(QueryResult { schema, batches, ..QueryResult::empty() })
-}
-
-/// What DuckDB calls a type; types that it does not have keep Arrow's name.
-fn type_name(data_type: &DataType) -> String {
-    use DataType::*;
-    let name = match data_type {
-        Null => "\"NULL\"",
-        Boolean => "BOOLEAN",
-        Int8 => "TINYINT",
-        Int16 => "SMALLINT",
-        Int32 => "INTEGER",
-        Int64 => "BIGINT",
-        UInt8 => "UTINYINT",
-        UInt16 => "USMALLINT",
-        UInt32 => "UINTEGER",
-        UInt64 => "UBIGINT",
-        Float32 => "FLOAT",
-        Float64 => "DOUBLE",
-        Utf8 | LargeUtf8 | Utf8View => "VARCHAR",
-        Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => "BLOB",
-        Date32 => "DATE",
-        Time64(TimeUnit::Microsecond) => "TIME",
-        Time64(TimeUnit::Nanosecond) => "TIME_NS",
-        Timestamp(TimeUnit::Second, None) => "TIMESTAMP_S",
-        Timestamp(TimeUnit::Millisecond, None) => "TIMESTAMP_MS",
-        Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP",
-        Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS",
-        Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
-        Interval(IntervalUnit::MonthDayNano) => "INTERVAL",
-        Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s) => return format!("DECIMAL({p},{s})"),
-        List(item) | LargeList(item) | ListView(item) => return format!("{}[]", type_name(item.data_type())),
-        FixedSizeList(item, length) => return format!("{}[{length}]", type_name(item.data_type())),
-        Struct(fields) => {
-            let fields = fields.iter().map(|field| format!("\"{}\" {}", field.name(), type_name(field.data_type())));
-            return format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "));
-        }
-        Dictionary(_, value) => return type_name(value),
-        other => return other.to_string(),
-    };
-    name.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn types_have_the_names_of_duckdb() {
-        assert_eq!(type_name(&DataType::Decimal128(10, 2)), "DECIMAL(10,2)");
-        let list = DataType::List(Arc::new(Field::new("item", DataType::Int32, true)));
-        assert_eq!(type_name(&list), "INTEGER[]");
-        let fields = vec![Field::new("a", list, true)];
-        assert_eq!(type_name(&DataType::Struct(fields.into())), "STRUCT(\"a\" INTEGER[])");
-    }
 }

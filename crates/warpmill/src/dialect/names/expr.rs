@@ -45,6 +45,13 @@ impl Binder<'_> {
             ControlFlow::Break(error) => Err(error),
         }
     }
+
+    /// Whether `expr` calls an aggregate function, not in a window.
+    pub(super) fn is_aggregate(&self, expr: &Expr) -> bool {
+        let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
+        let name = name.0.last().and_then(|part| part.as_ident());
+        name.is_some_and(|name| self.tables.get_aggregate_meta(&name.value.to_lowercase()).is_some())
+    }
 }
 
 /// Walks an expression; queries are taken out of it while it does.
@@ -79,7 +86,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
         if let Expr::Lambda(lambda) = expr {
             self.lambdas.extend(parameters(&lambda.params));
         }
-        self.aggregates += usize::from(self.is_aggregate(expr));
+        self.aggregates += usize::from(self.binder.is_aggregate(expr));
         match unread_of_expr(expr) {
             Some(what) => ControlFlow::Break(Error::NotImplemented(what)),
             None => ControlFlow::Continue(()),
@@ -90,7 +97,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
         if let Some(query) = query_in(expr) {
             *query = self.queries.pop().expect("one was pushed for this expression");
         }
-        self.aggregates -= usize::from(self.is_aggregate(expr));
+        self.aggregates -= usize::from(self.binder.is_aggregate(expr));
         let found = match expr {
             Expr::Lambda(lambda) => {
                 let around = self.lambdas.len() - parameters(&lambda.params).count();
@@ -131,12 +138,6 @@ impl Binding<'_, '_, '_> {
             }
         }
         self.scope.find(parts)
-    }
-
-    fn is_aggregate(&self, expr: &Expr) -> bool {
-        let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
-        let name = name.0.last().and_then(|part| part.as_ident());
-        name.is_some_and(|name| self.binder.tables.get_aggregate_meta(&name.value.to_lowercase()).is_some())
     }
 }
 
@@ -196,10 +197,31 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             let whole = concat(concat(text("^(?:"), nested((**pattern).clone())), text(")$"));
             Some(negation(*negated, function("regexp_like", vec![(**expr).clone(), whole])))
         }
+        Expr::Function(call) => part_of_moment(call),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => Some(in_subquery(left, right, false)?),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => Some(in_subquery(left, right, true)?),
         _ => None,
     }
+}
+
+/// `year(x)` and the like as parts of moments.
+fn part_of_moment(call: &Function) -> Option<Expr> {
+    let ([name], FunctionArguments::List(list), None) = (call.name.0.as_slice(), &call.args, &call.over) else {
+        return None;
+    };
+    let part = match name.as_ident()?.value.to_lowercase().as_str() {
+        "dayofmonth" => "day",
+        "weekofyear" => "week",
+        "dayofweek" | "weekday" => "dow",
+        "dayofyear" => "doy",
+        "epoch" => "epoch",
+        name => *["year", "quarter", "month", "week", "day", "hour", "minute", "second", "isodow", "isoyear"]
+            .iter()
+            .find(|part| **part == name)?,
+    };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] = list.args.as_slice() else { return None };
+    let text = Expr::Value(Value::SingleQuotedString(part.to_string()).into());
+    Some(function("date_part", vec![text, moment.clone()]))
 }
 
 fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {

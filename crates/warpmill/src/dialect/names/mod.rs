@@ -6,6 +6,7 @@
 //! statement in which all is spelled out. What names mean that only DataFusion can know (columns of table functions) stays as
 //! it is.
 
+mod apart;
 mod distinct_from;
 mod expr;
 mod from;

@@ -83,7 +83,7 @@ impl Binder<'_> {
     pub(super) fn select(
         &mut self,
         select: &mut Select,
-        order: Option<&mut OrderBy>,
+        mut order: Option<&mut OrderBy>,
         outer: Option<&Scope<'_>>,
         names: Names,
     ) -> Result<Fields> {
@@ -124,7 +124,7 @@ impl Binder<'_> {
         }
         // The plan compares the keys of DISTINCT ON with those of ORDER BY.
         let distinct_on = matches!(select.distinct, Some(Distinct::On(_)));
-        if let Some(order) = order {
+        if let Some(order) = order.as_deref_mut() {
             define_windows(order, &windows);
             if scope.find(&[quoted("all")])?.is_none() {
                 read_all(order);
@@ -144,6 +144,7 @@ impl Binder<'_> {
         }
         let (projection, fields) = items.named(&scope, names);
         select.projection = projection;
+        self.tell_apart(select, order, &grouped);
         Ok(fields)
     }
 

@@ -1,9 +1,10 @@
 //! UNION, INTERSECT, EXCEPT and VALUES.
 
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::apart::marked;
 use super::scope::{Field, Fields, Scope, quoted, same};
 use super::{Binder, Names, no_query, query_of};
 use crate::{Error, Result};
@@ -18,6 +19,8 @@ impl Binder<'_> {
                 let scope = Scope::inside(outer);
                 for expr in values.rows.iter_mut().flat_map(|row| row.content.iter_mut()) {
                     self.expr(expr, &scope)?;
+                    // What DataFusion casts has no mark.
+                    mark_cast(expr);
                 }
                 let width = values.rows.first().map_or(0, |row| row.content.len());
                 let field = |at: usize| Field { name: format!("col{at}"), column: format!("column{}", at + 1) };
@@ -47,6 +50,14 @@ impl Binder<'_> {
                 Ok(None)
             }
         }
+    }
+}
+
+fn mark_cast(value: &mut Expr) {
+    match value {
+        Expr::Nested(inner) => mark_cast(inner),
+        Expr::Cast { .. } => *value = marked(value),
+        _ => {}
     }
 }
 
