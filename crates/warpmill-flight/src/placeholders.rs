@@ -1,5 +1,7 @@
 //! Placeholders as drivers write them (`?`, `$1`, `$name`), numbered `$1`, `$2`, ... as the engine takes them.
 
+use warpmill::pieces::{Piece, first_piece, push_parameter};
+
 /// A statement with numbered placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
@@ -17,26 +19,24 @@ pub(crate) struct Numbered {
 pub(crate) fn number(sql: &str) -> Result<Numbered, String> {
     let (mut out, mut rest) = (String::with_capacity(sql.len()), sql);
     let (mut names, mut kind, mut largest) = (Vec::<String>::new(), None, 0);
-    while let Some(at) = rest.find(['\'', '"', '-', '/', '?', '$']) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (skipped, name) = match rest.as_bytes()[0] {
-            b'?' => (1, ""),
-            b'$' => {
+    while let Some((piece, length)) = first_piece(rest) {
+        let name = match piece {
+            Piece::Other if rest.starts_with('$') => {
                 let end = rest[1..].find(|c: char| !c.is_alphanumeric() && c != '_').map_or(rest.len(), |end| end + 1);
-                (end, &rest[1..end])
+                &rest[1..end]
             }
-            _ => (opaque(rest).max(1), ""),
+            _ => "",
         };
-        let this = match rest.as_bytes()[0] {
-            b'?' => Kind::Mark,
-            b'$' if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) => Kind::Number,
-            b'$' if !name.is_empty() => Kind::Name,
-            _ => {
+        let skipped = if name.is_empty() { length } else { 1 + name.len() };
+        let this = match piece {
+            Piece::Other if rest.starts_with('?') => Kind::Mark,
+            _ if name.is_empty() => {
                 out.push_str(&rest[..skipped]);
                 rest = &rest[skipped..];
                 continue;
             }
+            _ if name.bytes().all(|byte| byte.is_ascii_digit()) => Kind::Number,
+            _ => Kind::Name,
         };
         if kind.replace(this).is_some_and(|before| before != this) {
             return Err("a statement has placeholders of one kind: ?, $1 or $name".into());
@@ -51,14 +51,13 @@ pub(crate) fn number(sql: &str) -> Result<Numbered, String> {
             names.push(name.to_string());
         }
         largest = largest.max(n);
-        out.push_str(&format!("${n}"));
+        push_parameter(&mut out, n);
         rest = &rest[skipped..];
-        // What follows a question mark must not become part of the number.
-        if this == Kind::Mark && rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
+        // The next character must not become part of the number, or close a dollar quote.
+        if this == Kind::Mark && rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '$')) {
             out.push(' ');
         }
     }
-    out.push_str(rest);
     names.extend((names.len()..largest).map(|n| (n + 1).to_string()));
     Ok(Numbered { sql: out, names })
 }
@@ -71,33 +70,6 @@ enum Kind {
     Mark,
     Number,
     Name,
-}
-
-/// Length of the string, quoted name or comment that `text` starts with, or 0. Block comments nest.
-fn opaque(text: &str) -> usize {
-    let until = |open: usize, close: &str| text[open..].find(close).map_or(text.len(), |end| open + end + close.len());
-    match text.as_bytes() {
-        // A doubled quote ends one string and begins the next: no special case.
-        [b'\'', ..] => until(1, "'"),
-        [b'"', ..] => until(1, "\""),
-        [b'-', b'-', ..] => until(2, "\n"),
-        [b'/', b'*', ..] => {
-            let (mut depth, mut at) = (0, 0);
-            while let Some(next) = text[at..].find(['/', '*']) {
-                at += next;
-                match text.as_bytes().get(at..at + 2) {
-                    Some(b"/*") => (depth, at) = (depth + 1, at + 2),
-                    Some(b"*/") => (depth, at) = (depth - 1, at + 2),
-                    _ => at += 1,
-                }
-                if depth == 0 {
-                    return at;
-                }
-            }
-            text.len()
-        }
-        _ => 0,
-    }
 }
 
 #[cfg(test)]
@@ -123,6 +95,8 @@ mod tests {
     #[test]
     fn quotes_and_comments_are_left_alone() {
         let text = "SELECT '?''$1', \"?\", 1-1/1 -- ?\n, /* ? /* $1 */ ? */ 'ü', $";
+        assert_eq!(numbered(text), (text.to_string(), vec![]));
+        let text = r"$$?$$, $a$ ? $1 $a$, E'it\'s ?', `?`, a$1";
         assert_eq!(numbered(text), (text.to_string(), vec![]));
         assert_eq!(numbered("'open ?").1.len(), 0);
         assert_eq!(numbered("/* open ?").1.len(), 0);

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use warpmill::ScalarValue;
+use warpmill::pieces::{Piece, first_piece, push_parameter};
 
 use crate::errors::BinderError;
 
@@ -49,44 +50,26 @@ fn number_placeholders(
 ) -> Result<(String, usize), String> {
     let (mut out, mut rest) = (String::with_capacity(sql.len()), sql);
     let (mut marks, mut largest) = (0, 0);
-    while let Some(at) = rest.find(['\'', '"', '-', '/', '?', '$']) {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let skip = opaque(rest);
-        if skip > 0 {
-            out.push_str(&rest[..skip]);
-            rest = &rest[skip..];
-            continue;
+    while let Some((piece, length)) = first_piece(rest) {
+        let name_end = rest[length..].find(|c: char| !c.is_alphanumeric() && c != '_');
+        let name_end = name_end.map_or(rest.len(), |end| length + end);
+        let (kept, placeholder) = match (piece, &rest[..length]) {
+            (Piece::Other, "?") => (length, Some("")),
+            (Piece::Other, "$") if name_end > length => (name_end, Some(&rest[length..name_end])),
+            _ => (length, None),
+        };
+        match placeholder {
+            Some(name) => {
+                marks += usize::from(name.is_empty());
+                let n = number(name, marks)?;
+                largest = largest.max(n);
+                push_parameter(&mut out, n);
+            }
+            None => out.push_str(&rest[..kept]),
         }
-        let mark = rest.starts_with('?');
-        let name_end = rest[1..].find(|c: char| !c.is_alphanumeric() && c != '_').map_or(rest.len(), |end| end + 1);
-        let name = if mark { "" } else { &rest[1..name_end] };
-        if mark || (rest.starts_with('$') && !name.is_empty()) {
-            marks += usize::from(mark);
-            let n = number(name, marks)?;
-            largest = largest.max(n);
-            out.push_str(&format!("${n}"));
-            rest = &rest[1 + name.len()..];
-        } else {
-            out.push_str(&rest[..1]);
-            rest = &rest[1..];
-        }
+        rest = &rest[kept..];
     }
-    out.push_str(rest);
     Ok((out, largest))
-}
-
-/// Length of the string, quoted name or comment that `text` starts with, or 0.
-fn opaque(text: &str) -> usize {
-    let until = |open: usize, close: &str| text[open..].find(close).map_or(text.len(), |end| open + end + close.len());
-    match text.as_bytes() {
-        // A doubled quote ends one string and begins the next: no special case.
-        [b'\'', ..] => until(1, "'"),
-        [b'"', ..] => until(1, "\""),
-        [b'-', b'-', ..] => until(2, "\n"),
-        [b'/', b'*', ..] => until(2, "*/"),
-        _ => 0,
-    }
 }
 
 /// A Python value as an SQL value of the closest type.

@@ -25,6 +25,7 @@ mod files;
 pub mod join_order;
 pub mod offload;
 mod panics;
+pub mod pieces;
 pub mod plan_cache;
 pub mod planning;
 pub mod profile;

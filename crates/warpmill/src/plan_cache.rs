@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use warpmill_format::{Table, TableSnapshot};
 
 use crate::offload::Fallback;
+use crate::pieces::{Piece, pieces};
 
 /// Plans that are kept.
 const CAPACITY: usize = 256;
@@ -20,15 +21,15 @@ const CAPACITY: usize = 256;
 /// A query ready to run.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// What runs.
+    /// The plan that runs.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// What DataFusion runs of it.
+    /// The parts of it that DataFusion runs.
     pub fallbacks: Vec<Fallback>,
-    /// What its last run took; 0: it has not run.
+    /// The nanoseconds of its last run; 0: it has not run.
     pub last_nanos: AtomicU64,
 }
 
-/// What a plan was made for.
+/// The state that a plan was made for.
 #[derive(Debug)]
 pub(crate) struct Basis {
     /// [`crate::catalog::Catalog::changes`].
@@ -90,50 +91,15 @@ impl PlanCache {
 /// `sql` without comments and a final semicolon, outside of quotes with single spaces.
 pub(crate) fn normalized(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len());
-    let mut rest = sql;
-    while let Some(c) = rest.chars().next() {
-        let skipped = match c {
-            '-' if rest.starts_with("--") => Some(rest.find('\n').unwrap_or(rest.len())),
-            '/' if rest.starts_with("/*") => Some(comment_length(rest)),
-            c if c.is_whitespace() => Some(c.len_utf8()),
-            _ => None,
-        };
-        if let Some(length) = skipped {
-            if !out.is_empty() && !out.ends_with(' ') {
-                out.push(' ');
-            }
-            rest = &rest[length..];
-            continue;
+    for (piece, text) in pieces(sql) {
+        match piece {
+            Piece::Space | Piece::Comment if out.is_empty() || out.ends_with(' ') => {}
+            Piece::Space | Piece::Comment => out.push(' '),
+            Piece::Quoted | Piece::Word | Piece::Other => out.push_str(text),
         }
-        let length = match c {
-            '\'' | '"' => rest[1..].find(c).map_or(rest.len(), |end| end + 2),
-            c => c.len_utf8(),
-        };
-        out.push_str(&rest[..length]);
-        rest = &rest[length..];
     }
     out.truncate(out.trim_end_matches([' ', ';']).len());
     out
-}
-
-/// Length of the block comment that `text` begins with; they nest.
-fn comment_length(text: &str) -> usize {
-    let (mut depth, mut at) = (0, 0);
-    while at < text.len() {
-        if text[at..].starts_with("/*") {
-            depth += 1;
-            at += 2;
-        } else if text[at..].starts_with("*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return at;
-            }
-        } else {
-            at += text[at..].chars().next().map_or(1, char::len_utf8);
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]
@@ -151,5 +117,8 @@ mod tests {
         assert_eq!(normalized("SELECT 'a  -- b''  c', \"x  /*y*/\""), "SELECT 'a  -- b''  c', \"x  /*y*/\"");
         assert_ne!(normalized("SELECT 'a b'"), normalized("SELECT 'a  b'"));
         assert_eq!(normalized("SELECT 'open"), "SELECT 'open");
+        for same in ["SELECT $$a  -- b$$", "SELECT $x$'  y$x$", r"SELECT E'it\'s  --', 'x'"] {
+            assert_eq!(normalized(same), same);
+        }
     }
 }

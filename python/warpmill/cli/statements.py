@@ -1,24 +1,50 @@
-"""Where SQL statements end: at a ';' outside strings, quoted names and comments."""
+"""The place where SQL statements end: at a ';' outside strings, quoted names and comments."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PIECE = re.compile(
-    r"""'(?:[^']|'')*(?:'|$)        # string
+    r"""[eE]'(?:[^'\\]|''|\\.)*(?:'|$)   # string with escapes
+      | '(?:[^']|'')*(?:'|$)        # string
       | "(?:[^"]|"")*(?:"|$)        # quoted name
+      | `[^`]*(?:`|$)               # the same
+      | \$(\w*)\$.*?(?:\$\1\$|$)     # string between dollars
       | --[^\n]*                    # comment to the end of the line
-      | /\*.*?(?:\*/|$)             # comment
+      | \w[\w$@\#]*                 # word
       | ;                           # end of a statement
-      | [^'"\-/;]+ | .              # anything else
+      | \s+ | .                     # anything else
     """,
     re.VERBOSE | re.DOTALL,
 )
+_BRACKET = re.compile(r"/\*|\*/")
+
+
+def _pieces(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        end = _comment_end(text, at) if text.startswith("/*", at) else _PIECE.match(text, at).end()  # type: ignore[union-attr]
+        yield text[at:end]
+        at = end
+
+
+def _comment_end(text: str, at: int) -> int:
+    """The end of the comment that begins at `at`: comments nest."""
+    depth = 0
+    for bracket in _BRACKET.finditer(text, at):
+        depth += 1 if bracket[0] == "/*" else -1
+        if depth == 0:
+            return bracket.end()
+    return len(text)
 
 
 def _cut(text: str) -> list[str]:
     parts = [""]
-    for piece in _PIECE.findall(text):
+    for piece in _pieces(text):
         if piece == ";":
             parts.append("")
         else:
@@ -27,7 +53,7 @@ def _cut(text: str) -> list[str]:
 
 
 def _says_something(part: str) -> bool:
-    return any(not piece.isspace() and not piece.startswith(("--", "/*")) for piece in _PIECE.findall(part))
+    return any(not piece.isspace() and not piece.startswith(("--", "/*")) for piece in _pieces(part))
 
 
 def split(text: str) -> list[str]:

@@ -9,40 +9,21 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, ObjectName, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use crate::pieces::{Piece, pieces};
+
 /// Digits of the widest decimal.
 const DIGITS: usize = 38;
 
 /// `sql` with the underscores between the digits of numbers taken out: `1_000_000` is a million.
 pub(super) fn without_underscores(sql: &str) -> Cow<'_, str> {
-    let bytes = sql.as_bytes();
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
-    while at < bytes.len() {
+    for (piece, word) in pieces(sql) {
         let start = at;
-        at = match bytes[at] {
-            b'\'' | b'"' | b'`' => after(sql, at + 1, &sql[at..=at]),
-            b'-' if bytes[at..].starts_with(b"--") => after(sql, at, "\n"),
-            b'/' if bytes[at..].starts_with(b"/*") => after(sql, at + 2, "*/"),
-            b'$' => match sql[at + 1..].find('$').map(|end| &sql[at..at + end + 2]) {
-                Some(tag)
-                    if tag[1..tag.len() - 1].bytes().all(is_word)
-                        && !tag[1..].starts_with(|c: char| c.is_ascii_digit()) =>
-                {
-                    after(sql, at + tag.len(), tag)
-                }
-                _ => at + 1,
-            },
-            byte if is_word(byte) => at + bytes[at..].iter().take_while(|&&byte| is_word(byte)).count(),
-            _ => at + 1,
-        };
-        let word = &sql[start..at];
-        let between = |i: usize| {
-            let is_digit = |at: usize| word.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
-            is_digit(i.wrapping_sub(1)) && is_digit(i + 1)
-        };
-        let number = word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('_');
-        if number && word.match_indices('_').all(|(i, _)| between(i)) {
+        at += word.len();
+        let digit = |i: usize| word.as_bytes().get(i).is_some_and(u8::is_ascii_digit);
+        let between = |i: usize| digit(i.wrapping_sub(1)) && digit(i + 1);
+        if piece == Piece::Word && digit(0) && word.contains('_') && word.match_indices('_').all(|(i, _)| between(i)) {
             out.push_str(&sql[copied..start]);
             out.extend(word.chars().filter(|&c| c != '_'));
             copied = at;
@@ -53,11 +34,6 @@ pub(super) fn without_underscores(sql: &str) -> Cow<'_, str> {
     }
     out.push_str(&sql[copied..]);
     Cow::Owned(out)
-}
-
-/// The position after the next `end` in `sql` from `from` on, or the end of the text.
-fn after(sql: &str, from: usize, end: &str) -> usize {
-    sql.get(from..).and_then(|rest| rest.find(end)).map_or(sql.len(), |found| from + found + end.len())
 }
 
 /// Says in standard SQL what DuckDB means by the literals of a statement: numbers with an exponent are DOUBLE, whole
@@ -148,6 +124,8 @@ mod tests {
             "/* 1_0 */ x",
             "$$1_0$$",
             "$a$1_0$a$",
+            r"E'it\'s 1_0'",
+            r"'\' || $1_0$it's 1_0$1_0$",
             "1_",
             "1__0",
             "_1_0",
