@@ -19,17 +19,18 @@ use crate::{Error, WriteOptions};
 #[derive(Debug)]
 pub(crate) struct TableSink {
     table: Arc<Table>,
+    /// The table's schema.
+    stored: SchemaRef,
+    /// The same without NOT NULL: the writer refuses NULLs, and names the column.
     schema: SchemaRef,
-    /// The schema without NOT NULL: the writer refuses NULLs, and names the column.
-    accepted: SchemaRef,
     overwrite: bool,
 }
 
 impl TableSink {
-    pub(crate) fn new(table: Arc<Table>, schema: SchemaRef, overwrite: bool) -> Self {
-        let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let accepted = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Self { table, schema, accepted, overwrite }
+    pub(crate) fn new(table: Arc<Table>, stored: SchemaRef, overwrite: bool) -> Self {
+        let fields = stored.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Self { table, stored, schema, overwrite }
     }
 }
 
@@ -41,16 +42,15 @@ impl DisplayAs for TableSink {
 
 #[async_trait]
 impl DataSink for TableSink {
-    #[allow(clippy::misnamed_getters, reason = "rows that may be NULL come in, whatever the table says")]
     fn schema(&self) -> &SchemaRef {
-        &self.accepted
+        &self.schema
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
         let options = WarpmillOptions::of(context.session_config().options());
         let options = write_options(&options);
         let writer = match self.overwrite {
-            true => self.table.replace(Arc::clone(&self.schema), options),
+            true => self.table.replace(Arc::clone(&self.stored), options),
             false => self.table.append(options),
         };
         let (writer, rows) = write_stream(writer.map_err(Error::from)?, data).await?;

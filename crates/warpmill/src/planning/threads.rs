@@ -19,14 +19,24 @@ use crate::{Error, Result};
 const STACK: usize = 256 << 20;
 /// The same of threads that run plans, whose expressions are as deep but whose steps are small.
 pub const WORKER_STACK: usize = 32 << 20;
-/// How long a thread waits for the next statement.
+/// The time that a thread waits for the next statement.
 const IDLE: Duration = Duration::from_secs(5);
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads without work, and the process that they belong to: a forked one has none.
-#[allow(clippy::type_complexity, reason = "a counter, and what waits by its number")]
-static WAITING: Mutex<(u32, Vec<(u64, Sender<Job>)>)> = Mutex::new((0, Vec::new()));
+struct Waiting {
+    process: u32,
+    threads: Vec<Idle>,
+}
+
+/// A thread without work, by its number.
+struct Idle {
+    id: u64,
+    jobs: Sender<Job>,
+}
+
+static WAITING: Mutex<Waiting> = Mutex::new(Waiting { process: 0, threads: Vec::new() });
 
 thread_local! {
     /// Whether nobody waits any more for what this thread plans; `None` on other threads.
@@ -54,7 +64,7 @@ pub async fn run<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send
             None => futures::executor::block_on(work),
         }));
         ABANDONED.set(None);
-        // What nobody waits for is dropped here, where the stack is deep.
+        // A result that nobody waits for is dropped here, where the stack is deep.
         drop(sender.send(outcome));
     }))?;
     match receiver.await {
@@ -83,13 +93,13 @@ fn submit(mut job: Job) -> Result<()> {
     loop {
         let waiting = {
             let mut waiting = WAITING.lock();
-            if waiting.0 != process::id() {
-                *waiting = (process::id(), Vec::new());
+            if waiting.process != process::id() {
+                *waiting = Waiting { process: process::id(), threads: Vec::new() };
             }
-            waiting.1.pop()
+            waiting.threads.pop()
         };
-        let Some((_, thread)) = waiting else { break };
-        match thread.send(job) {
+        let Some(thread) = waiting else { break };
+        match thread.jobs.send(job) {
             Ok(()) => return Ok(()),
             Err(unsent) => job = unsent.0,
         }
@@ -106,13 +116,13 @@ fn submit(mut job: Job) -> Result<()> {
 fn serve(id: u64, mut job: Job, jobs: &Sender<Job>, queue: &Receiver<Job>) {
     loop {
         job();
-        WAITING.lock().1.push((id, jobs.clone()));
+        WAITING.lock().threads.push(Idle { id, jobs: jobs.clone() });
         job = match queue.recv_timeout(IDLE) {
             Ok(next) => next,
             Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 let mut waiting = WAITING.lock();
-                let Some(place) = waiting.1.iter().position(|(waits, _)| *waits == id) else {
+                let Some(place) = waiting.threads.iter().position(|thread| thread.id == id) else {
                     drop(waiting);
                     // Somebody has just taken this thread.
                     match queue.recv() {
@@ -123,7 +133,7 @@ fn serve(id: u64, mut job: Job, jobs: &Sender<Job>, queue: &Receiver<Job>) {
                         Err(_) => return,
                     }
                 };
-                waiting.1.swap_remove(place);
+                waiting.threads.swap_remove(place);
                 return;
             }
         };

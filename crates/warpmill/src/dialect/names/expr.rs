@@ -14,7 +14,7 @@ use super::unread::unread_of_expr;
 use super::{Binder, Names, no_query};
 use crate::{Error, Result};
 
-/// Which of a column and an alias of one name is meant.
+/// The one of a column and an alias of one name that is meant.
 #[derive(Clone, Copy)]
 pub(super) enum Preference<'e> {
     /// The column.
@@ -62,8 +62,7 @@ struct Binding<'b, 'a, 's> {
     /// Aggregate functions around.
     aggregates: usize,
     /// Bound queries, to be put back.
-    #[allow(clippy::vec_box, reason = "expressions hold them in boxes")]
-    queries: Vec<Box<Query>>,
+    queries: Vec<Query>,
     /// Parameters of the lambda functions around.
     lambdas: Vec<String>,
 }
@@ -74,7 +73,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         reassociate(expr);
         if let Some(query) = query_in(expr) {
-            let mut query = std::mem::replace(query, no_query());
+            let mut query = std::mem::replace(&mut **query, no_query());
             if let Err(error) = self.binder.query(&mut query, Some(self.scope), Names::Own) {
                 return ControlFlow::Break(error);
             }
@@ -95,7 +94,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         if let Some(query) = query_in(expr) {
-            *query = self.queries.pop().expect("one was pushed for this expression");
+            **query = self.queries.pop().expect("one was pushed for this expression");
         }
         self.aggregates -= usize::from(self.binder.is_aggregate(expr));
         let found = match expr {
@@ -179,7 +178,7 @@ fn parameters(
     params.iter().map(|parameter| parameter.name.value.clone())
 }
 
-/// What DataFusion should read instead of `expr`.
+/// The expression that DataFusion should read instead of `expr`.
 fn replacement(expr: &mut Expr) -> Option<Expr> {
     let negation = |negated: bool, expr: Expr| match negated {
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(expr)) },

@@ -22,12 +22,11 @@ pub(super) struct Items {
     open: bool,
 }
 
-#[allow(clippy::large_enum_variant, reason = "most are columns")]
 enum Item {
     /// A column of the result.
     Column { name: String, expr: Expr, aliased: bool },
-    /// What DataFusion expands.
-    Wildcard(SelectItem),
+    /// A wildcard that DataFusion expands.
+    Wildcard(Box<SelectItem>),
 }
 
 impl Binder<'_> {
@@ -77,7 +76,7 @@ impl Binder<'_> {
         Ok(items)
     }
 
-    /// What `*` stands for, if its columns are known.
+    /// The columns that `*` stands for, if they are known.
     fn wildcard(
         &mut self,
         columns: Option<Vec<Visible>>,
@@ -141,12 +140,12 @@ impl Items {
             }
             None => {
                 self.open = true;
-                self.list.push(Item::Wildcard(item()));
+                self.list.push(Item::Wildcard(Box::new(item())));
             }
         }
     }
 
-    /// How many columns there are, if that is known.
+    /// The number of columns, if that is known.
     pub(super) fn len(&self) -> Option<usize> {
         (!self.open).then_some(self.list.len())
     }
@@ -179,7 +178,7 @@ impl Items {
     /// The items under names that are all different and no column's of the FROM clause, and the columns that they make.
     pub(super) fn named(self, scope: &Scope<'_>, names: Names) -> (Vec<SelectItem>, Fields) {
         if self.open {
-            return (self.list.into_iter().map(Item::as_written).collect(), None);
+            return (self.list.into_iter().map(Item::into_written).collect(), None);
         }
         let columns: Vec<_> = self.list.into_iter().filter_map(Item::column).collect();
         let shown = distinct_names(columns.iter().map(|(name, _)| name.as_str()));
@@ -217,14 +216,13 @@ impl Items {
 }
 
 impl Item {
-    #[allow(clippy::wrong_self_convention, reason = "as the text has it")]
-    fn as_written(self) -> SelectItem {
+    fn into_written(self) -> SelectItem {
         match self {
             Item::Column { name, expr, aliased: true } => {
                 SelectItem::ExprWithAlias { expr, alias: datafusion::sql::sqlparser::ast::Ident::new(name) }
             }
             Item::Column { expr, .. } => SelectItem::UnnamedExpr(expr),
-            Item::Wildcard(item) => item,
+            Item::Wildcard(item) => *item,
         }
     }
 

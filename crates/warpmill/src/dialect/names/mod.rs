@@ -31,7 +31,7 @@ pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>) -> Result<
     Binder { tables, ctes: vec![], relations: 0 }.any(statement)
 }
 
-/// Where columns called the same may go.
+/// The place where columns called the same may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     /// Nowhere: results, and relations of a query. The plan's own names tell them apart.
@@ -103,10 +103,10 @@ impl Binder<'_> {
 }
 
 /// A query in the place of one that is being bound.
-fn no_query() -> Box<Query> {
+fn no_query() -> Query {
     use datafusion::sql::sqlparser::ast::{SetExpr, Values};
     let body = SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] });
-    Box::new(query_of(body))
+    query_of(body)
 }
 
 /// A query of nothing but `body`.
