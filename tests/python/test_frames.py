@@ -102,3 +102,10 @@ def test_results_have_one_name_twice(con: warpmill.Connection) -> None:
     rows = con.sql("SELECT i, i, i + 1 AS i, sum(i), sum(i) FROM (SELECT 1 AS i) t GROUP BY ALL")
     assert list(rows.columns) == ["i", "i", "i", "sum(i)", "sum(i)"]
     assert rows.fetchall() == [(1, 1, 2, 1, 1)]
+
+
+def test_moments_beyond_those_of_python_are_errors(con: warpmill.Connection) -> None:
+    for unit in (pa.timestamp("s"), pa.duration("s")):
+        con.register("t", pa.table({"x": pa.array([2**61, None], unit)}))
+        with pytest.raises(warpmill.Error):
+            con.sql("SELECT x FROM t").fetchall()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, UInt8Type, UInt16Type,
@@ -188,7 +188,9 @@ fn converted(array: &ArrayRef, kind: &DataType) -> PyResult<ArrayRef> {
     if array.data_type() == kind {
         return Ok(Arc::clone(array));
     }
-    cast(array, kind).map_err(arrow_error)
+    // A moment that microseconds cannot hold is an error, and no other moment.
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, kind, &options).map_err(arrow_error)
 }
 
 /// An Arrow error on its way to Python.

@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::csv::WriterBuilder;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Float32Type, Float64Type, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::LineDelimitedWriter;
 use parquet::arrow::ArrowWriter;
@@ -40,7 +40,7 @@ impl FromStr for Format {
     }
 }
 
-/// How Parquet files are written, those for peers of a benchmark included.
+/// The way Parquet files are written, those for peers of a benchmark included.
 pub(crate) fn parquet_properties() -> WriterProperties {
     let level = ZstdLevel::try_new(1).expect("1 is a level of Zstd");
     WriterProperties::builder().set_compression(Compression::ZSTD(level)).build()
@@ -52,17 +52,24 @@ pub(crate) fn to_bytes(schema: &SchemaRef, batches: &[RecordBatch], format: Form
     Ok(out)
 }
 
-/// Writes beside `path` first: a failure leaves no half file under the final name.
+/// Writes beside `path` first: a failure leaves no half file under the final name. What is there and no file, a pipe or a device, is
+/// written to as it is; a link leads to what is replaced.
 pub(crate) fn to_file(schema: &SchemaRef, batches: &[RecordBatch], format: Format, path: &Path) -> PyResult<()> {
-    let partial = partial_name(path);
-    let result = File::create(&partial).map_err(ArrowError::from).and_then(|file| {
+    let there = fs::metadata(path).is_ok();
+    let target = if there { fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
+    let is_file = !there || target.is_file();
+    let written = if is_file { partial_name(&target) } else { target.clone() };
+    let open = if is_file { File::create(&written) } else { File::options().write(true).open(&written) };
+    let result = open.map_err(ArrowError::from).and_then(|file| {
         let mut out = BufWriter::new(file);
         write(schema, batches, format, &mut out)?;
         out.flush()?;
-        Ok(fs::rename(&partial, path)?)
+        if is_file { Ok(fs::rename(&written, &target)?) } else { Ok(()) }
     });
     result.map_err(|error| {
-        let _ = fs::remove_file(&partial);
+        if is_file {
+            let _ = fs::remove_file(&written);
+        }
         IOError::new_err(format!("cannot write {}: {error}", path.display()))
     })
 }
@@ -89,6 +96,7 @@ fn write(
             batches.iter().try_for_each(|batch| writer.write(batch))
         }
         Format::Json => {
+            batches.iter().try_for_each(check_finite)?;
             let mut writer = LineDelimitedWriter::new(out);
             writer.write_batches(&batches.iter().collect::<Vec<_>>())?;
             writer.finish()
@@ -102,4 +110,18 @@ fn write(
             Ok(())
         }
     }
+}
+
+/// Refuses numbers that JSON has not, of which its writer makes null.
+fn check_finite(batch: &RecordBatch) -> Result<(), ArrowError> {
+    for (column, field) in batch.columns().iter().zip(batch.schema_ref().fields()) {
+        let wide = column.as_primitive_opt::<Float64Type>();
+        let narrow = column.as_primitive_opt::<Float32Type>();
+        let mut values =
+            wide.into_iter().flatten().flatten().chain(narrow.into_iter().flatten().flatten().map(f64::from));
+        if let Some(value) = values.find(|value| !value.is_finite()) {
+            return Err(ArrowError::JsonError(format!("column {:?}: {value} is no number in JSON", field.name())));
+        }
+    }
+    Ok(())
 }

@@ -18,7 +18,7 @@ use warpmill_format::table::leftovers::{self, HiddenFolder};
 
 use crate::Error;
 
-/// Where the files of COPY are until they are complete, and where they will be.
+/// The place where the files of COPY are until they are complete, and where they will be.
 #[derive(Debug)]
 pub(super) struct Staging {
     folder: HiddenFolder,
@@ -27,6 +27,9 @@ pub(super) struct Staging {
 }
 
 /// `plan` with its files written to a hidden folder first, if it writes files of this machine.
+///
+/// # Errors
+/// A device or a pipe, which a file would replace; what the system refuses.
 pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, Staging)>> {
     let LogicalPlan::Copy(copy) = plan else { return Ok(None) };
     let path = copy.output_url.strip_prefix("file://").unwrap_or(&copy.output_url);
@@ -34,7 +37,14 @@ pub(super) fn stage(plan: &LogicalPlan) -> crate::Result<Option<(LogicalPlan, St
         return Ok(None);
     }
     let failed = |error: std::io::Error| Error::Io(format!("{path}: {error}"));
-    let target = std::path::absolute(path).map_err(failed)?;
+    let mut target = std::path::absolute(path).map_err(failed)?;
+    if let Ok(there) = std::fs::metadata(&target) {
+        if !there.is_file() && !there.is_dir() {
+            return Err(Error::NotImplemented(format!("COPY to {path}, which is neither a file nor a folder")));
+        }
+        // The file that a link leads to is replaced, and not the link.
+        target = std::fs::canonicalize(&target).map_err(failed)?;
+    }
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else { return Ok(None) };
     std::fs::create_dir_all(parent).map_err(failed)?;
     leftovers::clean(parent)?;
