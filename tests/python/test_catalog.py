@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -98,7 +99,7 @@ def test_views_are_stored(tmp_path: Path) -> None:
         for _ in range(3):
             assert con.sql("SELECT sum(c) FROM w").fetchall() == [(50,)]
         assert con.sql("SELECT s FROM f").fetchall() == [(3,)]
-        # What another session changes is seen, in plans that were made before too.
+        # A change of another session is seen, in plans that were made before too.
         other.sql("CREATE OR REPLACE VIEW v AS SELECT a AS b FROM t")
         assert con.sql("SELECT sum(c) FROM w").fetchall() == [(30,)]
         (tmp_path / "x.parquet").unlink()
@@ -167,7 +168,7 @@ def test_drop_says_what_the_system_refuses(tmp_path: Path) -> None:
 
 
 def test_drop_is_refused_while_there_is_a_writer(tmp_path: Path) -> None:
-    """What is being written is neither dropped nor written to after it was dropped."""
+    """A table that is being written is neither dropped nor written to after it was dropped."""
     with warpmill.connect(tmp_path) as con, warpmill.connect(tmp_path) as other:
         con.sql("CREATE TABLE t AS SELECT 1 AS a")
 
@@ -236,6 +237,54 @@ def test_copy_goes_both_ways(tmp_path: Path) -> None:
             con.sql(f"COPY t FROM '{tmp_path}/bare.csv' (SKIP 3)")
         assert con.sql("SELECT count(*) FROM t").fetchall() == before
     assert sorted(os.listdir(tmp_path)) == ["bare.csv", "db", "out.csv", "out.parquet"]
+
+
+def test_copy_casts_as_sql_does(tmp_path: Path) -> None:
+    values = {
+        "a": [3.7, -2.5],
+        "b": [Decimal("2.5"), None],
+        "c": ["1_000", "3.7"],
+        "d": [1e20, 0.5],
+        "e": ["1.005", None],
+    }
+    pq.write_table(pa.table(values), tmp_path / "in.parquet")
+    with warpmill.connect() as con:
+        con.sql("CREATE TABLE t (a BIGINT, b BIGINT, c INTEGER, d VARCHAR, e DECIMAL(5,2))")
+        con.sql(f"COPY t FROM '{tmp_path}/in.parquet'")
+        expected = [(4, 3, 1000, "1e+20", Decimal("1.01")), (-2, None, 4, "0.5", None)]
+        assert con.sql("FROM t ORDER BY a DESC").fetchall() == expected
+        con.sql("CREATE TABLE f (x FLOAT)")
+        pq.write_table(pa.table({"x": [1.0, 1e39]}), tmp_path / "large.parquet")
+        with pytest.raises(warpmill.Error, match="1e39 is out of range"):
+            con.sql(f"COPY f FROM '{tmp_path}/large.parquet'")
+        assert con.sql("FROM f").fetchall() == []
+
+
+def test_files_are_written_over_files_only(con: warpmill.Connection, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(warpmill.NotSupportedError, match=r"pipe\.csv"):
+        con.sql(f"COPY (SELECT 1 AS x) TO '{tmp_path}/pipe.csv'")
+    reader = os.open(tmp_path / "pipe.csv", os.O_RDONLY | os.O_NONBLOCK)
+    con.sql("SELECT 1 AS x").write(str(tmp_path / "pipe.csv"))
+    assert os.read(reader, 100) == b"x\n1\n"
+    os.close(reader)
+    for name in ("first.csv", "second.csv"):
+        (tmp_path / name).write_text("before")
+        (tmp_path / f"link to {name}").symlink_to(tmp_path / name)
+    con.sql(f"COPY (SELECT 2 AS x) TO '{tmp_path}/link to first.csv'")
+    con.sql("SELECT 2 AS x").write(str(tmp_path / "link to second.csv"))
+    assert [(tmp_path / name).read_text() for name in ("first.csv", "second.csv")] == ["x\n2\n", "x\n2\n"]
+    assert (tmp_path / "link to first.csv").is_symlink()
+    kinds = [stat.S_ISFIFO(path.stat().st_mode) for path in sorted(tmp_path.iterdir())]
+    assert kinds == [False, False, False, True, False]
+
+
+def test_json_has_finite_numbers_only(con: warpmill.Connection, tmp_path: Path) -> None:
+    con.sql("SELECT 1e0 AS x, NULL AS y").write(str(tmp_path / "out.json"))
+    for value in ("CAST('nan' AS DOUBLE)", "CAST('-inf' AS FLOAT)"):
+        with pytest.raises(warpmill.IOError, match=r'"x": .* is no number in JSON'):
+            con.sql(f"SELECT {value} AS x").write(str(tmp_path / "out.json"))
+    assert os.listdir(tmp_path) == ["out.json"]
 
 
 def test_a_failing_copy_leaves_the_file_that_was_there(con: warpmill.Connection, tmp_path: Path) -> None:

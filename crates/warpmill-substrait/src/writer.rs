@@ -15,7 +15,7 @@ use crate::declarations::WARPMILL_URN;
 use crate::error::{Result, SubstraitError};
 use crate::functions::{AGGREGATES, SCALARS, Scalar, Special, WINDOWS, find};
 
-/// Who made plans of ours.
+/// The maker of plans of ours.
 pub(crate) const PRODUCER: &str = "warpmill";
 
 /// The plan of a query, optimized: subqueries are joins where that is possible, joins have their order. Tables are named as
@@ -98,6 +98,8 @@ fn operator(symbol: &str) -> Option<Operator> {
         "/" => Operator::Divide,
         "//" => Operator::IntegerDivide,
         "%" => Operator::Modulo,
+        "shift_left" => Operator::BitwiseShiftLeft,
+        "shift_right" => Operator::BitwiseShiftRight,
         _ => return None,
     })
 }

@@ -219,4 +219,10 @@ CASES = (
         "SELECT sqrt(2) AS a, power(2, 3) AS b, ln(10) AS c, log10(100) AS d, exp(1) AS e, 2 * pi() AS f",
     ),
     Case("hexadecimal numbers", "SELECT 0x1F AS x", differs="bytes: DuckDB reads a 0 with an alias"),
+    Case(
+        "shifts",
+        "SELECT x << 3 AS a, x >> 1 AS b, x >> 64 AS c, 0 << 64 AS d FROM (VALUES (CAST(5 AS BIGINT)), (NULL)) t(x)",
+    ),
+    Case("shifts that lose bits are errors", "SELECT x << 64 AS a FROM (VALUES (CAST(1 AS BIGINT))) t(x)"),
+    Case("shifts of and by negative numbers are errors", "SELECT x << 1 AS a FROM (VALUES (CAST(-1 AS BIGINT))) t(x)"),
 )

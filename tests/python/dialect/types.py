@@ -35,6 +35,13 @@ CASES = (
         "SELECT CAST(s AS DOUBLE) AS x FROM (VALUES ('1e3'), ('inf'), ('-inf'), ('nan'), ('.5')) t(s)",
     ),
     Case("a text out of range is an error", "SELECT CAST(s AS TINYINT) FROM (VALUES ('1'), ('300')) t(s)"),
+    Case("a DOUBLE beyond all FLOATs is none", "SELECT CAST(x AS FLOAT) AS y FROM (VALUES (1e0), (1e300)) t(x)"),
+    Case(
+        "`TRY_CAST` of DOUBLE to FLOAT",
+        "SELECT TRY_CAST(x AS FLOAT) AS y FROM (VALUES (1e300), (-1e39), (1e-50), (0.1e0), (CAST('inf' AS DOUBLE)),"
+        " (CAST('nan' AS DOUBLE)), (NULL)) t(x)",
+    ),
+    Case("strings with escapes, and between dollars", r"SELECT E'it\'s 1_0' AS a, $$b  -- 1_0$$ AS b, $t$it's$t$ AS c"),
     Case("`TRY_CAST` of texts", "SELECT TRY_CAST(s AS TINYINT) AS x FROM (VALUES ('1'), ('300'), ('x')) t(s)"),
     Case("decimals that do not fit are errors", "SELECT CAST(x AS DECIMAL(5,2)) FROM (VALUES (1234.5)) t(x)"),
     Case(
@@ -107,6 +114,40 @@ CASES = (
         "SELECT TIMESTAMP '2020-01-01 10:00:00' - TIMESTAMP '2019-12-31' AS a",
         retyped="an exact length of time, without calendar months",
     ),
+    Case(
+        "intervals are compared by their length",
+        "SELECT INTERVAL 1 MONTH = INTERVAL 30 DAY AS a, INTERVAL 25 HOUR > INTERVAL 1 DAY AS b,"
+        " t - TIMESTAMP '2020-01-01' > INTERVAL 1 DAY AS c,"
+        " t - TIMESTAMP '2020-01-01' BETWEEN INTERVAL 1 DAY AND INTERVAL '1 month' AS d"
+        " FROM (VALUES (TIMESTAMP '2020-01-02 01:00:00'), (TIMESTAMP '2020-01-01 23:00:00')) v(t)",
+    ),
+    Case(
+        "intervals are sorted by their length",
+        "SELECT CAST(x AS VARCHAR) AS s FROM (VALUES (INTERVAL 1 MONTH), (INTERVAL 29 DAY), (INTERVAL 800 HOUR)) t(x)"
+        " ORDER BY x",
+    ),
+    Case(
+        "intervals are not grouped",
+        "SELECT count(*) AS n FROM (VALUES (INTERVAL 24 HOUR), (INTERVAL 1 DAY)) t(x) GROUP BY x",
+        differs="refused: equal lengths are written in several ways",
+    ),
+    Case(
+        "intervals, times and bytes as texts",
+        "SELECT CAST(INTERVAL '14 months -3 days 25 hours' AS VARCHAR) AS a,"
+        " CAST(INTERVAL '-1.5 seconds' AS VARCHAR) AS b, CAST(TIME '12:34:56.5' AS VARCHAR) AS c,"
+        " CAST(X'00FF5C41' AS VARCHAR) AS d,"
+        " CAST(TIMESTAMP '2020-02-02 01:00:00' - TIMESTAMP '2020-01-01' AS VARCHAR) AS e",
+    ),
+    Case(
+        "texts as bytes",
+        r"SELECT CAST('\x41b' AS BLOB) AS a, TRY_CAST('\xGG' AS BLOB) AS b, TRY_CAST('é' AS BLOB) AS c",
+    ),
+    Case(
+        "values that become parts of texts",
+        "SELECT 'a' || TIMESTAMP '2020-01-01' AS a, 'a' || 1e20 AS b,"
+        " concat(1e20, TIMESTAMP '2020-01-01', true, 1.50) AS c, concat_ws('-', 1e20, INTERVAL 1 DAY) AS d",
+    ),
+    Case("values that are put together", "SELECT string_agg(x, ',') AS s FROM (VALUES (1e20), (2e0)) t(x)"),
     Case(
         "dates compared with moments",
         "SELECT count(*) AS n FROM m WHERE d < TIMESTAMP '2024-02-28 00:00:01' AND d >= DATE '1969-12-30' + INTERVAL"

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
@@ -18,7 +17,7 @@ use super::types::StoredType;
 use super::{ParquetChunk, ParquetFile};
 use crate::guard::caught;
 use crate::segment::Encoding;
-use crate::table::{RowSegment, Source, Version, VersionChunk};
+use crate::table::{RowSegment, Source, Version, VersionChunk, strict_cast};
 use crate::{ColumnStats, FormatError, Result, SEGMENT_ROWS, Segment, TableSnapshot};
 
 /// A column of a row segment: some rows of a row group of a file.
@@ -33,11 +32,11 @@ pub(crate) struct ParquetColumn {
     pub(super) ty: StoredType,
     /// Of the row group, or of pages: what types were narrowed by, or rows left out, which is why values are tested against it.
     pub(super) stats: Arc<ColumnStats>,
-    /// Where the pages are, where only some of them are read.
+    /// The place where the pages are, where only some of them are read.
     pub(super) located: Option<Arc<Locations>>,
 }
 
-/// Why files are not read as a table of this kind.
+/// The reason why files are not read as a table of this kind.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// A file is damaged or cannot be read.
@@ -50,7 +49,7 @@ pub enum Unreadable {
         file: PathBuf,
         /// The column.
         column: String,
-        /// What about it.
+        /// The reason.
         reason: String,
     },
 }
@@ -171,7 +170,7 @@ impl ParquetColumn {
         (PageCodec::of(chunk.compression()), share(chunk.compressed_size()), share(chunk.uncompressed_size()))
     }
 
-    /// How a device that undoes `codecs` gets it.
+    /// The way a device that undoes `codecs` gets it.
     pub(crate) fn chunk(&self, codecs: PageCodecs) -> Result<ParquetChunk> {
         ParquetSlice::open(self, codecs)
     }
@@ -227,7 +226,7 @@ impl ParquetColumn {
             DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
             other => other,
         };
-        let array = cast(array, wanted).map_err(|error| corrupt(error.to_string()))?;
+        let array = strict_cast(array, wanted).map_err(|error| corrupt(error.to_string()))?;
         Segment::encode(&array, None, Some(Encoding::Plain))
     }
 

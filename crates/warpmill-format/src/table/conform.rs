@@ -1,10 +1,11 @@
-//! What can be stored, and making batches fit a table's schema.
+//! The types that can be stored, and making batches fit a table's schema.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
 use crate::{FormatError, Result};
@@ -71,8 +72,9 @@ pub(crate) fn conform_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef
     let array = if array.data_type() == field.data_type() {
         array.clone()
     } else if converts(array.data_type(), field.data_type()) {
-        let options = CastOptions { safe: false, ..CastOptions::default() };
-        cast_with_options(array, field.data_type(), &options).map_err(|e| error(e.to_string()))?
+        let converted = strict_cast(array, field.data_type()).map_err(|e| error(e.to_string()))?;
+        check_narrowed(array, &converted).map_err(error)?;
+        converted
     } else {
         return Err(error(format!("values of type {} in a column of type {}", array.data_type(), field.data_type())));
     };
@@ -80,6 +82,28 @@ pub(crate) fn conform_column(array: &ArrayRef, field: &Field) -> Result<ArrayRef
         return Err(error("a null in a column that is NOT NULL".into()));
     }
     Ok(array)
+}
+
+/// `array` as values of another type; one that does not fit is an error, and not NULL.
+pub(crate) fn strict_cast(array: &dyn Array, to: &DataType) -> std::result::Result<ArrayRef, ArrowError> {
+    cast_with_options(array, to, &CastOptions { safe: false, ..CastOptions::default() })
+}
+
+/// Refuses numbers beyond those of 32 bits, of which Arrow makes infinite ones.
+fn check_narrowed(array: &ArrayRef, converted: &ArrayRef) -> std::result::Result<(), String> {
+    let (Some(wide), Some(narrow)) =
+        (array.as_primitive_opt::<Float64Type>(), converted.as_primitive_opt::<Float32Type>())
+    else {
+        return Ok(());
+    };
+    match wide
+        .iter()
+        .zip(narrow)
+        .find_map(|(wide, narrow)| wide.filter(|x| x.is_finite() && narrow.is_some_and(|x| x.is_infinite())))
+    {
+        Some(lost) => Err(format!("{lost:e} is out of range for {}", converted.data_type())),
+        None => Ok(()),
+    }
 }
 
 /// `batch` with the types of `schema`: the same columns in the same order, cast where types of one kind differ.
@@ -103,4 +127,19 @@ pub(crate) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
     let columns = batch.columns().iter().zip(schema.fields()).map(|(array, field)| conform_column(array, field));
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Float64Array;
+
+    #[test]
+    fn numbers_do_not_become_infinite() {
+        let field = Field::new("x", DataType::Float32, true);
+        let column = |values: Vec<Option<f64>>| -> ArrayRef { Arc::new(Float64Array::from(values)) };
+        assert!(conform_column(&column(vec![Some(0.1), None, Some(f64::INFINITY), Some(f64::NAN)]), &field).is_ok());
+        let error = conform_column(&column(vec![Some(1.0), Some(-1e39)]), &field).unwrap_err().to_string();
+        assert!(error.contains("-1e39 is out of range"), "{error}");
+    }
 }

@@ -49,7 +49,7 @@ pub use snapshot::{ColumnSummary, TableSnapshot};
 pub use stored_chunk::StoredChunk;
 pub use writer::TableWriter;
 
-pub(crate) use conform::{conform_column, stored_schema};
+pub(crate) use conform::{conform_column, stored_schema, strict_cast};
 use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;
@@ -57,7 +57,7 @@ use fs::{FileSystem, SystemFs};
 pub(crate) use version::{Chunk as VersionChunk, RowSegment, Source, Version};
 use writer::{Staging, Start};
 
-/// How a table is written.
+/// The way a table is written.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
     /// Rows of a full segment (a multiple of 1024, at most [`crate::SEGMENT_ROWS`]). 0: that many, but of rows that are sorted as few as
@@ -70,7 +70,7 @@ pub struct WriteOptions {
     pub sort_by: Vec<String>,
     /// Sort by those columns, or by those attributes where there are some, that have the fewest distinct values (not with `sort_by`).
     pub cluster: bool,
-    /// Which metadata there is for scans to skip rows by.
+    /// The metadata by which scans skip rows.
     pub metadata: Metadata,
     /// Rows of a zone, which metadata is about: a multiple of 1024.
     pub zone_rows: usize,
@@ -78,7 +78,7 @@ pub struct WriteOptions {
     pub sideways: Vec<Sideways>,
     /// Worker threads (0: all cores).
     pub threads: usize,
-    /// How column chunks are compressed; `None`: as the table's columns are already, those of a new table not at all.
+    /// The way column chunks are compressed; `None`: as the table's columns are already, those of a new table not at all.
     pub codec: Option<CodecOptions>,
     /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Float32Array, StringArray};
+use arrow::datatypes::{
+    DataType, DurationMicrosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    Time64MicrosecondType, TimeUnit,
+};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
@@ -13,6 +16,9 @@ use datafusion::logical_expr::{
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
 use crate::dialect::text;
+
+/// Microseconds of a day.
+const DAY: i64 = 86_400_000_000;
 
 /// `e` as `to`, as DuckDB casts it.
 pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) -> Result<Expr> {
@@ -32,6 +38,7 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             e @ Expr::ScalarFunction(_) if is_convert(&e, How::Even) => plain(e, to),
             e => plain(convert(How::Even, from.clone(), try_cast, e), to),
         },
+        (DataType::Float64, DataType::Float32) => convert(How::Narrow, to.clone(), try_cast, e),
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, to) if is_number(to) => match &e {
             Expr::Literal(value, _) => match value.try_as_str().flatten().map(|text| text::number(text, to)) {
                 None => lit(ScalarValue::try_from(to)?),
@@ -41,11 +48,20 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             },
             _ => convert(How::Read, to.clone(), try_cast, e),
         },
-        (from, DataType::Utf8) if is_float(from) || matches!(from, DataType::Timestamp(..)) => {
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Binary) => {
+            convert(How::Bytes, DataType::Binary, try_cast, e)
+        }
+        (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
         (_, to) => plain(e, to),
     })
+}
+
+/// Whether DuckDB writes values of a type in its own way.
+fn is_written_otherwise(ty: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Duration, Interval, LargeBinary, Time32, Time64, Timestamp};
+    matches!(ty, Timestamp(..) | Time32(_) | Time64(_) | Interval(_) | Duration(_) | Binary | LargeBinary | BinaryView)
 }
 
 /// A conversion that Arrow has not, or does otherwise.
@@ -53,8 +69,12 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
 enum How {
     /// The nearest whole number, the even one of two.
     Even,
+    /// The nearest FLOAT; a number that is larger than all of them is none.
+    Narrow,
     /// Text as a number.
     Read,
+    /// Text as bytes.
+    Bytes,
     /// A value as text.
     Write,
 }
@@ -70,6 +90,18 @@ fn is_convert(e: &Expr, how: How) -> bool {
     call.func.inner().downcast_ref::<Convert>().is_some_and(|convert| convert.how == how)
 }
 
+/// The result of a function of one argument: of a constant, a constant.
+pub(super) fn of_one(
+    args: &[ColumnarValue],
+    function: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let result = function(&ColumnarValue::values_to_arrays(args)?[0])?;
+    Ok(match args {
+        [ColumnarValue::Scalar(_)] => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
+        _ => ColumnarValue::Array(result),
+    })
+}
+
 /// A conversion as a function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Convert {
@@ -83,7 +115,9 @@ impl ScalarUDFImpl for Convert {
     fn name(&self) -> &str {
         match self.how {
             How::Even => "round_even",
+            How::Narrow => "narrow_float",
             How::Read => "read_number",
+            How::Bytes => "read_bytes",
             How::Write => "write_text",
         }
     }
@@ -105,24 +139,46 @@ impl ScalarUDFImpl for Convert {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let array = &arrays[0];
-        let result = match self.how {
-            How::Even => even(array)?,
-            How::Read => self.read(array)?,
-            How::Write => written(array)?,
-        };
-        Ok(match constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
-            false => ColumnarValue::Array(result),
+        of_one(&args.args, |array| match self.how {
+            How::Even => even(array),
+            How::Narrow => self.narrow(array),
+            How::Read => self.read(array),
+            How::Bytes => self.bytes(array),
+            How::Write => written(array),
         })
     }
 }
 
 impl Convert {
+    fn narrow(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let rows = array.as_primitive::<Float64Type>().iter().map(|value| match value {
+            Some(wide) if wide.is_finite() && (wide as f32).is_infinite() => match self.try_cast {
+                true => Ok(None),
+                false => exec_err!("{wide:e} is out of range for FLOAT"),
+            },
+            value => Ok(value.map(|wide| wide as f32)),
+        });
+        Ok(Arc::new(rows.collect::<Result<Float32Array>>()?))
+    }
+
+    fn bytes(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let texts = strict_cast(array, &DataType::Utf8)?;
+        let rows = texts.as_string::<i32>().iter().map(|text| match text.map(|text| (text, text::bytes(text))) {
+            Some((text, None)) if !self.try_cast => exec_err!("cannot convert the text {text:?} to bytes"),
+            bytes => Ok(bytes.and_then(|(_, bytes)| bytes)),
+        });
+        Ok(Arc::new(rows.collect::<Result<Vec<_>>>()?.iter().map(Option::as_deref).collect::<BinaryArray>()))
+    }
+
     fn read(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let texts = strict_cast(array, &DataType::Utf8)?;
+        // Arrow reads numbers alike; of decimals it does not round all.
+        if !is_decimal(&self.to) {
+            let numbers = arrow::compute::cast(&texts, &self.to)?;
+            if numbers.null_count() == texts.null_count() {
+                return Ok(numbers);
+            }
+        }
         let null = ScalarValue::try_from(&self.to)?;
         let values =
             texts.as_string::<i32>().iter().map(|text| match text.map(|text| (text, text::number(text, &self.to))) {
@@ -203,6 +259,33 @@ fn written(array: &ArrayRef) -> Result<ArrayRef> {
         ty if types::is_float(ty) => {
             let wide = strict_cast(array, &DataType::Float64)?;
             wide.as_primitive::<Float64Type>().iter().map(|x| x.map(text::of_float)).collect()
+        }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let times = strict_cast(array, &DataType::Time64(TimeUnit::Microsecond))?;
+            times.as_primitive::<Time64MicrosecondType>().iter().map(|x| x.map(text::of_time)).collect()
+        }
+        DataType::Interval(_) => {
+            let intervals = strict_cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+            intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|x| x.map(text::of_interval)).collect()
+        }
+        // Differences of moments have days of 24 hours.
+        DataType::Duration(_) => {
+            let micros = strict_cast(array, &DataType::Duration(TimeUnit::Microsecond))?;
+            let micros = micros.as_primitive::<DurationMicrosecondType>().iter();
+            let interval = |micros: i64| {
+                let days = i32::try_from(micros / DAY).ok()?;
+                Some(text::of_interval(IntervalMonthDayNano::new(0, days, micros % DAY * 1_000)))
+            };
+            let texts = micros.map(|x| match x.map(interval) {
+                None => Ok(None),
+                Some(Some(text)) => Ok(Some(text)),
+                Some(None) => exec_err!("an interval of more days than it can have"),
+            });
+            texts.collect::<Result<StringArray>>()?
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            let bytes = strict_cast(array, &DataType::LargeBinary)?;
+            bytes.as_binary::<i64>().iter().map(|x| x.map(text::of_bytes)).collect()
         }
         ty => {
             let zoned = matches!(ty, DataType::Timestamp(_, Some(_)));

@@ -170,7 +170,7 @@ fn to_whole(args: &[Expr]) -> bool {
     }
 }
 
-/// What is too large to be scaled stays as it is.
+/// `round(x, places)`, or `x` itself where it is too large to be scaled.
 fn rounded_float(x: &Expr, places: &Expr, again: &dyn Fn(Vec<Expr>) -> Expr) -> Expr {
     let call = again(vec![x.clone(), places.clone()]);
     let Expr::Literal(ScalarValue::Int64(Some(count @ 1..)), _) = places else { return call };
@@ -179,7 +179,7 @@ fn rounded_float(x: &Expr, places: &Expr, again: &dyn Fn(Vec<Expr>) -> Expr) -> 
     Expr::Case(Case::new(None, vec![(Box::new(fits), Box::new(call))], Some(Box::new(x.clone()))))
 }
 
-/// How a number without its last digits is found.
+/// The way a number without its last digits is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Rounding {
     /// Half away from zero.
@@ -236,13 +236,7 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let result = self.rounded(&arrays[0])?;
-        Ok(match constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
-            false => ColumnarValue::Array(result),
-        })
+        casts::of_one(&args.args, |array| self.rounded(array))
     }
 }
 

@@ -1,6 +1,6 @@
 //! DuckDB's dialect in DataFusion's front end.
 //!
-//! What SQL texts mean is settled between the parser and the optimizer, on plans of texts only: plans of other front ends
+//! The meaning of SQL texts is settled between the parser and the optimizer, on plans of texts only: plans of other front ends
 //! (Substrait, data frames, DuckDB itself) say what they mean already.
 
 mod aggregates;
@@ -8,19 +8,24 @@ mod bind;
 mod casts;
 mod dates;
 mod functions;
+mod intervals;
 mod literals;
 mod names;
 mod operators;
+mod rewrites;
+mod shifts;
 mod subqueries;
 mod tables;
 mod text;
+mod texts;
 mod types;
 
 use std::sync::Arc;
 
-use datafusion::common::{ParamValues, Result};
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ParamValues, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::planner::SqlToRel;
 
 pub(crate) use names::{distinct_names, shown};
@@ -39,16 +44,21 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     names::bind(&mut statement, &tables)?;
     literals::rewrite(&mut statement);
     let plan = SqlToRel::new_with_options(&tables, tables.parser_options()).statement_to_plan(statement)?;
-    // What is shared in it is copied from here on.
+    // Parts that are shared in it are copied from here on.
     check_plan(&plan)?;
     let plan = match params {
         [] => plan,
         params => plan.with_param_values(ParamValues::from(params.to_vec()))?,
     };
-    bind::bind(plan)
+    rewrites::replace(bind::bind(plan)?)
 }
 
-/// What the planner of SQL texts asks for the meaning of operators, types and functions.
+/// `e` as `to`, as SQL texts cast it.
+pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
+    casts::bind(e, to, false, schema)
+}
+
+/// The planners that SQL texts ask for the meaning of operators, types and functions.
 pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
         .with_expr_planners(vec![Arc::new(operators::Operators)])

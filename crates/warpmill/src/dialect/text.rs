@@ -2,7 +2,7 @@
 
 use std::fmt::LowerExp;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 use datafusion::common::ScalarValue;
 
@@ -54,7 +54,7 @@ fn exact(text: &str, scale: i64) -> Option<i128> {
         return Some(if negative { -value } else { value });
     }
     let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok().filter(|e| e.abs() < 1_000)?),
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok().filter(|e| e.unsigned_abs() < 1_000)?),
         None => (rest, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -70,7 +70,7 @@ fn exact(text: &str, scale: i64) -> Option<i128> {
         value = value.checked_mul(10)?.checked_add(digit.into())?;
     }
     let next = usize::try_from(kept).ok().and_then(|kept| digits.as_bytes().get(kept));
-    value += i128::from(next.is_some_and(|byte| *byte >= b'5'));
+    value = value.checked_add(next.is_some_and(|byte| *byte >= b'5').into())?;
     Some(if negative { -value } else { value })
 }
 
@@ -103,6 +103,60 @@ pub(super) fn of_float<F: LowerExp + Copy + Into<f64>>(value: F) -> String {
     format!("{sign}{}.{}", &digits[..whole], &digits[whole..])
 }
 
+/// The time of a day, with as many digits of its second as are not 0.
+pub(super) fn of_time(micros: i64) -> String {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match fraction {
+        0 => text,
+        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
+    }
+}
+
+/// An interval, whose nanoseconds below a microsecond are cut off.
+pub(super) fn of_interval(interval: IntervalMonthDayNano) -> String {
+    let (years, months) = (interval.months / 12, interval.months % 12);
+    let units = [(years, "year"), (months, "month"), (interval.days, "day")];
+    let mut parts: Vec<String> = units
+        .into_iter()
+        .filter(|(count, _)| *count != 0)
+        .map(|(count, unit)| format!("{count} {unit}{}", if count.abs() == 1 { "" } else { "s" }))
+        .collect();
+    let micros = interval.nanoseconds / 1_000;
+    if micros != 0 || parts.is_empty() {
+        parts.push(format!("{}{}", if micros < 0 { "-" } else { "" }, of_time(micros.abs())));
+    }
+    parts.join(" ")
+}
+
+/// Bytes, of which those that are no plain characters are written as `\xFF`.
+pub(super) fn of_bytes(bytes: &[u8]) -> String {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'\'' | b'"');
+    let written = |&byte: &u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("\\x{byte:02X}") };
+    bytes.iter().map(written).collect()
+}
+
+/// The bytes that a text writes; `None` where it has other characters than ASCII's, or a backslash without `xFF`.
+pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
+    let mut rest = text.as_bytes();
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some((&byte, after)) = rest.split_first() {
+        (out, rest) = match (byte, after) {
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16);
+                out.push((digit(*high)? * 16 + digit(*low)?) as u8);
+                (out, after)
+            }
+            (b'\\', _) | (128.., _) => return None,
+            (byte, after) => {
+                out.push(byte);
+                (out, after)
+            }
+        };
+    }
+    Some(out)
+}
+
 /// A moment, with as many digits of its second as are not 0.
 pub(super) fn of_moment(micros: i64) -> String {
     let Some(moment) = timestamp_us_to_datetime(micros) else { return micros.to_string() };
@@ -132,7 +186,7 @@ mod tests {
         ] {
             assert_eq!(whole(text), Some(ScalarValue::Int32(Some(value))), "{text}");
         }
-        for text in ["", "abc", "1_", "_1", "3000000000", "1e400", "-", ".", "0x", "1 2"] {
+        for text in ["", "abc", "1_", "_1", "3000000000", "1e400", "1e-9223372036854775808", "-", ".", "0x", "1 2"] {
             assert_eq!(whole(text), None, "{text}");
         }
         let decimal = |text| number(text, &DataType::Decimal128(5, 2));
@@ -163,6 +217,25 @@ mod tests {
         }
         assert_eq!(of_float(0.1f32), "0.1");
         assert_eq!(of_float(123_456_789f32), "123456790.0");
+    }
+
+    #[test]
+    fn intervals_and_times_are_written_as_duckdb_writes_them() {
+        let interval = |months, days, nanos| of_interval(IntervalMonthDayNano::new(months, days, nanos));
+        let hour = 3_600_000_000_000;
+        assert_eq!(interval(14, -3, 25 * hour), "1 year 2 months -3 days 25:00:00");
+        assert_eq!(interval(-1, 1, 0), "-1 month 1 day");
+        assert_eq!((interval(0, 0, 0), interval(0, 0, -1_500_000_000)), ("00:00:00".into(), "-00:00:01.5".into()));
+        assert_eq!(of_time(45_296_500_000), "12:34:56.5");
+    }
+
+    #[test]
+    fn bytes_are_written_and_read_as_duckdb_does() {
+        assert_eq!(of_bytes(b"\x00\xff\\'A"), r"\x00\xFF\x5C\x27A");
+        assert_eq!(bytes(r"\x00\xFf\x5CA"), Some(b"\x00\xff\\A".to_vec()));
+        for text in ["\u{e9}", r"\xGG", r"a\\b", r"\x1"] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast, lit};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, lit};
 use datafusion::prelude::col;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{files, same};
-use crate::{Error, Result, ScalarValue};
+use crate::{Error, Result, ScalarValue, dialect};
 
 /// A statement COPY with options in parentheses, or FROM.
 #[derive(Debug)]
@@ -199,15 +199,16 @@ impl Session {
             let (found, wanted) = (given.fields().len(), columns.len());
             return Err(Error::Plan(format!("{}: {found} columns, where {} takes {wanted}", from.path, from.target)));
         }
+        let rows = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?.build()?;
         let values = schema.fields().iter().enumerate().map(|(at, field)| {
             let value = match columns.iter().position(|column| *column == at) {
                 Some(place) => col(datafusion::common::Column::new(Some("source"), given.field(place).name())),
                 None => lit(ScalarValue::Null),
             };
-            cast(value, field.data_type().clone()).alias(field.name())
+            Ok(dialect::cast(value, field.data_type(), rows.schema())?.alias(field.name()))
         });
-        let values: Vec<Expr> = values.collect();
-        let rows = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?.project(values)?.build()?;
+        let values: Vec<Expr> = values.collect::<Result<_>>()?;
+        let rows = LogicalPlanBuilder::from(rows).project(values)?.build()?;
         let plan =
             LogicalPlanBuilder::insert_into(rows, name, provider_as_source(target), InsertOp::Append)?.build()?;
         let (prepared, _) = self.prepare(&Arc::new(state), Arc::new(plan), &self.options()).await?;

@@ -1,0 +1,62 @@
+//! Operators and functions that DataFusion computes otherwise than DuckDB: [`intervals`], [`shifts`] and [`texts`].
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+
+use super::{intervals, shifts, texts};
+
+/// `plan`, whose types are bound, with those replaced.
+pub(super) fn replace(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(plan.transform_up_with_subqueries(node)?.data)
+}
+
+fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    intervals::check(&plan)?;
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    if let LogicalPlan::Sort(mut sort) = plan {
+        sort.expr = sort.expr.into_iter().map(|key| intervals::sorted(key, &schema)).collect::<Result<_>>()?;
+        return expressions(LogicalPlan::Sort(sort), &schema);
+    }
+    expressions(plan, &schema)
+}
+
+fn expressions(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|e| {
+        if !e.exists(|e| Ok(is_concerned(e)))? {
+            return Ok(Transformed::no(e));
+        }
+        let name = names.save(&e);
+        let replaced = e.transform_up(|e| {
+            if !is_concerned(&e) {
+                return Ok(Transformed::no(e));
+            }
+            let e = intervals::expression(texts::expression(e, schema)?, schema)?;
+            shifts::expression(e, schema).map(Transformed::yes)
+        })?;
+        Ok(replaced.update_data(|e| name.restore(e)))
+    })
+}
+
+/// Whether an expression may have to be replaced, by what it is.
+fn is_concerned(e: &Expr) -> bool {
+    match e {
+        Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
+        e => matches!(
+            e,
+            Expr::Between(_)
+                | Expr::InList(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::ScalarFunction(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        ),
+    }
+}
