@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tonic::Status;
 use warpmill::WarpmillOptions;
 
@@ -17,6 +17,7 @@ const UNIT: usize = 1 << 20;
 /// Room for statements.
 pub(crate) struct Admission {
     queries: Arc<Semaphore>,
+    planning: Semaphore,
     memory: Arc<Semaphore>,
     units: u32,
     waiting: AtomicUsize,
@@ -35,6 +36,7 @@ impl Admission {
         let units = u32::try_from(limits.memory.div_ceil(UNIT)).unwrap_or(u32::MAX);
         Self {
             queries: Arc::new(Semaphore::new(limits.queries)),
+            planning: Semaphore::new(limits.queries.saturating_mul(2).min(Semaphore::MAX_PERMITS)),
             memory: Arc::new(Semaphore::new(units as usize)),
             units,
             waiting: AtomicUsize::new(0),
@@ -69,6 +71,11 @@ impl Admission {
                 self.patience.as_secs()
             ))),
         }
+    }
+
+    /// Waits until fewer than twice as many statements are planned as may run.
+    pub(crate) async fn plan(&self) -> Result<SemaphorePermit<'_>, Status> {
+        self.planning.acquire().await.map_err(|_| Status::unavailable("the server is shutting down"))
     }
 
     fn try_now(&self, session: &ClientSession, units: u32) -> Option<Room> {

@@ -72,8 +72,9 @@ impl Record {
         match outcome {
             Ok(()) => tracing::info!(session, user, kind, rows, bytes, waited, seconds, "statement done"),
             Err(status) => {
-                let (code, error) = (format!("{code:?}"), status.message());
-                tracing::warn!(session, user, kind, rows, bytes, waited, seconds, code, error, "statement failed");
+                // The message may have values of the statement or of its rows: it is the client's.
+                let code = format!("{:?}", status.code());
+                tracing::warn!(session, user, kind, rows, bytes, waited, seconds, code, "statement failed");
             }
         }
     }
@@ -106,11 +107,16 @@ pub(crate) async fn within<T>(
 
 /// The outcome of reading or planning a statement, which may take as long as running one.
 pub(crate) async fn planning<T>(
+    server: &Shared,
     session: &ClientSession,
     work: impl Future<Output = Result<T, Status>>,
 ) -> Result<T, Status> {
     let time = session.options.lock().query_time;
-    in_time(time, work).await
+    let planned = async {
+        let _place = server.admission.plan().await?;
+        work.await
+    };
+    in_time(time, planned).await
 }
 
 async fn in_time<T>(time: Duration, work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {

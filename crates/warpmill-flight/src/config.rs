@@ -97,8 +97,12 @@ pub struct Limits {
     pub sql_bytes: usize,
     /// Connections at once.
     pub connections: usize,
+    /// Seconds after which a connection that has not asked for anything is closed.
+    pub first_request_seconds: u64,
     /// Sessions at once.
     pub sessions: usize,
+    /// Sessions of one user, and from one address.
+    pub user_sessions: usize,
     /// Prepared statements and unread results of one session.
     pub handles: usize,
     /// Seconds after which a session that nobody uses ends.
@@ -123,7 +127,9 @@ impl Default for Limits {
             message_bytes: 16 << 20,
             sql_bytes: 256 << 10,
             connections: 1024,
+            first_request_seconds: 20,
             sessions: 1024,
+            user_sessions: 512,
             handles: 256,
             session_idle_seconds: 3600,
             ticket_seconds: 600,
@@ -196,8 +202,9 @@ impl Config {
             return invalid("TLS needs both a certificate (--tls-cert) and its private key (--tls-key)");
         }
         let limits = &self.limits;
-        let counts = [limits.queries, limits.session_queries, limits.connections, limits.sessions, limits.handles];
-        if counts.contains(&0) || limits.query_seconds == 0 || self.token_ttl == 0 {
+        let sessions = [limits.session_queries, limits.sessions, limits.user_sessions];
+        let zero = sessions.contains(&0) || [limits.queries, limits.connections, limits.handles].contains(&0);
+        if zero || [limits.query_seconds, limits.first_request_seconds, self.token_ttl].contains(&0) {
             return invalid("limits of queries, sessions, connections, handles and seconds must be at least 1");
         }
         if limits.message_bytes < 64 << 10 || limits.query_memory == 0 || limits.query_memory > limits.memory {

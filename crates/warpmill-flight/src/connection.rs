@@ -1,8 +1,10 @@
-//! Connections: as many as the limit says, each counted until it closes.
+//! Connections: as many as the limit says, each counted until it closes. One that asks for nothing does not keep its place.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,16 +13,39 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 
 use crate::server::Shared;
 
 /// How long a connection that is closed waits for its client to have read all and to close it, too.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// The client of a connection, which its requests name.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    address: Option<SocketAddr>,
+    has_asked: Arc<AtomicBool>,
+}
+
+impl Peer {
+    /// Where it is.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        self.address.map(|address| address.ip())
+    }
+
+    /// Notes a request.
+    pub(crate) fn asks(&self) {
+        self.has_asked.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A TCP connection that holds its place.
 pub(crate) struct Connection {
     stream: TcpStream,
+    peer: Peer,
+    /// The end of waiting for the first request, whatever comes before it: the client may be silent before it speaks HTTP/2, or after
+    /// it has agreed on TLS.
+    first: Option<Pin<Box<Sleep>>>,
     /// The end of lingering, once all has been written.
     linger: Option<Pin<Box<Sleep>>>,
     server: Arc<Shared>,
@@ -47,7 +72,15 @@ pub(crate) fn incoming(
                     tracing::debug!(%peer, "connection");
                     // Only latency suffers where the system refuses.
                     let _ = stream.set_nodelay(true);
-                    let connection = Connection { stream, linger: None, server: Arc::clone(&server), _place: place };
+                    let patience = Duration::from_secs(server.policy.limits.first_request_seconds);
+                    let connection = Connection {
+                        stream,
+                        peer: Peer { address: Some(peer), has_asked: Arc::default() },
+                        first: Some(Box::pin(sleep(patience))),
+                        linger: None,
+                        server: Arc::clone(&server),
+                        _place: place,
+                    };
                     return Some((Ok(connection), (listener, server, places)));
                 }
                 Err(error) => {
@@ -67,10 +100,10 @@ impl Drop for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
 
@@ -80,7 +113,14 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let own = &mut *self;
+        if own.peer.has_asked.load(Ordering::Relaxed) {
+            own.first = None;
+        }
+        if own.first.as_mut().is_some_and(|first| first.as_mut().poll(context).is_ready()) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Pin::new(&mut own.stream).poll_read(context, buffer)
     }
 }
 

@@ -12,6 +12,7 @@ use tonic::codegen::{BoxFuture, Context, Poll, Service};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
+use crate::connection::Peer;
 use crate::server::Shared;
 use crate::service::Flight;
 use crate::status;
@@ -48,6 +49,9 @@ impl Service<Request<Body>> for Door {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if let Some(peer) = request.extensions().get::<Peer>() {
+            peer.asks();
+        }
         let method = known_method(request.uri().path());
         let (mut service, server) = (self.service.clone(), Arc::clone(&self.server));
         Box::pin(async move {

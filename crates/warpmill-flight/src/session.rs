@@ -8,6 +8,7 @@ mod handles;
 mod options;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub(crate) struct ClientSession {
     pub id: u64,
     /// Whose it is.
     pub user: Arc<str>,
+    /// From where it was made.
+    from: Option<IpAddr>,
     /// Whether clients without a token or cookie of their own share it.
     pub shared: bool,
     /// The engine's session.
@@ -77,6 +80,13 @@ struct Tables {
     shared: HashMap<Arc<str>, Arc<ClientSession>>,
 }
 
+impl Tables {
+    /// The sessions of one client each.
+    fn own(&self) -> impl Iterator<Item = &Arc<ClientSession>> {
+        self.tokens.values().filter_map(|token| token.session.as_ref()).chain(self.cookies.values())
+    }
+}
+
 struct Token {
     /// `None`: it has ended. Its memory does not wait until the token is forgotten.
     session: Option<Arc<ClientSession>>,
@@ -105,8 +115,27 @@ impl Sessions {
     /// Sessions at present.
     pub(crate) fn count(&self) -> usize {
         let tables = self.tables.lock();
-        let tokens = tables.tokens.values().filter(|token| token.session.is_some()).count();
-        tokens + tables.cookies.len() + tables.shared.len()
+        tables.own().count() + tables.shared.len()
+    }
+
+    /// Refuses a session of `user` from an address, where there are too many.
+    fn check_count(&self, user: &str, from: Option<IpAddr>) -> Result<(), Status> {
+        let refuse = |whose: &str, limit: usize| {
+            let text = format!("there are {limit} sessions{whose}, which is the limit: close some, or try later");
+            Err(Status::resource_exhausted(text))
+        };
+        let (all, of_one) = (self.limits().sessions, self.limits().user_sessions);
+        if self.count() >= all {
+            return refuse("", all);
+        }
+        let tables = self.tables.lock();
+        if tables.own().filter(|session| *session.user == *user).count() >= of_one {
+            return refuse(" of this user", of_one);
+        }
+        match from.is_some() && tables.own().filter(|session| session.from == from).count() >= of_one {
+            true => refuse(" from this address", of_one),
+            false => Ok(()),
+        }
     }
 
     /// The session that a request means.
@@ -164,7 +193,7 @@ impl Sessions {
         if let Some(session) = self.tables.lock().shared.get(&user) {
             return Ok(Arc::clone(session));
         }
-        let made = self.make(Arc::clone(&user), true).await?;
+        let made = self.make(Arc::clone(&user), true, None).await?;
         Ok(Arc::clone(self.tables.lock().shared.entry(user).or_insert(made)))
     }
 
@@ -174,6 +203,7 @@ impl Sessions {
         &self,
         headers: &MetadataMap,
         payload: Option<(String, String)>,
+        from: Option<IpAddr>,
     ) -> Result<(String, Arc<ClientSession>), Status> {
         let user: Arc<str> = match (credentials(headers), payload) {
             (Credentials::Bearer(token), _) if self.auth.is_token(&token) => TOKEN_USER.into(),
@@ -185,11 +215,11 @@ impl Sessions {
             }
             _ if self.auth.is_open() => ANONYMOUS.into(),
             (Credentials::Basic(name, password), _) | (Credentials::None, Some((name, password))) => {
-                self.auth.log_in(&name, password).await?
+                self.auth.log_in(&name, password, from).await?
             }
             _ => return Err(Status::unauthenticated("a handshake needs a name and a password, or the server's token")),
         };
-        let session = self.make(user, false).await?;
+        let session = self.make(user, false, from).await?;
         let token = secret();
         let expires = Instant::now() + Duration::from_secs(self.config.token_ttl);
         self.tables.lock().tokens.insert(token.clone(), Token { session: Some(Arc::clone(&session)), expires });
@@ -197,20 +227,19 @@ impl Sessions {
     }
 
     /// A session of its own for a client that shares one, and the cookie that names it.
-    pub(crate) async fn separate(&self, shared: &ClientSession) -> Result<(String, Arc<ClientSession>), Status> {
-        let session = self.make(Arc::clone(&shared.user), false).await?;
+    pub(crate) async fn separate(
+        &self,
+        shared: &ClientSession,
+        from: Option<IpAddr>,
+    ) -> Result<(String, Arc<ClientSession>), Status> {
+        let session = self.make(Arc::clone(&shared.user), false, from).await?;
         let id = secret();
         self.tables.lock().cookies.insert(id.clone(), Arc::clone(&session));
         Ok((id, session))
     }
 
-    async fn make(&self, user: Arc<str>, shared: bool) -> Result<Arc<ClientSession>, Status> {
-        if self.count() >= self.limits().sessions {
-            let limit = self.limits().sessions;
-            return Err(Status::resource_exhausted(format!(
-                "there are {limit} sessions, which is the limit: try later"
-            )));
-        }
+    async fn make(&self, user: Arc<str>, shared: bool, from: Option<IpAddr>) -> Result<Arc<ClientSession>, Status> {
+        self.check_count(&user, from)?;
         let builder = self.config.settings.iter().fold(
             warpmill::Session::builder()
                 .database(&self.config.database)
@@ -224,6 +253,7 @@ impl Sessions {
         let session = ClientSession {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             user,
+            from,
             shared,
             engine: engine.map_err(|error| crate::status::of(&error))?,
             options: Mutex::new(SessionOptions::new(self.limits())),
@@ -266,6 +296,7 @@ impl Sessions {
             ended
         };
         ended.iter().for_each(|session| self.close(session));
+        self.auth.sweep();
         self.handles.expire(Duration::from_secs(self.limits().ticket_seconds), idle);
     }
 }

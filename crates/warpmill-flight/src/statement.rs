@@ -9,7 +9,6 @@ use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use tonic::Status;
-use warpmill::remote::RemoteOptions;
 use warpmill::{Error, WarpmillOptions};
 
 use crate::config::Limits;
@@ -162,19 +161,62 @@ pub(crate) fn full_name(name: &str) -> String {
 /// Settings of DataFusion that change what statements mean or how they are planned, not what they may take.
 const OPEN_SETTINGS: [&str; 3] = ["datafusion.execution.time_zone", "datafusion.sql_parser.", "datafusion.optimizer."];
 
+/// Settings among those that are limits, or that hide mistakes.
+const CLOSED_SETTINGS: [&str; 4] = [
+    "datafusion.optimizer.max_passes",
+    "datafusion.optimizer.skip_failed_rules",
+    "datafusion.sql_parser.collect_spans",
+    "datafusion.sql_parser.recursion_limit",
+];
+
+/// The engine's settings that are the clients': what a statement means, how it is planned, and how tables that it writes are stored.
+/// Others are about the machine, its devices and files, or for tests.
+const CLIENTS: [&str; 23] = [
+    "cluster",
+    "codec",
+    "codec_block",
+    "codec_light",
+    "codec_objective",
+    "codec_sample",
+    "compaction",
+    "device",
+    "device_fallback",
+    "device_join",
+    "fallback",
+    "join_order",
+    "memory_limit",
+    "plan_cache",
+    "profile",
+    "pruning",
+    "pruning_metadata",
+    "representation",
+    "segment_rows",
+    "sideways",
+    "spill",
+    "threads",
+    "zone_rows",
+];
+
+fn is_open(name: &str) -> bool {
+    match name.strip_prefix("warpmill.") {
+        // What does not exist is refused for that.
+        Some(ours) => CLIENTS.contains(&ours) || !WarpmillOptions::default().entries().iter().any(|it| it.key == name),
+        None => OPEN_SETTINGS.iter().any(|open| name.starts_with(open)) && !CLOSED_SETTINGS.contains(&name),
+    }
+}
+
 /// Whether a client may give a setting this value.
 pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<(), Status> {
-    let Some(ours) = name.strip_prefix("warpmill.") else {
-        return match OPEN_SETTINGS.iter().any(|open| name.starts_with(open)) {
-            true => Ok(()),
-            false => Err(Status::permission_denied(format!("{name} is the server's: clients may not set it"))),
-        };
-    };
-    if is_servers(ours) {
+    let name = &name.to_ascii_lowercase();
+    if !is_open(name) {
         return Err(Status::permission_denied(format!("{name} is the server's: clients may not set it")));
     }
+    let Some(ours) = name.strip_prefix("warpmill.") else { return Ok(()) };
     let mut options = WarpmillOptions::default();
     options.set(ours, value).map_err(engine_error)?;
+    if ours == "device" && value.trim().eq_ignore_ascii_case("sim") {
+        return Err(Status::permission_denied("the simulated device is for tests: clients may not choose it"));
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if options.threads > cores {
         return Err(Status::invalid_argument(format!("warpmill.threads is {cores} at most on this server")));
@@ -188,24 +230,13 @@ pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<
     Ok(())
 }
 
-/// Settings that clients may neither set nor reset: where temporary files are, and how and with which credentials the server reads files
-/// of others.
-fn is_servers(name: &str) -> bool {
-    name.starts_with("temp_directory") || RemoteOptions::PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
 fn check_reset(name: &str) -> Result<(), Status> {
-    match name {
-        name if name.strip_prefix("warpmill.").is_some_and(is_servers) => {
-            Err(Status::permission_denied(format!("{name} is the server's: clients may not reset it")))
-        }
-        "warpmill.memory_limit" | "warpmill.threads" => {
+    match name.to_ascii_lowercase().as_str() {
+        "warpmill.memory_limit" | "warpmill.threads" | "warpmill.device" => {
             Err(Status::permission_denied(format!("{name} has no default on a server: SET it")))
         }
-        name => match name.starts_with("warpmill.") || OPEN_SETTINGS.iter().any(|open| name.starts_with(open)) {
-            true => Ok(()),
-            false => Err(Status::permission_denied(format!("{name} is the server's: clients may not reset it"))),
-        },
+        name if is_open(name) => Ok(()),
+        name => Err(Status::permission_denied(format!("{name} is the server's: clients may not reset it"))),
     }
 }
 
@@ -267,6 +298,17 @@ mod tests {
             ("SET warpmill.s3_endpoint = 'http://elsewhere'", Code::PermissionDenied),
             ("SET allow_http = 'on'", Code::PermissionDenied),
             ("RESET warpmill.http_timeout", Code::PermissionDenied),
+            ("SET warpmill.device = 'sim'", Code::PermissionDenied),
+            ("SET WARPMILL.DEVICE = 'SIM'", Code::PermissionDenied),
+            ("SET warpmill.equal_hashes = on", Code::PermissionDenied),
+            ("SET warpmill.chunk_rows = 2", Code::PermissionDenied),
+            ("SET warpmill.device_partitions = 64", Code::PermissionDenied),
+            ("RESET warpmill.device_data", Code::PermissionDenied),
+            ("SET warpmill.gpu_memory_limit = '1TB'", Code::PermissionDenied),
+            ("SET datafusion.sql_parser.recursion_limit = 1000000", Code::PermissionDenied),
+            ("SET datafusion.SQL_PARSER.RECURSION_LIMIT = 1000000", Code::PermissionDenied),
+            ("RESET datafusion.sql_parser.recursion_limit", Code::PermissionDenied),
+            ("SET datafusion.optimizer.max_passes = 1000000", Code::PermissionDenied),
             ("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 's3://b/x.parquet'", Code::PermissionDenied),
             (chain.as_str(), Code::ResourceExhausted),
             ("SET memory_limit = 'unlimited'", Code::InvalidArgument),
@@ -275,7 +317,14 @@ mod tests {
         ] {
             assert_eq!(kind_of(sql).await, Err(code), "{sql}");
         }
-        assert_eq!(kind_of("SET memory_limit = '1GB'").await, Ok(Kind::Command));
+        for sql in [
+            "SET memory_limit = '1GB'",
+            "SET warpmill.device = 'cpu'",
+            "SET codec = 'zstd'",
+            "SET datafusion.sql_parser.default_null_ordering = 'nulls_first'",
+        ] {
+            assert_eq!(kind_of(sql).await, Ok(Kind::Command), "{sql}");
+        }
         assert_eq!(kind_of(&unions).await, Ok(Kind::Query));
         assert_eq!(kind_of("SET TIME ZONE = 'UTC'").await, Ok(Kind::Command));
     }

@@ -64,6 +64,9 @@ def serve(
     max_message: Annotated[str | None, typer.Option(metavar="SIZE", help="Largest message (16MB).")] = None,
     max_connections: Annotated[int | None, typer.Option(min=1, help="Connections at once.")] = None,
     max_sessions: Annotated[int | None, typer.Option(min=1, help="Sessions at once.")] = None,
+    max_user_sessions: Annotated[
+        int | None, typer.Option(min=1, help="Of one user, and from one address (512).")
+    ] = None,
     session_idle: Annotated[
         int | None, typer.Option(min=1, metavar="SECONDS", help="When an unused session ends.")
     ] = None,
@@ -96,6 +99,7 @@ def serve(
         "message_bytes": _bytes(max_message),
         "connections": max_connections,
         "sessions": max_sessions,
+        "user_sessions": max_user_sessions,
         "session_idle_seconds": session_idle,
     }
     config: dict[str, Any] = {

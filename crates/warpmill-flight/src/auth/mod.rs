@@ -1,8 +1,10 @@
 //! Who asks: passwords, the token of the environment, and what requests carry.
 
 mod header;
+mod tries;
 mod users;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use argon2::Argon2;
@@ -13,6 +15,7 @@ use tonic::Status;
 
 use crate::config::{Config, ConfigError};
 pub(crate) use header::{Credentials, SESSION_COOKIE, cookie, credentials};
+use tries::Tries;
 use users::Users;
 
 /// The name of those who need none.
@@ -29,13 +32,14 @@ pub(crate) struct Auth {
     users: Option<Arc<Users>>,
     token: Option<String>,
     verifying: Semaphore,
+    tries: Tries,
 }
 
 impl Auth {
     pub(crate) fn new(config: &Config) -> Result<Self, ConfigError> {
         let users = config.users.as_deref().map(Users::read).transpose()?.map(Arc::new);
         let token = config.token_env.as_deref().map(token_of_environment).transpose()?;
-        Ok(Self { users, token, verifying: Semaphore::new(VERIFY_AT_ONCE) })
+        Ok(Self { users, token, verifying: Semaphore::new(VERIFY_AT_ONCE), tries: Tries::default() })
     }
 
     /// Whether nobody has to say who they are.
@@ -48,19 +52,28 @@ impl Auth {
         self.token.as_deref().is_some_and(|known| equal(known.as_bytes(), token.as_bytes()))
     }
 
-    /// The user with this name and password. Unknown names take as long as wrong passwords.
-    pub(crate) async fn log_in(&self, name: &str, password: String) -> Result<Arc<str>, Status> {
+    /// The user with this name and password. Unknown names take as long as wrong passwords; who fails too often has to wait.
+    pub(crate) async fn log_in(&self, name: &str, password: String, from: Option<IpAddr>) -> Result<Arc<str>, Status> {
         let Some(users) = self.users.clone() else {
             return Err(Status::unauthenticated("this server has no passwords: send its token as a bearer token"));
         };
         let _room = self.verifying.acquire().await.map_err(crate::status::internal)?;
+        self.tries.check(name, from)?;
         let name: Arc<str> = name.into();
         let asked = Arc::clone(&name);
         let known = tokio::task::spawn_blocking(move || users.verify(&asked, &password));
         match known.await.map_err(crate::status::internal)? {
             true => Ok(name),
-            false => Err(Status::unauthenticated("wrong user name or password")),
+            false => {
+                self.tries.failed(&name, from);
+                Err(Status::unauthenticated("wrong user name or password"))
+            }
         }
+    }
+
+    /// Forgets what has expired.
+    pub(crate) fn sweep(&self) {
+        self.tries.sweep();
     }
 }
 
@@ -119,9 +132,9 @@ mod tests {
         std::fs::write(file.path(), format!("# people\n\nada:{line}\n")).unwrap();
         let auth = Auth::new(&Config { users: Some(file.path().into()), ..Config::local("db") }).unwrap();
         assert!(!auth.is_open());
-        assert_eq!(&*auth.log_in("ada", "open sesame".into()).await.unwrap(), "ada");
+        assert_eq!(&*auth.log_in("ada", "open sesame".into(), None).await.unwrap(), "ada");
         for (name, password) in [("ada", "open sesam"), ("eve", "open sesame"), ("", ""), ("ada", "")] {
-            let refused = auth.log_in(name, password.into()).await.unwrap_err();
+            let refused = auth.log_in(name, password.into(), None).await.unwrap_err();
             assert_eq!(refused.code(), tonic::Code::Unauthenticated);
         }
         assert!(hash_password("").is_err());

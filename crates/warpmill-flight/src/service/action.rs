@@ -1,6 +1,7 @@
 //! Actions: prepared statements, cancellation, session options.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
@@ -48,6 +49,7 @@ pub(super) async fn run(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
     action: Action,
+    from: Option<IpAddr>,
 ) -> Result<Response<Answers<arrow_flight::Result>>, Status> {
     let body = action.body;
     let answered = |message: Vec<u8>| Ok(one(arrow_flight::Result { body: message.into() }));
@@ -73,7 +75,7 @@ pub(super) async fn run(
             let info = request.info.ok_or_else(|| Status::invalid_argument("the request has no FlightInfo"))?;
             answered(CancelFlightInfoResult { status: cancel(server, session, &info)? as i32 }.encode_to_vec())
         }
-        options::SET => options::set(server, session, body).await,
+        options::SET => options::set(server, session, body, from).await,
         options::GET => options::get(session, body),
         options::CLOSE => options::close(server, session, body),
         "BeginTransaction" | "EndTransaction" | "BeginSavepoint" | "EndSavepoint" => {
@@ -99,7 +101,7 @@ async fn create(
 ) -> Result<ActionCreatePreparedStatementResult, Status> {
     no_transactions(request.transaction_id.as_deref())?;
     let statement = info::statement(server, session, &request.query).await?;
-    let (dataset, parameters) = planning(session, schemas(session, &statement)).await?;
+    let (dataset, parameters) = planning(server, session, schemas(session, &statement)).await?;
     let prepared = Prepared { statement, rows: Mutex::default() };
     let limit = server.policy.limits.handles;
     let handle = server.sessions.handles.put(session, Item::Prepared(Arc::new(prepared)), limit)?;

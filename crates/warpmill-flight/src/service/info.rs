@@ -115,7 +115,7 @@ async fn ticket(
             let outcome = update::run(server, &session, &statement, &rows).await?;
             (outcome.schema, Work::Done(outcome.batches))
         }
-        Kind::Query | Kind::Change => planning(&session, plans(&session, &statement, &rows)).await?,
+        Kind::Query | Kind::Change => planning(server, &session, plans(&session, &statement, &rows)).await?,
         Kind::Explain => (explain_schema(), Work::Deferred(rows.first().cloned().unwrap_or_default())),
         Kind::Command => (Arc::new(Schema::empty()), Work::Done(vec![])),
     };
@@ -127,7 +127,7 @@ pub(super) async fn statement(server: &Shared, session: &ClientSession, sql: &st
     if session.is_closed() {
         return Err(Status::unauthenticated("the session has ended: connect again"));
     }
-    let Read { statement, setting } = planning(session, read(&session.engine, sql, &server.policy)).await?;
+    let Read { statement, setting } = planning(server, session, read(&session.engine, sql, &server.policy)).await?;
     match setting {
         Some(_) if session.shared => Err(Status::failed_precondition(
             "SET needs a session of its own, which this client shares with others: log in with a name and a password, or \

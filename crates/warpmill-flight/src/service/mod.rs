@@ -8,6 +8,7 @@ pub(crate) mod metadata;
 mod options;
 mod update;
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answer::Messages;
+use crate::connection::Peer;
 use crate::server::Shared;
 use crate::session::ClientSession;
 use crate::status::{self, malformed};
@@ -41,6 +43,11 @@ impl Flight {
     async fn session(&self, headers: &MetadataMap) -> Result<Arc<ClientSession>, Status> {
         self.0.sessions.of_request(headers).await
     }
+}
+
+/// From where a request comes.
+fn address<T>(request: &Request<T>) -> Option<IpAddr> {
+    request.extensions().get::<Peer>().and_then(Peer::ip)
 }
 
 /// The Flight SQL command of a descriptor or a ticket.
@@ -78,12 +85,13 @@ impl FlightService for Flight {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
+        let from = address(&request);
         let (headers, _, mut messages) = request.into_parts();
         let payload = match headers.contains_key("authorization") {
             true => None,
             false => payload(&mut messages).await?,
         };
-        let (token, session) = self.0.sessions.log_in(&headers, payload).await?;
+        let (token, session) = self.0.sessions.log_in(&headers, payload, from).await?;
         tracing::info!(session = session.id, user = &*session.user, "log-in");
         let answer = HandshakeResponse { protocol_version: 0, payload: token.clone().into() };
         let mut response = one(answer);
@@ -166,7 +174,8 @@ impl FlightService for Flight {
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
         let session = self.session(request.metadata()).await?;
-        action::run(&self.0, &session, request.into_inner()).await
+        let from = address(&request);
+        action::run(&self.0, &session, request.into_inner(), from).await
     }
 
     async fn list_actions(&self, request: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {

@@ -1,6 +1,7 @@
 //! SetSessionOptions, GetSessionOptions and CloseSession, whose messages the Arrow crate does not have.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use prost::Message;
@@ -88,12 +89,13 @@ pub(super) async fn set(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
     body: Bytes,
+    from: Option<IpAddr>,
 ) -> Result<Response<Answers<arrow_flight::Result>>, Status> {
     let request = Options::decode(body).map_err(|error| malformed("the request", error))?;
     if request.options.len() > MAX_OPTIONS {
         return Err(Status::resource_exhausted(format!("a request sets {MAX_OPTIONS} options at most")));
     }
-    let separate = if session.shared { Some(server.sessions.separate(session).await?) } else { None };
+    let separate = if session.shared { Some(server.sessions.separate(session, from).await?) } else { None };
     let session = separate.as_ref().map_or(session, |(_, session)| session);
     let mut errors = HashMap::new();
     for (name, SessionOptionValue { value }) in request.options {

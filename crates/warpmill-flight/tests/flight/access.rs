@@ -12,14 +12,14 @@ use warpmill_flight::{Config, ConfigError, Server, hash_password};
 
 use crate::support::*;
 
-fn with_users(config: &mut Config, folder: &std::path::Path) {
+pub fn with_users(config: &mut Config, folder: &std::path::Path) {
     let lines = ["ada", "eve"].map(|name| format!("{name}:{}\n", hash_password(&format!("{name}'s")).unwrap()));
     let file = folder.join("users");
     std::fs::write(&file, lines.concat()).unwrap();
     config.users = Some(file);
 }
 
-async fn log_in(server: &Running, name: &str) -> Client {
+pub async fn log_in(server: &Running, name: &str) -> Client {
     let mut client = server.client().await;
     client.handshake(name, &format!("{name}'s")).await.unwrap();
     client
@@ -115,7 +115,7 @@ fn public_addresses_are_refused() {
 }
 
 /// A certificate for `localhost`, made for this test by openssl.
-fn certificate(folder: &std::path::Path) {
+pub fn certificate(folder: &std::path::Path) {
     let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
                      -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE \
                      -keyout key.pem -out cert.pem";
@@ -187,7 +187,7 @@ fn options(values: &[(&str, &str)]) -> Vec<u8> {
     Options { options: values.iter().map(|(name, text)| (name.to_string(), value(text))).collect() }.encode_to_vec()
 }
 
-async fn act(client: &mut Client, name: &str, body: Vec<u8>) -> Result<Vec<u8>, Status> {
+pub async fn act(client: &mut Client, name: &str, body: Vec<u8>) -> Result<Vec<u8>, Status> {
     let mut answers = client.do_action(Action::new(name, body)).await.map_err(status)?;
     Ok(answers.message().await?.unwrap().body.to_vec())
 }
