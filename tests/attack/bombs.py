@@ -28,7 +28,7 @@ def _native() -> Callable[[str], Any]:
 def _limited(path: str, limit: str) -> Callable[[str], Any]:
     import warpmill
 
-    connection = warpmill.connect(path, memory_limit=limit)
+    connection = warpmill.connect(path, memory_limit=limit or None)
     return lambda sql: connection.execute(sql).fetchall()
 
 
