@@ -205,9 +205,24 @@ impl RowsInFiles {
 /// Runs `program` to its end. Devices run `for_devices` instead, where there is one; inputs that it has not are not read then.
 ///
 /// # Errors
-/// A value error of the SQL semantics, memory beyond the limit, cancellation, unreadable data, or a failing input. Nothing
-/// of a failed query's result is given.
+/// A value error of the SQL semantics, memory beyond the limit, cancellation, unreadable data, or a failing input; files of a table that
+/// somebody has changed meanwhile. Nothing of a failed query's result is given.
 pub fn execute(
+    program: &Arc<Program>,
+    inputs: Vec<InputStream>,
+    for_devices: Option<&DeviceProgram>,
+    context: &ExecutionContext,
+) -> Result<QueryOutput, EngineError> {
+    let output = run(program, inputs, for_devices, context);
+    for pipeline in &program.pipelines {
+        if let Source::Scan(scan) = &pipeline.source {
+            scan.table.check_files().map_err(ExecError::Format)?;
+        }
+    }
+    output
+}
+
+fn run(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
     for_devices: Option<&DeviceProgram>,

@@ -35,13 +35,13 @@ impl std::fmt::Debug for Dictionary {
 }
 
 impl Dictionary {
-    /// A dictionary of `values`, which must be strictly ascending.
+    /// A dictionary of `values`, which must be strictly ascending. Panics where they have 4 GiB or more together.
     pub fn from_sorted<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let mut dictionary = Self { bytes: Vec::new(), offsets: vec![0], index: OnceLock::new() };
         for value in values {
             debug_assert!(dictionary.is_empty() || dictionary.get(dictionary.len() as u32 - 1) < value);
             dictionary.bytes.extend_from_slice(value.as_bytes());
-            dictionary.offsets.push(dictionary.bytes.len() as u32);
+            dictionary.offsets.push(u32::try_from(dictionary.bytes.len()).expect("a dictionary has less than 4 GiB"));
         }
         dictionary
     }

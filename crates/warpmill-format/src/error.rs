@@ -44,6 +44,16 @@ pub enum FormatError {
         /// The table's directory, or what a table in memory is called.
         table: String,
     },
+    /// Since a statement looked at it, the table was dropped, made or replaced by another one of its name: what was to be written does not
+    /// belong there any more.
+    #[error("table {table} was dropped, made or replaced meanwhile")]
+    Replaced {
+        /// The table's directory, or what a table in memory is called.
+        table: String,
+    },
+    /// The writer was told not to commit.
+    #[error("cancelled before it was committed")]
+    Cancelled,
     /// The schema does not fit the table or a type is not supported.
     #[error("column {column:?}: {detail}")]
     Schema {

@@ -21,8 +21,10 @@ pub mod codec;
 pub mod dictionary;
 pub mod encoding;
 pub mod error;
+mod file_state;
 pub mod guard;
 pub mod ingest;
+mod mapping;
 pub mod parquet_file;
 pub mod pruning;
 pub mod segment;
@@ -34,6 +36,8 @@ pub use bitmap::Bitmap;
 pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, CompressedChunk, Objective};
 pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
+pub use file_state::FileState;
+pub use mapping::Mapping;
 pub use segment::{
     DeltaLayout, Encoding, FilePlace, LaneLayout, RunsLayout, Segment, SegmentBytes, SegmentLayout, SegmentParts,
     ValueLayout, mask_rows,

@@ -28,7 +28,7 @@ impl Default for StrView {
 }
 
 impl StrView {
-    /// A view of `s`, subject to the type's contract on lifetimes.
+    /// A view of `s`, subject to the type's contract on lifetimes. Panics where `s` has 4 GiB or more.
     #[inline]
     pub fn new(s: &str) -> Self {
         let bytes = s.as_bytes();
@@ -39,7 +39,8 @@ impl StrView {
             [a] => [a, 0, 0, 0],
             [] => [0; 4],
         };
-        Self { len: bytes.len() as u32, prefix, ptr: bytes.as_ptr() }
+        let len = u32::try_from(bytes.len()).expect("strings have less than 4 GiB");
+        Self { len, prefix, ptr: bytes.as_ptr() }
     }
 
     /// The string, for as long as its owner pins it (see the type's contract; the lifetime is the caller's to bound).

@@ -19,7 +19,7 @@ use warpmill_engine::warpmill_gpu::device::{Device, DeviceError};
 use warpmill_format::{Table, codec};
 
 use crate::errors::{Error, ExecutionError, IOError, InterruptError, format_error, guarded};
-use crate::run::{Reporter, run};
+use crate::run::{Reporter, at_once, run};
 use crate::write::{parquet_properties, partial_name};
 
 pub(crate) fn datagen_error(error: DatagenError) -> PyErr {
@@ -72,29 +72,24 @@ pub(crate) fn generate_parquet(
     reporter.progress.total.store(total, Ordering::Relaxed);
     let stop = Arc::new(AtomicBool::new(false));
     let (counters, stopped) = (Arc::clone(&reporter.progress), Arc::clone(&stop));
-    run(
-        py,
-        &reporter,
-        || stop.store(true, Ordering::Relaxed),
-        move || -> PyResult<()> {
-            let failed =
-                |error: &dyn std::fmt::Display| IOError::new_err(format!("cannot write {}: {error}", path.display()));
-            let partial = partial_name(&path);
-            let file = File::create(&partial).map_err(|error| failed(&error))?;
-            let mut writer =
-                ArrowWriter::try_new(file, schema, Some(parquet_properties())).map_err(|error| failed(&error))?;
-            for batch in batches {
-                if stopped.load(Ordering::Relaxed) {
-                    let _ = fs::remove_file(&partial);
-                    return Err(InterruptError::new_err("cancelled"));
-                }
-                writer.write(&batch).map_err(|error| failed(&error))?;
-                counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+    run(py, &reporter, at_once(|| stop.store(true, Ordering::Relaxed)), move || -> PyResult<()> {
+        let failed =
+            |error: &dyn std::fmt::Display| IOError::new_err(format!("cannot write {}: {error}", path.display()));
+        let partial = partial_name(&path);
+        let file = File::create(&partial).map_err(|error| failed(&error))?;
+        let mut writer =
+            ArrowWriter::try_new(file, schema, Some(parquet_properties())).map_err(|error| failed(&error))?;
+        for batch in batches {
+            if stopped.load(Ordering::Relaxed) {
+                let _ = fs::remove_file(&partial);
+                return Err(InterruptError::new_err("cancelled"));
             }
-            writer.close().map_err(|error| failed(&error))?;
-            fs::rename(&partial, &path).map_err(|error| failed(&error))
-        },
-    )
+            writer.write(&batch).map_err(|error| failed(&error))?;
+            counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        }
+        writer.close().map_err(|error| failed(&error))?;
+        fs::rename(&partial, &path).map_err(|error| failed(&error))
+    })
 }
 
 /// The experiments of the chunk compaction micro-benchmark.
@@ -110,16 +105,11 @@ pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: us
     let unknown = || PyValueError::new_err(format!("unknown experiment '{experiment}'"));
     let options = CompactionOptions { rows, runs, experiments: vec![found.ok_or_else(unknown)?] };
     // An experiment takes seconds and cannot be stopped: Ctrl-C is heard when it ends.
-    run(
-        py,
-        &Reporter::new(None),
-        || (),
-        move || -> PyResult<String> {
-            let rows = warpmill_cpu::bench::compaction(&options)
-                .map_err(|error| ExecutionError::new_err(error.to_string()))?;
-            serde_json::to_string(&rows).map_err(|error| Error::new_err(error.to_string()))
-        },
-    )
+    run(py, &Reporter::new(None), at_once(|| ()), move || -> PyResult<String> {
+        let rows =
+            warpmill_cpu::bench::compaction(&options).map_err(|error| ExecutionError::new_err(error.to_string()))?;
+        serde_json::to_string(&rows).map_err(|error| Error::new_err(error.to_string()))
+    })
 }
 
 /// Reads column `column` of the tables in `directories`, which hold the same rows: seconds of every run over as much plain
@@ -132,17 +122,12 @@ pub(crate) fn scan_column(
     runs: usize,
     threads: usize,
 ) -> PyResult<(Vec<f64>, Vec<Vec<f64>>)> {
-    run(
-        py,
-        &Reporter::new(None),
-        || (),
-        move || -> PyResult<(Vec<f64>, Vec<Vec<f64>>)> {
-            let open = |path: &PathBuf| Table::open(path)?.snapshot();
-            let snapshots: Result<Vec<_>, _> = directories.iter().map(open).collect();
-            let times = snapshots.and_then(|snapshots| codec::bench::scan(&snapshots, column, runs, threads));
-            times.map(|times| (times.plain, times.scans)).map_err(|error| format_error(&error))
-        },
-    )
+    run(py, &Reporter::new(None), at_once(|| ()), move || -> PyResult<(Vec<f64>, Vec<Vec<f64>>)> {
+        let open = |path: &PathBuf| Table::open(path)?.snapshot();
+        let snapshots: Result<Vec<_>, _> = directories.iter().map(open).collect();
+        let times = snapshots.and_then(|snapshots| codec::bench::scan(&snapshots, column, runs, threads));
+        times.map(|times| (times.plain, times.scans)).map_err(|error| format_error(&error))
+    })
 }
 
 /// Runs a suite of device benchmarks (`decode`, `join`, `groupby`, `sort`, `like`) on the first GPU, or on the simulated device; its
@@ -159,26 +144,21 @@ pub(crate) fn device_bench(
     let found = Suite::from_name(suite).ok_or_else(|| PyValueError::new_err(format!("unknown suite '{suite}'")))?;
     let options = Options { scale, runs, tune };
     // A suite takes seconds and cannot be stopped: Ctrl-C is heard when it ends.
-    run(
-        py,
-        &Reporter::new(None),
-        || (),
-        move || -> PyResult<String> {
-            let failed = |error: DeviceError| ExecutionError::new_err(error.to_string());
-            let device: Arc<dyn Device> = match simulated {
-                true => Arc::new(SimDevice::new(SimOptions::default()).map_err(failed)?),
-                false => CudaDevice::open(0).map_err(failed)?,
-            };
-            let mut report = Report::default();
-            bench::run(&device, found, &options, &mut report).map_err(failed)?;
-            let report = serde_json::json!({
-                "device": device.properties(),
-                "floor_bytes_per_s": bench::FLOOR_BYTES_PER_SECOND,
-                "measurements": report.measurements,
-            });
-            Ok(report.to_string())
-        },
-    )
+    run(py, &Reporter::new(None), at_once(|| ()), move || -> PyResult<String> {
+        let failed = |error: DeviceError| ExecutionError::new_err(error.to_string());
+        let device: Arc<dyn Device> = match simulated {
+            true => Arc::new(SimDevice::new(SimOptions::default()).map_err(failed)?),
+            false => CudaDevice::open(0).map_err(failed)?,
+        };
+        let mut report = Report::default();
+        bench::run(&device, found, &options, &mut report).map_err(failed)?;
+        let report = serde_json::json!({
+            "device": device.properties(),
+            "floor_bytes_per_s": bench::FLOOR_BYTES_PER_SECOND,
+            "measurements": report.measurements,
+        });
+        Ok(report.to_string())
+    })
 }
 
 fn experiment_name(experiment: &Experiment) -> String {

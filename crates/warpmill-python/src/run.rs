@@ -75,14 +75,20 @@ fn is_idle(worker: Sender<Job>) {
     }
 }
 
+/// The `interrupt` of work that can be stopped at any time, by `cancel`.
+pub(crate) fn at_once(cancel: impl Fn()) -> impl Fn(&mut dyn FnMut() -> PyResult<()>) -> PyResult<()> {
+    move |look| look().inspect_err(|_| cancel())
+}
+
 /// Runs `work` on a thread of its own and waits for it with the interpreter lock released.
 ///
-/// A signal handler's exception (Ctrl-C) or one of the progress callback calls `cancel`, waits for `work` to stop, and
-/// is raised whatever `work` returned. A panic of `work` is an `InternalError`.
+/// `interrupt` is given what looks for a signal handler's exception (Ctrl-C) or one of the progress callback: where there is one, and `work`
+/// can still be stopped, it stops it. Then this waits for `work` to end, and raises the exception whatever `work` returned. A panic of `work`
+/// is an `InternalError`.
 pub(crate) fn run<T, E>(
     py: Python<'_>,
     reporter: &Reporter,
-    cancel: impl Fn(),
+    interrupt: impl Fn(&mut dyn FnMut() -> PyResult<()>) -> PyResult<()>,
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> PyResult<T>
 where
@@ -117,11 +123,8 @@ where
             }
             Ok(Err(panic)) => return Err(interrupted.unwrap_or_else(|| EngineError(panic).into())),
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.is_none()
-                    && let Err(error) = py.check_signals().and_then(|()| reporter.tell(py))
-                {
-                    cancel();
-                    interrupted = Some(error);
+                if interrupted.is_none() {
+                    interrupted = interrupt(&mut || py.check_signals().and_then(|()| reporter.tell(py))).err();
                 }
             }
             Err(RecvTimeoutError::Disconnected) => unreachable!("a worker tells how its work ended"),

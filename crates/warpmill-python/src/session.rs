@@ -8,7 +8,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
-use warpmill::{Progress, ProgressFn, Session, WriteOptions};
+use warpmill::{CommitGate, Progress, ProgressFn, Session, WriteOptions};
 use warpmill_datagen::Suite;
 
 use crate::bench::{datagen_error, generated};
@@ -33,8 +33,10 @@ impl PySession {
         reporter: &Reporter,
         work: impl FnOnce(&Session) -> Result<T, EngineError> + Send + 'static,
     ) -> PyResult<T> {
-        let (session, handle) = (self.session.clone(), self.session.cancel_handle());
-        run(py, reporter, || handle.cancel(), move || work(&session))
+        let (session, handle, gate) = (self.session.clone(), self.session.cancel_handle(), CommitGate::default());
+        let shared = gate.clone();
+        let interrupt = |look: &mut dyn FnMut() -> PyResult<()>| gate.cancel_if(look).inspect_err(|_| handle.cancel());
+        run(py, reporter, interrupt, move || shared.scope_sync(|| work(&session)))
     }
 }
 

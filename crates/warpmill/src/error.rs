@@ -72,6 +72,7 @@ impl From<FormatError> for Error {
         }
         match error {
             FormatError::Catalog(message) => Error::Catalog(message),
+            FormatError::Cancelled => Error::Cancelled,
             error => Error::Format(Arc::new(error)),
         }
     }
@@ -118,6 +119,12 @@ impl From<arrow::error::ArrowError> for Error {
 }
 
 impl Error {
+    /// Whether the statement met a table that another statement has dropped, made or replaced since it was planned: planned once more, it
+    /// means what is there now.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self, Error::Format(error) if matches!(**error, FormatError::Replaced { .. }))
+    }
+
     /// The error that `error` is at its root. Our own errors pass DataFusion unchanged.
     fn of(error: &DataFusionError) -> Self {
         let message = || error.strip_backtrace();

@@ -19,6 +19,7 @@
 pub mod accelerate;
 mod bounded;
 pub mod catalog;
+mod commit;
 mod dialect;
 pub mod error;
 mod files;
@@ -35,6 +36,7 @@ pub mod settings;
 
 pub use accelerate::{accelerate, accelerated};
 pub use catalog::{TableInfo, WarpmillTable};
+pub use commit::CommitGate;
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use offload::Fallback;

@@ -1,19 +1,21 @@
 //! Statements that change something: INSERT, CREATE TABLE AS, DROP TABLE, SET and so on.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
 use futures::TryStreamExt;
 use tonic::{Code, Status};
-use warpmill::{Error, FormatError, ScalarValue};
+use warpmill::{CommitGate, Error, FormatError, ScalarValue};
 
 use super::bind::{Data, Rows, parameters};
 use super::info::statement;
 use crate::answer::{Record, within};
 use crate::server::Shared;
-use crate::session::ClientSession;
+use crate::session::{ClientSession, Running};
 use crate::statement::{Kind, Statement};
 use crate::status;
 
@@ -93,7 +95,7 @@ pub(super) async fn run(
         let _room = server.admission.admit(session).await?;
         record.admitted();
         let time = session.options.lock().query_time;
-        within(server, &running, time, async {
+        within_or_committed(server, &running, time, async {
             let rows = if rows.is_empty() || statement.parameters.is_empty() { &[vec![]][..] } else { rows };
             let mut all = Outcome { schema: Arc::new(Schema::empty()), batches: vec![] };
             for parameters in rows {
@@ -108,6 +110,24 @@ pub(super) async fn run(
     let outcome = outcome.await;
     record.end(outcome.as_ref().map(drop));
     outcome
+}
+
+/// As [`within`]; but work that has come too far to be cancelled is waited for, and has its outcome.
+async fn within_or_committed<T>(
+    server: &Shared,
+    running: &Running,
+    time: Duration,
+    work: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    let (gate, ended) = (CommitGate::default(), AtomicBool::new(false));
+    let mut work = pin!(gate.scope(work));
+    let outcome = within(server, running, time, async {
+        let outcome = work.as_mut().await;
+        ended.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let outcome = outcome.await;
+    if ended.load(Ordering::Relaxed) || gate.cancel() { outcome } else { work.await }
 }
 
 async fn once(session: &ClientSession, statement: &Statement, parameters: &[ScalarValue]) -> Result<Outcome, Error> {
@@ -130,9 +150,9 @@ async fn when_unlocked<T, F: Future<Output = Result<T, Error>>>(mut work: impl F
     }
 }
 
-/// Whether another writer was in the way.
+/// Whether another writer was in the way, or has replaced the table since the statement was planned.
 pub(super) fn is_locked(error: &Error) -> bool {
-    matches!(error, Error::Format(error) if matches!(**error, FormatError::Locked { .. }))
+    matches!(error, Error::Format(error) if matches!(**error, FormatError::Locked { .. } | FormatError::Replaced { .. }))
 }
 
 /// The status of work that ended without an answer.

@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Condvar, Mutex};
 
 use super::CompressedChunk;
+use crate::guard::caught;
 use crate::segment::SegmentBytes;
-use crate::segment::bytes::BufferWriter;
+use crate::segment::bytes::{BufferWriter, corrupt};
 use crate::{Result, Segment};
 
 /// The segment of a compressed chunk while somebody holds it, and the work of making it.
@@ -127,14 +128,15 @@ impl Work {
                 // SAFETY: inside the buffer, which lives as long as `self` until all blocks are done; `fetch_add` gave block
                 // `i` to this thread alone, and blocks do not overlap.
                 let out = unsafe { std::slice::from_raw_parts_mut(self.target.add(range.start), range.len()) };
-                if chunk.decompress_block(i, out).is_err() {
+                // Whoever waits for all blocks waits for this one, too: a panic is an error.
+                if !matches!(caught(|| chunk.decompress_block(i, out)), Ok(Ok(()))) {
                     self.failed.store(true, Ordering::Relaxed);
                 }
             }
             if self.done.fetch_add(1, Ordering::AcqRel) + 1 == chunk.blocks() {
                 if self.failed.load(Ordering::Relaxed) {
                     // Once more, in order: the error names the first block that is damaged.
-                    return Some(chunk.decompress());
+                    return Some(caught(|| chunk.decompress()).unwrap_or_else(|panic| Err(corrupt(panic))));
                 }
                 return self.buffer.lock().take().map(|buffer| Ok(buffer.finish()));
             }

@@ -134,8 +134,10 @@ impl PlainStrings {
     #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> StrView {
         let (start, end) = (self.offsets[row] as usize, self.offsets[row + 1] as usize);
+        // Within bounds also where somebody has changed a file that is mapped, which is found when all has been read.
+        let bytes = self.bytes.get(start..end).unwrap_or_default();
         // SAFETY: `read` checked that the bytes are UTF-8 and that every pair of offsets cuts whole characters in order.
-        StrView::new(unsafe { std::str::from_utf8_unchecked(self.bytes.get_unchecked(start..end)) })
+        StrView::new(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 }
 

@@ -7,11 +7,8 @@ use std::ops::{Deref, Range};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use memmap2::Mmap;
-
-use crate::{FormatError, Result};
+use crate::{FileState, FormatError, Mapping, Result};
 
 /// Alignment of a segment's first byte and of every section in it: a cache line, and what 16-byte device loads need.
 pub const SEGMENT_ALIGN: usize = 64;
@@ -23,7 +20,7 @@ struct Line([u8; SEGMENT_ALIGN]);
 #[derive(Clone)]
 enum Owner {
     Lines(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<[Line]>),
-    Map(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Mmap>),
+    Map(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Mapping>),
     Buffer(#[allow(dead_code, reason = "held only to keep the bytes alive")] Arc<Buffer>),
 }
 
@@ -105,14 +102,14 @@ pub struct FilePlace {
     pub xxh3: u64,
     /// What they are, for messages.
     pub what: String,
-    /// When the file had been changed last as it was mapped, if that is known.
-    pub modified: Option<SystemTime>,
+    /// The file as it was when it was mapped.
+    pub state: FileState,
 }
 
 impl FilePlace {
-    /// Whether `file`, opened by its name, is the one that was mapped: a table may have been dropped, and made again, since.
+    /// Whether `file`, opened by its name, is the one that was mapped, as it was: a table may have been dropped, and made again, since.
     pub fn is_in(&self, file: &File) -> bool {
-        self.modified.is_none() || file.metadata().and_then(|meta| meta.modified()).ok() == self.modified
+        file.metadata().is_ok_and(|metadata| FileState::of(&metadata) == self.state)
     }
 
     /// Whether `bytes`, read again, are what they were when they were written.
@@ -164,7 +161,7 @@ impl SegmentBytes {
     /// A range of a memory map, not copied. Fails when the range is not inside the map or not 64-byte aligned.
     ///
     /// The mapped file must not change while it is mapped: the table layer never writes to a file it has published.
-    pub fn mapped(map: Arc<Mmap>, range: Range<usize>) -> Result<Self> {
+    pub fn mapped(map: Arc<Mapping>, range: Range<usize>) -> Result<Self> {
         let bytes = map.get(range.clone()).ok_or_else(|| corrupt(format!("no bytes {range:?} in {}", map.len())))?;
         let (ptr, len) = (bytes.as_ptr(), bytes.len());
         if ptr.align_offset(SEGMENT_ALIGN) != 0 {

@@ -378,8 +378,7 @@ fn segments_read_from_an_aligned_range_of_a_map() {
     let bytes = segment.to_bytes();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), [&[0; 128], &bytes[..]].concat()).unwrap();
-    // SAFETY: nothing changes the file while it is mapped.
-    let map = Arc::new(unsafe { memmap2::Mmap::map(file.as_file()) }.unwrap());
+    let map = Arc::new(crate::Mapping::of(file.as_file()).unwrap());
     let mapped = SegmentBytes::mapped(map.clone(), 128..128 + bytes.len()).unwrap();
     let read = Segment::from_bytes(mapped, &DataType::Int64, 3000).unwrap();
     drop(segment);

@@ -18,7 +18,7 @@ use super::pieces::{Piece, Values};
 use super::pruning::{ColumnMap, Stored, ZoneMap};
 use super::strings::{Candidate, HeldCodes, NarrowCodes};
 use super::version::{Chunk, ColumnDictionary, RowSegment, Source, Version};
-use super::{Home, Table, TableSnapshot};
+use super::{Home, Identity, Table, TableSnapshot};
 use crate::pruning::{ColumnZones, Metadata, ZONE_ROWS, Zone, Zones, of_bounds, of_segment};
 use crate::segment::{SegmentBytes, VectorBounds};
 use crate::{Bitmap, FormatError, Result, SEGMENT_ROWS, Segment, VECTOR_ROWS};
@@ -331,7 +331,8 @@ impl Table {
         };
         let pruning = if segments.is_empty() { vec![] } else { vec![zones] };
         let dictionaries = columns.iter().map(|column| column.dictionary.clone()).collect();
-        let version = Version { number: 1, schema, dictionaries, codecs: vec![], segments, pruning };
+        let identity = Some(Identity::new());
+        let version = Version { number: 1, identity, schema, dictionaries, codecs: vec![], segments, pruning };
         let current = Mutex::new(Some((TableSnapshot::new(None, version), None)));
         Ok(Arc::new(Self { home: Home::Memory { writing: Arc::default() }, current }))
     }

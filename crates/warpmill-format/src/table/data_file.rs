@@ -4,16 +4,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
 
-use memmap2::Mmap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fs::{FileSystem, OutputFile};
 use super::manifest::FORMAT_VERSION;
 use crate::codec::CHUNK_ALIGN;
 use crate::segment::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
-use crate::{FormatError, Result};
+use crate::{FileState, FormatError, Mapping, Result};
 
 /// The first bytes of a data file; the format version (u32) follows, then zeros up to [`HEADER_BYTES`].
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
@@ -39,8 +37,8 @@ pub(crate) struct DataFile {
 
 #[derive(Debug)]
 struct Mapped {
-    map: Arc<Mmap>,
-    modified: Option<SystemTime>,
+    map: Arc<Mapping>,
+    state: FileState,
 }
 
 impl DataFile {
@@ -59,8 +57,7 @@ impl DataFile {
         if found != bytes {
             return Err(FormatError::corrupt(&path, format!("{found} bytes, its manifest says {bytes}")));
         }
-        // SAFETY: data files are never changed after they got their name, only unlinked, which leaves a mapping intact.
-        let map = unsafe { Mmap::map(&file) }.map_err(FormatError::io("cannot map", &path))?;
+        let map = Mapping::of(&file).map_err(FormatError::io("cannot map", &path))?;
         if map.len() < HEADER_BYTES || &map[..8] != MAGIC {
             return Err(FormatError::corrupt(&path, "not a Warpmill data file"));
         }
@@ -69,7 +66,7 @@ impl DataFile {
             let detail = format!("format version {version}, this build reads {FORMAT_VERSION}");
             return Err(FormatError::corrupt(&path, detail));
         }
-        let mapped = Mapped { map: Arc::new(map), modified: meta.modified().ok() };
+        let mapped = Mapped { map: Arc::new(map), state: FileState::of(&meta) };
         self.mapped.set(mapped).expect("a file is mapped once");
         Ok(())
     }
@@ -87,16 +84,35 @@ impl DataFile {
         self.map().len() as u64
     }
 
-    fn map(&self) -> &Arc<Mmap> {
-        &self.mapped.get().expect("files of a committed version are mapped").map
+    fn map(&self) -> &Arc<Mapping> {
+        &self.mapped().map
     }
 
-    /// Whether this is still the file of that name (not one of a table dropped and made again), with `bytes` bytes.
+    fn mapped(&self) -> &Mapped {
+        self.mapped.get().expect("files of a committed version are mapped")
+    }
+
+    /// Whether this is still the file of that name, as it was mapped, with `bytes` bytes.
     pub fn is_current(&self, name: &str, bytes: u64) -> bool {
-        let modified = || std::fs::metadata(self.path()).and_then(|meta| meta.modified()).ok();
-        self.name == name
-            && self.bytes() == bytes
-            && self.mapped.get().is_some_and(|m| m.modified.is_some() && m.modified == modified())
+        let now = || std::fs::metadata(self.path()).ok().map(|metadata| FileState::of(&metadata));
+        self.name == name && self.bytes() == bytes && now() == Some(self.mapped().state) && !self.map().is_damaged()
+    }
+
+    /// Whether the file is as it was when it was mapped, as far as it still has its name.
+    ///
+    /// Errors: [`FormatError::Corrupt`] where somebody has changed it: what was read of it since is worth nothing.
+    pub fn check(&self) -> Result<()> {
+        let path = self.path();
+        if self.map().is_damaged() {
+            return Err(FormatError::corrupt(&path, "cut off while it was open, or the disk cannot read it"));
+        }
+        let now = std::fs::metadata(&path).map(|metadata| FileState::of(&metadata));
+        match now {
+            Ok(now) if now.is_same_file(&self.mapped().state) && now != self.mapped().state => {
+                Err(FormatError::corrupt(&path, "changed while it was open"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -131,8 +147,8 @@ impl Place {
 
     /// Where the bytes, which errors call `what`, are.
     pub fn in_file(&self, what: &str) -> FilePlace {
-        let modified = self.file.mapped.get().and_then(|mapped| mapped.modified);
-        FilePlace { path: self.file.path(), offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), modified }
+        let (path, state) = (self.file.path(), self.file.mapped().state);
+        FilePlace { path, offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), state }
     }
 
     /// Where the first byte is mapped: an address that nothing else has while the file is mapped.

@@ -3,17 +3,16 @@
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::time::SystemTime;
 
 use super::fs::FileSystem;
 use super::leftovers;
 use super::manifest::Manifest;
 use super::manifest_check::{VERSION_DIGITS, is_number};
 use super::version::Version;
-use crate::{FormatError, Result};
+use crate::{FileState, FormatError, Result};
 
 const MANIFEST_EXTENSION: &str = ".manifest";
 /// Of empty files, each of which says that its version was committed: there is a manifest of it, or of a later one.
@@ -40,21 +39,48 @@ pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
 }
 
-/// What tells one manifest file from another of the same name (a table dropped and made again).
+/// What tells one manifest from another of the same name (of a table dropped and made again): its first bytes, with the checksum of the
+/// rest, in which the table's identity is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    bytes: u64,
-    modified: Option<SystemTime>,
+pub(crate) struct Stamp([u8; 64]);
+
+impl Stamp {
+    fn of(manifest: &[u8]) -> Self {
+        let mut first = [0; 64];
+        let bytes = manifest.len().min(64);
+        first[..bytes].copy_from_slice(&manifest[..bytes]);
+        Self(first)
+    }
 }
 
 /// The stamp of the manifest of `version`; `None` where there is none.
 pub(crate) fn stamp(directory: &Path, version: u64) -> Result<Option<Stamp>> {
     let path = manifest_path(directory, version);
-    match std::fs::metadata(&path) {
-        Ok(meta) => Ok(Some(Stamp { bytes: meta.len(), modified: meta.modified().ok() })),
+    let read = || {
+        let mut first = [0; 64];
+        let mut bytes = 0;
+        let file = File::open(&path)?;
+        while bytes < first.len() {
+            match file.read_at(&mut first[bytes..], bytes as u64) {
+                Ok(0) => break,
+                Ok(more) => bytes += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Stamp::of(&first[..bytes]))
+    };
+    match read() {
+        Ok(stamp) => Ok(Some(stamp)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) => Err(FormatError::io("cannot read", &path)(e)),
     }
+}
+
+/// Whether there is a manifest of `version`.
+pub(crate) fn has_manifest(directory: &Path, version: u64) -> Result<bool> {
+    let path = manifest_path(directory, version);
+    path.try_exists().map_err(FormatError::io("cannot read", &path))
 }
 
 /// How often, and how long apart, a lock is tried.
@@ -64,7 +90,22 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// The right to write a table, until dropped (or the process ends, however it ends).
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
-    _file: File,
+    file: File,
+    path: PathBuf,
+}
+
+impl DirectoryLock {
+    /// Whether the directory that was locked still has its name. Who keeps to the rules takes it from none that is locked.
+    pub fn holds(&self) -> bool {
+        is_file_at(&self.file, &self.path)
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a forked process may have the file open, too.
+        let _ = self.file.unlock();
+    }
 }
 
 /// Takes the right to write the table in `directory`.
@@ -96,7 +137,7 @@ pub(crate) fn try_lock(directory: &Path) -> Result<Option<DirectoryLock>> {
     };
     match file.try_lock() {
         // The lock of a directory that has been dropped since it was opened says nothing about the one of that name now.
-        Ok(()) => Ok(is_file_at(&file, &path).then_some(DirectoryLock { _file: file })),
+        Ok(()) => Ok(is_file_at(&file, &path).then_some(DirectoryLock { file, path })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(FormatError::io("cannot lock", &path)(e)),
     }
@@ -104,9 +145,8 @@ pub(crate) fn try_lock(directory: &Path) -> Result<Option<DirectoryLock>> {
 
 /// Whether `file` is what `path` names now.
 pub(crate) fn is_file_at(file: &File, path: &Path) -> bool {
-    let identity = |meta: std::io::Result<std::fs::Metadata>| meta.ok().map(|meta| (meta.dev(), meta.ino()));
-    let found = identity(file.metadata());
-    found.is_some() && found == identity(std::fs::metadata(path))
+    let (Ok(own), Ok(found)) = (file.metadata(), std::fs::metadata(path)) else { return false };
+    FileState::of(&own).is_same_file(&FileState::of(&found))
 }
 
 /// Whether `directory` is that of a table, whole or damaged: it has files that only tables have.
@@ -149,16 +189,27 @@ pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &
     Ok(())
 }
 
-/// Writes the manifest so that it is complete and durable under its name, or not there at all.
-pub(crate) fn write_manifest(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+/// Writes the manifest so that it is complete and durable under its name, or not there at all; `renaming` is asked before it gets it.
+/// Returns its stamp.
+pub(crate) fn write_manifest(
+    fs: &dyn FileSystem,
+    directory: &Path,
+    manifest: &Manifest,
+    renaming: impl FnOnce() -> Result<()>,
+) -> Result<Stamp> {
     let path = manifest_path(directory, manifest.version);
     let temporary = path.with_added_extension("tmp");
     let mut out = fs.create_file(&temporary).map_err(FormatError::io("cannot create", &temporary))?;
-    out.write_all(&manifest.to_bytes()).map_err(FormatError::io("cannot write", &temporary))?;
+    let bytes = manifest.to_bytes();
+    out.write_all(&bytes).map_err(FormatError::io("cannot write", &temporary))?;
     out.sync().map_err(FormatError::io("cannot sync", &temporary))?;
     drop(out);
+    renaming().inspect_err(|_| {
+        let _ = fs.remove_file(&temporary);
+    })?;
     fs.rename(&temporary, &path).map_err(FormatError::io("cannot rename to", &path))?;
-    fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))
+    fs.sync_dir(directory).map_err(FormatError::io("cannot sync", directory))?;
+    Ok(Stamp::of(&bytes))
 }
 
 /// Says that `version`, whose manifest is there, was committed: should its manifest vanish, the version before is not taken for the
@@ -171,7 +222,7 @@ pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64
 }
 
 /// Reads the manifest of `version`; `None` when it is gone (collected since it was listed).
-pub(crate) fn read_manifest(directory: &Path, version: u64) -> Result<Option<Manifest>> {
+fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Stamp)>> {
     let path = manifest_path(directory, version);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
@@ -182,28 +233,41 @@ pub(crate) fn read_manifest(directory: &Path, version: u64) -> Result<Option<Man
     if manifest.version != version {
         return Err(FormatError::corrupt(&path, format!("it is the manifest of version {}", manifest.version)));
     }
-    Ok(Some(manifest))
+    Ok(Some((manifest, Stamp::of(&bytes))))
 }
 
-/// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then
-/// there is a newer version, which is tried next.
-pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(Version, Option<Stamp>)> {
+/// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then there is a newer
+/// version, which is tried next. The directory may get another table's meanwhile: then all that was read, errors too, counts for nothing.
+pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(Version, Stamp)> {
+    let none = || FormatError::Catalog(format!("there is no table in {}", directory.display()));
+    loop {
+        // While it is open, no other directory has its place.
+        let open = match File::open(directory) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Err(none()),
+            open => open.map_err(FormatError::io("cannot open", directory))?,
+        };
+        let loaded = load_from(directory, known);
+        if is_file_at(&open, directory) {
+            return loaded;
+        }
+    }
+}
+
+/// [`load_newest`] of a directory that stays the same.
+fn load_from(directory: &Path, known: Option<&Version>) -> Result<(Version, Stamp)> {
     let mut failed: Option<(u64, FormatError)> = None;
     loop {
-        let newest = match newest_version(directory) {
-            Ok(newest) => newest,
-            Err(FormatError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let Some(newest) = newest else {
-            return Err(FormatError::Catalog(format!("there is no table in {}", directory.display())));
+        let Some(newest) = newest_version(directory)? else {
+            return Err(match is_table(directory)? {
+                true => FormatError::corrupt(directory, "a table without a manifest"),
+                false => FormatError::Catalog(format!("there is no table in {}", directory.display())),
+            });
         };
         if let Some((version, error)) = failed.take_if(|(version, _)| *version == newest) {
             tracing::debug!(version, "the newest version of a table cannot be opened");
             return Err(error);
         }
-        let stamp = stamp(directory, newest)?;
-        let Some(manifest) = read_manifest(directory, newest)? else {
+        let Some((manifest, stamp)) = read_manifest(directory, newest)? else {
             let missing = format!("missing, although version {newest} was committed");
             failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing)));
             continue;
@@ -219,25 +283,29 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(
     }
 }
 
-/// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has
-/// come to be there makes this fail, unless it is empty, or `over` says that it makes room.
+/// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has come to be there
+/// makes this fail, unless it is empty, or `over` is its lock, which says that it makes room.
 pub(crate) fn put_in_place(
     fs: &dyn FileSystem,
     staging: &Path,
     path: &Path,
-    over: bool,
+    over: Option<&DirectoryLock>,
     renaming: impl FnOnce(),
 ) -> Result<()> {
-    let mut aside = None;
-    if path.symlink_metadata().is_ok() {
-        if !over {
-            return Err(FormatError::Catalog(format!("{} exists already", path.display())));
-        }
-        aside = Some(leftovers::set_aside(path)?);
-    }
-    fs.rename(staging, path).map_err(FormatError::io("cannot rename to", path))?;
-    renaming();
+    let replaced = || FormatError::Replaced { table: path.display().to_string() };
     let parent = path.parent().unwrap_or(path);
+    let _names = leftovers::hold_names(parent)?;
+    let mut aside = None;
+    match over {
+        Some(lock) if lock.holds() => aside = Some(leftovers::set_aside(path)?),
+        None if path.symlink_metadata().is_err() => {}
+        _ => return Err(replaced()),
+    }
+    fs.rename(staging, path).map_err(|error| match error.kind() {
+        ErrorKind::DirectoryNotEmpty | ErrorKind::AlreadyExists | ErrorKind::NotADirectory => replaced(),
+        _ => FormatError::io("cannot rename to", path)(error),
+    })?;
+    renaming();
     fs.sync_dir(parent).map_err(FormatError::io("cannot sync", parent))?;
     if let Some(aside) = aside {
         leftovers::remove(&aside);

@@ -99,6 +99,7 @@ pub(crate) fn create_folder(fs: &dyn FileSystem, path: &Path) -> Result<(PathBuf
 /// Writes file `path` whole: other readers see what was there before, or all of `bytes`.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write;
+    let _names = hold_names(folder_of(path))?;
     let (hidden, mut file) = create_file(path)?;
     let written =
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(FormatError::io("cannot write", &hidden));
@@ -130,9 +131,51 @@ pub fn set_aside(path: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
+/// Keeps others from removing `folder` from the names that it is about to get, until dropped. `None`: the system locks no folders there,
+/// as over a network.
+///
+/// Errors: [`FormatError::Replaced`] when the folder is gone.
+pub fn hold_names(folder: &Path) -> Result<Option<FolderLock>> {
+    lock_folder(folder, File::lock_shared)
+}
+
+/// Keeps others from adding names to `folder`, until dropped; otherwise as [`hold_names`].
+pub fn hold_folder(folder: &Path) -> Result<Option<FolderLock>> {
+    lock_folder(folder, File::lock)
+}
+
+/// A folder whose names stay as they are, or become more only, until this is dropped.
+#[derive(Debug)]
+pub struct FolderLock(File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a forked process may have the folder open, too.
+        let _ = self.0.unlock();
+    }
+}
+
+fn lock_folder(folder: &Path, lock: impl FnOnce(&File) -> std::io::Result<()>) -> Result<Option<FolderLock>> {
+    let gone = || FormatError::Replaced { table: folder.display().to_string() };
+    let file = match File::open(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(gone()),
+        file => file.map_err(FormatError::io("cannot open", folder))?,
+    };
+    if let Err(error) = lock(&file) {
+        tracing::debug!(folder = %folder.display(), %error, "a folder cannot be locked");
+        return Ok(None);
+    }
+    let lock = FolderLock(file);
+    if is_file_at(&lock.0, folder) { Ok(Some(lock)) } else { Err(gone()) }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes the names in the folder of `path` durable.
 pub fn sync_folder_of(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     SystemFs.sync_dir(folder).map_err(FormatError::io("cannot sync", folder))
 }
 

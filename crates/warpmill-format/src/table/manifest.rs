@@ -10,7 +10,7 @@ use arrow::ipc::writer::IpcWriteOptions;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::stored_schema;
+use super::{Identity, stored_schema};
 use crate::codec::{Codec, ColumnChoice};
 use crate::guard::caught;
 use crate::segment::Encoding;
@@ -27,6 +27,9 @@ const TITLE: &str = "warpmill-manifest";
 pub(crate) struct Manifest {
     /// Version number.
     pub version: u64,
+    /// Whose version; older builds wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
     /// Arrow IPC schema message (flatbuffer `Message`), in hexadecimal.
     pub schema: String,
     /// Data files that the chunks lie in.

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
@@ -23,6 +23,7 @@ mod data_file;
 mod directory;
 mod encoder;
 mod fs;
+mod identity;
 mod interner;
 pub mod leftovers;
 mod manifest;
@@ -54,6 +55,7 @@ use data_file::DataFileWriter;
 use directory::Stamp;
 use encoder::Sink;
 use fs::{FileSystem, SystemFs};
+pub use identity::Identity;
 pub(crate) use version::{Chunk as VersionChunk, RowSegment, Source, Version};
 use writer::{Staging, Start};
 
@@ -114,7 +116,7 @@ pub struct Table {
 
 #[derive(Debug)]
 enum Home {
-    Memory { writing: Arc<AtomicBool> },
+    Memory { writing: Arc<AtomicU8> },
     Directory { fs: Arc<dyn FileSystem>, path: PathBuf },
 }
 
@@ -125,20 +127,34 @@ pub struct TableHold(directory::DirectoryLock);
 
 /// The right to write a table, until dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for their drop")]
 pub(crate) enum WriterLock {
-    Memory(MemoryLock),
+    Memory(#[expect(dead_code, reason = "held for its drop")] MemoryLock),
     Directory(directory::DirectoryLock),
 }
 
+impl WriterLock {
+    /// Whether the table still has the name by which it was locked.
+    fn holds(&self) -> bool {
+        match self {
+            WriterLock::Memory(_) => true,
+            WriterLock::Directory(lock) => lock.holds(),
+        }
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct MemoryLock(Arc<AtomicBool>);
+pub(crate) struct MemoryLock(Arc<AtomicU8>);
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.0.store(FREE, Ordering::Release);
     }
 }
+
+/// States of a table in memory: nobody writes it, somebody does, nobody ever will, as it was dropped.
+const FREE: u8 = 0;
+const WRITING: u8 = 1;
+const DROPPED: u8 = 2;
 
 impl Table {
     /// A new, empty table in directory `path`, which must not exist.
@@ -155,12 +171,13 @@ impl Table {
     /// Starts a new table in directory `path`, which must not exist and which the writer's commit makes, with all its rows:
     /// there is never a table of that name with none or some of them.
     pub fn build(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
-        Self::build_with(Arc::new(SystemFs), path, schema, options, false)
+        Self::build_with(Arc::new(SystemFs), path, schema, options, None)
     }
 
-    /// [`Table::build`] in the place of a damaged table, which goes when the writer commits.
+    /// [`Table::build`] in the place of a damaged table, which goes when the writer commits, and has no other writer until then.
     pub fn build_over(path: &Path, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
-        Self::build_with(Arc::new(SystemFs), path, schema, options, true)
+        let over = directory::lock(path)?;
+        Self::build_with(Arc::new(SystemFs), path, schema, options, Some(over))
     }
 
     fn build_with(
@@ -168,11 +185,11 @@ impl Table {
         path: &Path,
         schema: SchemaRef,
         options: WriteOptions,
-        over: bool,
+        over: Option<directory::DirectoryLock>,
     ) -> Result<TableWriter> {
         let schema = stored_schema(&schema)?;
         let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
-        if !over && path.symlink_metadata().is_ok() {
+        if over.is_none() && path.symlink_metadata().is_ok() {
             return Err(FormatError::Catalog(format!("{} exists already", path.display())));
         }
         leftovers::clean(path.parent().unwrap_or(&path))?;
@@ -181,8 +198,8 @@ impl Table {
         let lock = WriterLock::Directory(lock);
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
         let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
-        let (base, codecs, staging) = (None, Vec::new(), Some(staging));
-        TableWriter::start(Start { table, schema, base, number: 1, sink, codecs, staging, lock }, &options)
+        let (base, identity, codecs, staging) = (None, Identity::new(), Vec::new(), Some(staging));
+        TableWriter::start(Start { table, schema, base, number: 1, identity, sink, codecs, staging, lock }, &options)
     }
 
     /// Keeps writers from the table in directory `path`, whole or damaged, until dropped.
@@ -197,8 +214,10 @@ impl Table {
     /// Errors: [`FormatError::Locked`] while there is a writer, [`FormatError::Catalog`] when there is no table.
     pub fn remove(path: &Path) -> Result<()> {
         let _lock = directory::lock(path)?;
-        let aside = leftovers::set_aside(path)?;
-        leftovers::sync_folder_of(path)?;
+        let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
+        let _names = leftovers::hold_names(path.parent().unwrap_or(&path))?;
+        let aside = leftovers::set_aside(&path)?;
+        leftovers::sync_folder_of(&path)?;
         leftovers::remove(&aside);
         Ok(())
     }
@@ -249,36 +268,83 @@ impl Table {
         if let Some((snapshot, stamp)) = &*current {
             let version = snapshot.version();
             let unchanged = directory::stamp(path, version)?.is_some_and(|now| Some(now) == *stamp);
-            if unchanged && directory::stamp(path, version + 1)?.is_none() {
+            if unchanged && !directory::has_manifest(path, version + 1)? && snapshot.check_files().is_ok() {
                 return Ok(snapshot.clone());
             }
         }
-        let known = current.take();
+        // Of files that somebody has changed, nothing is kept.
+        let known = current.take().filter(|(snapshot, _)| snapshot.check_files().is_ok());
         let known = known.as_ref().map(|(snapshot, _)| snapshot.parts());
         let (version, stamp) = directory::load_newest(path, known)?;
         let snapshot = TableSnapshot::new(Some(path.clone()), version);
-        *current = Some((snapshot.clone(), stamp));
+        *current = Some((snapshot.clone(), Some(stamp)));
         Ok(snapshot)
     }
 
     /// Starts an append to the newest version.
     ///
-    /// Errors: [`FormatError::Locked`] while there is another writer, in this or another process.
+    /// Errors: [`FormatError::Locked`] while there is another writer, in this or another process; [`FormatError::Replaced`] for a table
+    /// in memory that was dropped.
     pub fn append(self: &Arc<Self>, options: WriteOptions) -> Result<TableWriter> {
-        self.write(None, options)
+        self.write(None, None, options)
+    }
+
+    /// [`Table::append`] of rows that were made for the columns of `planned`, an earlier version.
+    ///
+    /// Errors: [`FormatError::Replaced`] when the table of this name is not that one any more, or has other columns.
+    pub fn append_to(self: &Arc<Self>, planned: &TableSnapshot, options: WriteOptions) -> Result<TableWriter> {
+        self.write(None, Some(planned), options)
     }
 
     /// Starts a version that replaces all rows (and may change the schema).
     ///
     /// Errors: as [`Table::append`], and [`FormatError::Schema`] for a column type that cannot be stored.
     pub fn replace(self: &Arc<Self>, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
-        self.write(Some(stored_schema(&schema)?), options)
+        self.write(Some(stored_schema(&schema)?), None, options)
     }
 
-    fn write(self: &Arc<Self>, replaced_by: Option<SchemaRef>, options: WriteOptions) -> Result<TableWriter> {
+    /// [`Table::replace`] with rows for the columns of `planned`, an earlier version.
+    ///
+    /// Errors: as [`Table::append_to`].
+    pub fn replace_rows(self: &Arc<Self>, planned: &TableSnapshot, options: WriteOptions) -> Result<TableWriter> {
+        self.write(Some(planned.schema().clone()), Some(planned), options)
+    }
+
+    /// Keeps writers from a table in memory for ever: it has been dropped, and what they wrote nobody would see.
+    ///
+    /// Errors: [`FormatError::Locked`] while there is a writer.
+    pub fn retire(&self) -> Result<()> {
+        match &self.home {
+            Home::Directory { .. } => Ok(()),
+            Home::Memory { writing } => {
+                match writing.compare_exchange(FREE, DROPPED, Ordering::AcqRel, Ordering::Acquire) {
+                    Err(WRITING) => Err(FormatError::Locked { table: "in memory".into() }),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Takes [`Table::retire`] back.
+    pub fn reinstate(&self) {
+        if let Home::Memory { writing } = &self.home {
+            let _ = writing.compare_exchange(DROPPED, FREE, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    fn write(
+        self: &Arc<Self>,
+        replaced_by: Option<SchemaRef>,
+        planned: Option<&TableSnapshot>,
+        options: WriteOptions,
+    ) -> Result<TableWriter> {
         let lock = self.lock()?;
         let base = self.snapshot()?;
+        if planned.is_some_and(|planned| !base.continues(planned)) {
+            return Err(self.replaced());
+        }
         let number = base.version() + 1;
+        let identity = base.parts().identity.filter(|_| replaced_by.is_none()).unwrap_or_else(Identity::new);
         let sink = match &self.home {
             Home::Memory { .. } => Sink::Memory,
             Home::Directory { fs, path } => {
@@ -297,16 +363,26 @@ impl Table {
             None => (stored_schema(base.schema())?, base.parts().codecs.clone(), Some(base)),
         };
         let table = self.clone();
-        TableWriter::start(Start { table, schema, base, number, sink, codecs, staging: None, lock }, &options)
+        let staging = None;
+        TableWriter::start(Start { table, schema, base, number, identity, sink, codecs, staging, lock }, &options)
+    }
+
+    /// The error of writing to a table that another one has taken the name of.
+    fn replaced(&self) -> FormatError {
+        let table = self.path().map_or_else(|| "in memory".into(), |path| path.display().to_string());
+        FormatError::Replaced { table }
     }
 
     fn lock(&self) -> Result<WriterLock> {
         match &self.home {
             Home::Directory { path, .. } => Ok(WriterLock::Directory(directory::lock(path)?)),
-            Home::Memory { writing } => match writing.swap(true, Ordering::Acquire) {
-                false => Ok(WriterLock::Memory(MemoryLock(writing.clone()))),
-                true => Err(FormatError::Locked { table: "in memory".into() }),
-            },
+            Home::Memory { writing } => {
+                match writing.compare_exchange(FREE, WRITING, Ordering::AcqRel, Ordering::Acquire) {
+                    Ok(_) => Ok(WriterLock::Memory(MemoryLock(writing.clone()))),
+                    Err(DROPPED) => Err(self.replaced()),
+                    Err(_) => Err(FormatError::Locked { table: "in memory".into() }),
+                }
+            }
         }
     }
 
@@ -318,12 +394,10 @@ impl Table {
         }
     }
 
-    /// Takes a committed version as the newest one.
-    fn publish(&self, version: Version) -> Result<Arc<TableSnapshot>> {
-        let path = self.path().map(Path::to_owned);
-        let stamp = path.as_deref().map(|p| directory::stamp(p, version.number)).transpose()?.flatten();
-        let snapshot = TableSnapshot::new(path, version);
+    /// Takes a committed version, whose manifest has this stamp, as the newest one.
+    fn publish(&self, version: Version, stamp: Option<Stamp>) -> Arc<TableSnapshot> {
+        let snapshot = TableSnapshot::new(self.path().map(Path::to_owned), version);
         *self.current.lock() = Some((snapshot.clone(), stamp));
-        Ok(snapshot)
+        snapshot
     }
 }

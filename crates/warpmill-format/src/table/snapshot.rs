@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
+use super::data_file::DataFile;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
@@ -22,6 +23,7 @@ pub struct TableSnapshot {
     /// The table's directory; `None` in memory.
     path: Option<PathBuf>,
     version: Version,
+    files: Vec<Arc<DataFile>>,
     stats: Vec<ColumnStats>,
     rows: u64,
     parquet: bool,
@@ -81,14 +83,28 @@ impl TableSnapshot {
         });
         let stats = stats.collect();
         let rows = version.segments.iter().map(|s| s.rows as u64).sum();
-        let (parquet, left_out) = (false, LeftOut::default());
-        Arc::new(Self { path, version, stats, rows, parquet, left_out, fingerprints: Mutex::default() })
+        let (parquet, left_out, files) = (false, LeftOut::default(), version.files());
+        Arc::new(Self { path, version, files, stats, rows, parquet, left_out, fingerprints: Mutex::default() })
     }
 
     /// The rows of Parquet files, but for those that were `left_out`.
     pub(crate) fn of_parquet(version: Version, left_out: LeftOut) -> Arc<Self> {
         let snapshot = Arc::into_inner(Self::new(None, version)).expect("it was just made");
         Arc::new(Self { parquet: true, left_out, ..snapshot })
+    }
+
+    /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its name, and none
+    /// that has replaced all its rows.
+    pub fn continues(&self, earlier: &TableSnapshot) -> bool {
+        self.version.identity == earlier.version.identity && self.version.schema == earlier.version.schema
+    }
+
+    /// Whether the files of this version are as they were when they were opened: to be asked when all has been read.
+    ///
+    /// Errors: [`FormatError::Corrupt`](crate::FormatError::Corrupt), naming the file that somebody has changed: what was read of it is
+    /// worth nothing.
+    pub fn check_files(&self) -> Result<()> {
+        self.files.iter().try_for_each(|file| file.check())
     }
 
     /// All parts of the version.

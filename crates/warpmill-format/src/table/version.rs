@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 
+use super::Identity;
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
@@ -22,6 +23,8 @@ use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
 #[derive(Debug)]
 pub(crate) struct Version {
     pub number: u64,
+    /// Whose version; `None` where an older build wrote it.
+    pub identity: Option<Identity>,
     pub schema: SchemaRef,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
     /// Per column: what new chunks are compressed with; empty where no column has a codec.
@@ -137,7 +140,7 @@ impl Version {
     pub fn empty(number: u64, schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
         let (codecs, segments, pruning) = (Vec::new(), Vec::new(), Vec::new());
-        Self { number, schema, dictionaries, codecs, segments, pruning }
+        Self { number, identity: Some(Identity::new()), schema, dictionaries, codecs, segments, pruning }
     }
 
     /// The opened segment of a column, checked on first use.
@@ -343,12 +346,14 @@ impl Version {
         let schema = manifest::schema_to_hex(&self.schema);
         let codecs = self.codecs.clone();
         let pruning = self.pruning.iter().map(|map| map.entry(|place| files.blob(place))).collect();
-        Manifest { version: self.number, schema, files: files.entries, dictionaries, codecs, segments, pruning }
+        let (version, identity, files) = (self.number, self.identity, files.entries);
+        Manifest { version, identity, schema, files, dictionaries, codecs, segments, pruning }
     }
 
-    /// The version that `manifest`, read from `path`, describes. What it shares with `known`, an earlier version of the
+    /// The version that `manifest`, read from `path`, describes. What it shares with `known`, if that is an earlier version of the
     /// same table, stays mapped and opened.
     pub fn from_manifest(manifest: &Manifest, path: &Path, known: Option<&Version>) -> Result<Self> {
+        let known = known.filter(|known| known.identity.is_some() && known.identity == manifest.identity);
         let directory = path.parent().unwrap_or(Path::new(""));
         let schema = manifest.schema(path)?;
         let mapped = known.map(Version::files).unwrap_or_default();
@@ -403,11 +408,12 @@ impl Version {
         let known_pruning = known.map(|k| &k.pruning[..]).unwrap_or_default();
         let pruning = manifest.pruning.iter().map(|entry| ZoneMap::from_entry(entry, &place, known_pruning)).collect();
         let codecs = manifest.codecs.clone();
-        Ok(Self { number: manifest.version, schema, dictionaries, codecs, segments, pruning })
+        let (number, identity) = (manifest.version, manifest.identity);
+        Ok(Self { number, identity, schema, dictionaries, codecs, segments, pruning })
     }
 
     /// The data files of this version.
-    fn files(&self) -> Vec<Arc<DataFile>> {
+    pub fn files(&self) -> Vec<Arc<DataFile>> {
         let mut files: Vec<Arc<DataFile>> = Vec::new();
         let chunks = self.segments.iter().flat_map(|s| &s.columns).flat_map(|chunk| chunk.places());
         let dictionaries = self

@@ -14,7 +14,7 @@ use super::fs::FileSystem;
 use super::sort::SortBuffer;
 use super::version::Version;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
-use super::{Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
+use super::{Identity, Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
 use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec};
 use crate::pruning::{Lookup, Sideways, is_key};
 use crate::{FormatError, Result};
@@ -28,6 +28,7 @@ pub struct TableWriter {
     table: Arc<Table>,
     schema: SchemaRef,
     number: u64,
+    identity: Identity,
     segment_rows: usize,
     segment_bytes: usize,
     pending: Vec<RecordBatch>,
@@ -36,8 +37,9 @@ pub struct TableWriter {
     sort: Option<SortBuffer>,
     encoding: Encoding,
     staging: Option<Staging>,
+    may_commit: Box<dyn FnOnce() -> bool + Send>,
     // Last: released when all else is cleaned up.
-    _lock: WriterLock,
+    lock: WriterLock,
 }
 
 /// The parts that a writer is made of.
@@ -46,6 +48,7 @@ pub(crate) struct Start {
     pub schema: SchemaRef,
     pub base: Option<Arc<TableSnapshot>>,
     pub number: u64,
+    pub identity: Identity,
     pub sink: Sink,
     /// Codecs that columns keep where the options name none; empty: none.
     pub codecs: Vec<Option<ColumnChoice>>,
@@ -57,8 +60,8 @@ pub(crate) struct Start {
 pub(crate) struct Staging {
     pub fs: Arc<dyn FileSystem>,
     pub path: PathBuf,
-    /// Whether a damaged table that has the name makes room.
-    pub over: bool,
+    /// The lock of a damaged table that has the name, and makes room.
+    pub over: Option<directory::DirectoryLock>,
     pub done: bool,
 }
 
@@ -73,7 +76,7 @@ impl Drop for Staging {
 
 impl TableWriter {
     pub(crate) fn start(start: Start, options: &WriteOptions) -> Result<Self> {
-        let Start { table, schema, base, number, sink, codecs, staging, lock } = start;
+        let Start { table, schema, base, number, identity, sink, codecs, staging, lock } = start;
         let segment_rows = options.segment_rows;
         if !segment_rows.is_multiple_of(crate::VECTOR_ROWS) || segment_rows > crate::SEGMENT_ROWS {
             let limit = crate::SEGMENT_ROWS;
@@ -101,19 +104,23 @@ impl TableWriter {
         let zones = ZoneOptions { metadata: options.metadata, zone_rows };
         let zones = ZoneWriter::new(zones, lookups, schema.fields().len());
         let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, storage, zones, sink)));
+        let (pending, pending_rows) = (Vec::new(), 0);
+        let may_commit = Box::new(|| true);
         Ok(Self {
             table,
             schema,
             number,
+            identity,
             segment_rows,
             segment_bytes: options.segment_bytes,
-            pending: Vec::new(),
-            pending_rows: 0,
+            pending,
+            pending_rows,
             pending_bytes: 0,
             sort,
             encoding,
             staging,
-            _lock: lock,
+            may_commit,
+            lock,
         })
     }
 
@@ -159,10 +166,19 @@ impl TableWriter {
         Ok(())
     }
 
+    /// Lets [`TableWriter::commit`] ask when there is nothing left to do but to give the new version its name. If it may not, it gives
+    /// [`FormatError::Cancelled`], and nothing has changed.
+    pub fn commit_only_if(&mut self, may_commit: impl FnOnce() -> bool + Send + 'static) {
+        self.may_commit = Box::new(may_commit);
+    }
+
     /// Encodes what is left, makes the new version durable and visible, and returns it.
     ///
     /// After an error the newest version is the one before, except when the very last step, making the new version's name
     /// durable, is what failed: then it may be the new one.
+    ///
+    /// Errors: besides those of writing, [`FormatError::Replaced`] when the table has lost its name, or another one has got it;
+    /// [`FormatError::Cancelled`] as [`TableWriter::commit_only_if`] says.
     pub fn commit(mut self) -> Result<Arc<TableSnapshot>> {
         if let Some(sort) = self.sort.take() {
             if self.segment_rows == 0 {
@@ -175,31 +191,44 @@ impl TableWriter {
             encoder.push(&[std::mem::take(&mut self.pending)])?;
         }
         let Encoded { segments, dictionaries, codecs, pruning, sink } = encoder.finish()?;
-        let (number, schema) = (self.number, self.schema.clone());
-        let version = Version { number, schema, dictionaries, codecs, segments, pruning };
-        if let Sink::Files(mut files) = sink {
-            files.finish()?;
-            let manifest = version.to_manifest();
-            match &mut self.staging {
-                None => {
-                    let (fs, path) = self.table.directory();
-                    fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
+        let (number, identity, schema) = (self.number, Some(self.identity), self.schema.clone());
+        let version = Version { number, identity, schema, dictionaries, codecs, segments, pruning };
+        let may_commit = self.may_commit;
+        let Sink::Files(mut files) = sink else {
+            return if may_commit() { Ok(self.table.publish(version, None)) } else { Err(FormatError::Cancelled) };
+        };
+        files.finish()?;
+        let manifest = version.to_manifest();
+        let may_commit = || match self.lock.holds() {
+            true if may_commit() => Ok(()),
+            true => Err(FormatError::Cancelled),
+            // A directory that somebody has moved or removed without asking for its lock.
+            false => Err(self.table.replaced()),
+        };
+        let (fs, path) = self.table.directory();
+        let stamp = match &mut self.staging {
+            None => {
+                fs.sync_dir(path).map_err(FormatError::io("cannot sync", path))?;
+                let stamp = directory::write_manifest(&**fs, path, &manifest, || {
+                    may_commit()?;
                     files.publish();
-                    directory::write_manifest(&**fs, path, &manifest)?;
-                    directory::mark_committed(&**fs, path, manifest.version);
-                }
-                Some(staging) => {
-                    let (fs, path) = self.table.directory();
-                    directory::write_manifest(&**fs, &staging.path, &manifest)?;
-                    directory::mark_committed(&**fs, &staging.path, manifest.version);
-                    directory::put_in_place(&**fs, &staging.path, path, staging.over, || {
-                        files.publish();
-                        staging.done = true;
-                    })?;
-                }
+                    Ok(())
+                })?;
+                directory::mark_committed(&**fs, path, manifest.version);
+                stamp
             }
-        }
-        self.table.publish(version)
+            Some(staging) => {
+                let stamp = directory::write_manifest(&**fs, &staging.path, &manifest, || Ok(()))?;
+                directory::mark_committed(&**fs, &staging.path, manifest.version);
+                may_commit()?;
+                directory::put_in_place(&**fs, &staging.path, path, staging.over.as_ref(), || {
+                    files.publish();
+                    staging.done = true;
+                })?;
+                stamp
+            }
+        };
+        Ok(self.table.publish(version, Some(stamp)))
     }
 }
 

@@ -5,10 +5,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rayon::prelude::*;
-use warpmill_format::FilePlace;
+use warpmill_format::{FilePlace, FileState};
 use warpmill_plan::Unsupported;
 
 use super::chunks::Chunk;
@@ -63,8 +62,8 @@ impl<'a> Run<'a> {
     }
 
     /// What tells files apart: their names, and which of those that have had one.
-    fn file(&self) -> (&Path, Option<SystemTime>) {
-        (&self.place.path, self.place.modified)
+    fn file(&self) -> (&Path, FileState) {
+        (&self.place.path, self.place.state)
     }
 
     /// What it takes of memory: its blocks, and what may be read past the last chunk's end.

@@ -22,7 +22,7 @@ use parking_lot::RwLock;
 use warpmill_format::table::leftovers;
 
 pub use provider::WarpmillTable;
-pub(crate) use schema::{Kind, Schema};
+pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sink::{segment_bytes, write_options, write_stream};
 pub(crate) use view::View;
 
@@ -196,13 +196,7 @@ impl Catalog {
             return Err(Error::Catalog(format!("schema '{name}' cannot be dropped: it is always there")));
         }
         let Some(schema) = self.find_schema(name)? else { return Ok(false) };
-        let inside = schema.names()?;
-        if !cascade && !inside.is_empty() {
-            let inside = inside.into_iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-            let text = format!("schema '{}' is not empty: it has {inside} (DROP SCHEMA ... CASCADE)", schema.name());
-            return Err(Error::Catalog(text));
-        }
-        schema.remove_folder()?;
+        schema.remove_all(cascade)?;
         self.others.write().remove(schema.name());
         self.shared.changed();
         Ok(true)

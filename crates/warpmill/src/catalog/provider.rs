@@ -85,7 +85,7 @@ impl TableProvider for WarpmillTable {
             InsertOp::Overwrite => true,
             InsertOp::Replace => return not_impl_err!("REPLACE INTO: tables of Warpmill have no keys"),
         };
-        let sink = TableSink::new(Arc::clone(&self.table), self.schema(), overwrite);
+        let sink = TableSink::new(Arc::clone(&self.table), Arc::clone(&self.snapshot), overwrite);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
 }

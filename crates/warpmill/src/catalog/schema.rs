@@ -1,8 +1,9 @@
 //! One schema: tables and views of the session, and those stored in its folder.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -44,6 +45,8 @@ pub(crate) struct Schema {
     /// Where its tables are stored; `None`: in memory.
     folder: Option<PathBuf>,
     session_tables: RwLock<BTreeMap<String, Entry>>,
+    /// Set, while `session_tables` is locked, when nobody finds the schema any more.
+    dropped: AtomicBool,
     opened: Mutex<HashMap<String, Arc<Table>>>,
     shared: Arc<Shared>,
 }
@@ -57,6 +60,24 @@ enum Entry {
     Foreign(Arc<dyn TableProvider>),
     /// A view, planned when it is used.
     View(View),
+}
+
+impl Entry {
+    fn own_table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Entry::Warpmill(table) => Some(table),
+            Entry::Foreign(_) | Entry::View(_) => None,
+        }
+    }
+}
+
+/// What becomes of a table that has the name of a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// The new one takes its place.
+    Goes,
+    /// There is no new one.
+    Stays,
 }
 
 /// What there is under a name, and how it is spelled.
@@ -78,7 +99,8 @@ impl Found {
 impl Schema {
     pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Self {
         let (session_tables, opened) = (RwLock::default(), Mutex::default());
-        Self { name: name.to_string(), folder, session_tables, opened, shared }
+        let dropped = AtomicBool::new(false);
+        Self { name: name.to_string(), folder, session_tables, dropped, opened, shared }
     }
 
     /// Its name.
@@ -129,7 +151,12 @@ impl Schema {
         let mut found = Vec::new();
         for name in entries(folder)?.into_iter().filter(|name| !name.starts_with('.')) {
             let path = folder.join(&name);
-            if Table::exists(&path)? {
+            // A folder that cannot be read is listed as damaged rather than passed over, and hides no other.
+            let is_table = Table::exists(&path).unwrap_or_else(|error| {
+                tracing::warn!(table = name, %error, "a folder cannot be read");
+                true
+            });
+            if is_table {
                 found.push((name, Kind::Table));
             } else if let Some(view) = name.strip_suffix(view::SUFFIX).filter(|_| path.is_file()) {
                 found.push((view.to_string(), Kind::View));
@@ -144,15 +171,7 @@ impl Schema {
         if let Some(table) = opened.get(name) {
             return Ok(Arc::clone(table));
         }
-        let path = self.table_path(name);
-        let table = match Table::open(&path) {
-            // Dropped since, or a folder whose manifests are gone.
-            Err(FormatError::Catalog(_)) if Table::exists(&path)? => {
-                let detail = "a table without a manifest".to_string();
-                return Err(FormatError::Corrupt { path, segment: None, detail }.into());
-            }
-            table => table?,
-        };
+        let table = Table::open(&self.table_path(name))?;
         opened.insert(name.to_string(), Arc::clone(&table));
         Ok(table)
     }
@@ -242,16 +261,32 @@ impl Schema {
     }
 
     /// Starts a table called `name` with new rows: in the schema's folder, or in memory where there is none. An existing
-    /// table of Warpmill is replaced when the writer commits; pass the writer to [`Schema::commit`].
-    pub(crate) fn build(&self, name: &str, schema: SchemaRef, options: WriteOptions) -> Result<TableWriter> {
+    /// table of Warpmill is replaced when the writer commits, if it `goes`; pass the writer to [`Schema::commit`].
+    pub(crate) fn build(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+        options: WriteOptions,
+        existing: Existing,
+    ) -> Result<TableWriter> {
         let new_name = match self.find(name)? {
+            Some(Found::Session(_, Entry::Warpmill(_)) | Found::Table(_)) if existing == Existing::Stays => {
+                return Err(Error::Catalog(format!("table '{name}' already exists")));
+            }
             Some(Found::Session(_, Entry::Warpmill(table))) => return Ok(table.replace(schema, options)?),
             Some(Found::Table(known)) => {
-                return match self.open(&known) {
-                    Ok(table) => Ok(table.replace(schema, options)?),
+                // Dropped since: there may be another one by now.
+                let dropped = || Err(FormatError::Replaced { table: name.to_string() }.into());
+                let path = self.table_path(&known);
+                return match self.open(&known).and_then(|table| Ok((table.snapshot()?, table))) {
+                    Ok((_, table)) => match table.replace(schema, options) {
+                        Err(FormatError::Catalog(_)) if !Table::exists(&path)? => dropped(),
+                        writer => Ok(writer?),
+                    },
+                    Err(Error::Catalog(_)) => dropped(),
                     Err(error) if is_damage(&error) => {
                         tracing::warn!(table = known, %error, "a damaged table is being replaced");
-                        Ok(Table::build_over(&self.table_path(&known), schema, options)?)
+                        Ok(Table::build_over(&path, schema, options)?)
                     }
                     Err(error) => Err(error),
                 };
@@ -275,24 +310,44 @@ impl Schema {
     }
 
     /// Makes the rows of a writer from [`Schema::build`] the table called `name`.
-    pub(crate) fn commit(&self, name: &str, writer: TableWriter) -> Result<()> {
+    ///
+    /// # Errors
+    /// Another statement has made a table of that name meanwhile, or writes the one that is to go.
+    pub(crate) fn commit(&self, name: &str, writer: TableWriter, existing: Existing) -> Result<()> {
         let table = Arc::clone(writer.table());
         writer.commit()?;
-        self.committed(name, table);
-        Ok(())
+        self.committed(name, table, existing)
     }
 
     /// Shows a table whose writer from [`Schema::build`] has committed.
-    pub(crate) fn committed(&self, name: &str, table: Arc<Table>) {
-        match table.path() {
-            Some(_) => {
-                // A foreign table of that name would hide the stored one, and one that was damaged may still be known.
-                self.take(name);
-                self.opened.lock().retain(|known, _| !same(known, name));
-                self.shared.changed();
-            }
-            None => self.put(name, Entry::Warpmill(table)),
+    ///
+    /// # Errors
+    /// As [`Schema::commit`], of tables in memory.
+    pub(crate) fn committed(&self, name: &str, table: Arc<Table>, existing: Existing) -> Result<()> {
+        if table.path().is_some() {
+            // A foreign table of that name would hide the stored one, and one that was damaged may still be known.
+            self.take(name);
+            self.opened.lock().retain(|known, _| !same(known, name));
+            self.shared.changed();
+            return Ok(());
         }
+        let mut tables = self.session_tables.write();
+        if self.dropped.load(Ordering::Relaxed) {
+            return Err(FormatError::Replaced { table: name.to_string() }.into());
+        }
+        match tables.iter().find(|(known, _)| same(known, name)).map(|(_, entry)| entry) {
+            Some(Entry::Warpmill(known)) if Arc::ptr_eq(known, &table) => {}
+            Some(Entry::Warpmill(known)) if existing == Existing::Goes => known.retire()?,
+            Some(Entry::Warpmill(_) | Entry::View(_)) => {
+                return Err(FormatError::Replaced { table: name.to_string() }.into());
+            }
+            Some(Entry::Foreign(_)) | None => {}
+        }
+        tables.retain(|known, _| !same(known, name));
+        tables.insert(name.to_string(), Entry::Warpmill(table));
+        drop(tables);
+        self.shared.changed();
+        Ok(())
     }
 
     /// Removes the table or view called `name`, files included; `false`: there is none. A damaged table goes like any other.
@@ -309,14 +364,25 @@ impl Schema {
             return Err(wrong_kind(name, found.kind()));
         }
         match found {
+            Found::Session(known, Entry::Warpmill(table)) => {
+                table.retire()?;
+                return Ok(self.take(&known));
+            }
             Found::Session(known, _) => return Ok(self.take(&known)),
             Found::Table(known) => {
                 self.opened.lock().remove(&known);
-                Table::remove(&self.table_path(&known))?;
+                match Table::remove(&self.table_path(&known)) {
+                    // Somebody else was faster.
+                    Err(FormatError::Catalog(_)) => return Ok(false),
+                    removed => removed?,
+                }
             }
             Found::View(known) => {
                 let path = self.view_path(&known);
-                std::fs::remove_file(&path).map_err(|error| super::io_error("cannot drop view", &path, &error))?;
+                match std::fs::remove_file(&path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+                    removed => removed.map_err(|error| super::io_error("cannot drop view", &path, &error))?,
+                }
                 leftovers::sync_folder_of(&path)?;
             }
         }
@@ -327,12 +393,43 @@ impl Schema {
         Ok(true)
     }
 
-    /// Removes the schema's folder with its tables and views.
+    /// Removes the schema with its tables and views, if it may have any.
     ///
     /// # Errors
-    /// A table is being written; there are files that are none of ours. Nothing is removed then.
-    pub(super) fn remove_folder(&self) -> Result<()> {
-        let Some(folder) = &self.folder else { return Ok(()) };
+    /// A table is being written; there are files that are none of ours; there are tables or views, which stay without `cascade`. Nothing
+    /// is removed then.
+    pub(super) fn remove_all(&self, cascade: bool) -> Result<()> {
+        // No names come meanwhile.
+        let _names = self.folder.as_deref().map(leftovers::hold_folder).transpose()?;
+        let mut tables = self.session_tables.write();
+        let mut inside: Vec<String> = tables.keys().cloned().collect();
+        inside.extend(self.stored()?.into_iter().map(|(name, _)| name));
+        inside.sort();
+        inside.dedup_by(|a, b| same(a, b));
+        if !cascade && !inside.is_empty() {
+            let inside = inside.into_iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+            let text = format!("schema '{}' is not empty: it has {inside} (DROP SCHEMA ... CASCADE)", self.name);
+            return Err(Error::Catalog(text));
+        }
+        let own: Vec<_> = tables.values().filter_map(Entry::own_table).collect();
+        for (at, table) in own.iter().enumerate() {
+            if let Err(error) = table.retire() {
+                own[..at].iter().for_each(|table| table.reinstate());
+                return Err(error.into());
+            }
+        }
+        if let Err(error) = self.folder.as_deref().map_or(Ok(()), |folder| self.remove_folder(folder)) {
+            own.iter().for_each(|table| table.reinstate());
+            return Err(error);
+        }
+        self.dropped.store(true, Ordering::Relaxed);
+        self.opened.lock().clear();
+        tables.clear();
+        Ok(())
+    }
+
+    /// Removes the schema's folder with its tables and views, all or nothing.
+    fn remove_folder(&self, folder: &Path) -> Result<()> {
         leftovers::clean(folder)?;
         let stored = self.stored()?;
         let is_stored = |name: &String| {
@@ -354,8 +451,6 @@ impl Schema {
         leftovers::sync_folder_of(folder)?;
         leftovers::remove(&aside);
         drop(locks);
-        self.opened.lock().clear();
-        self.session_tables.write().clear();
         Ok(())
     }
 
@@ -379,7 +474,14 @@ impl Schema {
     }
 
     fn info(&self, name: String) -> Result<Option<TableInfo>> {
-        let (kind, table) = match self.find(&name)? {
+        let found = match self.find(&name) {
+            Err(error) => {
+                tracing::warn!(table = name, %error, "a table cannot be looked up");
+                Some(Found::Table(name.clone()))
+            }
+            Ok(found) => found,
+        };
+        let (kind, table) = match found {
             Some(Found::Session(_, Entry::Warpmill(table))) => {
                 (if table.path().is_some() { "stored" } else { "memory" }, Some(Ok(table)))
             }
@@ -392,6 +494,8 @@ impl Schema {
         let snapshot = table.map(|table| table.and_then(|table| Ok(table.snapshot()?))).transpose();
         let (kind, snapshot) = match snapshot {
             Ok(snapshot) => (kind, snapshot),
+            // Dropped since.
+            Err(Error::Catalog(_)) => return Ok(None),
             Err(error) => {
                 tracing::warn!(table = name, %error, "a table cannot be read");
                 ("damaged", None)

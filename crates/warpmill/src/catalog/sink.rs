@@ -10,27 +10,29 @@ use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::StreamExt;
-use warpmill_format::{Table, TableWriter};
+use warpmill_format::{Table, TableSnapshot, TableWriter};
 
+use crate::commit::GivenUp;
+use crate::offload::QueryHandle;
 use crate::settings::WarpmillOptions;
-use crate::{Error, WriteOptions};
+use crate::{CommitGate, Error, WriteOptions};
 
 /// Appends rows to a table, or replaces them; all or nothing.
 #[derive(Debug)]
 pub(crate) struct TableSink {
     table: Arc<Table>,
-    /// The table's schema.
-    stored: SchemaRef,
-    /// The same without NOT NULL: the writer refuses NULLs, and names the column.
-    schema: SchemaRef,
+    /// The version that the statement was planned for.
+    planned: Arc<TableSnapshot>,
+    /// The schema without NOT NULL: the writer refuses NULLs, and names the column.
+    accepted: SchemaRef,
     overwrite: bool,
 }
 
 impl TableSink {
-    pub(crate) fn new(table: Arc<Table>, stored: SchemaRef, overwrite: bool) -> Self {
-        let fields = stored.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Self { table, stored, schema, overwrite }
+    pub(crate) fn new(table: Arc<Table>, planned: Arc<TableSnapshot>, overwrite: bool) -> Self {
+        let fields = planned.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let accepted = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Self { table, planned, accepted, overwrite }
     }
 }
 
@@ -47,15 +49,24 @@ impl DataSink for TableSink {
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {
-        let options = WarpmillOptions::of(context.session_config().options());
-        let options = write_options(&options);
-        let writer = match self.overwrite {
-            true => self.table.replace(Arc::clone(&self.stored), options),
-            false => self.table.append(options),
+        let config = context.session_config();
+        let options = write_options(&WarpmillOptions::of(config.options()));
+        let gate = config.get_extension::<QueryHandle>().map_or_else(CommitGate::default, |query| query.commit.clone());
+        let given_up = GivenUp::cancels(&gate);
+        let written = async {
+            let writer = match self.overwrite {
+                true => self.table.replace_rows(&self.planned, options),
+                false => self.table.append_to(&self.planned, options),
+            };
+            let mut writer = writer.map_err(Error::from)?;
+            writer.commit_only_if(move || gate.pass());
+            let (writer, rows) = write_stream(writer, data).await?;
+            blocking(move || Ok(writer.commit()?)).await?;
+            Ok::<_, DataFusionError>(rows)
         };
-        let (writer, rows) = write_stream(writer.map_err(Error::from)?, data).await?;
-        blocking(move || Ok(writer.commit()?)).await?;
-        Ok(rows)
+        let written = written.await;
+        given_up.done();
+        written
     }
 }
 

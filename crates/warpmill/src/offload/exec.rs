@@ -36,7 +36,7 @@ use warpmill_plan::{Program, Sink};
 
 use super::{UnprovenSums, input, parquet, place};
 use crate::settings::WarpmillOptions;
-use crate::{Error, caught};
+use crate::{CommitGate, Error, caught};
 
 /// Batches of rows from temporary files that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 1;
@@ -46,6 +46,8 @@ const BATCHES_AHEAD: usize = 1;
 pub struct QueryHandle {
     /// Stops the query.
     pub cancel: CancelToken,
+    /// What decides whether it commits what it writes.
+    pub commit: CommitGate,
     /// The profiles of the programs that have ended.
     pub profiles: Mutex<Vec<warpmill_engine::QueryProfile>>,
     /// Programs that were given up for one with wide sums.

@@ -9,7 +9,8 @@ use datafusion::physical_plan::execute_stream;
 
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::{Kind, View, no_schema, same, write_options, write_stream};
+use crate::catalog::{Existing, Kind, View, no_schema, same, write_options, write_stream};
+use crate::commit::GivenUp;
 use crate::{Error, Result, dialect};
 
 /// How a table or a view is made where there may be one.
@@ -96,15 +97,23 @@ impl Session {
             false => nullable(&table_schema(&prepared.plan.schema())),
         };
         let layout = self.layout(&table, write_options(&options))?;
-        let writer = match temporary {
+        let existing = if or_replace { Existing::Goes } else { Existing::Stays };
+        let mut writer = match temporary {
             true => place.build_in_memory(schema, layout)?,
-            false => place.build(&table, schema, layout)?,
+            false => place.build(&table, schema, layout, existing)?,
         };
-        let rows = execute_stream(Arc::clone(&prepared.plan), self.task_context(query))?;
-        let (writer, _) = write_stream(writer, rows).await?;
-        let committed = tokio::task::spawn_blocking(move || place.commit(&table, writer)).await;
-        committed.map_err(|error| Error::Internal(error.to_string()))??;
-        Ok(QueryResult::empty())
+        let gate = query.handle.commit.clone();
+        let given_up = GivenUp::cancels(&gate);
+        writer.commit_only_if(move || gate.pass());
+        let written = async {
+            let rows = execute_stream(Arc::clone(&prepared.plan), self.task_context(query))?;
+            let (writer, _) = write_stream(writer, rows).await?;
+            let committed = tokio::task::spawn_blocking(move || place.commit(&table, writer, existing)).await;
+            committed.map_err(|error| Error::Internal(error.to_string()))?
+        };
+        let written = written.await;
+        given_up.done();
+        written.map(|()| QueryResult::empty())
     }
 
     /// `CREATE VIEW`: its text is kept, in the database where there is one, and planned when it is used.

@@ -11,6 +11,7 @@ use warpmill_format::ingest::{
 };
 
 use super::{Progress, ProgressFn, Session};
+use crate::catalog::Existing;
 use crate::{Error, Result, WriteOptions};
 
 /// File formats that the column format reads itself, with errors that name row group or line, and column.
@@ -46,7 +47,9 @@ impl Session {
         let threads = options.threads;
         let schema = schema_of(format, files)?;
         let query = self.inner.running.start();
-        let writer = place.build(&table, schema, options)?;
+        let mut writer = place.build(&table, schema, options, Existing::Goes)?;
+        let gate = query.handle.commit.clone();
+        writer.commit_only_if(move || gate.pass());
         let written = std::sync::Arc::clone(writer.table());
         let mut report = |progressed: Progressed| {
             if let Some(progress) = &progress {
@@ -64,8 +67,7 @@ impl Session {
             }
         };
         drop(query);
-        place.committed(&table, written);
-        Ok(())
+        place.committed(&table, written, Existing::Goes)
     }
 
     /// Files of formats that DataFusion reads, object stores, and globs in folder names.

@@ -35,6 +35,9 @@ use crate::{QueryProfile, Result, ScalarValue, dialect};
 /// What takes no longer than this is over before anybody stops it.
 const SHORT_NANOS: u64 = 50_000_000;
 
+/// How often a statement is planned once more because another one has replaced a table that it is to write.
+const MOST_OUTDATED: usize = 20;
+
 /// A statement after planning.
 pub(super) enum Planned {
     /// Rows to be computed.
@@ -45,6 +48,17 @@ pub(super) enum Planned {
 
 impl Session {
     pub(super) async fn run_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
+        for _ in 0..MOST_OUTDATED {
+            match self.run_once(sql, params, query).await {
+                // Nothing of it stays: what it means now is for another plan to say.
+                Err(error) if error.is_outdated() && query.handle.commit.reopen() => {}
+                outcome => return outcome,
+            }
+        }
+        self.run_once(sql, params, query).await
+    }
+
+    async fn run_once(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
         let start = Instant::now();
         let (prepared, cached) = match Box::pin(self.plan_statement(sql, params, query)).await? {
             Planned::Query { prepared, cached } => (prepared, cached),

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::offload::QueryHandle;
-use crate::{Error, Result, caught_async};
+use crate::{CommitGate, Error, Result, caught_async};
 
 #[derive(Default)]
 pub(super) struct Running {
@@ -22,9 +22,12 @@ struct Stop {
 }
 
 impl Stop {
+    /// Stops the statement, unless it has come too far.
     fn stop(&self) {
-        self.handle.cancel.cancel();
-        self.stopped.send_replace(true);
+        if self.handle.commit.cancel() {
+            self.handle.cancel.cancel();
+            self.stopped.send_replace(true);
+        }
     }
 }
 
@@ -35,7 +38,8 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Cancels all statements that run now; they end with [`Error::Cancelled`]. Later statements run.
+    /// Cancels all statements that run now; they end with [`Error::Cancelled`], but for those that have written all that they were to
+    /// write, and succeed. Later statements run.
     pub fn cancel(&self) {
         self.queries.lock().values().for_each(Stop::stop);
     }
@@ -55,8 +59,12 @@ pub(super) struct Query {
 impl Running {
     pub(super) fn start(&self) -> Query {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let handle = Arc::new(QueryHandle::default());
-        let (sender, stopped) = watch::channel(false);
+        let handle = Arc::new(QueryHandle { commit: CommitGate::current(), ..QueryHandle::default() });
+        let may_run = handle.commit.reopen();
+        if !may_run {
+            handle.cancel.cancel();
+        }
+        let (sender, stopped) = watch::channel(!may_run);
         self.queries.lock().insert(id, Stop { handle: Arc::clone(&handle), stopped: sender });
         Query { id, queries: Arc::clone(&self.queries), stopped, handle, waited_for: false }
     }
@@ -92,7 +100,8 @@ impl Drop for Query {
     fn drop(&mut self) {
         // A statement that is given up before its end leaves workers behind, which stop at their next chunk.
         if let Some(stop) = self.queries.lock().remove(&self.id) {
-            stop.stop();
+            stop.handle.cancel.cancel();
+            stop.stopped.send_replace(true);
         }
     }
 }

@@ -15,7 +15,7 @@ use warpmill_format::Table;
 
 use super::Session;
 use super::ddl::table_schema;
-use crate::catalog::{files, segment_bytes, write_options};
+use crate::catalog::{Existing, files, segment_bytes, write_options};
 use crate::files::CheckedParquet;
 use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
@@ -154,7 +154,10 @@ impl Session {
             return Err(Error::Catalog(format!("table '{name}' already exists")));
         }
         let query = self.inner.running.start();
-        let mut writer = place.build(&table, table_schema(&schema), self.layout(&table, options)?)?;
+        let existing = if replace { Existing::Goes } else { Existing::Stays };
+        let mut writer = place.build(&table, table_schema(&schema), self.layout(&table, options)?, existing)?;
+        let gate = query.handle.commit.clone();
+        writer.commit_only_if(move || gate.pass());
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;
@@ -165,7 +168,7 @@ impl Session {
                 progress(Progress { rows, total: None });
             }
         }
-        place.commit(&table, writer)
+        place.commit(&table, writer, existing)
     }
 
     /// Appends `batches` to table `name` of Warpmill, all or none. Columns are matched by position, as the table's writer
@@ -182,6 +185,8 @@ impl Session {
         };
         let query = self.inner.running.start();
         let mut writer = table.append(self.layout(&own_name, WriteOptions::default())?)?;
+        let gate = query.handle.commit.clone();
+        writer.commit_only_if(move || gate.pass());
         let mut rows = 0;
         for batch in batches {
             let batch = batch?;

@@ -369,7 +369,7 @@ fn a_full_disk_leaves_the_table_as_it_was() {
             writer.commit()
         };
         let written =
-            Table::build_with(fs.clone(), &path, rows(0, 0).schema(), through(Codec::Deflate), false).and_then(write);
+            Table::build_with(fs.clone(), &path, rows(0, 0).schema(), through(Codec::Deflate), None).and_then(write);
         match written {
             Ok(written) => assert_holds(&written, &[rows(0, 2500)]),
             Err(_) => assert!(!Table::exists(&path).unwrap() || fresh(&path).verify().is_ok()),

@@ -87,7 +87,7 @@ fn prepare(path: &Path) {
 #[test]
 fn build() {
     let write = |fs: Arc<FaultyFs>, path: &Path| {
-        let mut writer = Table::build_with(fs, path, rows(0, 0).schema(), small(), false)?;
+        let mut writer = Table::build_with(fs, path, rows(0, 0).schema(), small(), None)?;
         writer.write(&rows(0, 1300))?;
         writer.commit()
     };

@@ -16,6 +16,7 @@ mod faults;
 mod faulty_fs;
 mod golden;
 mod heavy;
+mod identity;
 mod mutations;
 mod processes;
 mod writing;

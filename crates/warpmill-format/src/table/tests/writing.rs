@@ -222,7 +222,7 @@ fn a_table_is_built_with_its_rows_or_not_at_all() {
     writer.write(&rows(0, 3000)).unwrap();
     let rival = build();
     writer.commit().unwrap();
-    assert!(matches!(rival.commit(), Err(FormatError::Catalog(_))));
+    assert!(matches!(rival.commit(), Err(FormatError::Replaced { .. })));
     assert_holds(&fresh(&path), &[rows(0, 3000)]);
     assert!(matches!(Table::create(&path, rows(0, 0).schema()), Err(FormatError::Catalog(_))));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
