@@ -31,6 +31,6 @@ async fn main() -> Result<()> {
     let frame = frame.aggregate(vec![col("city")], vec![avg(col("degrees")), count(lit(1))])?;
     frame.clone().sort_by(vec![col("city")])?.show().await?;
 
-    // What runs on Warpmill is a WarpmillExec.
+    // The part that runs on Warpmill is a WarpmillExec.
     frame.explain(false, false)?.show().await
 }

@@ -19,12 +19,12 @@ struct Measured {
     matching: f64,
     /// As `warpmill.device_join` was set.
     setting: &'static str,
-    /// How the join was done: a strategy of joins larger than device memory, `device` where everything fitted, or `cpu`.
+    /// The way the join was done: a strategy of joins larger than device memory, `device` where everything fitted, or `cpu`.
     strategy: String,
     /// Median of the hot runs, and the first one, in milliseconds.
     hot_ms: f64,
     first_ms: f64,
-    /// What was predicted for each strategy, in milliseconds; none where it is not possible.
+    /// The prediction for each strategy, in milliseconds; none where it is not possible.
     predicted_ms: BTreeMap<&'static str, Option<f64>>,
     /// Of the last run: until the device was done, with its rows on the host; what the CPU did then.
     device_ms: f64,

@@ -10,7 +10,7 @@ use warpmill_format::FormatError;
 use crate::offload::Fallback;
 use crate::remote::RemoteError;
 
-/// Why a statement failed. Nothing of a failed statement is visible.
+/// The reason why a statement failed. Nothing of a failed statement is visible.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The text is not SQL.

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// Runs `work`; a panic is [`Error::Internal`].
 ///
-/// What `work` was at is given up with its statement: locks here do not poison, and tables change by whole versions only.
+/// The state of `work` is given up with its statement: locks here do not poison, and tables change by whole versions only.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| error(&*panic))
 }
@@ -19,7 +19,7 @@ pub async fn caught_async<T>(work: impl Future<Output = Result<T>>) -> Result<T>
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
-/// What a panic said.
+/// The error of a panic.
 fn error(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

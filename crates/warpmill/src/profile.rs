@@ -1,4 +1,4 @@
-//! What a statement did, from text to rows.
+//! The profile of a statement, from text to rows.
 
 use serde::Serialize;
 

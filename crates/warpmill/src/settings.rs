@@ -18,13 +18,13 @@ use crate::remote::RemoteOptions;
 /// The settings of a session.
 #[derive(Debug, Clone)]
 pub struct WarpmillOptions {
-    /// What happens to a plan with an operator that Warpmill does not run.
+    /// The treatment of a plan with an operator that Warpmill does not run.
     pub fallback: FallbackMode,
-    /// When small chunks are copied together.
+    /// The time when small chunks are copied together.
     pub compaction: Compaction,
-    /// Where queries run.
+    /// The place where queries run.
     pub device: DeviceChoice,
-    /// What happens to programs that the chosen device cannot run: the CPU runs them, or they are refused.
+    /// The treatment of programs that the chosen device cannot run: the CPU runs them, or they are refused.
     pub device_fallback: FallbackMode,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: usize,
@@ -36,7 +36,7 @@ pub struct WarpmillOptions {
     pub representation: Representation,
     /// Parts in which a device makes every hash build and every table of groups; 0: as memory asks for.
     pub device_partitions: u32,
-    /// How joins are done whose hash builds do not fit a device.
+    /// The way joins are done whose hash builds do not fit a device.
     pub device_join: JoinStrategy,
     /// Batches of data that passes through a device's memory which are on their way at once, and their bytes.
     pub device_pipelines: Pipelines,
@@ -48,15 +48,15 @@ pub struct WarpmillOptions {
     pub memory_limit: usize,
     /// Whether the CPU back end puts aside in temporary files what exceeds that.
     pub spill: bool,
-    /// Where temporary files are made; empty: in the system's directory for them.
+    /// The place where temporary files are made; empty: in the system's directory for them.
     pub temp_directory: String,
     /// Bytes that a query's temporary files may take together.
     pub temp_directory_limit: usize,
     /// Whether joins are reordered by estimated cardinality.
     pub join_order: bool,
-    /// What results tell of how they came about.
+    /// The profile that results carry.
     pub profile: ProfileMode,
-    /// Where the data of programs that run on a device is.
+    /// The place where the data of programs that run on a device is.
     pub device_data: DataSource,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
@@ -66,30 +66,30 @@ pub struct WarpmillOptions {
     pub equal_hashes: bool,
     /// Rows of a segment in tables that the session writes: a multiple of 1024; 0: chosen by how they are written.
     pub segment_rows: usize,
-    /// How tables that the session writes are compressed.
+    /// The way tables that the session writes are compressed.
     pub codec: CodecSettings,
     /// Whether all chunks are aligned for direct I/O.
     pub direct_io: bool,
-    /// What scans skip rows by.
+    /// The metadata by which scans skip rows.
     pub pruning: PruningMode,
-    /// Which metadata for that there is in tables that the session writes.
+    /// The metadata for that in tables that the session writes.
     pub pruning_metadata: Metadata,
     /// Rows that such metadata is about in tables that the session writes: a multiple of 1024.
     pub zone_rows: usize,
     /// Attributes of other tables of which tables that the session writes get metadata: `table.column=other.key:attribute,...; ...`.
     pub sideways: String,
-    /// What rows of tables that the session writes are sorted by: nothing (empty), columns, or `auto`.
+    /// The order of rows of tables that the session writes: nothing (empty), columns, or `auto`.
     pub cluster: String,
-    /// How files in object stores and on web servers are reached.
+    /// The way files in object stores and on web servers are reached.
     pub remote: RemoteOptions,
 }
 
-/// How tables are compressed.
+/// The way tables are compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodecSettings {
     /// The codec; `None`: that of the table's columns, none for a new table.
     pub choice: Option<CodecChoice>,
-    /// What `auto` chooses for.
+    /// The objective of `auto`.
     pub objective: Objective,
     /// The part of a column that `auto` samples.
     pub sample: f64,
@@ -109,7 +109,7 @@ impl Default for CodecSettings {
 }
 
 impl CodecSettings {
-    /// What writers are told, for scans by `workers` threads; `None`: nothing.
+    /// The options of writers, for scans by `workers` threads; `None`: nothing.
     pub fn options(&self, workers: usize) -> Option<CodecOptions> {
         let Self { choice, objective, sample, block_bytes, light, storage_bandwidth } = *self;
         let machine = Machine { storage_bandwidth, workers };
@@ -117,7 +117,7 @@ impl CodecSettings {
     }
 }
 
-/// What results tell of how they came about.
+/// The profile that results carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProfileMode {
     /// Nothing.
@@ -128,7 +128,7 @@ pub enum ProfileMode {
     Kernels,
 }
 
-/// What happens to operators that Warpmill does not run.
+/// The treatment of operators that Warpmill does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FallbackMode {
     /// DataFusion runs them.
@@ -207,7 +207,7 @@ impl WarpmillOptions {
         }
     }
 
-    /// How programs are run under these settings, until `cancel` stops them.
+    /// The way programs are run under these settings, until `cancel` stops them.
     pub fn execution(&self, cancel: CancelToken) -> ExecutionContext {
         ExecutionContext {
             threads: self.threads,

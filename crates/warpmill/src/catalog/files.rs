@@ -16,7 +16,7 @@ use warpmill_format::ingest::{CsvColumns, CsvOptions};
 
 use crate::{Error, Result};
 
-/// What a name that is a file's ends with.
+/// The extensions of names that are files'.
 const EXTENSIONS: [&str; 8] = ["parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "avro"];
 const COMPRESSIONS: [&str; 4] = ["gz", "bz2", "xz", "zst"];
 
@@ -135,7 +135,7 @@ fn is_csv_folder(path: &str) -> bool {
     !files_of(path).is_empty() && extensions.all(|other| other == "csv" || !EXTENSIONS.contains(&other.as_str()))
 }
 
-/// What is there under a path, or under a pattern.
+/// The files under a path, or under a pattern.
 fn matching(path: &str) -> Vec<PathBuf> {
     let plain = path.strip_prefix("file://").unwrap_or(path);
     if Path::new(plain).exists() {

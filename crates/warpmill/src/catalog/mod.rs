@@ -1,4 +1,4 @@
-//! What a session knows by name: schemas, and in them tables and views.
+//! The names that a session knows: schemas, and in them tables and views.
 //!
 //! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
 //! without regard to case, and keep the spelling that they were made with.
@@ -33,13 +33,13 @@ use crate::{Error, Result};
 pub(crate) const CATALOG: &str = "datafusion";
 /// Name of the main schema.
 pub(crate) const MAIN: &str = "public";
-/// What DuckDB calls the main schema.
+/// DuckDB's name of the main schema.
 const DUCKDB_MAIN: &str = "main";
 const INFORMATION_SCHEMA: &str = "information_schema";
-/// What the folder of a schema ends with.
+/// The end of the name of a schema's folder.
 const SCHEMA_SUFFIX: &str = ".schema";
 
-/// What [`crate::Session::tables`] says of a table.
+/// A table as [`crate::Session::tables`] describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
     /// Its name.
@@ -58,7 +58,7 @@ pub struct TableInfo {
     pub pruning_bytes: Option<u64>,
 }
 
-/// What all schemas of a session share.
+/// The state that all schemas of a session share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// Tables whose names are URLs.

@@ -19,7 +19,7 @@ use super::view::{self, View};
 use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same};
 use crate::{Error, Result, WriteOptions};
 
-/// What a name is said to be.
+/// The kind of thing that a name is said to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A table.
@@ -42,7 +42,7 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Schema {
     name: String,
-    /// Where its tables are stored; `None`: in memory.
+    /// The place where its tables are stored; `None`: in memory.
     folder: Option<PathBuf>,
     session_tables: RwLock<BTreeMap<String, Entry>>,
     /// Set, while `session_tables` is locked, when nobody finds the schema any more.
@@ -51,7 +51,7 @@ pub(crate) struct Schema {
     shared: Arc<Shared>,
 }
 
-/// What the session itself holds under a name.
+/// An entry of the session itself under a name.
 #[derive(Debug, Clone)]
 enum Entry {
     /// A table of Warpmill, in memory or registered by its handle.
@@ -185,12 +185,12 @@ impl Schema {
         }
     }
 
-    /// What `name` is; `None`: nothing.
+    /// The kind of `name`; `None`: nothing.
     pub(crate) fn kind(&self, name: &str) -> Result<Option<Kind>> {
         Ok(self.find(name)?.map(|found| found.kind()))
     }
 
-    /// What `name` is of the session's own.
+    /// The kind of the session's own `name`.
     pub(crate) fn session_kind(&self, name: &str) -> Option<Kind> {
         let tables = self.session_tables.read();
         let entry = tables.iter().find(|(known, _)| same(known, name))?;

@@ -15,7 +15,7 @@ use warpmill_format::FormatError;
 use crate::dialect::Subqueries;
 use crate::{Error, Result, planning};
 
-/// What the file of a view ends with.
+/// The end of the name of a view's file.
 pub(crate) const SUFFIX: &str = ".view";
 const FORMAT: &str = "warpmill view";
 const VERSION: u32 = 1;
@@ -65,7 +65,7 @@ impl View {
         }
     }
 
-    /// What the view means now. What it reads is looked up as its text says, in the schema that it was made in.
+    /// The meaning of the view now. The names in it are looked up as its text says, in the schema that it was made in.
     ///
     /// # Errors
     /// Name the view, and what of its text does not hold any more.

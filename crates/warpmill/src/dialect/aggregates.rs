@@ -102,7 +102,7 @@ struct Sum {
     ty: DataType,
     total: i256,
     count: i64,
-    /// How often each value came, where it counts once.
+    /// The number of times that each value came, where it counts once.
     distinct: Option<HashMap<i128, i64>>,
 }
 

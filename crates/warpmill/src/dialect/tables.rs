@@ -26,7 +26,7 @@ use super::casts;
 pub(super) struct Tables<'a> {
     state: &'a SessionState,
     found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
-    /// Why tables cannot be read: the business of statements that read them, not of those that replace them.
+    /// The reason why tables cannot be read: the business of statements that read them, not of those that replace them.
     failed: HashMap<ResolvedTableReference, Arc<DataFusionError>>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Tables<'a> {
         Some(self.found.get(&self.resolved(name))?.schema())
     }
 
-    /// How the session reads SQL.
+    /// The way the session reads SQL.
     pub(super) fn parser_options(&self) -> ParserOptions {
         let options = &self.state.config_options().sql_parser;
         ParserOptions {

@@ -95,7 +95,7 @@ async fn check(state: &dyn Session, store: &Arc<dyn ObjectStore>, object: &Objec
 /// Files whose footers have been checked, by size and time of change.
 static KNOWN: LazyLock<Mutex<HashSet<(PathBuf, u64, i64)>>> = LazyLock::new(Mutex::default);
 
-/// How many of them, at most.
+/// The number of them, at most.
 const MOST_KNOWN: usize = 1 << 16;
 
 /// The URL of a store, as far as it is told.

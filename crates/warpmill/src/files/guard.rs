@@ -68,7 +68,7 @@ pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 /// Files that an error names.
 const MOST_NAMED: usize = 3;
 
-/// What is scanned.
+/// The files and columns of a scan.
 #[derive(Debug)]
 struct Scanned {
     /// The files.
@@ -157,7 +157,7 @@ impl ExecutionPlan for GuardedScan {
     }
 }
 
-/// What an unfolded scan gives: rows or an error, and the stream unless it has ended.
+/// The next item of an unfolded scan: rows or an error, and the stream unless it has ended.
 type Next = Option<(Result<RecordBatch>, Option<SendableRecordBatchStream>)>;
 
 /// The next rows of a scan, or what is damaged.
@@ -169,13 +169,13 @@ async fn next(stream: Option<SendableRecordBatchStream>, what: Arc<Scanned>) -> 
         Ok(Some(Err(error))) => Failed::Error(error),
         Err(panic) => Failed::Panic(decoder_failed(&*panic)),
     };
-    // What is left of the decoder is not to be trusted.
+    // The rest of the decoder is not to be trusted.
     drop(stream);
     let error = tokio::task::spawn_blocking(move || what.explain(failed)).await;
     Some((Err(error.unwrap_or_else(|error| DataFusionError::ExecutionJoin(Box::new(error)))), None))
 }
 
-/// How a decoder failed.
+/// The failure of a decoder.
 enum Failed {
     Error(DataFusionError),
     Panic(String),

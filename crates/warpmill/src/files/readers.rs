@@ -23,7 +23,7 @@ use warpmill_format::parquet_file::CheckedFooter;
 use crate::Error;
 use crate::remote::Bytes;
 
-/// What URLs of the local file system begin with.
+/// The beginning of URLs of the local file system.
 pub(super) const LOCAL: &str = "file:";
 
 /// Files that were opened last, which errors look at.
@@ -51,7 +51,7 @@ impl Opened {
 pub(super) struct CheckedReaders {
     /// Opens them.
     pub inner: Arc<dyn ParquetFileReaderFactory>,
-    /// Where they are.
+    /// The place where they are.
     pub base: String,
     /// Is told of them.
     pub opened: Arc<Opened>,
@@ -78,7 +78,7 @@ impl ParquetFileReaderFactory for CheckedReaders {
     }
 }
 
-/// What errors call the file at `location` of the store `base`: its path, or its URL.
+/// The name in errors of the file at `location` of the store `base`: its path, or its URL.
 pub(super) fn path_of(base: &str, location: &str) -> PathBuf {
     match base.starts_with(LOCAL) {
         true => Path::new("/").join(location),
@@ -103,7 +103,7 @@ impl CheckedReader {
 /// Footers that were checked last, which several partitions of a scan and later queries share.
 static CHECKED: Mutex<VecDeque<Arc<CheckedFooter>>> = Mutex::new(VecDeque::new());
 
-/// How many of them.
+/// The number of them.
 const MOST_CHECKED: usize = 16;
 
 /// The footer of the file `path` of `bytes` bytes, checked unless it has just been.

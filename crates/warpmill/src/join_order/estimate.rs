@@ -12,7 +12,7 @@ const UNKNOWN_ROWS: f64 = 1000.0;
 /// An anti join keeps at least this fraction: that every row finds a partner is rarely certain.
 const ANTI_FLOOR: f64 = 0.1;
 
-/// What is known about the result of a plan.
+/// The facts about the result of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Estimate {
     /// Rows, at least 1.

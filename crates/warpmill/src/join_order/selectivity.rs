@@ -20,7 +20,7 @@ const LIKE_INFIX: f64 = 0.1;
 /// No filter is trusted to keep less than this.
 const LEAST: f64 = 1e-9;
 
-/// What is known about a column of an intermediate result.
+/// The facts about a column of an intermediate result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ColumnEstimate {
     /// Distinct values, at least 1.

@@ -1,4 +1,4 @@
-//! What the rule needs to know about base tables, and where it comes from.
+//! The facts that the rule needs about base tables, and where they come from.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use datafusion::common::{ColumnStatistics, ScalarValue, Statistics, TableReferen
 use datafusion::datasource::DefaultTableSource;
 use datafusion::logical_expr::TableSource;
 
-/// What is known about one column of a base table; `None` is unknown.
+/// The facts about one column of a base table; `None` is unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ColumnStats {
     /// Number of distinct values, NULL not counted.
@@ -21,7 +21,7 @@ pub struct ColumnStats {
     pub nulls: Option<f64>,
 }
 
-/// What is known about a base table.
+/// The facts about a base table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableStats {
     /// Number of rows.
@@ -50,7 +50,7 @@ impl From<&ColumnStatistics> for ColumnStats {
     }
 }
 
-/// Where the rule reads table statistics. Called during planning, several times a query: it must be cheap.
+/// The place where the rule reads table statistics. Called during planning, several times a query: it must be cheap.
 pub trait TableStatistics: Debug + Send + Sync {
     /// The statistics of the table `name` scanned from `source`; `None` when nothing is known.
     fn table(&self, name: &TableReference, source: &dyn TableSource) -> Option<TableStats>;

@@ -1,6 +1,6 @@
 //! The operator that runs a program inside a DataFusion plan.
 //!
-//! Where more rows than estimated reach 64-bit sums, the program ends without a result, and the same part of the plan is
+//! A program with more rows than estimated at its 64-bit sums ends without a result, and the same part of the plan is
 //! placed and run again with wide sums. The operator gives its first row at its end only, so nobody sees the first run. The
 //! wide version is kept: later runs of the same plan (the plan cache) begin with it.
 
@@ -41,7 +41,7 @@ use crate::{CommitGate, Error, caught};
 /// Batches of rows from temporary files that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 1;
 
-/// What a running query shares with its operators: an extension of the task's configuration.
+/// The state that a running query shares with its operators: an extension of the task's configuration.
 #[derive(Debug, Default)]
 pub struct QueryHandle {
     /// Stops the query.
@@ -69,7 +69,7 @@ pub fn is_one_program(plan: &dyn ExecutionPlan) -> bool {
     plan.is::<WarpmillExec>() && plan.children().is_empty()
 }
 
-/// What one program sees of a session and of its query: everything but the session's functions, hundreds of them, which would be
+/// The part of a session and of its query that one program sees: everything but the session's functions, hundreds of them, which would be
 /// copied.
 pub fn context_of_program(state: &SessionState, handle: &Arc<QueryHandle>) -> Arc<TaskContext> {
     let config = state.config().clone().with_extension(Arc::clone(handle));
@@ -80,7 +80,7 @@ pub fn context_of_program(state: &SessionState, handle: &Arc<QueryHandle>) -> Ar
 
 /// Runs a program; its children are the program's inputs.
 pub struct WarpmillExec {
-    /// What the program was translated from.
+    /// The plan that the program was translated from.
     source: Arc<dyn ExecutionPlan>,
     program: Arc<Program>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
@@ -89,7 +89,7 @@ pub struct WarpmillExec {
     sums: UnprovenSums,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// What runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
+    /// The plan that runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
     wide: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 }
 
@@ -125,7 +125,7 @@ impl WarpmillExec {
         &self.program
     }
 
-    /// What runs instead of the program since more rows than estimated reached its sums.
+    /// The plan that runs instead of the program since more rows than estimated reached its sums.
     pub fn widened(&self) -> Option<&Arc<dyn ExecutionPlan>> {
         self.wide.get()
     }
@@ -139,7 +139,7 @@ impl WarpmillExec {
         self.inputs.iter().map(|plan| rows(plan).unwrap_or(1 << 20)).collect()
     }
 
-    /// What devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers, of
+    /// The plan that devices run instead of the program, where it has inputs of Parquet files that they decode themselves. Reads footers, of
     /// files that are new or have changed. Not for threads that run asynchronous work; `cancel` stops it.
     ///
     /// # Errors
@@ -309,7 +309,7 @@ impl ExecutionPlan for WarpmillExec {
     }
 }
 
-/// How a program ended.
+/// The way a program ended.
 enum Ran {
     Done(Box<QueryOutput>),
     NeedsWideSums,

@@ -17,7 +17,7 @@ use warpmill_engine::InputStream;
 use super::QueryHandle;
 use crate::caught_async;
 
-/// How often an input looks whether anybody still wants its rows.
+/// The number of rows after which an input looks whether anybody still wants its rows.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Batches that may wait between the two sides.

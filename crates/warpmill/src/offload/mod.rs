@@ -1,4 +1,4 @@
-//! Which parts of a physical plan Warpmill runs.
+//! The parts of a physical plan that Warpmill runs.
 //!
 //! [`place`] replaces the largest subtrees that translate into a program by one [`WarpmillExec`] each. The rest stays
 //! DataFusion's; every operator that stays (and is not merely a foreign source or a write) is a [`Fallback`] with its
@@ -37,7 +37,7 @@ pub struct Fallback {
     pub node: String,
     /// The operator or expression at fault.
     pub operator: String,
-    /// What about it is not supported.
+    /// The reason.
     pub reason: String,
 }
 
@@ -56,11 +56,11 @@ impl fmt::Display for Fallback {
 pub struct Placement {
     /// The plan, with [`WarpmillExec`]s.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// What stays with DataFusion, and why; outermost first.
+    /// The operators that stay with DataFusion, and why; outermost first.
     pub fallbacks: Vec<Fallback>,
 }
 
-/// How sums are held whose row count is not proven, but estimated.
+/// The way sums are held whose row count is not proven, but estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnprovenSums {
     /// In 64 bits. Execution counts the rows, and starts again with wide sums when there are too many.

@@ -32,14 +32,14 @@ use crate::settings::WarpmillOptions;
 /// Bytes of column chunks of remote files that a query keeps on the host, at most; what is more is read each time that it is scanned.
 const KEPT: u64 = 1 << 30;
 
-/// What devices run instead of a program with inputs of Parquet files.
+/// The plan that devices run instead of a program with inputs of Parquet files.
 #[derive(Debug, Default)]
 pub struct ForDevices {
     /// The program; `None` where there is no such input, or none that devices decode.
     pub program: Option<DeviceProgram>,
-    /// Which files the CPU decodes all the same, and why.
+    /// The files that the CPU decodes all the same, and why.
     pub notes: Vec<String>,
-    /// What is kept of remote files meanwhile.
+    /// The parts of remote files that are kept meanwhile.
     pub held: Held,
 }
 
@@ -53,11 +53,11 @@ impl Drop for Held {
     }
 }
 
-/// What files are read with.
+/// The means to read files.
 pub(super) struct Readers<'a> {
     /// The session's settings.
     pub options: &'a WarpmillOptions,
-    /// Where stores are found.
+    /// The place where stores are found.
     pub runtime: &'a RuntimeEnv,
     /// Ends requests.
     pub cancel: CancelToken,
@@ -72,10 +72,10 @@ impl<'a> Readers<'a> {
     }
 }
 
-/// What is scanned instead of a leaf, or why nothing is.
+/// The scan in place of a leaf, or the reason why there is none.
 type Found = Result<Arc<dyn ExecutionPlan>, String>;
 
-/// What devices run instead of the program of `source`, whose inputs are `leaves`. Not for threads that run asynchronous work: footers
+/// The plan that devices run instead of the program of `source`, whose inputs are `leaves`. Not for threads that run asynchronous work: footers
 /// are waited for.
 ///
 /// # Errors
@@ -128,7 +128,7 @@ pub(super) fn for_devices(
     })
 }
 
-/// What tells a plan from others as long as it is held.
+/// The address that tells a plan from others as long as it is held.
 fn address(plan: &Arc<dyn ExecutionPlan>) -> usize {
     Arc::as_ptr(plan).cast::<()>() as usize
 }
@@ -186,7 +186,7 @@ fn expression(schema: &SchemaRef, index: usize) -> ProjectionExpr {
     ProjectionExpr { expr: Arc::new(Column::new(name, index)), alias: name.clone() }
 }
 
-/// What a scan does beyond giving the rows of files.
+/// The work of a scan beyond giving the rows of files.
 fn unlike_a_table(
     leaf: &Arc<dyn ExecutionPlan>,
     config: &FileScanConfig,
@@ -202,7 +202,7 @@ fn unlike_a_table(
     reasons.into_iter().find(|(found, _)| *found).map(|(_, reason)| reason)
 }
 
-/// What plans call the files.
+/// The name of the files in plans.
 fn shown(config: &FileScanConfig) -> String {
     let mut files = config.file_groups.iter().flat_map(|group| group.iter());
     let first = files.next().map(|file| file.object_meta.location.to_string()).unwrap_or_default();
@@ -237,7 +237,7 @@ fn files(config: &FileScanConfig) -> Result<Vec<Named>, String> {
     if !remote && !url.starts_with("file:") {
         return Err(format!("{url} is neither a local file system nor an object store or a web server"));
     }
-    // What of a file is scanned, where files are cut into ranges of bytes.
+    // The parts of files that are scanned, where files are cut into ranges of bytes.
     let mut files = Vec::<Named>::new();
     let mut ranged = Vec::<(Named, &str, i64, i64)>::new();
     for file in config.file_groups.iter().flat_map(|group| group.iter()) {

@@ -23,7 +23,7 @@ use super::pinned::{FOOTER, Pinned, reader};
 use super::store::NETWORK;
 use super::{RemoteError, RemoteReason, fetch};
 
-/// How often a thread that waits looks whether its query was cancelled.
+/// The interval at which a thread that waits looks whether its query was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One version of a Parquet file in a store, for one query.

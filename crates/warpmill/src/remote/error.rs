@@ -1,4 +1,4 @@
-//! Why an object could not be read.
+//! The reason why an object could not be read.
 
 use std::error::Error as StdError;
 
@@ -9,13 +9,13 @@ use object_store::Error as StoreError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{url}: {reason}")]
 pub struct RemoteError {
-    /// What was to be read: `s3://bucket/path` or `https://host/path`, without a query.
+    /// The URL that was to be read: `s3://bucket/path` or `https://host/path`, without a query.
     pub url: String,
-    /// What went wrong.
+    /// The reason.
     pub reason: RemoteReason,
 }
 
-/// What went wrong, and what to do.
+/// The reason of a failure, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteReason {
     /// There is nothing of that name.
@@ -35,7 +35,7 @@ pub enum RemoteReason {
     Denied {
         /// 401 or 403.
         status: u16,
-        /// What the store calls it.
+        /// The store's code.
         code: Option<String>,
     },
     /// There are no credentials.
@@ -49,9 +49,9 @@ pub enum RemoteReason {
     Status {
         /// The answer's status.
         status: u16,
-        /// What the store calls it.
+        /// The store's code.
         code: Option<String>,
-        /// How often the request was repeated.
+        /// The number of repetitions of the request.
         retries: u32,
     },
     /// The object is not what it was when the query was planned.
@@ -73,15 +73,15 @@ pub enum RemoteReason {
     /// No answer in time.
     #[error("no answer within warpmill.http_timeout{}: try again, or raise it", after(*retries))]
     Timeout {
-        /// How often the request was repeated.
+        /// The number of repetitions of the request.
         retries: u32,
     },
     /// The connection was not made, or broke.
     #[error("the connection failed{}: {detail}", after(*retries))]
     Connection {
-        /// What the system says.
+        /// The system's message.
         detail: String,
-        /// How often the request was repeated.
+        /// The number of repetitions of the request.
         retries: u32,
     },
     /// A web server was asked which files it has.
@@ -145,7 +145,7 @@ impl RemoteError {
         None
     }
 
-    /// What `error` of a store says of `url`.
+    /// The meaning of `error` of a store about `url`.
     pub(super) fn of(url: String, error: &StoreError) -> Self {
         if let Some(found) = Self::find(error) {
             return found.clone();
@@ -214,7 +214,7 @@ fn status(text: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-/// How often it repeated the request.
+/// The number of its repetitions of the request.
 fn retries(text: &str) -> u32 {
     let number = text.split_once(", after ").and_then(|(_, rest)| rest.split_once(" retries"));
     number.and_then(|(number, _)| number.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What a text such as `s3://bucket/folder/*.parquet` names.
+//! The location that a text such as `s3://bucket/folder/*.parquet` names.
 
 use datafusion::datasource::listing::ListingTableUrl;
 
@@ -16,9 +16,9 @@ fn starts_with(text: &str, scheme: &str) -> bool {
 /// A file, the files below a folder, or those that a pattern matches.
 #[derive(Debug, Clone)]
 pub(super) struct Location {
-    /// What DataFusion calls it.
+    /// Its URL for DataFusion.
     pub url: ListingTableUrl,
-    /// What errors call it.
+    /// Its name in errors.
     pub shown: String,
     /// `s3://bucket`, `https://host:port`.
     pub base: String,
@@ -37,7 +37,7 @@ impl Location {
         let scheme = scheme.to_ascii_lowercase();
         let web = scheme != "s3";
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // What may be secret is in nobody's message.
+        // A part that may be secret is in nobody's message.
         let host_only = host.rsplit('@').next().unwrap_or_default().split(['?', '#']).next().unwrap_or_default();
         let base = format!("{scheme}://{host_only}");
         let bare_path = if web { path.split(['?', '#']).next().unwrap_or_default() } else { path };

@@ -37,7 +37,7 @@ pub(crate) struct Pinned {
     store: Arc<dyn ObjectStore>,
     base: String,
     expected: ObjectMeta,
-    /// What went wrong first, which DataFusion makes a text of on its way.
+    /// The first error, which DataFusion makes a text of on its way.
     failed: Mutex<Option<RemoteError>>,
 }
 
@@ -47,7 +47,7 @@ impl Pinned {
         Self { store, base: base.trim_end_matches('/').into(), expected, failed: Mutex::default() }
     }
 
-    /// What it is called.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("{}/{}", self.base, self.expected.location)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::common::config::ConfigEntry;
 use datafusion::common::{DataFusionError, Result};
 
-/// What a secret that is set is shown as.
+/// The text in place of a secret that is set.
 const HIDDEN: &str = "***";
 
 /// A text that is not shown.
@@ -42,7 +42,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How buckets are named in requests.
+/// The way buckets are named in requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UrlStyle {
     /// In the host name at AWS, in the path elsewhere.
@@ -57,7 +57,7 @@ pub enum UrlStyle {
 const URL_STYLES: [(&str, UrlStyle); 3] =
     [("auto", UrlStyle::Auto), ("path", UrlStyle::Path), ("vhost", UrlStyle::VirtualHost)];
 
-/// How objects are reached. What is empty is as the environment says (`AWS_ACCESS_KEY_ID` and so on).
+/// The way objects are reached. What is empty is as the environment says (`AWS_ACCESS_KEY_ID` and so on).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteOptions {
     /// Host and port, or a URL, of a store that is not AWS.
@@ -70,7 +70,7 @@ pub struct RemoteOptions {
     pub s3_secret_access_key: Secret,
     /// The token of a key that is valid for a while.
     pub s3_session_token: Secret,
-    /// How buckets are named.
+    /// The way buckets are named.
     pub s3_url_style: UrlStyle,
     /// Whether an endpoint that is no URL is spoken to by TLS.
     pub s3_use_ssl: bool,
@@ -78,9 +78,9 @@ pub struct RemoteOptions {
     pub s3_skip_signature: bool,
     /// Whether `http://` is read.
     pub allow_http: bool,
-    /// How long a request may take.
+    /// The time that a request may take.
     pub http_timeout: Duration,
-    /// How often a request that failed is repeated.
+    /// The number of repetitions of a request that failed.
     pub http_retries: usize,
 }
 

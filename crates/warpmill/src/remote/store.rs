@@ -63,7 +63,7 @@ impl RemoteStore {
         !self.base.starts_with("s3:")
     }
 
-    /// What speaks to the server.
+    /// The client of the server.
     fn client(&self) -> Result<Arc<dyn ObjectStore>> {
         let mut client = self.client.lock();
         let shared = self.shared.options.read();
@@ -83,7 +83,7 @@ impl RemoteStore {
         RemoteError::of(self.url(location), error).into()
     }
 
-    /// What an error of a listing says.
+    /// The meaning of an error of a listing.
     fn list_error(&self, prefix: Option<&Path>, error: &StoreError) -> StoreError {
         let url = format!("{}/{}", self.base, prefix.map(ToString::to_string).unwrap_or_default());
         let found = RemoteError::of(url, error);
@@ -226,7 +226,7 @@ impl fmt::Display for RemoteStore {
     }
 }
 
-/// What an error in the middle of a body says, of which `found` bytes of `expected` had come.
+/// The meaning of an error in the middle of a body, of which `found` bytes of `expected` had come.
 fn broken(url: String, error: &StoreError, (found, expected): (u64, u64)) -> RemoteError {
     let error = RemoteError::of(url, error);
     match error.reason {

@@ -22,7 +22,7 @@ use super::settings::RemoteOptions;
 use super::store::{RemoteStore, Shared};
 use super::{RemoteError, RemoteReason};
 
-/// What a session knows of object stores and web servers.
+/// The session's knowledge of object stores and web servers.
 #[derive(Debug)]
 pub(crate) struct Remote {
     shared: Arc<Shared>,
@@ -30,7 +30,7 @@ pub(crate) struct Remote {
     state: RwLock<Weak<RwLock<SessionState>>>,
 }
 
-/// How files are read as a table.
+/// The way files are read as a table.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     /// `parquet`, `csv` or `json`; `None`: as the name says, and Parquet where it says nothing.
@@ -130,7 +130,7 @@ impl Remote {
 }
 
 impl Location {
-    /// What an error of reading its files says, which names them.
+    /// The meaning of an error of reading its files, which names them.
     fn unreadable(&self, file_type: &str, error: DataFusionError) -> DataFusionError {
         if RemoteError::find(&error).is_some() {
             return error;

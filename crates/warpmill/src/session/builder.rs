@@ -1,4 +1,4 @@
-//! How a session is made.
+//! The way a session is made.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

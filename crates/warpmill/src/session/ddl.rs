@@ -13,7 +13,7 @@ use crate::catalog::{Existing, Kind, View, no_schema, same, write_options, write
 use crate::commit::GivenUp;
 use crate::{Error, Result, dialect};
 
-/// How a table or a view is made where there may be one.
+/// The way a table or a view is made where there may be one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Making {
     pub if_not_exists: bool,

@@ -97,7 +97,7 @@ impl Session {
         Ok(parts)
     }
 
-    /// Where each program will run, and why not on the device; `None` where there is no program.
+    /// The place where each program will run, and why not on the device; `None` where there is no program.
     async fn placement_part(&self, programs: Vec<Shown>, query: &Query) -> Result<Option<(String, String)>> {
         let context = self.options().execution(query.handle.cancel.clone());
         if programs.is_empty() {
@@ -128,7 +128,7 @@ impl Session {
         let plan = explained(bound(&state, sql, params).await?);
         let (prepared, _) = Box::pin(self.prepare(&state, plan, &self.options())).await?;
         let (options, cancel) = (self.options(), query.handle.cancel.clone());
-        // What is read meanwhile is kept until kernels are there.
+        // Data that is read meanwhile is kept until kernels are there.
         let Programs { programs, held, .. } = self.programs(&prepared, query).await?;
         let context = options.execution(cancel);
         let lower = move |(i, (program, inputs)): (usize, Shown)| {
@@ -153,7 +153,7 @@ impl Session {
     }
 }
 
-/// What scans will skip; `None` where that is nothing.
+/// The rows that scans will skip; `None` where there are none.
 async fn pruning_part(programs: Vec<Shown>) -> Result<Option<(String, String)>> {
     let reports = move || {
         let all = programs.iter().enumerate().flat_map(|(i, (program, _))| {
@@ -223,7 +223,7 @@ struct Programs {
     programs: Vec<Shown>,
     /// Files that the CPU decodes although a device was asked for, and why.
     notes: Vec<String>,
-    /// What programs read of remote files.
+    /// The parts of remote files that programs read.
     held: Vec<Held>,
 }
 

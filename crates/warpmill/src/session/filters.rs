@@ -1,4 +1,4 @@
-//! What DataFusion's rules may not do with filters.
+//! The limits of DataFusion's rules about filters.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;

@@ -1,4 +1,4 @@
-//! How tables are laid out when they are written: order of rows, and metadata by which scans skip them.
+//! The way tables are laid out when they are written: order of rows, and metadata by which scans skip them.
 
 use datafusion::common::TableReference;
 use warpmill_format::pruning::Sideways;

@@ -11,7 +11,7 @@ use super::{QueryResult, Session};
 use crate::planning::bound;
 use crate::{Result, ScalarValue, dialect};
 
-/// What a statement gives and takes.
+/// The columns and the parameters of a statement.
 #[derive(Debug, Clone)]
 pub struct Description {
     /// Names and types of the columns.
@@ -48,7 +48,7 @@ impl Session {
         query.until_cancelled(work).await
     }
 
-    /// What [`Session::explain`] says of a query, for a logical plan.
+    /// The text of [`Session::explain`] for a logical plan.
     pub async fn explain_plan(&self, plan: &LogicalPlan, analyze: bool) -> Result<String> {
         let query = self.inner.running.start();
         query.until_cancelled(self.explain_logical(Arc::new(plan.clone()), analyze, &query)).await

@@ -95,9 +95,9 @@ pub struct QueryResult {
     pub schema: SchemaRef,
     /// The rows; no batch at all where there are none.
     pub batches: Vec<RecordBatch>,
-    /// What happened, if `warpmill.profile` is on.
+    /// The profile, if `warpmill.profile` is on.
     pub profile: Option<Arc<QueryProfile>>,
-    /// What the statement did not do as it was said, such as enforcing keys.
+    /// The parts of the statement that were not done as it said, such as enforcing keys.
     pub notices: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl Session {
         Ok(QueryStream { schema: stream.schema(), session: self.clone(), stream, query })
     }
 
-    /// How a query is run: DataFusion's plan with the parts that Warpmill runs, their programs, what stays with DataFusion
+    /// The way a query is run: DataFusion's plan with the parts that Warpmill runs, their programs, what stays with DataFusion
     /// and why, and where each program will run. With `analyze` the query is run, and the text says where each program ran
     /// and what each operator did.
     pub fn explain(&self, sql: &str, analyze: bool) -> Result<String> {

@@ -36,7 +36,7 @@ impl Session {
         self.place(&reference(name))
     }
 
-    /// What `error` says of a table, with the schema that is missing.
+    /// The `error` about a table, with the schema that is missing.
     pub(super) fn with_missing_schema(&self, error: Error) -> Error {
         let Error::Catalog(text) = &error else { return error };
         let name = text.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));

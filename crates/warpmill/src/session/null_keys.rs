@@ -1,4 +1,4 @@
-//! What DataFusion's rules may not do with joins whose keys are equal where both are NULL.
+//! The limits of DataFusion's rules about joins whose keys are equal where both are NULL.
 //!
 //! Such a join says so once for all of its keys. Rules that add a key of `=` to it, or take joins of both kinds for one chain,
 //! make NULLs equal that are not: `FROM l JOIN r ON l.a IS NOT DISTINCT FROM r.a WHERE l.b = r.b`.

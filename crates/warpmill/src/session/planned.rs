@@ -12,7 +12,7 @@ use crate::planning::limits::{check_plan, check_text};
 use crate::planning::run;
 
 impl Session {
-    /// What `work` makes of one parsed statement and of the session's state. It runs on a planning thread: statements are as deep as
+    /// The result of `work` on one parsed statement and the session's state. It runs on a planning thread: statements are as deep as
     /// their texts are long.
     pub async fn with_parsed<T, F>(
         &self,

@@ -32,7 +32,7 @@ use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
 use crate::{QueryProfile, Result, ScalarValue, dialect};
 
-/// What takes no longer than this is over before anybody stops it.
+/// The nanoseconds within which a statement is over before anybody stops it.
 const SHORT_NANOS: u64 = 50_000_000;
 
 /// How often a statement is planned once more because another one has replaced a table that it is to write.
@@ -122,7 +122,7 @@ impl Session {
         Ok(QueryResult { schema: prepared.plan.schema(), batches, profile, notices: vec![] })
     }
 
-    /// What operators see of the session and of the statement.
+    /// The session and the statement as operators see them.
     pub(super) fn task_context(&self, query: &Query) -> Arc<TaskContext> {
         let state = self.inner.context.state_ref();
         let context = TaskContext::from(&*state.read());

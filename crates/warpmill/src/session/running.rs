@@ -50,7 +50,7 @@ pub(super) struct Query {
     id: u64,
     queries: Arc<Mutex<HashMap<u64, Stop>>>,
     stopped: watch::Receiver<bool>,
-    /// What its operators share.
+    /// The state that its operators share.
     pub(super) handle: Arc<QueryHandle>,
     /// Whether a thread does nothing but wait for it.
     pub(super) waited_for: bool,

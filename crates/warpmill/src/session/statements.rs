@@ -162,7 +162,7 @@ impl Session {
     }
 }
 
-/// What CREATE makes, after the words that say how.
+/// The kind of thing that CREATE makes, after the words that say how.
 fn object<'a>(words: &[&'a str]) -> Option<&'a str> {
     let how = ["or", "replace", "temp", "temporary", "unique", "materialized"];
     words.iter().copied().find(|word| !how.contains(word))

@@ -20,7 +20,7 @@ use crate::files::CheckedParquet;
 use crate::remote::{Reading, is_remote};
 use crate::{Error, Result, WriteOptions};
 
-/// How far a write is.
+/// The progress of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Rows written so far.
@@ -198,7 +198,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// How the session writes tables, with `settings` (names and values, such as `codec` and `lz4`) instead of its own.
+    /// The way the session writes tables, with `settings` (names and values, such as `codec` and `lz4`) instead of its own.
     ///
     /// # Errors
     /// Settings that do not exist, values that they do not take.

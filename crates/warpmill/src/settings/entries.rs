@@ -1,4 +1,4 @@
-//! What `SHOW` and the documentation of a session's settings list.
+//! The entries of `SHOW` and of the documentation of a session's settings.
 
 use datafusion::common::config::ConfigEntry;
 use warpmill_format::codec::CodecChoice;

@@ -1,4 +1,4 @@
-//! What a device must do, beyond SQL files and benchmarks: every operator on every type, and little memory. Apart from `suite`, whose
+//! The duties of a device, beyond SQL files and benchmarks: every operator on every type, and little memory. Apart from `suite`, whose
 //! kernels are also compiled for GPUs.
 //!
 //! `WARPMILL_TEST_DEVICE=gpu` runs them on a GPU instead of the simulated device.
@@ -19,7 +19,7 @@ fn size_factor() -> u64 {
     if device() == "sim" { 1 } else { 16 }
 }
 
-/// Why programs did not run on the device.
+/// The reason why programs did not run on the device.
 fn reasons(profile: &QueryProfile) -> Vec<String> {
     profile.programs.iter().filter_map(|program| program.not_on_device.clone()).collect()
 }

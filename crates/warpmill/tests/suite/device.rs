@@ -38,7 +38,7 @@ fn session(suite: Suite) -> Session {
     session
 }
 
-/// What is wrong with a result; `expected` is sorted.
+/// The difference in a result; `expected` is sorted.
 fn difference(result: &QueryResult, expected: &[String]) -> Option<String> {
     let profile = result.profile.clone().unwrap();
     let elsewhere: Vec<_> = profile.programs.iter().filter_map(|program| program.not_on_device.clone()).collect();

@@ -74,7 +74,7 @@ fn explain_shows_the_scan() {
     );
 }
 
-/// What does not fit the device runs on the CPU, which gets the rows from DataFusion.
+/// A query that does not fit the device runs on the CPU, which gets the rows from DataFusion.
 #[test]
 fn too_little_device_memory_leaves_it_to_the_cpu() {
     let file = files().remove(0);

@@ -401,7 +401,7 @@ fn damaged_metadata_is_an_error_that_names_the_column() {
     assert!(matches!(error, warpmill::Error::Format(_)), "{error:?}");
     let error = error.to_string();
     assert!(error.contains("pruning metadata of column \"a\"") && error.contains(".data"), "{error}");
-    // What does not need it goes on.
+    // A query that does not need it goes on.
     session.execute("SELECT count(*) FROM r WHERE b = 5", &[]).unwrap();
     session.set("pruning", "none").unwrap();
     session.execute("SELECT count(*) FROM r WHERE a = 5", &[]).unwrap();

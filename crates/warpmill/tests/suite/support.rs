@@ -1,4 +1,4 @@
-//! What tests of whole queries share.
+//! The common parts of tests of whole queries.
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use warpmill::QueryResult;

@@ -14,7 +14,7 @@ use super::unread::unread_of_relation;
 use super::{Binder, Names};
 use crate::{Error, Result};
 
-/// What one operand of a join brings.
+/// The relations and columns that one operand of a join brings.
 struct Operand {
     relations: Vec<Relation>,
     visible: Vec<Visible>,
@@ -24,12 +24,12 @@ struct Operand {
 struct Unnamed {
     /// Its names, from the catalog on; none of a query.
     path: Vec<String>,
-    /// What DataFusion calls it.
+    /// DataFusion's name of it.
     qualifier: Option<String>,
     fields: Fields,
 }
 
-/// What a join does with rows without a partner, or with the columns of one side.
+/// The treatment of rows without a partner by a join, or with the columns of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Inner,

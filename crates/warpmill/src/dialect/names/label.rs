@@ -1,4 +1,4 @@
-//! What DuckDB calls a column that has no alias.
+//! DuckDB's names of columns that have no alias.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,

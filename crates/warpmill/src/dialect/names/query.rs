@@ -278,7 +278,7 @@ impl VisitorMut for Windows<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::Function(Function { over: Some(over), .. }) = expr {
             let spec = match &*over {
-                // What is not defined here may be a window of a query inside; what is defined nowhere DataFusion refuses.
+                // A name that is not defined here may be a window of a query inside; DataFusion refuses one that is defined nowhere.
                 WindowType::NamedWindow(name) => self.definition(&name.value),
                 WindowType::WindowSpec(spec) => Some(self.complete(spec.clone())),
             };

@@ -112,7 +112,7 @@ impl Rewriter {
         };
         let Limit { skip: skipped, fetch: fetched, input } = limit;
         match Arc::unwrap_or_clone(input) {
-            // What is computed of the rows does not change which they are; what orders them may be left out.
+            // A computation of the rows does not change which they are; the columns that order them may be left out.
             LogicalPlan::Projection(projection) => {
                 let rows = Limit { skip: skipped, fetch: fetched, input: projection.input };
                 let Dependent { plan, keys } = self.dependent(LogicalPlan::Limit(rows), domain)?;

@@ -1,4 +1,4 @@
-//! Which subqueries DataFusion plans rightly.
+//! The subqueries that DataFusion plans rightly.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -8,7 +8,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Distinct, Expr, JoinType, Logic
 
 use super::subquery_of;
 
-/// Where an expression is evaluated.
+/// The place where an expression is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// A condition of WHERE or HAVING that is EXISTS, its negation, or IN.

@@ -1,4 +1,4 @@
-//! What a subquery becomes in the expression that it is in: a column, or an expression of columns.
+//! The value of a subquery in the expression that it is in: a column, or an expression of columns.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl Rewriter {
 
     /// Whether `compared op value` is true of any row's value: NULL if it is not, but NULL for some.
     fn is_any(&self, compared: Expr, op: Operator, plan: LogicalPlan, input: &mut LogicalPlan) -> Result<Expr> {
-        // What is compared is a column of the input: the rows are joined by it.
+        // The compared value is a column of the input: the rows are joined by it.
         let left = self.name("compared");
         let mut columns: Vec<_> = input.schema().columns().into_iter().map(Expr::Column).collect();
         columns.push(compared.alias(&left));

@@ -91,7 +91,7 @@ fn order(plan: &LogicalPlan) -> String {
     }
 }
 
-/// How often each expression of a join condition or filter occurs in the plan.
+/// The number of times that each expression of a join condition or filter occurs in the plan.
 fn predicates(plan: &LogicalPlan) -> HashMap<String, usize> {
     let mut found = HashMap::new();
     let mut pending = vec![plan];

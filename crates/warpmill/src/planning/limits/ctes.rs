@@ -1,4 +1,4 @@
-//! How often common table expressions are read once each stands where it is named: the planner copies them.
+//! The number of readings of common table expressions once each stands where it is named: the planner copies them.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

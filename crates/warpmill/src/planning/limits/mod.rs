@@ -1,4 +1,4 @@
-//! What a statement may be: measured on its text, before anything recurses, and on its plan, before anything is copied.
+//! The limits of a statement: measured on its text, before anything recurses, and on its plan, before anything is copied.
 //!
 //! docs/limits.md tells users of these numbers.
 

@@ -1,4 +1,4 @@
-//! How large a plan becomes once it is a tree: common table expressions and views stand in it as often as they are named.
+//! The size of a plan as a tree: common table expressions and views stand in it as often as they are named.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! How deep a statement will nest, from its tokens: linear in the text, without recursion, never too little.
+//! The depth of a statement, from its tokens: linear in the text, without recursion, never too little.
 
 use datafusion::common::config::Dialect;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
@@ -15,7 +15,7 @@ pub(crate) fn check_text(sql: &str, dialect: &Dialect) -> Result<()> {
         return Ok(());
     }
     let dialect = dialect_from_str(dialect).unwrap_or_else(|| Box::new(GenericDialect {}));
-    // What is no text of tokens is the parser's to refuse.
+    // The parser refuses a text that has no tokens.
     let Ok(tokens) = Tokenizer::new(&*dialect, sql).tokenize() else { return Ok(()) };
     let mut measure = Measure::default();
     for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_) | Token::EOF)) {
@@ -30,7 +30,7 @@ pub(crate) fn check_text(sql: &str, dialect: &Dialect) -> Result<()> {
     measure.check(depth)
 }
 
-/// What stands between two brackets, or between CASE and END.
+/// The tokens between two brackets, or between CASE and END.
 #[derive(Debug, Default)]
 struct Frame {
     /// AND and OR since the last comma or clause.
@@ -61,14 +61,14 @@ impl Frame {
         self.deepest = self.deepest.max(std::mem::take(&mut self.connectives) + std::mem::take(&mut self.part));
     }
 
-    /// How deep all of it nests.
+    /// The depth of all of it.
     fn ended(&mut self) -> usize {
         self.end_segment();
         self.deepest + self.sets
     }
 }
 
-/// What was seen of a text so far.
+/// The measures of a text so far.
 #[derive(Debug, Default)]
 struct Measure {
     outermost: Frame,

@@ -7,7 +7,7 @@ use arrow::array::{
     RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 
-/// Which values are NULL.
+/// The values that are NULL.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Nulls {
     None,

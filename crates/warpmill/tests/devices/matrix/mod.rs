@@ -1,7 +1,7 @@
 //! Every operator on every type, with no NULLs, some, and only NULLs, over no row, one and many: on the simulated device, which
 //! must run all of it (`device_fallback = 'error'`), against the CPU back end.
 //!
-//! What a device may refuse is listed in [`refusals`]: nothing else, and all of that.
+//! The refusals that a device may give are listed in [`refusals`]: nothing else, and all of that.
 
 mod aggregates;
 pub mod data;

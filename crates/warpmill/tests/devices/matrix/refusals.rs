@@ -1,4 +1,4 @@
-//! What a device refuses, and why.
+//! The refusals of a device, and why.
 
 use super::data::{Nulls, table};
 use super::session;

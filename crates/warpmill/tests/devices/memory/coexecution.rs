@@ -12,7 +12,7 @@ use super::hybrid::{difference, large_tables, limit, session};
 use super::parts::{filled, joins, tables};
 use crate::{device, reasons, size_factor};
 
-/// What programs that were split say of it, with the rows that their CPU part went through.
+/// The profiles of programs that were split, with the rows that their CPU part went through.
 fn plans(profile: &QueryProfile) -> Vec<String> {
     let on_device = profile.programs.iter().filter_map(|program| program.on_device.as_ref());
     on_device.filter_map(|on_device| on_device.join.as_ref()).map(ToString::to_string).collect()
@@ -72,7 +72,7 @@ fn joins_of_every_kind() {
         .map(String::from),
     );
     session.set("warpmill.gpu_memory_limit", "613MB").unwrap();
-    // What is below a cut may be made in parts.
+    // The part below a cut may be made in parts.
     for (strategy, parts, count) in
         [("fallback", "1", queries.len()), ("naive", "1", queries.len()), ("fallback", "3", 10)]
     {
@@ -213,7 +213,7 @@ fn tpch_with_joins_on_the_cpu() {
     for strategy in ["fallback", "naive"] {
         session.set("warpmill.device_join", strategy).unwrap();
         let mut split = BTreeSet::new();
-        // What takes how much depends on the device.
+        // The costs depend on the device.
         for kilobytes in [709, 500, 350] {
             limit(&session, kilobytes);
             for query in warpmill_datagen::queries(Suite::Tpch) {

@@ -26,7 +26,7 @@ fn fill(session: &Session) {
     }
 }
 
-/// What became of the programs of all threads.
+/// The outcomes of the programs of all threads.
 #[derive(Default)]
 struct Tally {
     ran: usize,

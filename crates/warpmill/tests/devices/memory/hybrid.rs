@@ -25,7 +25,7 @@ pub(super) fn on_host(profile: &QueryProfile) -> (u64, Vec<&'static str>) {
     (on_device().map(|on_device| on_device.mapped_bytes).sum(), strategies.collect())
 }
 
-/// What is wrong with the device's answer; how it came about.
+/// The difference in the device's answer; how it came about.
 pub(super) fn difference(session: &Session, sql: &str) -> (Option<String>, Arc<QueryProfile>) {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
@@ -121,7 +121,7 @@ fn every_strategy_gives_the_same_answers() {
     ] {
         for strategy in ["partitioned", "hybrid", "fallback", "naive", "cpu", "auto"] {
             session.set("warpmill.device_join", strategy).unwrap();
-            // What a run learnt of sizes is kept for the next.
+            // A run's lessons about sizes are kept for the next.
             for _ in 0..if ["hybrid", "fallback"].contains(&strategy) { 2 } else { 1 } {
                 let (failure, profile) = difference(&session, sql);
                 assert_eq!(failure, None, "{strategy}");
@@ -193,7 +193,7 @@ fn page_locked_memory_is_bounded() {
     session.set("warpmill.pinned_memory_limit", "100kB").unwrap();
     let error = session.execute(query, &[]).unwrap_err().to_string();
     assert!(error.contains("page-locked memory") && error.contains("warpmill.pinned_memory_limit"), "{error}");
-    // What is not there is not chosen.
+    // A strategy that is not there is not chosen.
     session.set("warpmill.device_join", "auto").unwrap();
     let (failure, profile) = difference(&session, query);
     assert_eq!((failure, on_host(&profile)), (None, (0, vec!["partitioned"])));
@@ -212,7 +212,7 @@ fn tpch_with_rows_on_the_host() {
     let session = filled(Suite::Tpch, 0.01 * size_factor() as f64);
     session.set("warpmill.device_join", "hybrid").unwrap();
     let mut hybrid = BTreeSet::new();
-    // What takes how much depends on the device.
+    // The costs depend on the device.
     for kilobytes in [707, 500, 350] {
         limit(&session, kilobytes);
         for query in warpmill_datagen::queries(Suite::Tpch) {

@@ -97,7 +97,7 @@ fn the_next_run_copies_the_rest() {
         return;
     }
     assert!(found == 0 && kept > all / 10 && kept < all, "{all} bytes, {kept} of them stay");
-    // What stayed once stays, and nothing else finds room.
+    // A chunk that stayed once stays, and nothing else finds room.
     let [rest, found, more] = run();
     assert_eq!([rest, found, more], [all - kept, kept, 0]);
     assert_eq!(run(), [rest, found, 0]);

@@ -15,7 +15,7 @@ fn parts(profile: &QueryProfile) -> u64 {
     on_device.flat_map(|on_device| &on_device.parts).map(|sink| sink.parts).max().unwrap_or(0)
 }
 
-/// What is wrong with the device's answer in `count` parts, and the most parts of a sink.
+/// The difference in the device's answer in `count` parts, and the most parts of a sink.
 fn difference(session: &Session, sql: &str, count: &str) -> (Option<String>, u64) {
     session.set("warpmill.device", "cpu").unwrap();
     let expected = sorted_rows(&session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")));
@@ -193,7 +193,7 @@ fn a_join_groups_and_rows_larger_than_the_device() {
         let strategy =
             explained.lines().find(|line| line.starts_with(&format!("program 0: {}", device()))).unwrap_or_default();
         assert!(strategy.contains(expectation) && strategy.contains("pass through"), "{query}: {explained}");
-        // What a run learnt of the sizes of parts is kept for the next.
+        // A run's lessons about the sizes of parts are kept for the next.
         for _ in 0..if query.contains("sum(b)") { 2 } else { 1 } {
             let result = session.execute(query, &[]).unwrap_or_else(|error| panic!("{query}: {error}"));
             assert!(sorted_rows(&result) == expected, "{query}");

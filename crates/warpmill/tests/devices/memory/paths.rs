@@ -1,4 +1,4 @@
-//! Which form of a column passes through device memory.
+//! The form of a column that passes through device memory.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ const QUERIES: [&str; 2] = [
     "SELECT id, a, text FROM t WHERE a = 111 AND text LIKE '%1%' ORDER BY id",
 ];
 
-/// How the data of the only program passed through, as JSON.
+/// The way the data of the only program passed through, as JSON.
 fn path(profile: &QueryProfile) -> serde_json::Value {
     serde_json::to_value(profile.programs[0].on_device.as_ref().unwrap().path.as_ref().unwrap()).unwrap()
 }
@@ -68,7 +68,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
                         assert_eq!(path["reason"], "forced");
                         assert!(columns.iter().all(|column| column["form"] == form), "{path}");
                     }
-                    // What the profile says has passed did pass.
+                    // The chunks that the profile counts as passed did pass.
                     let sum = |what: &str| columns.iter().map(|column| column[what].as_u64().unwrap()).sum::<u64>();
                     let on_device = profile.programs[0].on_device.as_ref().unwrap();
                     let copied = on_device.transfers.iter().find(|it| it.what.starts_with("segments from")).unwrap();
@@ -76,7 +76,7 @@ fn every_form_from_every_place_gives_the_same_rows() {
                     assert!(
                         path["measured"]["total"].as_f64().unwrap() >= path["measured"]["kernels"].as_f64().unwrap()
                     );
-                    // What the device cannot undo the host does, for a reason.
+                    // The host undoes codecs that the device cannot, for a reason.
                     let library = path["no_library"].is_null();
                     for column in
                         columns.iter().filter(|column| column["codec"] == "zstd" || column["codec"] == "deflate")

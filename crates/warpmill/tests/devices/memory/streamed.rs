@@ -73,7 +73,7 @@ fn check_sources(codec: &str) {
         assert_eq!(sorted_rows(&sql(queries[1])), expected[1]);
         assert!(started.elapsed().as_secs_f64() > copied_bytes as f64 / 5e6, "{:?}", started.elapsed());
     }
-    // What the device decompresses travels compressed.
+    // Chunks that the device decompresses travel compressed.
     let expected = if undone { 30_000..350_000 } else { 350_000..900_000 };
     assert!(copied_bytes == 0 || expected.contains(&copied_bytes), "{codec}: {copied_bytes} bytes");
 }
