@@ -8,7 +8,7 @@ pub enum FormatError {
     /// An operating-system error on a file.
     #[error("{action} {}: {source}", path.display())]
     Io {
-        /// What was being done, e.g. `cannot read`.
+        /// The action that failed, e.g. `cannot read`.
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -22,7 +22,7 @@ pub enum FormatError {
         path: PathBuf,
         /// `column "c", segment n`, where known.
         segment: Option<String>,
-        /// What is wrong.
+        /// The mistake.
         detail: String,
     },
     /// A value of the input cannot be stored.
@@ -32,7 +32,7 @@ pub enum FormatError {
         source_name: String,
         /// `line 17, column "price"` or `row group 3, column "price"`, where known.
         location: Option<String>,
-        /// What is wrong.
+        /// The mistake.
         detail: String,
     },
     /// The table, column or version does not exist, or exists already.
@@ -59,7 +59,7 @@ pub enum FormatError {
     Schema {
         /// The column.
         column: String,
-        /// What is wrong.
+        /// The mistake.
         detail: String,
     },
     /// A codec that does not exist or that this build does not have, or that failed on sound input.
@@ -67,7 +67,7 @@ pub enum FormatError {
     Codec {
         /// The codec.
         codec: String,
-        /// What is wrong, and what is needed.
+        /// The mistake, and the remedy.
         detail: String,
     },
     /// An error of the Arrow libraries that has no better place.

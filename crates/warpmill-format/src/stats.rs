@@ -1,4 +1,4 @@
-//! What is known of the values of a segment or of a whole column.
+//! Facts about the values of a segment or of a whole column.
 
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +65,7 @@ impl ColumnStats {
             (Some(a), Some(b)) => Some(a.max(b).min(self.rows)),
             (a, b) => a.or(b),
         };
-        // What a manifest claims may be anything.
+        // A manifest may claim anything.
         self.plain_bytes = self.plain_bytes.saturating_add(other.plain_bytes);
         self.stored_bytes = self.stored_bytes.saturating_add(other.stored_bytes);
     }
@@ -205,7 +205,7 @@ impl SampleCounter {
         Self { seen: vec![0; slots], distinct: 0, rows: 0, random: 1 }
     }
 
-    /// Which of the next [`SampleCounter::STEP`] rows is taken: at random, because what lies at equal distances may be alike.
+    /// The one of the next [`SampleCounter::STEP`] rows that is taken: at random, because what lies at equal distances may be alike.
     #[inline(always)]
     pub(crate) fn next_row(&mut self) -> usize {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

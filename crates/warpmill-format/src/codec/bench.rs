@@ -1,4 +1,4 @@
-//! How fast columns are read through codecs: what `warpmill bench scan` measures.
+//! The speed of reading columns through codecs: what `warpmill bench scan` measures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ const TASK_ROWS: usize = 64 * VECTOR_ROWS;
 /// Bytes that one task reads of plain memory.
 const TASK_BYTES: usize = 1 << 20;
 
-/// What was measured of one column.
+/// The measurements of one column.
 #[derive(Debug, Clone)]
 pub struct ScanTimes {
     /// Seconds of each run that read as many bytes of memory as the column has uncompressed.

@@ -1,4 +1,4 @@
-//! Which codec a column gets.
+//! The choice of a column's codec.
 //!
 //! GOLAP (SIGMOD 2024, section 3): contiguous samples of a column's chunks go through every setting of a grid, and what was
 //! measured on them (bytes, and how fast this machine decompresses) decides for an objective. Here columns arrive as a
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{BLOCK_BYTES, Codec, CodecConfig, CompressedChunk, block, compress};
 use crate::{Encoding, FormatError, Result, Segment};
 
-/// What a column's codec is chosen for.
+/// The objective of the choice of a column's codec.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
@@ -46,7 +46,7 @@ impl std::str::FromStr for Objective {
     }
 }
 
-/// Which codec columns are stored with.
+/// The codec that columns are stored with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodecChoice {
     /// All with this one (a chunk that does not get smaller is stored without).
@@ -63,7 +63,7 @@ impl std::str::FromStr for CodecChoice {
     }
 }
 
-/// What the cost model knows of the machine.
+/// The machine as the cost model knows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
     /// Bytes per second that chunks are read at from where tables are.
@@ -93,12 +93,12 @@ impl Machine {
     }
 }
 
-/// How columns are compressed.
+/// The way columns are compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodecOptions {
     /// The codec, or that it be chosen.
     pub choice: CodecChoice,
-    /// What it is chosen for.
+    /// The objective of the choice.
     pub objective: Objective,
     /// The part of a column's bytes that is sampled, above 0 and at most 1.
     pub sample: f64,
@@ -174,7 +174,7 @@ impl CodecOptions {
     }
 }
 
-/// What a column's chunks are stored with from now on, as manifests keep it.
+/// The codec that a column's chunks are stored with from now on, as manifests keep it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ColumnChoice {
@@ -214,13 +214,13 @@ impl ColumnChoice {
 /// Contiguous bytes of one sample, and the largest block that is tried.
 const SAMPLE_BYTES: usize = 256 << 10;
 
-/// How often a sample is decompressed; the fastest time counts.
+/// The number of times that a sample is decompressed; the fastest time counts.
 const SAMPLE_RUNS: usize = 3;
 
 /// A codec must save this part of the time to be chosen for it: less is within what measuring varies by.
 const LEAST_GAIN: f64 = 0.02;
 
-/// What was measured with one setting.
+/// The measurements of one setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rates {
     /// Bytes before compression.
@@ -332,7 +332,7 @@ impl Sampler {
     }
 }
 
-/// How the chunks of one column are compressed while a version is written.
+/// The way the chunks of one column are compressed while a version is written.
 #[derive(Debug)]
 pub(crate) enum ColumnCodec {
     Fixed(CodecConfig),
@@ -348,7 +348,7 @@ pub(crate) struct Stored {
     pub compressed: Option<Compressed>,
 }
 
-/// What a codec made of a segment.
+/// The result of a codec for a segment.
 #[derive(Debug)]
 pub(crate) struct Compressed {
     pub config: CodecConfig,
@@ -382,7 +382,7 @@ impl ColumnCodec {
         }
     }
 
-    /// What later versions keep; `None`: no codec.
+    /// The choice that later versions keep; `None`: no codec.
     pub fn choice(&self) -> Option<ColumnChoice> {
         match self {
             Self::Fixed(config) if config.codec == Codec::None => None,
@@ -406,7 +406,7 @@ impl ColumnCodec {
             Self::Fixed(config) => config.plain,
             Self::Auto { .. } => true,
         };
-        // What is one value has nothing to compress.
+        // A segment of one value has nothing to compress.
         let packed = !matches!(segment.encoding(), Encoding::Plain | Encoding::Constant);
         let plain = (may_be_plain && packed).then(|| segment.to_plain()).transpose()?;
         let config = match self {

@@ -39,12 +39,12 @@ pub const BLOCK_BYTES: usize = 64 << 10;
 pub const MIN_BLOCK_BYTES: usize = 4 << 10;
 /// Most bytes of a block.
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
-/// What the first byte of a compressed chunk of [`ALIGNED_BYTES`] or more is aligned to in its file: direct I/O reads it as it lies.
+/// The alignment of the first byte of a compressed chunk of [`ALIGNED_BYTES`] or more in its file: direct I/O reads it as it lies.
 pub const CHUNK_ALIGN: usize = 4096;
 /// Chunks with fewer stored bytes are not aligned: the room between them would cost more than the codec saves.
 pub const ALIGNED_BYTES: usize = 64 << 10;
 
-/// How the bytes of a segment are compressed.
+/// The way the bytes of a segment are compressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
@@ -159,7 +159,7 @@ pub struct CodecConfig {
     pub codec: Codec,
     /// Uncompressed bytes of a block, a multiple of 4096; of no meaning without a codec.
     pub block_bytes: usize,
-    /// How hard the compressor tries (Zstd, Deflate, GDeflate); what is decompressed does not depend on it.
+    /// The effort of the compressor (Zstd, Deflate, GDeflate); what is decompressed does not depend on it.
     pub level: i32,
     /// Whether integers and codes are compressed as plain values, not as they would be encoded without a codec.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -13,7 +13,7 @@ const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 64;
 /// Bytes of an entry of the table: offset and length, u64 each.
 const ENTRY_BYTES: usize = 16;
-/// What a block's first byte is aligned to: no codec of nvCOMP asks for more than 8.
+/// The alignment of a block's first byte: no codec of nvCOMP asks for more than 8.
 const BLOCK_ALIGN: usize = 16;
 
 /// Most bytes that a chunk may have uncompressed: 2^20 rows of the widest values and their parts, or 4 GiB of strings with
@@ -179,13 +179,13 @@ impl CompressedChunk {
         &self.bytes
     }
 
-    /// Where block `i` lies in [`CompressedChunk::bytes`], compressed.
+    /// The place where block `i` lies in [`CompressedChunk::bytes`], compressed.
     pub fn block(&self, i: usize) -> std::ops::Range<usize> {
         let (offset, length) = self.entry(i);
         offset as usize..(offset + length) as usize
     }
 
-    /// Where block `i` lies in the segment, uncompressed.
+    /// The place where block `i` lies in the segment, uncompressed.
     pub fn block_target(&self, i: usize) -> std::ops::Range<usize> {
         range(i, self.block_bytes, self.total)
     }

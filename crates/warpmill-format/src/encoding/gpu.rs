@@ -25,7 +25,7 @@ const TILE: usize = 512;
 const MINIBLOCKS: usize = 4;
 const HEADER: usize = 4;
 
-/// Which of the three schemes.
+/// The scheme, of three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     For,

@@ -5,7 +5,7 @@
 //! 16 bytes); the remaining two and one words of each lane follow in narrower rows. The layout is FastLanes in spirit
 //! (Afroozeh and Boncz, VLDB 2023), chosen by measurement so that a lane loads 16 bytes at once and nothing is staged.
 //!
-//! Which row value `j` of lane `l` is depends on the [`Order`].
+//! The row that value `j` of lane `l` is depends on the [`Order`].
 
 use super::word::Word;
 use crate::VECTOR_ROWS;
@@ -18,7 +18,7 @@ pub(crate) const fn vector_words(width: u32) -> usize {
     LANES * width as usize
 }
 
-/// Which row of the vector value `j` of lane `l` is.
+/// The row of the vector that value `j` of lane `l` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Row `128 * (j / 4) + 4 * l + j % 4`: four values of a lane store as 16 bytes, a warp's stores are contiguous.
@@ -47,7 +47,7 @@ impl Order {
     }
 }
 
-/// Where word `k` of lane `l` lies in a packed vector of `width` words per lane.
+/// The place where word `k` of lane `l` lies in a packed vector of `width` words per lane.
 #[inline(always)]
 pub(crate) const fn word_index(width: usize, k: usize, l: usize) -> usize {
     let quads = width / 4;
@@ -109,7 +109,7 @@ pub(crate) fn get(words: &[u32], width: u32, order: Order, row: usize) -> u32 {
     ((low | high << 32) >> shift) as u32 & mask_of(width)
 }
 
-/// Where value `j` of every lane lies, precomputed per width: random access in two loads and a shift.
+/// The place where value `j` of every lane lies, precomputed per width: random access in two loads and a shift.
 #[derive(Clone, Copy)]
 struct Place {
     /// Word of lane 0 that the field starts in, and the next one where the field straddles (else the same).

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 }
 
 impl LaneDelta {
-    /// Where the sections lie, in bytes from `base`.
+    /// The place where the sections lie, in bytes from `base`.
     pub(crate) fn layout(&self, base: *const u8) -> DeltaLayout {
         let at = |address: usize| address - base as usize;
         DeltaLayout {
@@ -49,7 +49,7 @@ impl LaneDelta {
         }
     }
 
-    /// How `values` would be encoded; `None` when they are not 64-bit, their deltas need more than 32 bits, or it would take more than
+    /// The encoding of `values`; `None` when they are not 64-bit, their deltas need more than 32 bits, or it would take more than
     /// `most` bytes.
     pub(crate) fn plan<V: Value>(values: &[V], most: usize) -> Option<Plan> {
         let vectors = values.len().div_ceil(VECTOR_ROWS);

@@ -83,7 +83,7 @@ pub(crate) fn rounded_width(bits: u32) -> u32 {
     if bits == 0 { 0 } else { near(8).or(near(4)).or(near(2)).unwrap_or(bits) }
 }
 
-/// How a column would be packed.
+/// The way a column would be packed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Plan<V> {
     reference: V,
@@ -281,7 +281,7 @@ impl LaneFor {
         limbs.into_iter().for_each(|limb| out.push_words(limb));
     }
 
-    /// Where the parts lie, relative to `base`.
+    /// The place where the parts lie, relative to `base`.
     pub(crate) fn layout(&self, base: *const u8) -> LaneLayout {
         fn at<T>(view: &View<T>, base: *const u8) -> usize {
             view.as_ptr() as usize - base as usize

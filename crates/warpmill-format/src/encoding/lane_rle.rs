@@ -23,7 +23,7 @@ pub(crate) struct LaneRle {
 const FEW_RUNS: usize = 96;
 
 impl LaneRle {
-    /// Where the sections lie, in bytes from `base`.
+    /// The place where the sections lie, in bytes from `base`.
     pub(crate) fn layout(&self, base: *const u8) -> RunsLayout {
         RunsLayout {
             starts: self.starts.as_ptr() as usize - base as usize,

@@ -1,4 +1,4 @@
-//! What one pass over values tells: bounds of every vector, and how neighbours differ. All that follows is decided from it and from
+//! The facts that one pass over values tells: bounds of every vector, and how neighbours differ. All that follows is decided from it and from
 //! samples.
 
 use super::word::Value;

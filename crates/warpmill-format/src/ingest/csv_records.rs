@@ -1,4 +1,4 @@
-//! Where CSV records end: cutting a file into pieces that can be parsed apart, and finding the line of a row.
+//! The place where CSV records end: cutting a file into pieces that can be parsed apart, and finding the line of a row.
 
 use std::io::Read;
 

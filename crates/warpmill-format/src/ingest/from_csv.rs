@@ -21,7 +21,7 @@ use crate::{FormatError, Result, TableSnapshot, TableWriter};
 /// Rows of a parsed batch.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// How CSV is read.
+/// The way CSV is read.
 #[derive(Debug, Clone)]
 pub struct CsvOptions {
     /// Between fields.
@@ -115,7 +115,7 @@ impl<'a> Parser<'a> {
         Self { path, options, schema: schema.clone(), columns: (0..names.len()).collect(), table: schema }
     }
 
-    /// What `reader` gives, in pieces.
+    /// The bytes of `reader`, in pieces.
     pub(super) fn pieces<R: Read + 'a>(&'a self, reader: R) -> impl Iterator<Item = Result<Piece>> + use<'a, R> {
         let mut pieces = Pieces::new(reader, self.options);
         std::iter::from_fn(move || pieces.next().map_err(|e| self.read_error(e)).transpose())
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What the parser says, without the places in its input that it adds: it was given a part of the file.
+/// The parser's error, without the places in its input that it adds: it was given a part of the file.
 fn detail(error: &ArrowError) -> String {
     let text = match error {
         ArrowError::ParseError(text) | ArrowError::CsvError(text) => text.clone(),

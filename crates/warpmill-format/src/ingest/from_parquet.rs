@@ -21,7 +21,7 @@ use crate::{FormatError, Result, TableSnapshot, TableWriter};
 /// Rows of a decoded batch.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// How Parquet is read.
+/// The way Parquet is read.
 #[derive(Debug, Clone)]
 pub struct ParquetOptions {
     /// Threads that decode (0: all cores).

@@ -148,7 +148,7 @@ fn is_number(text: &str) -> bool {
         && exponent.is_none_or(is_exponent)
 }
 
-/// What CSV files of the same columns have in common.
+/// The properties that CSV files of the same columns have in common.
 #[derive(Debug, Clone)]
 pub struct CsvColumns {
     names: Vec<String>,

@@ -24,7 +24,7 @@ pub use from_csv::{CsvOptions, ingest_csv};
 pub use from_parquet::{ParquetOptions, ingest_parquet, parquet_schema};
 pub use infer_csv::{CsvColumns, csv_schema};
 
-/// How far an ingest is.
+/// The progress of an ingest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progressed {
     /// Rows handed to the writer.
@@ -85,7 +85,7 @@ fn locate(error: FormatError, source: &str, place: &str) -> FormatError {
     }
 }
 
-/// What a file is called in errors.
+/// The name of a file in errors.
 fn name(path: &Path) -> String {
     path.display().to_string()
 }

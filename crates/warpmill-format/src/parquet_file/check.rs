@@ -1,4 +1,4 @@
-//! What a Parquet file says of itself, held against its size and against each other before anything is read by it.
+//! Checks of a Parquet file's footer: its claims are held against the file's size and against each other before anything is read by it.
 //!
 //! Nothing of a footer or a page header has a checksum. But much is said twice: rows by the file, by its row groups, by columns, by pages
 //! and by page indexes; places and sizes by footers, page headers and indexes. What contradicts itself is damaged.
@@ -37,11 +37,11 @@ pub struct CheckedFooter {
     metadata: Arc<ParquetMetaData>,
     /// In the order of the file.
     chunks: Vec<Place>,
-    /// Where pages are, by row group and column, of those whose index has been read.
+    /// The place where pages are, by row group and column, of those whose index has been read.
     locations: Mutex<HashMap<(usize, usize), Arc<Locations>>>,
 }
 
-/// Where a column chunk is.
+/// The place where a column chunk is.
 #[derive(Debug, Clone)]
 struct Place {
     bytes: Range<u64>,
@@ -49,14 +49,14 @@ struct Place {
     column: usize,
 }
 
-/// What is wrong, or nothing.
+/// Nothing, or the mistake.
 type Checked = std::result::Result<(), String>;
 
 impl CheckedFooter {
     /// The footer of a file of `bytes` bytes, which errors call `path`. Takes a moment for each column chunk.
     ///
     /// # Errors
-    /// What of it contradicts the rest, with row group and column.
+    /// The claim that contradicts the rest, with row group and column.
     pub fn new(metadata: Arc<ParquetMetaData>, bytes: u64, path: &Path) -> Result<Self> {
         let mut checked = Self { path: path.to_owned(), metadata, chunks: vec![], locations: Mutex::default() };
         checked.check_rows()?;
@@ -107,7 +107,7 @@ impl CheckedFooter {
 
     /// Checks what a footer says of column chunks in other words.
     fn check_claims(&self, footer: &[u8]) -> Result<()> {
-        // What is no footer has been refused by who parsed it.
+        // A text that is no footer has been refused by who parsed it.
         let Ok(claims) = chunk_claims(footer) else { return Ok(()) };
         for (group, claims) in claims.iter().enumerate().take(self.metadata.num_row_groups()) {
             let columns = self.metadata.row_group(group).columns();
@@ -183,7 +183,7 @@ impl CheckedFooter {
         }
     }
 
-    /// Where a column chunk is, once all that is said of it has been checked.
+    /// The place where a column chunk is, once all that is said of it has been checked.
     fn place(&self, group: usize, column: usize, bytes: u64) -> Result<Place> {
         let rows = self.metadata.row_group(group).num_rows();
         let chunk = self.metadata.row_group(group).column(column);
@@ -201,7 +201,7 @@ impl CheckedFooter {
     /// Checks what was read of the file: the pages of `bytes`, which are those of `range` and of a column chunk, or the indexes in them.
     ///
     /// # Errors
-    /// What contradicts the footer or an index, with row group and column.
+    /// The bytes that contradict the footer or an index, with row group and column.
     pub fn check(&self, range: &Range<u64>, bytes: &[u8]) -> Result<()> {
         if bytes.len() as u64 != range.end.saturating_sub(range.start) {
             return Err(FormatError::corrupt(&self.path, format!("{} bytes instead of {range:?}", bytes.len())));
@@ -263,7 +263,7 @@ impl CheckedFooter {
     }
 }
 
-/// What errors call a column chunk.
+/// The name of a column chunk in errors.
 pub(super) fn chunk_name(metadata: &ParquetMetaData, group: usize, column: usize) -> String {
     let schema = metadata.file_metadata().schema_descr();
     let name = if column < schema.num_columns() { schema.column(column).path().string() } else { String::new() };
@@ -276,7 +276,7 @@ fn index_range(offset: Option<i64>, length: Option<i32>) -> Option<Range<u64>> {
     Some(start..start.checked_add(u64::try_from(length?).ok()?)?)
 }
 
-/// Where a column chunk of a file of `bytes` bytes is.
+/// The place where a column chunk of a file of `bytes` bytes is.
 fn range_of(chunk: &ColumnChunkMetaData, bytes: u64) -> std::result::Result<Range<u64>, String> {
     let data = chunk.data_page_offset();
     let start = match chunk.dictionary_page_offset() {
@@ -329,7 +329,7 @@ fn check_statistics(chunk: &ColumnChunkMetaData) -> Checked {
     Ok(())
 }
 
-/// How the least value of statistics compares with the greatest, where that is known.
+/// The way the least value of statistics compares with the greatest, where that is known.
 fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
     /// Compares integers, as the type says.
     macro_rules! integers {
@@ -361,7 +361,7 @@ fn order(found: &Statistics, sorted: SortOrder) -> Option<Ordering> {
 
 /// The pages of a column chunk, one after the other.
 pub(super) struct Pages<'a> {
-    /// Where the column chunk is.
+    /// The place where the column chunk is.
     bytes: Range<u64>,
     chunk: &'a ColumnChunkMetaData,
     rows: u64,
@@ -371,7 +371,7 @@ pub(super) struct Pages<'a> {
     totals: Totals,
 }
 
-/// What pages have together.
+/// The properties that pages have in common.
 #[derive(Default)]
 struct Totals {
     pages: usize,

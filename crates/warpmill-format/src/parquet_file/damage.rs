@@ -1,4 +1,4 @@
-//! Which column chunk of a file does not decode: for errors that name it.
+//! The column chunk of a file that does not decode: for errors that name it.
 
 use std::fs::File;
 use std::path::Path;

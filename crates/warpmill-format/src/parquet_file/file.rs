@@ -33,7 +33,7 @@ pub struct ParquetFile {
     kept: Mutex<Kept>,
 }
 
-/// What has been found out about column chunks, by row group and column.
+/// The facts that have been found out about column chunks, by row group and column.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     pub pages: HashMap<(usize, usize), Arc<PageMap>>,
@@ -46,14 +46,14 @@ pub(super) struct Kept {
     pub made: HashMap<u64, u64>,
 }
 
-/// Where a file is.
+/// The place where a file is.
 #[derive(Debug)]
 enum Source {
     Local(Identity),
     Remote(Remote),
 }
 
-/// What tells whether a file has changed.
+/// The evidence by which a changed file is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     bytes: u64,
@@ -134,7 +134,7 @@ impl ParquetFile {
         }
     }
 
-    /// Where it is, or was when it was opened: a path, or a URL.
+    /// The place where it is, or was when it was opened: a path, or a URL.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -161,7 +161,7 @@ impl ParquetFile {
         }
     }
 
-    /// Where a column chunk is.
+    /// The place where a column chunk is.
     ///
     /// # Errors
     /// A footer that says nonsense.
@@ -190,7 +190,7 @@ impl ParquetFile {
         }
     }
 
-    /// What reads the bytes `wanted` of a column chunk, which `place` names.
+    /// The reader of the bytes `wanted` of a column chunk, which `place` names.
     ///
     /// # Errors
     /// A file that is gone, or another one.
@@ -235,7 +235,7 @@ impl ParquetFile {
         &self.kept
     }
 
-    /// Where the pages of column `column` of row group `group` are.
+    /// The place where the pages of column `column` of row group `group` are.
     ///
     /// # Errors
     /// Headers that are none, or that do not fit the footer.
@@ -253,7 +253,7 @@ impl ParquetFile {
         FormatError::Corrupt { path: self.path.clone(), segment: Some(place), detail: detail.into() }
     }
 
-    /// What errors call a column chunk.
+    /// The name of a column chunk in errors.
     pub(super) fn place(&self, group: usize, column: usize) -> String {
         chunk_name(self.metadata(), group, column)
     }

@@ -1,4 +1,4 @@
-//! Where the pages of a column chunk are and between which bounds their values lie, by the indexes that writers may leave in a file.
+//! The place where the pages of a column chunk are and between which bounds their values lie, by the indexes that writers may leave in a file.
 //!
 //! They are read only where a filter might leave out pages by them. Nobody has to believe them: an index that contradicts itself or the
 //! footer is as good as none, and what is read by one is compared with the page headers there, and with its bounds.
@@ -20,7 +20,7 @@ use crate::Result;
 /// Bytes of an index or a filter that are read at most.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Where a page is.
+/// The place where a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Location {
     pub offset: u64,
@@ -30,7 +30,7 @@ pub(super) struct Location {
     pub first_row: u64,
 }
 
-/// Where the data pages of a column chunk are: at least one.
+/// The place where the data pages of a column chunk are: at least one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Locations {
     pages: Vec<Location>,
@@ -41,7 +41,7 @@ pub(super) struct Locations {
 }
 
 impl Locations {
-    /// What `index` says of a column chunk of `rows` rows, whose bytes are at `chunk`; `None` where that cannot be.
+    /// The pages of a column chunk of `rows` rows by `index`, whose bytes are at `chunk`; `None` where that cannot be.
     pub(super) fn of(index: &OffsetIndex, chunk: Range<u64>, rows: u64) -> Option<Self> {
         let (mut pages, mut end) = (Vec::with_capacity(index.pages.len()), chunk.start);
         for (number, page) in index.pages.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Locations {
     }
 }
 
-/// What is known of the values of a page, or of several.
+/// The facts about the values of a page, or of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageBounds {
     /// No value has a rank ([`crate::pruning`]) outside of these; `None`: there is no value. Those of floats leave out NaN.
@@ -203,7 +203,7 @@ fn range(file: &ParquetFile, offset: Option<i64>, length: Option<i32>) -> Option
 type ChunkId = (usize, usize);
 
 impl ParquetFile {
-    /// Where the pages of `chunks` are, for each: what is not known yet is read, all of it at once. `None` where a file does not say.
+    /// The place where the pages of `chunks` are, for each: what is not known yet is read, all of it at once. `None` where a file does not say.
     ///
     /// # Errors
     /// A file that cannot be read, or has changed.
@@ -270,7 +270,7 @@ impl ParquetFile {
         self.kept(chunks, known, place, decode, |kept, chunk, found| drop(kept.filters.insert(chunk, found)))
     }
 
-    /// What `known` has kept of `chunks`; of others what `decode` makes of the bytes at `place`, which is kept by `keep`.
+    /// The entries of `chunks` that `known` has kept; of others the results of `decode` for the bytes at `place`, which is kept by `keep`.
     fn kept<T: Clone>(
         &self,
         chunks: &[ChunkId],

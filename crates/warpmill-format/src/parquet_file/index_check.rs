@@ -11,7 +11,7 @@ use parquet::file::statistics::Statistics;
 use super::index::Locations;
 use super::thrift::{OffsetIndex, PageLocation};
 
-/// What is wrong, or nothing.
+/// Nothing, or the mistake.
 type Checked = std::result::Result<(), String>;
 
 /// An offset index as it is stored.

@@ -1,4 +1,4 @@
-//! Where the pages of a column chunk are.
+//! The place where the pages of a column chunk are.
 
 use std::ops::Range;
 
@@ -18,13 +18,13 @@ const MOST_READ: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub header: PageHeader,
-    /// Where in the file its bytes begin, behind the header.
+    /// The place in the file where its bytes begin, behind the header.
     pub offset: u64,
     /// The row of the row group that its first value is; 0 for dictionaries.
     pub first_row: u64,
 }
 
-/// How a page's bytes are decompressed.
+/// The way a page's bytes are decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageCodec {
     /// Not at all.
@@ -59,7 +59,7 @@ pub(super) struct PageMap {
     /// In row order; they hold all rows of the row group.
     pub data: Vec<Page>,
     pub codec: PageCodec,
-    /// Why a device does not decode the chunk.
+    /// The reason why a device does not decode the chunk.
     pub host: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub(super) const DELTA_BYTE_ARRAY: i32 = 7;
 pub(super) const RLE_DICTIONARY: i32 = 8;
 pub(super) const BYTE_STREAM_SPLIT: i32 = 9;
 
-/// What a device decodes without a dictionary.
+/// The encodings that a device decodes without a dictionary.
 const ON_DEVICE: [i32; 6] =
     [PLAIN, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY, BYTE_STREAM_SPLIT];
 
@@ -159,7 +159,7 @@ impl PageMap {
         Ok(map)
     }
 
-    /// What a footer says of a column chunk.
+    /// The claims of a footer about a column chunk.
     pub fn empty(file: &ParquetFile, group: usize, column: usize) -> Self {
         let compression = file.metadata().row_group(group).column(column).compression();
         let codec = PageCodec::of(compression);

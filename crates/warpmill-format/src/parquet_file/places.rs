@@ -1,4 +1,4 @@
-//! Where the parts of an image and of a work area lie, and what both take at most where only the footer has been read.
+//! The place where the parts of an image and of a work area lie, and what both take at most where only the footer has been read.
 
 use super::PageCodec;
 use super::slice::PageCodecs;
@@ -30,14 +30,14 @@ impl Places {
     }
 }
 
-/// Where values, and the bits of those that are not NULL, are placed in a work area.
+/// The place where values, and the bits of those that are not NULL, are placed in a work area.
 pub(super) fn take_values(column: &ParquetColumn, work: &mut Places) -> [u64; 2] {
     let rows = column.rows.end - column.rows.start;
     let values = work.take(rows * u64::from(column.ty.made));
     [values, work.take(if column.has_nulls() { rows.div_ceil(64) * 8 } else { 0 })]
 }
 
-/// Where in its work area the values of a column lie, whatever its pages are.
+/// The place in its work area where the values of a column lie, whatever its pages are.
 pub(super) fn chunk_layout(column: &ParquetColumn) -> SegmentLayout {
     let (ty, [values, valid]) = (&column.ty, take_values(column, &mut Places(0)));
     let offset = values as usize;
@@ -48,7 +48,7 @@ pub(super) fn chunk_layout(column: &ParquetColumn) -> SegmentLayout {
     SegmentLayout { validity: column.has_nulls().then_some(valid as usize), values }
 }
 
-/// What a place takes beyond what is put there, at most.
+/// The bytes that a place takes beyond its contents, at most.
 const PAD: u64 = 15;
 
 /// Bytes of the image of a column of at most so many pages, which have so many bytes as they are stored, and decompressed.

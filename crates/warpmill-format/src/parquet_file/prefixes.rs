@@ -1,4 +1,4 @@
-//! How much strings take of which each is stored as what it does not share with the one before (DELTA_BYTE_ARRAY). Nothing in a page's
+//! The room for strings of which each is stored as the part it does not share with the one before (DELTA_BYTE_ARRAY). Nothing in a page's
 //! header bounds it that is worth having, and what footers say of it is wrong where PyArrow 26 wrote them: the lengths are added up.
 
 /// Bytes of all strings of a page together, of which there are at most `most`, and whose levels are not among `values`; `None` where that

@@ -1,6 +1,6 @@
 //! Columns of remote files before they are read.
 //!
-//! What a footer says of a column chunk suffices to generate kernels, and to make room for its pages by bounds: a scan can begin while most
+//! The claims of a footer about a column chunk suffice to generate kernels, and to make room for its pages by bounds: a scan can begin while most
 //! of its data is still to come. Where the pages are is known when they have come, and then whether they keep to the bounds.
 
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl ParquetPromise {
         (self.column.rows.end - self.column.rows.start) as usize
     }
 
-    /// Where values and the bits of those that are not NULL will lie in the work area.
+    /// The place where values and the bits of those that are not NULL will lie in the work area.
     pub fn layout(&self) -> SegmentLayout {
         chunk_layout(&self.column)
     }
@@ -116,7 +116,7 @@ impl ParquetPromise {
         self.codec
     }
 
-    /// How many pages a library for batches decompresses on the device, and the bytes of the largest then, at most.
+    /// The number of pages that a library for batches decompresses on the device, and the bytes of the largest then, at most.
     pub fn batch_pages(&self) -> (u64, u64) {
         if matches!(self.codec, PageCodec::Zstd | PageCodec::Gzip) && self.codecs.has(self.codec) {
             (self.pages, self.uncompressed.min(MAX_BATCH_PAGE))
@@ -125,7 +125,7 @@ impl ParquetPromise {
         }
     }
 
-    /// What it is, which is read unless that was done before; `None`: not what was promised.
+    /// The chunk itself, which is read unless that was done before; `None`: not what was promised.
     ///
     /// # Errors
     /// A file that cannot be read, or has changed; page headers that are none, or that do not fit the footer or each other.

@@ -22,7 +22,7 @@ use crate::{ColumnStats, Result, StatValue, TableSnapshot};
 /// A row segment more costs as much as reading so many bytes of each of its columns.
 const SEGMENT_BYTES: u64 = 4 << 10;
 
-/// What [`refine`] left out.
+/// The rows that [`refine`] left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Row segments of which nothing is left.
@@ -57,7 +57,7 @@ pub struct FilterTest {
     pub values: Vec<FilterValue>,
 }
 
-/// Which rows are wanted.
+/// The rows that are wanted.
 pub struct PageTest<'a> {
     /// The table's columns that are read.
     pub read: &'a [usize],
@@ -92,7 +92,7 @@ pub fn refine(table: &TableSnapshot, test: &PageTest<'_>) -> Result<Option<Arc<T
         of_file.file.page_bounds(&of_file.chunks, &|chunk| of_file.types[&chunk.1].clone())
     })?;
     let mut pages = Pages { version, bounds, locations: locations(version, &segments, test.tested)? };
-    // What is left of row segments, and which of these are worth a look at filters.
+    // The rest of row segments, and those of them that are worth a look at filters.
     let mut left: HashMap<usize, Vec<Range<u64>>> = HashMap::new();
     let mut out = LeftOut::default();
     for &segment in &segments {
@@ -185,12 +185,12 @@ fn chunks_of<'a>(version: &'a Version, segments: impl Iterator<Item = usize>, co
     files
 }
 
-/// What tells a file from others as long as it is held.
+/// The address that tells a file from others as long as it is held.
 fn address(file: &Arc<ParquetFile>) -> usize {
     Arc::as_ptr(file) as usize
 }
 
-/// What `read` gives for the chunks of `columns` in `segments`, several files at a time.
+/// The results of `read` for the chunks of `columns` in `segments`, several files at a time.
 fn found<T: Send + Sync>(
     version: &Version,
     segments: impl Iterator<Item = usize>,
@@ -246,7 +246,7 @@ fn may_have(filter: &Sbbf, ty: &StoredType, value: &FilterValue) -> bool {
     }
 }
 
-/// What indexes say of the row segments of a table.
+/// The pages of the row segments of a table as indexes describe them.
 struct Pages<'a> {
     version: &'a Version,
     bounds: Found<Vec<PageBounds>>,
@@ -263,7 +263,7 @@ impl Pages<'_> {
         self.column(segment, 0).map_or(0..self.version.segments[segment].rows as u64, |column| column.rows.clone())
     }
 
-    /// Where the pages of a column are, and what their values are, if both are known.
+    /// The place where the pages of a column are, and what their values are, if both are known.
     fn of(&self, segment: usize, at: usize) -> Option<(&Locations, &[PageBounds])> {
         let (file, chunk) = self.column(segment, at)?.chunk_of();
         let key = (address(file), chunk);
@@ -283,13 +283,13 @@ impl Pages<'_> {
         starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
     }
 
-    /// What is known of the values of `columns` in the pages of row `row`.
+    /// The bounds of the values of `columns` in the pages of row `row`.
     fn bounds_at(&self, segment: usize, columns: &[usize], row: u64) -> Vec<Option<PageBounds>> {
         let at = |at: &usize| self.of(segment, *at).map(|(places, bounds)| bounds[places.page_of(row)]);
         columns.iter().map(at).collect()
     }
 
-    /// Where the pages of `columns` are, and their bytes in the row group.
+    /// The place where the pages of `columns` are, and their bytes in the row group.
     fn of_read(&self, segment: usize, columns: &[usize]) -> Vec<(Option<&Locations>, u64)> {
         let columns = columns.iter().filter_map(|&at| self.column(segment, at));
         let place = |column: &ParquetColumn| {

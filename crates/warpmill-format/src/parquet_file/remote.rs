@@ -1,6 +1,6 @@
 //! Parquet files that are read by ranges over a network.
 //!
-//! Where the pages of a column chunk are, its headers tell, which stand between the pages. A request for each would take ages, so chunks come
+//! The headers of pages, which stand between them, tell where they are in a column chunk. A request for each would take ages, so chunks come
 //! as a whole, or, where an offset index has told which pages are wanted, their ranges; those that a scan wants come together, and are kept
 //! until the scan has ended, as far as there is room.
 
@@ -24,7 +24,7 @@ pub type RangeBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// One version of a file that is read by ranges. It is read by threads that may wait.
 pub trait RemoteFile: Debug + Send + Sync {
-    /// What errors call it: its URL.
+    /// Its name in errors: its URL.
     fn url(&self) -> &str;
 
     /// Its bytes.
@@ -151,7 +151,7 @@ impl Remote {
         self.chunks.lock().get(&chunk).is_some_and(|parts| parts.iter().any(|part| holds(part, range)))
     }
 
-    /// What is not kept of `wanted`, in order, each once.
+    /// The chunks among `wanted` that are not kept, in order, each once.
     fn missing(&self, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
         wanted.sort_unstable_by_key(|(chunk, range)| (*chunk, range.start, range.end));
         wanted.dedup();

@@ -1,6 +1,6 @@
 //! A column of some rows of a row group, as it travels to a device, and what the device makes of it.
 //!
-//! What travels (the *image*) is a header, a descriptor per page, and the pages as they are stored, but for those that only the host
+//! The part that travels (the *image*) is a header, a descriptor per page, and the pages as they are stored, but for those that only the host
 //! decompresses. The device makes of it (in its *work area*) values, a bit per row for NULLs, decompressed pages, and what finds values in
 //! them. All places are offsets; `kernels/parquet.cuh` has the structures.
 
@@ -69,7 +69,7 @@ pub struct ParquetSlice {
     pages: Vec<Placed>,
     valid_at: Option<u64>,
     strings_at: u64,
-    /// Where strings are made, and their bytes.
+    /// The place where strings are made, and their bytes.
     room: (u64, u64),
     image: u64,
     work: u64,
@@ -136,7 +136,7 @@ impl PageCodecs {
     }
 }
 
-/// What a page's strings, and all of a column's, have in front of them (`parquet_prefixed` of `kernels/parquet_delta.cuh`).
+/// The bytes in front of a page's strings, and of all of a column's (`parquet_prefixed` of `kernels/parquet_delta.cuh`).
 const ROOM_HEAD: u64 = 16;
 
 /// Bytes of the values of those of `pages` whose values are made of parts of the ones before them, at least one; 0 where none are.
@@ -327,7 +327,7 @@ impl ParquetSlice {
         (self.column.rows.end - self.column.rows.start) as usize
     }
 
-    /// Where values and the bits of those that are not NULL lie in the work area.
+    /// The place where values and the bits of those that are not NULL lie in the work area.
     pub fn layout(&self) -> SegmentLayout {
         chunk_layout(&self.column)
     }

@@ -181,7 +181,7 @@ fn small_pages(folder: &Path, rows: usize) -> Arc<TableSnapshot> {
     table(&[path], &schema()).unwrap()
 }
 
-/// What is left of a table of which rows with values in `wanted` are wanted.
+/// The rest of a table of which rows with values in `wanted` are wanted.
 fn refined(table: &TableSnapshot, wanted: std::ops::RangeInclusive<i128>) -> Option<Arc<TableSnapshot>> {
     let excludes = |known: &[Option<PageBounds>]| {
         let ranks = known[0].expect("an index").ranks;

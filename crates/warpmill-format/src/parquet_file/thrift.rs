@@ -10,7 +10,7 @@ pub(super) enum PageKind {
     DataV2,
 }
 
-/// What a page header says.
+/// The contents of a page header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PageHeader {
     pub kind: PageKind,
@@ -34,12 +34,12 @@ pub(super) struct PageHeader {
     pub is_compressed: bool,
 }
 
-/// Why bytes are no page header.
+/// The reason why bytes are no page header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeaderError {
     /// There may be one: it ends behind the bytes.
     Short,
-    /// What is wrong.
+    /// The mistake.
     Damaged(&'static str),
 }
 
@@ -119,7 +119,7 @@ pub(super) fn page_header(bytes: &[u8]) -> Result<(PageHeader, usize)> {
     Ok((header, reader.at))
 }
 
-/// What a column chunk's column index says: by page, the bounds of its values as they are stored.
+/// The column index of a column chunk: by page, the bounds of its values as they are stored.
 #[derive(Debug, Default)]
 pub(super) struct ColumnIndex {
     /// Whether a page has NULLs only.
@@ -131,7 +131,7 @@ pub(super) struct ColumnIndex {
     pub nulls: Option<Vec<i64>>,
 }
 
-/// Where a page is: its first byte and its bytes, header included, and the row of the row group that its first value is.
+/// The place where a page is: its first byte and its bytes, header included, and the row of the row group that its first value is.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct PageLocation {
     pub offset: i64,
@@ -139,7 +139,7 @@ pub(super) struct PageLocation {
     pub first_row: i64,
 }
 
-/// What a column chunk's offset index says.
+/// The offset index of a column chunk.
 #[derive(Debug, Default)]
 pub(super) struct OffsetIndex {
     pub pages: Vec<PageLocation>,
@@ -181,7 +181,7 @@ pub(super) fn offset_index(bytes: &[u8]) -> Result<OffsetIndex> {
     Ok(index)
 }
 
-/// What a footer says of a column chunk that parsers do not keep.
+/// The claims of a footer about a column chunk that parsers do not keep.
 #[derive(Debug, Default)]
 pub(super) struct ChunkClaims {
     /// The number of its physical type.

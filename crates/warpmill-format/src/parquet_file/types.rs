@@ -1,4 +1,4 @@
-//! Which columns a device decodes, how, and what statistics say of them.
+//! The columns that a device decodes, how, and what statistics say of them.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use parquet::basic::Type as Physical;
@@ -10,7 +10,7 @@ use crate::pruning::{float_rank, string_rank};
 use crate::segment::integer_width;
 use crate::{ColumnStats, StatValue};
 
-/// What becomes of a stored value; the numbers are those of `kernels/parquet.cuh`.
+/// The conversion of a stored value; the numbers are those of `kernels/parquet.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Signed = 0,
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Text = 5,
 }
 
-/// How a column's values are stored, and what a device makes of them.
+/// The way a column's values are stored, and what a device makes of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StoredType {
     pub kind: Kind,
@@ -79,7 +79,7 @@ impl StoredType {
         !matches!(self.kind, Kind::Unsigned | Kind::Bool)
     }
 
-    /// What statistics of a column chunk of `rows` rows say: bounds of integers and strings only. Those of floats leave NaN out.
+    /// The statistics of a column chunk of `rows` rows: bounds of integers and strings only. Those of floats leave NaN out.
     pub fn stats(&self, chunk: &ColumnChunkMetaData, rows: u64) -> ColumnStats {
         let made = if self.kind == Kind::Text {
             u64::try_from(chunk.uncompressed_size()).unwrap_or(0)

@@ -7,7 +7,7 @@ use super::zones::{HEADER_BYTES, MAGIC, VERSION};
 use super::{Binning, HISTOGRAM_BINS, Metadata, float_rank, integer_hash, string_hash, string_rank};
 use crate::{Bitmap, Segment, StrView};
 
-/// What is kept of one zone of a column.
+/// The metadata that is kept of one zone of a column.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
     /// Least and greatest rank; `None`: all rows are null.
@@ -204,7 +204,7 @@ impl ColumnZones {
         self.zones.extend(zones);
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn len(&self) -> usize {
         self.zones.len()
     }

@@ -31,7 +31,7 @@ pub const HISTOGRAM_BINS: usize = 256;
 /// Rows of a zone, unless asked otherwise.
 pub const ZONE_ROWS: usize = 16 << 10;
 
-/// Which metadata a table gets when it is written.
+/// The metadata that a table gets when it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metadata {

@@ -125,7 +125,7 @@ impl Lookup {
         })
     }
 
-    /// How many different ranks an attribute has.
+    /// The number of different ranks of an attribute.
     pub fn distinct(&self, attribute: usize) -> u64 {
         let ranks: hashbrown::HashSet<i128> = self.attributes[attribute].ranks.iter().copied().flatten().collect();
         ranks.len() as u64

@@ -72,7 +72,7 @@ proptest! {
         prop_assert_eq!(zones.out_of_bounds(&ranges, nulls), expected.collect::<Vec<_>>());
     }
 
-    /// What is in a zone is found, whatever is asked for with it; what is not between its bounds is not.
+    /// A value in a zone is found, whatever is asked for with it; what is not between its bounds is not.
     #[test]
     fn values_are_found(
         base in -(1i128 << 100)..(1i128 << 100), scale in 0u32..80, seed in prop::collection::vec(any::<u32>(), 1..200),
@@ -101,7 +101,7 @@ proptest! {
     }
 }
 
-/// What a zone says of one range.
+/// The verdict of a zone on one range.
 fn find(zones: &Zones, zone: usize, range: (i128, i128), hash: Option<u64>, fine: bool) -> Found {
     let hashes = hash.map(|hash| [hash]);
     zones.test(zone, &zones.wanted(&[range], hashes.as_ref().map(|hash| &hash[..]), false), fine, &mut 0)

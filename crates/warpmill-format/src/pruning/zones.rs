@@ -10,7 +10,7 @@ pub(super) const MAGIC: &[u8; 4] = b"WMZN";
 pub(super) const VERSION: u8 = 1;
 pub(super) const HEADER_BYTES: usize = 64;
 
-/// What metadata says of values within some bounds.
+/// The verdict of metadata on values within some bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Found {
     /// Some may be there.
@@ -68,7 +68,7 @@ pub struct Zones {
     count: usize,
     base: i128,
     width: usize,
-    /// Where in the bytes bounds begin.
+    /// The place in the bytes where bounds begin.
     bounds: usize,
     histograms: Option<usize>,
     /// First zone and number of zones of each Bloom filter, and where the filters begin.
@@ -120,7 +120,7 @@ impl Zones {
         self.rows
     }
 
-    /// How many zones there are.
+    /// The number of zones.
     #[inline]
     pub fn len(&self) -> usize {
         self.count
@@ -141,7 +141,7 @@ impl Zones {
         self.histograms.is_some()
     }
 
-    /// How many Bloom filters there are.
+    /// The number of Bloom filters.
     pub fn blooms(&self) -> usize {
         self.blooms.0.len()
     }
@@ -242,7 +242,7 @@ impl Zones {
         })
     }
 
-    /// What is wanted of these zones: values in `ranges`, which are ascending and apart, of which `hashes` are where each is of one value.
+    /// The values that are wanted of these zones: those in `ranges`, which are ascending and apart, of which `hashes` are where each is of one value.
     pub fn wanted(&self, ranges: &[(i128, i128)], hashes: Option<&[u64]>, nulls: bool) -> Wanted {
         let above = |rank: i128| if rank < self.base { 0 } else { rank.abs_diff(self.base) };
         // None of a zone's values is below the base, or so far above it that the bounds' numbers do not reach.

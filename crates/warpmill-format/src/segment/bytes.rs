@@ -91,7 +91,7 @@ pub struct SegmentBytes {
     file: Option<Arc<FilePlace>>,
 }
 
-/// Where bytes are in a file.
+/// The place where bytes are in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilePlace {
     /// The file.
@@ -100,7 +100,7 @@ pub struct FilePlace {
     pub offset: u64,
     /// XXH3 (64 bits, seed 0) of the bytes.
     pub xxh3: u64,
-    /// What they are, for messages.
+    /// Their kind, for messages.
     pub what: String,
     /// The file as it was when it was mapped.
     pub state: FileState,
@@ -175,7 +175,7 @@ impl SegmentBytes {
         Self { file: Some(Arc::new(place)), ..self }
     }
 
-    /// Where the bytes are in a file, if they are in one.
+    /// The place where the bytes are in a file, if they are in one.
     pub fn file(&self) -> Option<&FilePlace> {
         self.file.as_deref()
     }
@@ -399,7 +399,7 @@ impl<'a> SectionReader<'a> {
         View::new(&self.bytes, range)
     }
 
-    /// Where the next section is.
+    /// The place where the next section is.
     fn range(&mut self) -> Result<Range<usize>> {
         if self.next == self.sections {
             return Err(corrupt("a section is missing"));

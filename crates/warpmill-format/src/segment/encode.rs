@@ -204,7 +204,7 @@ pub(super) fn encode_codes(
     Ok((segment, nulls.is_none().then(|| bounds_of(&outline))))
 }
 
-/// How often there is each of the codes below `codes`, which all of `values` are.
+/// The counts of each of the codes below `codes`, which all of `values` are.
 fn count_codes(values: &[i32], codes: usize) -> Vec<u64> {
     if codes == 0 {
         return vec![];
@@ -352,7 +352,7 @@ fn narrowed(values: impl ExactSizeIterator<Item = i128> + Clone, array: &ArrayRe
     if fits { Values::Narrow(values.map(|x| x as i64).collect()) } else { Values::Wide(values.collect()) }
 }
 
-/// How many values are distinct.
+/// The number of distinct values.
 enum Counted {
     /// All are looked at.
     All,

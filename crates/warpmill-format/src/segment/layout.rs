@@ -1,4 +1,4 @@
-//! Where the parts of a segment lie in its bytes: what a device needs to decode it from a copy.
+//! The place where the parts of a segment lie in its bytes: what a device needs to decode it from a copy.
 
 use super::bytes::View;
 use super::{Encoding, Segment, Values};
@@ -13,10 +13,10 @@ pub struct SegmentLayout {
     pub values: ValueLayout,
 }
 
-/// What a device needs to know of a segment that it gets compressed.
+/// The facts that a device needs of a segment that it gets compressed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SegmentParts {
-    /// Where its parts lie; `None` as for [`Segment::layout`].
+    /// The place where its parts lie; `None` as for [`Segment::layout`].
     pub layout: Option<SegmentLayout>,
     /// Whether values are codes of the column's dictionary.
     pub dictionary: bool,
@@ -31,7 +31,7 @@ impl SegmentParts {
     }
 }
 
-/// Where values lie, by encoding; what is stored is specified in docs/format.md.
+/// The place where values lie, by encoding; what is stored is specified in docs/format.md.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueLayout {
     /// Every valid row holds this.
@@ -60,7 +60,7 @@ impl ValueLayout {
     }
 }
 
-/// Where the parts of lane-packed deltas lie.
+/// The place where the parts of lane-packed deltas lie.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeltaLayout {
     /// The smallest delta, which every field counts from.
@@ -77,7 +77,7 @@ pub struct DeltaLayout {
     pub words: usize,
 }
 
-/// Where the parts of runs lie.
+/// The place where the parts of runs lie.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunsLayout {
     /// The first run of each vector, and the number of all (u32).
@@ -88,7 +88,7 @@ pub struct RunsLayout {
     pub values: LaneLayout,
 }
 
-/// Where the parts of a lane-packed frame of reference lie.
+/// The place where the parts of a lane-packed frame of reference lie.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaneLayout {
     /// Added to every offset, unless there is one reference per vector.
@@ -104,7 +104,7 @@ pub struct LaneLayout {
 }
 
 impl Segment {
-    /// Where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with
+    /// The place where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with
     /// ([`Segment::to_lane_for`] turns them into one that has a layout).
     pub fn layout(&self) -> Option<SegmentLayout> {
         let validity = self.validity.as_ref().map(|view| self.offset(view));
@@ -138,7 +138,7 @@ impl Segment {
         view.as_ptr() as usize - self.bytes.as_ptr() as usize
     }
 
-    /// What all codes are below, as far as the way in which they are stored says so; `None`: it does not.
+    /// The limit that all codes are below, as far as the way in which they are stored says so; `None`: it does not.
     pub(crate) fn code_limit(&self) -> Option<u64> {
         match self.layout()?.values {
             ValueLayout::Constant(value) => u64::try_from(value).ok()?.checked_add(1),

@@ -14,7 +14,7 @@ use crate::encoding::lane_rle::LaneRle;
 use crate::encoding::plain::{PlainIntegers, PlainStrings};
 use crate::{ColumnStats, Result, StatValue, VECTOR_ROWS};
 
-/// What the values of a segment are, as stored in the header.
+/// The kind of a segment's values, as stored in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Integers = 0,

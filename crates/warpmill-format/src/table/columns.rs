@@ -59,7 +59,7 @@ pub struct EncodedColumn {
 }
 
 thread_local! {
-    /// Where a row segment's values are put together: fresh memory of this size would cost as much as encoding.
+    /// The place where a row segment's values are put together: fresh memory of this size would cost as much as encoding.
     static NARROW: RefCell<Vec<i64>> = const { RefCell::new(vec![]) };
 }
 

@@ -17,7 +17,7 @@ use crate::{FileState, FormatError, Mapping, Result};
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
 pub(super) const HEADER_BYTES: usize = SEGMENT_ALIGN;
 
-/// What the first byte of a chunk is a multiple of, so that chunks next to each other can be where a device reads them as they lie.
+/// The alignment of the first byte of a chunk, so that chunks next to each other can be where a device reads them as they lie.
 pub(crate) const DEVICE_ALIGN: usize = 256;
 
 /// Bytes between blobs, at least: who reads whole words past the end of one reads no other. Older files have fewer, the last blob none.
@@ -145,13 +145,13 @@ impl Place {
         SegmentBytes::mapped(self.file.map().clone(), start..end).map_err(|e| corrupt(e.to_string()))
     }
 
-    /// Where the bytes, which errors call `what`, are.
+    /// The place where the bytes, which errors call `what`, are.
     pub fn in_file(&self, what: &str) -> FilePlace {
         let (path, state) = (self.file.path(), self.file.mapped().state);
         FilePlace { path, offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), state }
     }
 
-    /// Where the first byte is mapped: an address that nothing else has while the file is mapped.
+    /// The place where the first byte is mapped: an address that nothing else has while the file is mapped.
     pub fn address(&self) -> usize {
         self.file.map().as_ptr() as usize + self.offset as usize
     }
@@ -165,7 +165,7 @@ impl Place {
 /// Writes the data files of one version, under temporary names until each is complete and durable.
 pub(crate) struct DataFileWriter {
     fs: Arc<dyn FileSystem>,
-    /// Where the files are written; the table's directory, except while a table is being built.
+    /// The place where the files are written; the table's directory, except while a table is being built.
     directory: PathBuf,
     /// The directory that readers will find the files in.
     home: PathBuf,
@@ -183,7 +183,7 @@ struct OpenFile {
     offset: u64,
 }
 
-/// What became of closing a file.
+/// The outcome of closing a file.
 fn joined(thread: JoinHandle<Result<()>>) -> Result<()> {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

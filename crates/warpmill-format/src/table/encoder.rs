@@ -20,7 +20,7 @@ use crate::pruning::Zone;
 use crate::segment::SEGMENT_ALIGN;
 use crate::{Dictionary, FormatError, Result, Segment};
 
-/// How chunks are stored.
+/// The way chunks are stored.
 pub(crate) struct Storage {
     /// Per column.
     pub codecs: Vec<ColumnCodec>,
@@ -35,14 +35,14 @@ impl Storage {
         self.codecs[column].store(segment)
     }
 
-    /// What later versions keep of it.
+    /// The choices that later versions keep.
     fn choices(&self) -> Vec<Option<ColumnChoice>> {
         let choices: Vec<_> = self.codecs.iter().map(ColumnCodec::choice).collect();
         if choices.iter().any(Option::is_some) { choices } else { Vec::new() }
     }
 }
 
-/// Where encoded chunks go.
+/// The place where encoded chunks go.
 pub(crate) enum Sink {
     Memory,
     Files(DataFileWriter),
@@ -55,7 +55,7 @@ impl Sink {
         all.into_iter().zip(light).map(|(stored, light)| self.put(stored, light, generation, align)).collect()
     }
 
-    /// What is stored without a codec; nothing in memory.
+    /// Puts the form of a chunk that is stored without a codec; nothing in memory.
     fn put_light(&mut self, stored: &Stored, align: bool) -> Result<Option<Place>> {
         let both = stored.compressed.as_ref().is_none_or(|compressed| compressed.config.light);
         match self {
@@ -103,12 +103,12 @@ impl Sink {
     }
 }
 
-/// What a chunk's place is a multiple of.
+/// The alignment of a chunk's place.
 fn align_to(direct_io: bool) -> usize {
     if direct_io { CHUNK_ALIGN } else { DEVICE_ALIGN }
 }
 
-/// How a column is encoded.
+/// The way a column is encoded.
 enum Column {
     /// Each row segment as it comes: no string column, or one that has no dictionary.
     Direct,
@@ -123,7 +123,7 @@ enum Made {
     Strings(Option<OwnStrings>),
 }
 
-/// What makes chunks, side by side.
+/// The encoder of chunks, side by side.
 struct ChunkEncoder<'a> {
     schema: &'a SchemaRef,
     storage: &'a Storage,
@@ -165,7 +165,7 @@ pub(crate) struct Encoder {
     sink: Sink,
 }
 
-/// What an encoder leaves: everything of the new version.
+/// The result of an encoder: everything of the new version.
 pub(crate) struct Encoded {
     pub segments: Vec<RowSegment>,
     pub dictionaries: Vec<Option<ColumnDictionary>>,
@@ -202,7 +202,7 @@ impl Encoder {
         self.base.as_ref().map(|b| b.parts())
     }
 
-    /// How many row segments at once keep all threads busy.
+    /// The number of row segments that keep all threads busy at once.
     pub fn at_once(&self) -> usize {
         let threads = self.pool.as_ref().map_or_else(rayon::current_num_threads, |pool| pool.current_num_threads());
         (2 * threads).div_ceil(self.columns.len().max(1))

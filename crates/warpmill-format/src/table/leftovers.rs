@@ -12,14 +12,14 @@ use super::directory::{self, DirectoryLock, is_file_at};
 use super::fs::{FileSystem, SystemFs};
 use crate::{FormatError, Result};
 
-/// What a hidden entry is for.
+/// The purpose of a hidden entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// A folder of files that will get their names when they are complete.
     Building,
     /// A file that will get its name when it is complete.
     Writing,
-    /// What has lost its name, and is being removed: nobody's.
+    /// An entry that has lost its name, and is being removed: nobody's.
     Dropped,
 }
 
@@ -34,7 +34,7 @@ impl Purpose {
         }
     }
 
-    /// What the entry called `name` is for, if it is one of ours: a name, a mark, and numbers.
+    /// The purpose of the entry called `name`, if it is one of ours: a name, a mark, and numbers.
     fn of(name: &str) -> Option<Self> {
         let name = name.strip_prefix('.')?;
         Self::ALL.into_iter().find(|purpose| {
@@ -69,7 +69,7 @@ impl HiddenFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// The place where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -51,7 +51,7 @@ pub(crate) struct Manifest {
 pub(crate) struct PruningEntry {
     /// The first row segment.
     pub first: usize,
-    /// How many.
+    /// Their number.
     pub segments: usize,
     /// Rows of a zone.
     pub zone_rows: usize,
@@ -146,7 +146,7 @@ pub(crate) struct ChunkEntry {
     /// The generation of the dictionary whose codes are stored; absent for other columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
-    /// How the blob is compressed; absent where it is the segment itself.
+    /// The way the blob is compressed; absent where it is the segment itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub codec: Option<CodecEntry>,
     /// The same rows once more, compressed, beside a blob that is not.

@@ -185,7 +185,7 @@ impl std::fmt::Debug for Strings {
 #[derive(Debug, Default)]
 pub(super) struct PlainRows {
     pub bytes: Vec<u8>,
-    /// Where each ends.
+    /// The place where each ends.
     pub ends: Vec<usize>,
 }
 
@@ -380,7 +380,7 @@ mod tests {
         }
         assert!(!strings.is_plain() && strings.numbered().unwrap().1.len() == 3000);
         assert_eq!(copied(&strings, 0..texts.len()), texts);
-        // What is known stays, the rows do not.
+        // The facts that are known stay, the rows do not.
         strings.clear();
         strings.push_keyed(2999, || unreachable!("it came last")).unwrap();
         strings.push_null();

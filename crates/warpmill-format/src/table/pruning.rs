@@ -108,7 +108,7 @@ impl ZoneMap {
         self.zone_rows
     }
 
-    /// How many zones, and how many rows, of the map are before each of its row segments, and of all: of `table`, which this is a map of.
+    /// The numbers of zones and of rows of the map that are before each of its row segments, and of all: of `table`, which this is a map of.
     pub fn starts(&self, table: &TableSnapshot) -> &[(usize, usize)] {
         self.starts.get_or_init(|| {
             let mut starts = vec![(0, 0)];
@@ -226,7 +226,7 @@ impl ZoneMap {
         PruningEntry { first: self.first, segments: self.segments, zone_rows: self.zone_rows, columns, attributes }
     }
 
-    /// What `entry` describes; what is the same in `known` stays opened.
+    /// The metadata that `entry` describes; the part that is the same in `known` stays opened.
     pub(crate) fn from_entry(entry: &PruningEntry, place: &dyn Fn(&Blob) -> Place, known: &[ZoneMap]) -> Self {
         let stored = |blob: &Blob| {
             let at = place(blob);

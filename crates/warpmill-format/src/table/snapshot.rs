@@ -32,7 +32,7 @@ pub struct TableSnapshot {
     pub(crate) fingerprints: Mutex<HashMap<(usize, usize), u64>>,
 }
 
-/// What one column takes and how it is encoded, for people to look at.
+/// The size of one column, and how it is encoded, for people to look at.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnSummary {
     /// The column's name.
@@ -200,7 +200,7 @@ impl TableSnapshot {
         self.segment_codec(segment, column).0 == Codec::None
     }
 
-    /// Where the parts of the segment of a compressed form lie. Decompresses the blocks that tell, and those whose content decides
+    /// The place where the parts of the segment of a compressed form lie. Decompresses the blocks that tell, and those whose content decides
     /// what may be read: strings, and codes that are not below the dictionary's entries by their width alone.
     ///
     /// Errors: as [`TableSnapshot::segment`]; what is stored is not as the manifest has it.
@@ -213,12 +213,12 @@ impl TableSnapshot {
         self.parquet
     }
 
-    /// What [`refine`](crate::parquet_file::refine()) left out of the rows of Parquet files.
+    /// The rows of Parquet files that [`refine`](crate::parquet_file::refine()) left out.
     pub fn left_out(&self) -> LeftOut {
         self.left_out
     }
 
-    /// How a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read on first use); `None`
+    /// The way a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read on first use); `None`
     /// where the table is of another kind. [`TableSnapshot::segment`] decodes such a column on the host, each time.
     ///
     /// Errors: page headers that are none, or that do not fit the footer.
@@ -226,7 +226,7 @@ impl TableSnapshot {
         self.version.parquet(segment, column, codecs)
     }
 
-    /// What a device that undoes `codecs` will get of a column of one row segment of Parquet files that are remote, as the footer lets expect;
+    /// The layout of a column of one row segment of remote Parquet files for a device that undoes `codecs`, as the footer lets expect;
     /// `None` where it has to be read before that is known, or is there.
     pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
         self.version.promise(segment, column, codecs)

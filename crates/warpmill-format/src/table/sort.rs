@@ -24,7 +24,7 @@ pub(crate) struct SortBuffer {
     rows: u64,
 }
 
-/// What rows are sorted by.
+/// A key that rows are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
     Column(usize),
@@ -67,7 +67,7 @@ impl SortBuffer {
         Ok(())
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }

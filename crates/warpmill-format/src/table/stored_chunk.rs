@@ -58,7 +58,7 @@ impl StoredChunk {
         self.form().0.bytes
     }
 
-    /// Where it is.
+    /// The place where it is.
     pub fn file(&self) -> &FilePlace {
         &self.file
     }

@@ -1,6 +1,6 @@
 //! String columns while a version is written.
 //!
-//! Which strings a column's ordered dictionary holds, and so every code, is known only when all rows have been seen. Until
+//! The strings that a column's ordered dictionary holds are known, and so is every code, only when all rows have been seen. Until
 //! then every row segment is held as codes of its own, in as few bytes per row as the largest needs, beside an unordered dictionary of
 //! the column; when that grows too large for its rows, the column is stored as plain strings instead.
 

@@ -46,7 +46,7 @@ pub(crate) struct RowSegment {
 pub(crate) struct ColumnDictionary {
     pub generation: u32,
     pub dictionary: Arc<Dictionary>,
-    /// Where it is stored; `None` in memory.
+    /// The place where it is stored; `None` in memory.
     pub place: Option<Place>,
     /// Translations from earlier generations that segments still use.
     pub remaps: Vec<Remap>,
@@ -87,7 +87,7 @@ pub(crate) struct Heavy {
     pub codec: CodecEntry,
 }
 
-/// Where the bytes of a segment are.
+/// The place where the bytes of a segment are.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// Held here (tables in memory), with codes as encoded.
@@ -111,7 +111,7 @@ impl Source {
 }
 
 impl CodecEntry {
-    /// How a segment of `bytes` bytes has been compressed.
+    /// The way a segment of `bytes` bytes has been compressed.
     pub fn of(config: &CodecConfig, bytes: usize) -> Self {
         Self { name: config.codec, block: config.block_bytes, bytes: bytes as u64 }
     }
@@ -187,7 +187,7 @@ impl Version {
         opened.map_err(|error| stored.named(error))
     }
 
-    /// Where the parts of a chunk's segment lie, and what its codes become, of the compressed form: only those blocks are
+    /// The place where the parts of a chunk's segment lie, and what its codes become, of the compressed form: only those blocks are
     /// decompressed that tell.
     pub fn sparse(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Segment> {
         let chunk = &self.segments[segment].columns[column];
@@ -232,7 +232,7 @@ impl Version {
         self.segments[segment].rows
     }
 
-    /// How a device gets a column of a Parquet file; `None` where the chunk is none.
+    /// The way a device gets a column of a Parquet file; `None` where the chunk is none.
     pub fn parquet(&self, segment: usize, column: usize, codecs: PageCodecs) -> Result<Option<ParquetChunk>> {
         match &self.segments[segment].columns[column].source {
             Source::Parquet(parquet) => parquet.chunk(codecs).map(Some),
@@ -453,7 +453,7 @@ impl Chunk {
         }
     }
 
-    /// How the chunk is compressed.
+    /// The way the chunk is compressed.
     pub fn codec(&self) -> Option<CodecEntry> {
         match &self.source {
             Source::Compressed(_, codec) => Some(*codec),
@@ -470,7 +470,7 @@ impl Chunk {
         }
     }
 
-    /// Where all that is stored of it is.
+    /// The place where all that is stored of it is.
     fn places(&self) -> impl Iterator<Item = &Place> {
         self.place().into_iter().chain(self.heavy.as_ref().map(|heavy| &heavy.place))
     }

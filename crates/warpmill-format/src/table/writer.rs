@@ -68,7 +68,7 @@ pub(crate) struct Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.done {
-            // What stays is removed by the next writer beside it.
+            // The files that stay are removed by the next writer beside it.
             let _ = leftovers::remove_folder(&*self.fs, &self.path);
         }
     }
@@ -245,7 +245,7 @@ fn sorted_segment_rows(rows: u64) -> usize {
     (1 << (rows / 1024).max(1).ilog2()).clamp(1 << 16, crate::SEGMENT_ROWS)
 }
 
-/// How each column's chunks are stored: as the options say, else as the column has been so far. Tables in memory have no codecs.
+/// The way each column's chunks are stored: as the options say, else as the column has been so far. Tables in memory have no codecs.
 fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: &WriteOptions) -> Result<Storage> {
     if let Some(codec) = &options.codec {
         codec.check()?;

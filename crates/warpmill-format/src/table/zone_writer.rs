@@ -10,7 +10,7 @@ use crate::pruning::{ColumnZones, Lookup, Metadata, Zone, Zones, of_segment};
 use crate::segment::SegmentBytes;
 use crate::{FormatError, Result, Segment};
 
-/// Which metadata is made.
+/// The metadata that is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ZoneOptions {
     pub metadata: Metadata,

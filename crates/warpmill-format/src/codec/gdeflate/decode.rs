@@ -200,7 +200,7 @@ fn symbols(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8], mut at: usize) 
     }
 }
 
-/// What is left to do when a block has ended: matches whose distance comes now.
+/// Finishes a block that has ended: matches whose distance comes now.
 fn finish(lanes: &mut Lanes<'_>, codes: &Codes, out: &mut [u8]) -> Result<(), String> {
     for _ in 0..LANES {
         if lanes.matches[lanes.lane % LANES].length > 0 {

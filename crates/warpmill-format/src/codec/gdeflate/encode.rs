@@ -54,7 +54,7 @@ struct Lanes {
     open: [Bits; LANES],
     /// Bits that a decoder has of each.
     left: [u32; LANES],
-    /// Which lane takes each word.
+    /// The lane that takes each word.
     order: Vec<u8>,
     /// Distances that come with the lane's next turn.
     distances: [Bits; LANES],

@@ -15,7 +15,7 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// What nvCOMP's compressor for CPUs (6.0) made of some bytes, at several of its levels.
+/// The outputs of nvCOMP's compressor for CPUs (6.0), at several of its levels.
 fn golden() -> Vec<(&'static str, Vec<u8>, &'static [u8])> {
     let zeros = |length: usize| vec![0; length];
     let text: Vec<u8> = b"the quick brown fox ".iter().copied().cycle().take(12_345).collect();

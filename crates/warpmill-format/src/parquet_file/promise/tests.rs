@@ -26,7 +26,7 @@ struct Memory {
     claimed: Option<i64>,
 }
 
-/// What counts as read of a file that is gone.
+/// The number that counts as read of a file that is gone.
 const GONE: u64 = u64::MAX;
 
 impl RemoteFile for Memory {
@@ -124,7 +124,7 @@ const CODECS: [PageCodecs; 3] =
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What pages of an ordinary size need is within the bounds; of pages of few rows it is, or they are not what was promised.
+    /// The bytes that pages of an ordinary size need are within the bounds; those of pages of few rows are, or the pages are not as promised.
     #[test]
     fn what_comes_is_within_the_bounds(
         count in prop_oneof![Just(0usize), Just(1), 2usize..20_000],
@@ -152,7 +152,7 @@ proptest! {
         let mut unlike = false;
         for (segment, column) in (0..table.num_segments()).flat_map(|segment| (0..6).map(move |column| (segment, column))) {
             let codecs = CODECS[codecs];
-            // What writers of version 2 make of strings and decimals has to be read first.
+            // Strings and decimals of version 2 have to be read first.
             let Some(promise) = table.promise(segment, column, codecs) else {
                 prop_assert!(unlike || version_2 && column >= 4, "column {column}");
                 continue;

@@ -148,7 +148,7 @@ fn samples_choose_per_column() {
         assert!(!compressed(0), "noise: {:?}", columns[0].codecs);
         assert!(compressed(1) && compressed(2), "{objective:?}: {:?} {:?}", columns[1].codecs, columns[2].codecs);
         assert!(columns[1].stats.stored_bytes * 2 < columns[1].light_bytes);
-        // What was chosen is kept; nothing was for noise.
+        // The codec that was chosen is kept; none was for noise.
         assert!(snapshot.parts().codecs[0].is_none());
         assert!(matches!(snapshot.parts().codecs[1], Some(ColumnChoice::Fixed(_))));
     }

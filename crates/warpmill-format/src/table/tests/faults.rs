@@ -37,7 +37,7 @@ fn strike_everywhere(
                 (Ok(table), old) => {
                     let found = table.snapshot().unwrap();
                     let is_new = found.num_rows() == rows(new);
-                    // What a commit has reported is there.
+                    // A commit that has been reported is there.
                     assert!(is_new || written.is_err(), "{context}");
                     match old {
                         _ if is_new => assert_holds(&found, new),

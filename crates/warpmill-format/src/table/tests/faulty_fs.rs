@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::fs::{FileSystem, OutputFile, SystemFs};
 
-/// What happens at the operation chosen.
+/// The fault at the operation chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It fails; later ones work.

@@ -126,7 +126,7 @@ fn both_forms_hold_every_type() {
         let appended = fresh(&path);
         assert_holds(&appended, &[batch, more]);
         assert!(assert_same(&appended) > pairs(&read).len());
-        // What is not wanted any more goes with the next version: files of both forms.
+        // The files of both forms that are not wanted any more go with the next version.
         let mut writer = Table::open(&path).unwrap().replace(rows(0, 0).schema(), small()).unwrap();
         writer.write(&rows(0, 100)).unwrap();
         let replaced = writer.commit().unwrap();

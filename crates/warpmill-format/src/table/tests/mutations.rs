@@ -63,7 +63,7 @@ fn read(path: &Path) -> Result<Vec<Vec<Option<String>>>> {
     Ok(columns.map(|c| column(&snapshot, c)).collect())
 }
 
-/// What became of mutations, by what was mutated.
+/// The outcomes of mutations, by the part that was mutated.
 #[derive(Default)]
 struct Outcomes {
     counts: BTreeMap<String, [usize; 5]>,
