@@ -11,7 +11,7 @@ use warpmill_gpu::device::Device;
 use warpmill_gpu::device::cuda::CudaDevice;
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 
-/// What the command line says.
+/// The command line.
 struct Command {
     suites: Vec<Suite>,
     options: Options,
@@ -57,7 +57,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         let start = Instant::now();
         let outcome = bench::run(&device, suite, &command.options, &mut report);
         eprintln!("{}: {:.1} s", suite.name(), start.elapsed().as_secs_f64());
-        // What was measured before is worth having.
+        // The measurements before are worth having.
         if let Err(error) = outcome {
             eprintln!("{}: {error}", suite.name());
             print!("{report}");

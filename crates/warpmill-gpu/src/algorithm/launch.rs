@@ -122,7 +122,7 @@ mod tests {
     use super::ParamBytes;
     use crate::device::{KernelSource, cuda::nvrtc};
 
-    /// What tests run on the simulated device must be CUDA C++ too. Checks nothing where NVRTC is not installed.
+    /// Checks that a source of tests for the simulated device is CUDA C++ too. Checks nothing where NVRTC is not installed.
     pub(super) fn assert_compiles_for_gpus(source: &KernelSource) {
         if nvrtc::available().is_ok() {
             nvrtc::compile_cubin(source, "sm_90").unwrap_or_else(|error| panic!("{error}"));

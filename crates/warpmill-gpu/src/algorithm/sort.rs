@@ -12,7 +12,7 @@ use crate::kernels;
 
 const DIGITS: u64 = 256;
 
-/// What is sorted.
+/// The rows to sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// Unsigned 32-bit keys.
@@ -48,7 +48,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// What is used unless a caller tunes.
+    /// The parameters that are used unless a caller tunes.
     pub fn default_for(key: Key, values: bool) -> Self {
         match (key, values) {
             (Key::U32, false) => Self { threads: 384, items: 20 },
@@ -63,7 +63,7 @@ impl Geometry {
     }
 }
 
-/// How a [`RadixSort`] is specialized.
+/// The way a [`RadixSort`] is specialized.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Key type.
@@ -99,7 +99,7 @@ impl Options {
     }
 }
 
-/// Where rows are and where they go.
+/// The place where rows are and where they go.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows {
     /// Keys.

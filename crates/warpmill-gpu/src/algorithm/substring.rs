@@ -19,7 +19,7 @@ const THREADS: u32 = 256;
 pub struct Strings {
     /// The concatenated bytes, 16-byte aligned. Their last 16-byte block is read in full.
     pub bytes: DevicePtr,
-    /// Where each row's bytes begin (u32, rows + 1 of them, ascending).
+    /// The place where each row's bytes begin (u32, rows + 1 of them, ascending).
     pub offsets: DevicePtr,
     /// Rows.
     pub rows: u64,

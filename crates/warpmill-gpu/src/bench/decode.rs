@@ -25,7 +25,7 @@ struct Dataset {
     sum: u64,
 }
 
-/// Which encodings a dataset is measured in.
+/// The encodings that a dataset is measured in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encodings {
     /// Frame of reference only.
@@ -302,7 +302,7 @@ impl Draws {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// How many of many rare events happen where `mean` are expected.
+    /// The number of rare events, among many, where `mean` are expected.
     fn poisson(&mut self, mean: f64) -> u32 {
         let (limit, mut product, mut count) = ((-mean).exp(), self.unit(), 0);
         while product > limit {

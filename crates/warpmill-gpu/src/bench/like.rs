@@ -16,7 +16,7 @@ const ROW_BYTES: u32 = 50;
 /// Every how many rows hold the pieces.
 const PLANT: u32 = 8;
 
-/// What is searched: strings in device memory, two pieces one after the other at `needles`, a bit per row for the answer.
+/// The input of a search: strings in device memory, two pieces one after the other at `needles`, a bit per row for the answer.
 struct Search<'a> {
     bench: &'a Bench,
     strings: Strings,

@@ -23,10 +23,10 @@ pub use report::{Measurement, Report};
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::device::{Device, DeviceKind, DevicePtr, Result, Stream};
 
-/// What a streaming kernel reads of an H200's memory, measured.
+/// The bytes per second that a streaming kernel reads of an H200's memory, measured.
 pub const FLOOR_BYTES_PER_SECOND: f64 = 4.6e12;
 
-/// What to run.
+/// The benchmarks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
     /// Decoding of every encoding, fused with a sum or written out.
@@ -62,7 +62,7 @@ impl Suite {
     }
 }
 
-/// How to run.
+/// The way to run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Factor of all row counts.
@@ -114,7 +114,7 @@ struct Times {
     min_ms: f64,
 }
 
-/// What empties the L2 cache: a buffer that is read through, so that what is left in the cache is clean. Lines that were
+/// The means that empties the L2 cache: a buffer that is read through, so that what is left in the cache is clean. Lines that were
 /// written would have to go to memory while the next kernel is timed.
 struct Flush {
     buffer: Buffer,

@@ -8,7 +8,7 @@ use crate::device::{Device, DeviceKind, Result};
 
 const TEXT: &str = include_str!("../../kernels/bench/peak.cuh");
 
-/// What is read at most, and must be free at least: much more than the L2 cache has.
+/// The bytes that are read at most, and must be free at least: much more than the L2 cache has.
 const BYTES: u64 = 1 << 30;
 const LEAST_BYTES: u64 = 256 << 20;
 

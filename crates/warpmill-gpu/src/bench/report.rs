@@ -8,9 +8,9 @@ use crate::algorithm::launch::Kernel;
 /// One kernel or algorithm, measured.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Measurement {
-    /// Which suite.
+    /// The suite.
     pub suite: &'static str,
-    /// What was run.
+    /// The name of the benchmark.
     pub name: String,
     /// Rows, values, keys or probes.
     pub items: u64,
@@ -26,7 +26,7 @@ pub struct Measurement {
     pub gb_per_s: f64,
     /// The time that `bytes` take at the floor's bandwidth, divided by the median time.
     pub floor_fraction: f64,
-    /// What the issue asks for, in billions of items per second, GB/s or a fraction of the floor, with its unit.
+    /// The rate that is aimed at, in billions of items per second, GB/s or a fraction of the floor, with its unit.
     pub target: Option<String>,
     /// Whether the target was met.
     pub met: Option<bool>,

@@ -21,7 +21,7 @@ struct Data {
     expect: Kernel,
 }
 
-/// What is sorted.
+/// The rows to sort.
 struct Case {
     key: Key,
     values: bool,

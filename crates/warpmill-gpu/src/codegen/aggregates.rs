@@ -25,7 +25,7 @@ impl Aggregates {
     /// Adds an aggregate over at most `rows` rows; `grouped`: there are groups, which exist because they have rows.
     ///
     /// # Errors
-    /// What the device cannot compute.
+    /// Expressions that the device cannot compute.
     pub fn add(&mut self, aggregate: &AggregateExpr, rows: u64, grouped: bool) -> Result<(), Unsupported> {
         use AggregateFunction as F;
         let argument = aggregate.argument.as_ref().map(|expr| index_of(&mut self.arguments, expr));
@@ -95,7 +95,7 @@ impl Aggregates {
         Ok(())
     }
 
-    /// What tells that a group has rows: their count or a sum of positive values where it is asked for, otherwise a mark.
+    /// The accumulator that tells whether a group has rows: their count or a sum of positive values where it is asked for, otherwise a mark.
     pub fn presence(&mut self) -> usize {
         match self.slots.iter().position(|slot| self.is_presence(slot)) {
             Some(slot) => slot,

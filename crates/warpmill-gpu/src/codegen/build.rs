@@ -33,7 +33,7 @@ pub fn append(g: &mut Generator, id: SinkId) -> String {
     g.code.define(CType::U64, "at", format!("append({state}, {active}, lane)"))
 }
 
-/// What stands before the row loop of a build.
+/// The code before the row loop of a build.
 pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
     if layout.reserves {
         g.code.line("Reserved reserved = {0, 0};");
@@ -43,7 +43,7 @@ pub fn prologue(g: &mut Generator, layout: &BuildLayout) {
     }
 }
 
-/// What stands after the row loop of build `id`.
+/// The code after the row loop of build `id`.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &BuildLayout) {
     for (key, ..) in &layout.bounds {
         let bounds = g.params.output("KeyBounds", "bounds", Binding::Named(format!("sink{id}.bounds{key}")));

@@ -186,7 +186,7 @@ impl Code {
         self.depth += 1;
     }
 
-    /// How many blocks are open.
+    /// The number of open blocks.
     pub fn depth(&self) -> usize {
         self.depth
     }

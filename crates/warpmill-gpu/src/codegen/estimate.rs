@@ -1,13 +1,13 @@
-//! How many rows and groups to expect: for sizes and for the order of tests, never for correctness.
+//! The numbers of rows and groups to expect: for sizes and for the order of tests, never for correctness.
 
 use warpmill_plan::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
 use super::scan::{PackedTest, ScanFilters};
 
-/// What a condition of which nothing is known lets pass.
+/// The share of rows that pass a condition of which nothing is known.
 const UNKNOWN: f64 = 0.4;
 
-/// What a condition on groups lets pass: it is there to pick a few.
+/// The share of groups that pass a condition on groups: it is there to pick a few.
 const HAVING: f64 = 0.05;
 
 /// Rows that are expected to reach the end of `pipeline`. `sinks` are the rows of the sinks before it, `fraction` what part
@@ -86,7 +86,7 @@ pub fn width_before(pipeline: &Pipeline, position: usize) -> usize {
     before.fields().len()
 }
 
-/// How many groups to expect of `groups` at the end of `pipeline`; `None` where a key's number of values is not known.
+/// The number of groups to expect of `groups` at the end of `pipeline`; `None` where a key's number of values is not known.
 pub fn groups(program: &Program, pipeline: &Pipeline, groups: &[Expr]) -> Option<f64> {
     let values = |key: &Expr| {
         let range = match (&key.ty.dictionary, key.ty.range) {

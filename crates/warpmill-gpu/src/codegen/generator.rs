@@ -10,29 +10,29 @@ use super::library::Library;
 use super::params::{Binding, Params};
 use super::storage::FlatColumn;
 
-/// What executors call the memory that segments pass through, and its size in bytes.
+/// The executors' name of the memory that segments pass through, and its size in bytes.
 pub const SLOTS: &str = "slots";
 /// See [`SLOTS`].
 pub const SLOT_BYTES: &str = "slots.bytes";
 
-/// What executors call the host's memory that strings of hash builds are in, and its size in bytes.
+/// The executors' name of the host's memory that strings of hash builds are in, and its size in bytes.
 pub const HOSTED: &str = "hosted";
 /// See [`HOSTED`].
 pub const HOSTED_BYTES: &str = "hosted.bytes";
 
-/// What executors call the `QueryState` of the strings of build `id` that are in the host's memory.
+/// The executors' name of the `QueryState` of the strings of build `id` that are in the host's memory.
 pub fn host_text(id: SinkId) -> String {
     format!("sink{id}.texts")
 }
 
-/// How a column's value is loaded.
+/// The way a column's value is loaded.
 #[derive(Debug, Clone)]
 pub enum Load {
     /// A column of a scan's segments; see [`super::source`].
     Segment {
         /// Index among the scan's columns.
         column: usize,
-        /// How it is encoded.
+        /// The way it is encoded.
         shape: super::scan::ColumnShape,
     },
     /// `data[row]`, if `present` (a `bool` operand): otherwise NULL.

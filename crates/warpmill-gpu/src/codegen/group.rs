@@ -17,7 +17,7 @@ use super::wide::{self, WideSet};
 /// Threads of a block that keeps a record per thread: few, so that the records fit.
 pub const PRIVATE_BLOCK: u32 = 128;
 
-/// What stands before the row loop: accumulators in registers or shared memory.
+/// The code before the row loop: accumulators in registers or shared memory.
 pub fn prologue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     let records = g.params.output("u64", "groups", Binding::Named(format!("sink{id}.groups")));
     g.code.line(format!("u64* const groups = {records};"));
@@ -179,7 +179,7 @@ fn packed_member(
     flag
 }
 
-/// What stands after the row loop: registers and shared memory are added to the records in global memory.
+/// The code after the row loop: registers and shared memory are added to the records in global memory.
 pub fn epilogue(g: &mut Generator, id: SinkId, layout: &GroupLayout) {
     let state = g.sink_state(id);
     g.code.line("input = warp_sum(input);");

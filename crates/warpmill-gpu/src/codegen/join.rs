@@ -3,7 +3,7 @@
 use serde::Serialize;
 use warpmill_plan::{SinkId, Unsupported};
 
-/// How joins are done whose hash builds do not fit.
+/// The way joins are done whose hash builds do not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinStrategy {
@@ -23,7 +23,7 @@ pub enum JoinStrategy {
 }
 
 impl JoinStrategy {
-    /// What settings and profiles call it.
+    /// Its name in settings and profiles.
     pub fn name(self) -> &'static str {
         match self {
             JoinStrategy::Auto => "auto",
@@ -41,7 +41,7 @@ impl JoinStrategy {
     }
 }
 
-/// Who runs a pipeline of a program that is split.
+/// The runner of a pipeline of a program that is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
@@ -91,7 +91,7 @@ impl std::fmt::Display for JoinTimes {
     }
 }
 
-/// How the joins of a program are done of which hash builds do not fit.
+/// The way the joins of a program are done of which hash builds do not fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JoinPlan {
     /// Not `Auto`.
@@ -104,7 +104,7 @@ pub struct JoinPlan {
     pub mapped_bytes: u64,
     /// Of `Fallback` and `Naive`: who runs each pipeline of the program.
     pub sides: Vec<Side>,
-    /// What was predicted.
+    /// The predicted times.
     pub predicted: JoinTimes,
 }
 
@@ -114,13 +114,13 @@ impl JoinPlan {
         Self::forced(JoinStrategy::Hybrid, vec![])
     }
 
-    /// What somebody asked for, of these hash builds.
+    /// The strategy that the user asked for, of these hash builds.
     pub fn forced(strategy: JoinStrategy, builds: Vec<SinkId>) -> Self {
         let (sides, predicted) = Default::default();
         Self { strategy, reason: "forced", builds, mapped_bytes: 0, sides, predicted }
     }
 
-    /// Why the device does not run the program, where the CPU is to.
+    /// The reason why the device does not run the program, where the CPU is to.
     pub fn refusal(&self) -> Unsupported {
         Unsupported::new("joins larger than device memory", self.to_string())
     }

@@ -2,7 +2,7 @@
 
 use warpmill_plan::{ColType, Phys};
 
-/// How several key columns become one.
+/// The way several key columns become one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyShape {
     /// There are none.
@@ -11,7 +11,7 @@ pub enum KeyShape {
     Packed {
         /// One per key.
         parts: Vec<KeyPart>,
-        /// How many values the packed key can have (at most 2^63).
+        /// The number of values the packed key can have (at most 2^63).
         cells: u64,
     },
     /// By hash, with the columns compared.
@@ -23,7 +23,7 @@ pub enum KeyShape {
 pub struct KeyPart {
     /// The least value.
     pub min: i128,
-    /// How many values it can have, NULL among them if `null_slot`.
+    /// The number of its values, NULL among them if `null_slot`.
     pub size: u64,
     /// Product of the sizes before it.
     pub stride: u64,
@@ -56,7 +56,7 @@ impl KeyShape {
         if parts.is_empty() { KeyShape::None } else { KeyShape::Packed { parts, cells } }
     }
 
-    /// How many values a packed key can have.
+    /// The number of values a packed key can have.
     pub fn cells(&self) -> Option<u64> {
         match self {
             KeyShape::Packed { cells, .. } => Some(*cells),

@@ -1,4 +1,4 @@
-//! How each sink of a program lies in device memory; [`super::planner`] decides.
+//! The way each sink of a program lies in device memory; [`super::planner`] decides.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::sort::Sorted;
 use super::storage::FlatColumn;
 use super::top::Top;
 
-/// What an earlier run of the program taught.
+/// The lessons of an earlier run of the program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hints {
     /// Hash builds whose keys turned out to repeat.
@@ -24,7 +24,7 @@ pub struct Hints {
     pub counted: Vec<SinkId>,
     /// Sorts of which the first rows are not told apart well enough by their first key.
     pub all_rows: Vec<SinkId>,
-    /// How many words of strings sorts look at.
+    /// The number of words of strings that sorts look at.
     pub text_words: HashMap<SinkId, u32>,
     /// Sorts that are left to the host.
     pub host_sorts: Vec<SinkId>,
@@ -40,17 +40,17 @@ pub struct Hints {
     pub least_part: HashMap<SinkId, u64>,
     /// Bytes of strings of a row of a sink that is made in parts, where they were counted.
     pub row_text: HashMap<SinkId, u64>,
-    /// How joins are done of which hash builds do not fit, once that has been decided.
+    /// The way joins are done of which hash builds do not fit, once that has been decided.
     pub join: Option<JoinPlan>,
     /// Bytes of strings of a row of a hash build on the host, where they were counted.
     pub host_text: HashMap<SinkId, u64>,
-    /// How data passes through.
+    /// The way data passes through.
     pub pipelines: Pipelines,
-    /// How often remote files were not what their footers let expect.
+    /// The number of times that remote files were not what their footers let expect.
     pub unforeseen: u32,
 }
 
-/// How much of the data that passes through a device's memory is on its way at once.
+/// The share of the data that passes through a device's memory which is on its way at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Pipelines {
     /// Batches that are on their way, each in a slot of its own; 0: as many as overlap.
@@ -71,7 +71,7 @@ impl Hints {
         self.unforeseen < 2
     }
 
-    /// How the program is split between device and CPU, where it is to be.
+    /// The way the program is split between device and CPU, where it is to be.
     pub fn split(&self) -> Option<JoinPlan> {
         self.join.clone().filter(|plan| plan.strategy.splits())
     }
@@ -103,7 +103,7 @@ impl Limits {
     }
 }
 
-/// Where a sink's rows are.
+/// The place where a sink's rows are.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SinkLayout {
     /// Of a hash build.
@@ -119,19 +119,19 @@ pub enum SinkLayout {
 pub struct RowsLayout {
     /// The columns.
     pub columns: Vec<FlatColumn>,
-    /// How many rows fit.
+    /// The number of rows that fit.
     pub capacity: u64,
     /// Whether warps reserve positions for several rows at once: then `{owner}.live` says which positions hold a row.
     pub reserves: bool,
-    /// Where only the first rows in a sort order are wanted, and they are few: how those are found.
+    /// The way the first rows in a sort order are found, where only those are wanted and they are few.
     pub top: Option<Box<Top>>,
-    /// Where the device sorts them (or those first ones): how.
+    /// The way the device sorts them (or those first ones), where it does.
     pub sorted: Option<Box<Sorted>>,
     /// Whether rows go to the host when the columns are full.
     pub flushes: bool,
 }
 
-/// How probes find a build's rows.
+/// The way probes find a build's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
     /// A bit per possible key; payload at the key's own position. Keys do not repeat (or nobody minds).
@@ -151,9 +151,9 @@ pub enum Table {
 pub struct BuildLayout {
     /// The key.
     pub keys: KeyShape,
-    /// How rows are found.
+    /// The way rows are found.
     pub table: Table,
-    /// What probes read.
+    /// The columns that probes read.
     pub payload: Vec<FlatColumn>,
     /// The key columns of [`Table::Wide`].
     pub key_columns: Vec<FlatColumn>,
@@ -174,7 +174,7 @@ pub struct BuildLayout {
     pub bounds: Vec<(usize, KeyPart, f64)>,
     /// Whether warps reserve positions for several rows at once, so that some stay unused.
     pub reserves: bool,
-    /// How it is made in parts, where all of it does not fit.
+    /// The way it is made in parts, where all of it does not fit.
     pub partition: Option<Partition>,
     /// Whether the payload, strings included, is in page-locked memory of the host, which kernels write to and read from over the link.
     pub on_host: bool,
@@ -211,7 +211,7 @@ impl BuildLayout {
     }
 }
 
-/// How rows find their group.
+/// The way rows find their group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupTable {
     /// There is one group: accumulators in registers.
@@ -255,7 +255,7 @@ pub enum Accumulator {
     MinText,
     /// The greatest string.
     MaxText,
-    /// What variances follow from (kernels/moments.cuh).
+    /// The sums that variances follow from (kernels/moments.cuh).
     Moments,
 }
 
@@ -289,10 +289,10 @@ impl Accumulator {
     }
 }
 
-/// Which rows an accumulator takes in.
+/// The rows that an accumulator takes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// What it computes.
+    /// Its computation.
     pub accumulator: Accumulator,
     /// Index among the arguments; `None`: rows are counted whatever their values.
     pub argument: Option<usize>,
@@ -304,7 +304,7 @@ pub struct Slot {
     pub word: usize,
 }
 
-/// How an aggregate's result follows from accumulators.
+/// The way an aggregate's result follows from accumulators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     /// The function.
@@ -324,7 +324,7 @@ pub struct DistinctSet {
     pub argument: usize,
     /// Index of the filter.
     pub filter: Option<usize>,
-    /// Where a value does not pack into 64 bits with its group: the columns of group and value, which are compared.
+    /// The columns of group and value, which are compared where a value does not pack into 64 bits with its group.
     pub columns: Vec<FlatColumn>,
 }
 
@@ -333,7 +333,7 @@ pub struct DistinctSet {
 pub struct GroupLayout {
     /// The group keys.
     pub keys: KeyShape,
-    /// How rows find their group.
+    /// The way rows find their group.
     pub table: GroupTable,
     /// The key columns of [`GroupTable::Wide`].
     pub key_columns: Vec<FlatColumn>,
@@ -357,12 +357,12 @@ pub struct GroupLayout {
     pub cells: u64,
     /// The result's columns.
     pub rows: RowsLayout,
-    /// How it is made in parts, where all of it does not fit.
+    /// The way it is made in parts, where all of it does not fit.
     pub partition: Option<Partition>,
 }
 
 impl SinkLayout {
-    /// How the sink is made in parts; `None`: as a whole.
+    /// The way the sink is made in parts; `None`: as a whole.
     pub fn partition(&self) -> Option<&Partition> {
         match self {
             SinkLayout::Build(build) => build.partition.as_ref(),

@@ -1,4 +1,4 @@
-//! Which sorts a device does itself, and who may read their rows.
+//! The sorts that a device does itself, and the readers of their rows.
 //!
 //! A device appends rows in any order. Rows that it has sorted lie in order, and a pipeline that neither drops nor joins rows
 //! keeps their ranks; behind other operators the order is lost.

@@ -8,7 +8,7 @@ use warpmill_format::Dictionary;
 use super::cpp::CType;
 use super::library::Library;
 
-/// Where the value of a parameter comes from when the kernel is launched.
+/// The place where the value of a parameter comes from when the kernel is launched.
 #[derive(Debug, Clone)]
 pub enum Binding {
     /// These bytes (a literal of the query, a bound): the C++ type's little-endian image.
@@ -23,7 +23,7 @@ pub enum Binding {
     Text(Arc<str>),
     /// The address of the query's `QueryState` (errors, string arena; kernels/value.cuh).
     State,
-    /// What the executor calls by this name: segments, sinks, tables.
+    /// An executor's value of this name: segments, sinks, tables.
     Named(String),
 }
 

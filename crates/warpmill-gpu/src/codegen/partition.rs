@@ -17,7 +17,7 @@ use super::probe::wide_hash;
 /// Values that a hash can have.
 pub const HASHES: u64 = 1 << 63;
 
-/// How a sink is made in parts.
+/// The way a sink is made in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
     /// Values of keys: `0 .. total`.
@@ -30,7 +30,7 @@ pub struct Partition {
     pub room: u64,
 }
 
-/// What executors call the least value of the part of sink `id` that there is, and how many values it has.
+/// The executors' names of the least value of the part of sink `id` that there is, and how many values it has.
 pub fn names(id: SinkId) -> [String; 2] {
     [format!("sink{id}.part.from"), format!("sink{id}.part.size")]
 }
@@ -90,7 +90,7 @@ fn hash(g: &mut Generator, values: &[Value]) -> String {
     part
 }
 
-/// Where in a table that is indexed by keys of sink `id` the packed key `key` is: in a part, from its least value on.
+/// The place where in a table that is indexed by keys of sink `id` the packed key `key` is: in a part, from its least value on.
 pub fn within(g: &mut Generator, partition: Option<&Partition>, id: SinkId, key: String) -> String {
     let Some(partition) = partition else { return key };
     let (from, _) = partition.bounds(g, id);

@@ -19,7 +19,7 @@ use super::top::{Top, is_computable};
 /// Decides for all sinks of `program`. `inputs` are the rows of each external input.
 ///
 /// # Errors
-/// What the device cannot do.
+/// Operations that the device cannot do.
 pub fn sinks(program: &Program, inputs: &[u64], hints: &Hints, limits: Limits) -> Result<Vec<SinkLayout>, Unsupported> {
     let mut bounds: Vec<u64> = vec![0; program.sinks.len()];
     let mut estimates: Vec<f64> = vec![0.0; program.sinks.len()];
@@ -127,7 +127,7 @@ impl Planner<'_> {
         })
     }
 
-    /// How the device sorts the rows of the sink, of which there is room for `capacity`; `None`: it does not, because there are
+    /// The way the device sorts the rows of the sink, of which there is room for `capacity`; `None`: it does not, because there are
     /// few of them, or it cannot.
     fn sorted(&self, capacity: u64) -> Option<Sorted> {
         let Sink::Sort { keys, skip, fetch, fields } = &self.program.sinks[self.id] else { return None };

@@ -220,7 +220,7 @@ fn pairs(g: &mut Generator, probe: &Probe, build: &BuildLayout, m: &str, present
     Ok(())
 }
 
-/// Which payload columns the probe's output or residual read.
+/// The payload columns that the probe's output or residual read.
 fn used_payload(g: &Generator, probe: &Probe, payload: usize) -> Vec<bool> {
     let input = g.width();
     let mut used = vec![false; payload];
@@ -372,7 +372,7 @@ fn one_row(
 /// Joins that give every pair: a loop over each row's matches.
 fn each_pair(g: &mut Generator, probe: &Probe, build: &BuildLayout, names: &Names, head: &str) -> Result<()> {
     let outer = matches!(probe.kind, JoinKind::ProbeOuter | JoinKind::Full);
-    // What is computed of the input row is computed once, not once per pair.
+    // An expression of the input row is computed once, not once per pair.
     g.load_output(&probe.output, probe.residual.as_ref())?;
     let input = g.active.clone();
     let m = g.code.variable(CType::U32, "m", head);

@@ -28,7 +28,7 @@ pub struct Kernel {
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes.
     pub shared: usize,
-    /// What it goes through.
+    /// Its work.
     pub work: Work,
     /// The pipeline that it belongs to.
     pub pipeline: usize,
@@ -38,7 +38,7 @@ pub struct Kernel {
     pub finishes: bool,
 }
 
-/// What a kernel's loop goes through.
+/// The work of a kernel's loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// Row segments of the pipeline's scan.
@@ -49,7 +49,7 @@ pub enum Work {
     Blocks(u64),
 }
 
-/// Where a pipeline runs.
+/// The place where a pipeline runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// All of it on the device.
@@ -67,7 +67,7 @@ pub struct Lowered {
     pub places: Vec<Place>,
 }
 
-/// What lowering knows of a scan: for every row segment that statistics do not rule out, how each column is encoded.
+/// The knowledge that lowering has of a scan: for every row segment that statistics do not rule out, how each column is encoded.
 pub struct ScanSegments {
     /// The row segments.
     pub segments: Vec<usize>,
@@ -79,7 +79,7 @@ pub struct ScanSegments {
 /// when the kernel that reads them has ended.
 ///
 /// # Errors
-/// What the device cannot do.
+/// Operations that the device cannot do.
 pub fn lower(
     program: &Program,
     sinks: &[SinkLayout],
@@ -436,7 +436,7 @@ impl Lowering<'_> {
         Ok(kernel(g, entry, threads, work, self.index, label))
     }
 
-    /// What is left to do when all of the device's pipelines of the sink have run.
+    /// The kernels that finish the sink when all of the device's pipelines of the sink have run.
     fn end(&self) -> Result<Vec<Kernel>> {
         let id = self.pipeline.sink;
         match (&self.program.sinks[id], &self.sinks[id]) {

@@ -13,14 +13,14 @@ use super::estimate;
 use super::generator::{Generator, Load, Result, Tested};
 use super::params::Binding;
 
-/// How the segments of a column that one launch reads are encoded.
+/// The way the segments of a column that one launch reads are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnShape {
     /// Lane-packed offsets of one width (at most 32 bits) in all segments, without patches or translated codes.
     Lane {
         /// Bits.
         width: u32,
-        /// How values are held.
+        /// The way values are held.
         phys: Phys,
         /// Whether there are NULLs.
         nullable: bool,
@@ -29,7 +29,7 @@ pub enum ColumnShape {
     },
     /// Any encoding: looked up per row.
     Any {
-        /// How values are held.
+        /// The way values are held.
         phys: Phys,
         /// Whether there are NULLs.
         nullable: bool,
@@ -153,7 +153,7 @@ pub struct KeyTest {
     pub buffer: String,
     /// The key of the first bit.
     pub min: i64,
-    /// How many bits there are.
+    /// The number of bits.
     pub keys: u32,
     /// Whether statistics prove that all rows' keys have a bit.
     pub within: bool,
@@ -167,7 +167,7 @@ pub struct KeyTest {
 }
 
 impl KeyTest {
-    /// What it costs, in tests of a range. Reads of other rows' bits from a cache take about eight times as long as from
+    /// Its costs, in tests of a range. Reads of other rows' bits from a cache take about eight times as long as from
     /// shared memory, where a range is likely to do it is nearly one.
     pub fn cost(&self) -> f64 {
         match (&self.bounds, self.shared) {
@@ -198,7 +198,7 @@ const QUEUE: usize = 544;
 /// Words of a lane that are loaded before the first of them is needed; registers are few.
 const STAGE_WORDS: u32 = 40;
 
-/// What decides a row's fate before its other columns are loaded.
+/// The test that decides a row's fate before its other columns are loaded.
 enum Test<'a> {
     Packed(usize, &'a PackedTest),
     Key(&'a KeyTest, KeyOperands),
@@ -213,7 +213,7 @@ impl Test<'_> {
     }
 }
 
-/// What a kernel calls the parts of a [`KeyTest`].
+/// The names of the parts of a [`KeyTest`] in a kernel.
 struct KeyOperands {
     bits: String,
     min: String,
@@ -317,7 +317,7 @@ fn operands(g: &mut Generator) -> [String; 6] {
     ]
 }
 
-/// What decides which rows of a scan are looked at.
+/// The choice of the rows of a scan that are looked at.
 pub struct Choice<'a> {
     /// The tests that are decided for whole vectors, those that save the most for what they cost first, until few rows are
     /// expected to be left. Keys are left to their joins then.
@@ -459,7 +459,7 @@ fn apply(g: &mut Generator, test: &Test<'_>, shapes: &[ColumnShape]) {
     }
 }
 
-/// What stands before the loop for test `number` of keys: its bitmap, copied into shared memory where it is small, and the
+/// The code before the loop for test `number` of keys: its bitmap, copied into shared memory where it is small, and the
 /// range that may stand for it.
 fn key_operands(g: &mut Generator, number: usize, test: &KeyTest) -> KeyOperands {
     let mut bits = g.params.pointer("u32", "bits", Binding::Named(test.buffer.clone()));

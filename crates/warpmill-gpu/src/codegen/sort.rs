@@ -36,7 +36,7 @@ const COUNT_THREADS: u32 = 512;
 /// A pass's shared memory: `RadixTile::Shared` for 64-bit words with row numbers.
 const PASS_SHARED: usize = (8 * DIGITS + TILE * 12 + 4 * DIGITS * (PASS_THREADS as u64 / 32) + 64) as usize;
 
-/// How a sort's rows are put into order.
+/// The way a sort's rows are put into order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sorted {
     /// Rows that are dropped first.
@@ -70,15 +70,15 @@ impl Word {
 /// An image of a sort key, in its lowest bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Image {
-    /// Which key.
+    /// The key.
     pub key: usize,
-    /// How it follows from the value.
+    /// The way it follows from the value.
     pub kind: ImageKind,
     /// Its bits.
     pub bits: u32,
 }
 
-/// How an image follows from a value.
+/// The way an image follows from a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageKind {
     /// Whether there is a value.
@@ -113,7 +113,7 @@ pub enum ImageKind {
 }
 
 impl Sorted {
-    /// How the rows of sort `id`, at most `capacity`, are put into order. `text_words` words of strings count.
+    /// The way the rows of sort `id`, at most `capacity`, are put into order. `text_words` words of strings count.
     pub fn of(
         id: SinkId,
         (keys, fields): (&[SortKey], &[Field]),
@@ -129,7 +129,7 @@ impl Sorted {
         Self { skip, fetch, words: words(images), rows, capacity, owner }
     }
 
-    /// How many words of strings count next, where `text_words` did not tell all of them apart; `None`: no more.
+    /// The number of words of strings that count next, where `text_words` did not tell all of them apart; `None`: no more.
     pub fn more_text_words(text_words: u32) -> Option<u32> {
         (text_words < MOST_TEXT_WORDS).then(|| (4 * text_words).min(MOST_TEXT_WORDS))
     }
@@ -143,7 +143,7 @@ impl Sorted {
         self.capacity.div_ceil(TILE)
     }
 
-    /// What it needs beside [`Sorted::rows`]: names, bytes, and whether they are zero at first.
+    /// The buffers that it needs beside [`Sorted::rows`]: names, bytes, and whether they are zero at first.
     pub fn buffers(&self) -> Vec<(String, u64, bool)> {
         let name = |what: &str| format!("{}.{what}", self.owner);
         let mut buffers = vec![];

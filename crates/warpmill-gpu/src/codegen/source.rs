@@ -15,7 +15,7 @@ pub fn window(g: &mut Generator, count: &str) {
     flat_between(g, &from, &format!("all < {to} ? all : {to}"));
 }
 
-/// What executors call the first row of a window, and the first one behind it.
+/// The executors' names of the first row of a window, and the first one behind it.
 pub const FROM: &str = "window.from";
 /// See [`FROM`].
 pub const TO: &str = "window.to";

@@ -26,10 +26,10 @@ const FEW_ROWS: u64 = 16 << 10;
 /// Room for this many first rows is always made.
 const ROOM: u64 = 64 << 10;
 
-/// How the first rows of a sort are found.
+/// The way the first rows of a sort are found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Top {
-    /// How many rows are wanted, with those that are skipped.
+    /// The number of rows that are wanted, with those that are skipped.
     pub limit: u64,
     /// No further bits are looked at when so few rows are left.
     pub enough: u64,
@@ -43,7 +43,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// How the first rows of `sink`, which has room for `capacity` rows, are found; `None`: it is no sort with a small
+    /// The way the first rows of `sink`, which has room for `capacity` rows, are found; `None`: it is no sort with a small
     /// limit, its rows are few, or its first key is not computed on the device.
     pub fn of(id: SinkId, sink: &Sink, capacity: u64) -> Option<Self> {
         let Sink::Sort { keys, skip, fetch: Some(fetch), fields } = sink else { return None };
@@ -99,7 +99,7 @@ pub fn state(id: SinkId) -> String {
     format!("sink{id}.top.state")
 }
 
-/// How a value becomes 64 bits that order as values do, different values possibly with the same bits.
+/// The way a value becomes 64 bits that order as values do, different values possibly with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Image {
     /// The distance from the least value, in the upper bits.

@@ -12,7 +12,7 @@ use super::storage::FlatColumn;
 /// A set of rows. Its buffers are `{owner}.heads` (for each slot the number of its row + 1, or 0), `{owner}.taken` (numbers
 /// given out) and the columns; with `marks` also `{owner}.used`, which says which numbers have a row.
 pub struct WideSet<'a> {
-    /// What its buffers are called after.
+    /// The owner that its buffers are called after.
     pub owner: String,
     /// The columns.
     pub columns: &'a [FlatColumn],

@@ -2,7 +2,7 @@
 
 use super::{DevicePtr, Result, Stream};
 
-/// What a block is compressed with.
+/// The format that a block is compressed with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BatchFormat {
     /// An LZ4 block.
@@ -41,13 +41,13 @@ impl BatchFormat {
 pub struct Batch {
     /// Blocks.
     pub count: u64,
-    /// Where each is, compressed (u64).
+    /// The place where each is, compressed (u64).
     pub stored: DevicePtr,
     /// Its bytes, compressed (u64).
     pub stored_bytes: DevicePtr,
     /// The bytes that there is room for (u64).
     pub room: DevicePtr,
-    /// Where it goes (u64).
+    /// The place where it goes (u64).
     pub out: DevicePtr,
     /// Filled in: the bytes that were written (u64).
     pub written: DevicePtr,
@@ -65,7 +65,7 @@ pub trait BatchCodec: Send + Sync + std::fmt::Debug {
     /// Its name and version.
     fn name(&self) -> String;
 
-    /// What addresses of compressed blocks must be multiples of; `None`: it does not know the format.
+    /// The alignment of addresses of compressed blocks; `None`: it does not know the format.
     fn input_alignment(&self, format: BatchFormat) -> Option<u64>;
 
     /// Bytes that [`Batch::temp`] needs for `count` blocks of at most `largest` bytes decompressed.

@@ -1,9 +1,9 @@
-//! What can go wrong on a device.
+//! The errors of devices.
 
 /// The result of device calls.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
-/// Why a device cannot be used, or failed.
+/// The reason why a device cannot be used, or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// There is no driver or no device.

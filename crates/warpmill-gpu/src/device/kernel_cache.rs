@@ -56,7 +56,7 @@ pub(crate) struct KernelCache {
     warned: AtomicBool,
 }
 
-/// What this process knows of the bytes under the root.
+/// The knowledge that this process has of the bytes under the root.
 #[derive(Debug, Default)]
 struct Usage {
     bytes: u64,
@@ -125,7 +125,7 @@ impl KernelCache {
     }
 }
 
-/// Where the user's cache lies.
+/// The place where the user's cache lies.
 fn root() -> Option<PathBuf> {
     // An empty variable counts as unset; the XDG specification says so, and that relative paths are ignored.
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -18,7 +18,7 @@ pub use error::{DeviceError, Result};
 /// An address in device memory (on the simulated device, of the host process).
 pub type DevicePtr = u64;
 
-/// Which implementation a device is.
+/// The implementation that a device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
@@ -28,10 +28,10 @@ pub enum DeviceKind {
     Sim,
 }
 
-/// What a device is and has.
+/// The properties of a device.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct DeviceProperties {
-    /// Which implementation.
+    /// The implementation.
     pub kind: DeviceKind,
     /// Number among the devices of its kind.
     pub ordinal: usize,
@@ -69,14 +69,14 @@ pub trait Module: Send + Sync + std::fmt::Debug {
     /// The entry point called `name`. Fails when the source did not name it.
     fn function(&self, name: &str) -> Result<Function>;
 
-    /// How it was made.
+    /// The way it was made.
     fn build(&self) -> &BuildInfo;
 }
 
-/// How a module came to be.
+/// The way a module came to be.
 #[derive(Debug, Clone, Default, serde::Serialize)]
 pub struct BuildInfo {
-    /// Where it was found.
+    /// The place where it was found.
     pub origin: BuildOrigin,
     /// Nanoseconds from source to loaded module.
     pub nanos: u64,
@@ -84,7 +84,7 @@ pub struct BuildInfo {
     pub code_bytes: u64,
 }
 
-/// Where a compiled module was found.
+/// The place where a compiled module was found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BuildOrigin {
@@ -190,7 +190,7 @@ impl std::fmt::Debug for PinnedBuffer {
 /// Work is asynchronous: copies, fills and launches are queued on a [`Stream`] and errors of earlier work may surface in
 /// any later call. All methods may be called from any thread.
 pub trait Device: Send + Sync + std::fmt::Debug {
-    /// What it is and has.
+    /// Its properties.
     fn properties(&self) -> &DeviceProperties;
 
     /// Bytes of device memory that can be allocated now.
@@ -251,7 +251,7 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// `params` is what the kernel expects, and every address in it is valid for what the kernel does with it.
     unsafe fn launch(&self, function: &Function, shape: LaunchShape, params: &[u8], stream: Stream) -> Result<()>;
 
-    /// How many blocks of `threads` threads and `shared` dynamic bytes fit on one multiprocessor at once (at least 1).
+    /// The number of blocks of `threads` threads and `shared` dynamic bytes that fit on one multiprocessor at once (at least 1).
     fn occupancy(&self, function: &Function, threads: u32, shared: u32) -> Result<u32>;
 
     /// Waits until all work of `stream` is done.

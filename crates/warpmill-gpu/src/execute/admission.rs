@@ -1,4 +1,4 @@
-//! Which programs run at once: each has a stream and a part of the processing region of its own, and starts when the memory that it
+//! The programs that run at once: each has a stream and a part of the processing region of its own, and starts when the memory that it
 //! needs is free.
 //!
 //! Programs start in the order in which they asked. A program holds nothing while it waits, and once it runs it asks for nothing
@@ -25,10 +25,10 @@ use super::{Failure, Result};
 /// Programs that run at once at most.
 const MOST_RUNNING: usize = 16;
 
-/// How often a program that waits looks whether it was cancelled.
+/// The interval at which a program that waits looks whether it was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
-/// What a running program has for itself.
+/// The resources that a running program has for itself.
 pub struct Lane {
     device: Arc<dyn Device>,
     /// Its work.
@@ -75,7 +75,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Where kernels find `bytes` bytes of page-locked memory of the host until the program's turn ends, from `pool`, which may have `room`
+    /// The place where kernels find `bytes` bytes of page-locked memory of the host until the program's turn ends, from `pool`, which may have `room`
     /// bytes.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Lane {
     /// Waits for all of its work.
     ///
     /// # Errors
-    /// What went wrong in it.
+    /// Those of its work.
     pub fn synchronize(&self) -> crate::device::Result<()> {
         let copies = self.copies.map_or(Ok(()), |copies| self.device.synchronize(copies));
         self.device.synchronize(self.stream).and(copies)
@@ -120,7 +120,7 @@ impl Drop for Lane {
     }
 }
 
-/// What a program needs to run.
+/// The resources that a program needs to run.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     /// Whose data must be in the caching region; `None`: nothing of it is used.
@@ -168,7 +168,7 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// What it has.
+    /// Its resources.
     pub fn lane(&mut self) -> &mut Lane {
         self.lane.as_mut().expect("there until dropped")
     }
@@ -187,7 +187,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut lane = self.lane.take().expect("taken here only");
         if self.busy {
-            // What was queued before a failure must not outlive the memory that it uses.
+            // Work that was queued before a failure must not outlive the memory that it uses.
             let _ = lane.synchronize();
         }
         lane.region.reset();
@@ -261,7 +261,7 @@ impl Admission {
             if queue.running > 0 {
                 return Ok(None);
             }
-            // What other queries left makes room: first what would only have to travel once more.
+            // The memory that other queries left makes room: first what would only have to travel once more.
             queue.idle.clear();
             let used = cache.used() + missing;
             match alone {

@@ -1,4 +1,4 @@
-//! What each sink needs in device memory, by name.
+//! The buffers that each sink needs in device memory, by name.
 
 use crate::codegen::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, SinkLayout, Table};
 use crate::codegen::storage::FlatColumn;
@@ -16,7 +16,7 @@ pub struct Buffer {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// What all its bytes are at first; `None`: whatever was there.
+    /// The value of all its bytes at first; `None`: whatever was there.
     pub fill: Option<u8>,
     /// Whether it is in page-locked memory of the host.
     pub on_host: bool,
@@ -43,7 +43,7 @@ fn of_sink(id: usize, layout: &SinkLayout, buffers: &mut Vec<Buffer>) {
     }
 }
 
-/// What the buffers of sink `id` take of a region.
+/// The bytes that the buffers of sink `id` take of a region.
 pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     let mut buffers = vec![];
     of_sink(id, layout, &mut buffers);
@@ -51,14 +51,14 @@ pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     on_device.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
 }
 
-/// What the buffers of sink `id` take of the host's memory.
+/// The bytes that the buffers of sink `id` take of the host's memory.
 pub fn host_bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
     let mut buffers = vec![];
     of_sink(id, layout, &mut buffers);
     host_bytes(&buffers)
 }
 
-/// What those of `buffers` take that are in the host's memory.
+/// The bytes that those of `buffers` take that are in the host's memory.
 pub fn host_bytes(buffers: &[Buffer]) -> u64 {
     let on_host = buffers.iter().filter(|buffer| buffer.on_host);
     on_host.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)

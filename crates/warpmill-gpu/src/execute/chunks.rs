@@ -25,17 +25,17 @@ const STORED: u8 = 5;
 /// One column of one row segment.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Where the values lie in the segment.
+    /// The place where the values lie in the segment.
     pub layout: SegmentLayout,
     /// Rows.
     pub rows: usize,
     /// Bytes of the segment.
     pub bytes: u64,
-    /// What the device makes of the segment before it is read.
+    /// The segment that the device makes of it before it is read.
     pub expanded: Option<Expanded>,
     /// New dictionary code by the segment's code.
     pub remap: Option<Arc<[u32]>>,
-    /// Why the host decodes what the device decodes of other Parquet columns.
+    /// The reason why the host decodes what the device decodes of other Parquet columns.
     pub decoded_by_host: Option<String>,
     data: Data,
 }
@@ -52,7 +52,7 @@ enum Data {
     Promised(Arc<ParquetPromise>),
 }
 
-/// What a segment becomes that decodes vectors as a whole: signed values.
+/// The values of a segment that decodes vectors as a whole: signed values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expanded {
     /// Bytes of a value: 4 or 8.
@@ -146,7 +146,7 @@ impl Chunk {
         }
     }
 
-    /// What will be read later, and has to be opened before it travels.
+    /// The chunk that will be read later, and has to be opened before it travels.
     pub fn promise(&self) -> Option<&Arc<ParquetPromise>> {
         match &self.data {
             Data::Promised(promise) => Some(promise),
@@ -240,7 +240,7 @@ impl Chunk {
         }
     }
 
-    /// What is decompressed that way.
+    /// The blocks that are decompressed that way.
     pub fn batch(&self) -> Option<Wanted> {
         let format = self.batch_format()?;
         let (count, largest) = if self.is_pages() {
@@ -292,7 +292,7 @@ impl Chunk {
         }
     }
 
-    /// Where its stored bytes are in a file.
+    /// The place where its stored bytes are in a file.
     pub fn file(&self) -> Option<&FilePlace> {
         match &self.data {
             Data::Segment(segment) => segment.as_bytes().file(),
@@ -364,12 +364,12 @@ impl Chunk {
         Ok(())
     }
 
-    /// What finds its segment among places in memory.
+    /// The key that finds its segment among places in memory.
     pub fn key(&self) -> Key {
         (self.address(), if self.for_device().is_some() { COMPRESSED } else { SEGMENT })
     }
 
-    /// What finds what travels of it: its segment, or, where the device decompresses that, what it is made from.
+    /// The key that finds the bytes that travel of it: its segment, or, where the device decompresses that, what it is made from.
     pub fn travels_as(&self) -> Key {
         if self.for_device().is_some() { (self.address(), STORED) } else { self.key() }
     }
@@ -385,7 +385,7 @@ impl Chunk {
         }
     }
 
-    /// What finds what its segment expands to.
+    /// The key that finds the segment that its own expands to.
     pub fn expanded_key(&self) -> Key {
         (self.address(), EXPANDED)
     }
@@ -400,7 +400,7 @@ impl Chunk {
         }
     }
 
-    /// What keeps that address its own.
+    /// The owner that keeps that address its own.
     pub fn owner(self: &Arc<Self>) -> Owner {
         match &self.data {
             Data::Segment(segment) => segment.clone(),

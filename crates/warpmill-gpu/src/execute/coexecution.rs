@@ -32,7 +32,7 @@ pub(super) struct Known {
 pub(super) type Splits = Mutex<HashMap<(usize, Asked), (Weak<Program>, Arc<Known>)>>;
 
 impl Executor {
-    /// How `program` is split, where that has been decided before, or somebody asks for it whatever its size.
+    /// The way `program` is split, where that has been decided before, or somebody asks for it whatever its size.
     pub(super) fn known_split(
         &self,
         program: &Arc<Program>,
@@ -116,7 +116,7 @@ impl Executor {
         let limit = options.host_bytes.unwrap_or(u64::MAX).min(most_host_rows());
         for (number, piece) in split.pieces.iter().enumerate() {
             options.cancel.check()?;
-            // What a piece's own joins need, the device does.
+            // The device makes the joins that a piece itself needs.
             let join = JoinStrategy::Auto;
             let left = limit.saturating_sub(output.host_bytes);
             let own = Options { join, cpu_threads: 0, piece_bytes: Some(left), ..options.clone() };

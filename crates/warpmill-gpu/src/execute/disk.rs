@@ -16,7 +16,7 @@ use super::paths::Decoding;
 use super::stream::Ready;
 use super::{Failure, Result};
 
-/// What offsets, lengths and addresses of direct reads are multiples of.
+/// The alignment of offsets, lengths and addresses of direct reads.
 const BLOCK: usize = 4096;
 
 /// Bytes more than its own that a chunk takes of the memory that it is read into.
@@ -41,11 +41,11 @@ pub struct Files(HashMap<PathBuf, File>);
 
 /// Chunks next to each other in a file.
 struct Run<'a> {
-    /// Where the first is.
+    /// The place where the first is.
     place: &'a FilePlace,
     /// From the first block of the first to the end of the last.
     bytes: Range<u64>,
-    /// Where each begins in the file, where it is wanted, and what it is.
+    /// The place where each begins in the file, where it is wanted, and what it is.
     chunks: Vec<(u64, u64, &'a Chunk)>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
         (&self.place.path, self.place.state)
     }
 
-    /// What it takes of memory: its blocks, and what may be read past the last chunk's end.
+    /// The memory that it takes: its blocks, and what may be read past the last chunk's end.
     fn room(&self) -> usize {
         padded(self.bytes.end - self.bytes.start).next_multiple_of(BLOCK as u64) as usize
     }

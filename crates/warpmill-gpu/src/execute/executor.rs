@@ -40,14 +40,14 @@ const MOST_RUNS: u32 = 16;
 /// Programs that are kept prepared.
 pub(super) const MOST_PREPARED: usize = 512;
 
-/// How a program is run.
+/// The way a program is run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Stops the query between launches.
     pub cancel: CancelToken,
     /// Whether kernels are timed, which takes a few microseconds each.
     pub profile: bool,
-    /// Where the program's data is.
+    /// The place where the program's data is.
     pub data: DataSource,
     /// Bytes per second that files are read with at most; 0: as fast as drives are.
     pub io_bandwidth_limit: u64,
@@ -57,7 +57,7 @@ pub struct Options {
     pub representation: Representation,
     /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.
     pub partitions: u32,
-    /// How joins are done whose hash builds do not fit.
+    /// The way joins are done whose hash builds do not fit.
     pub join: JoinStrategy,
     /// Threads of the CPU back end, where it may run what the device does not; 0: it may not.
     pub cpu_threads: usize,
@@ -65,23 +65,23 @@ pub struct Options {
     pub host_bytes: Option<u64>,
     /// Of a program that is a piece of such a one: bytes of rows that it may give.
     pub piece_bytes: Option<u64>,
-    /// How much of the data that passes through is on its way at once.
+    /// The share of the data that passes through which is on its way at once.
     pub pipelines: Pipelines,
     /// Whether a batch is made ready while kernels work on others; otherwise it waits for them (for measurements).
     pub overlap: bool,
 }
 
-/// What a program gave.
+/// The result of a program.
 pub struct DeviceOutput {
     /// The program that was run: the one asked for, but for the place of a sort.
     pub program: Arc<Program>,
-    /// Where each pipeline was run, with the rows that the host goes on with.
+    /// The place where each pipeline was run, with the rows that the host goes on with.
     pub placed: Vec<Placed>,
-    /// What strings in those rows point into.
+    /// The owners of memory that strings in those rows point into.
     pub owners: Vec<Owner>,
     /// Bytes of those rows, where the program was split.
     pub host_bytes: u64,
-    /// What happened.
+    /// The profile of the run.
     pub profile: DeviceProfile,
 }
 
@@ -93,15 +93,15 @@ pub struct Executor {
     pub(super) limits: Limits,
     pub(super) admission: Admission,
     pub(super) cache: Mutex<Cache>,
-    /// What stays of data that passes through.
+    /// The part of data that passes through which stays.
     pub(super) kept: Mutex<Kept>,
     /// Held while data is copied into the caching region.
     pub(super) loading: Mutex<()>,
     pub(super) pinned: PinnedCopies,
-    /// Where rows of hash builds are that do not fit.
+    /// The place where rows of hash builds are that do not fit.
     pub(super) mapped: MappedPool,
     pub(super) recoded: Recoded,
-    /// What has been learnt of data that passes through.
+    /// The lessons about data that passes through.
     pub(super) paths: Paths,
     prepared: Mutex<PreparedPrograms>,
     pub(super) splits: Splits,
@@ -118,18 +118,18 @@ type PreparedPrograms = HashMap<(usize, Asked), (Weak<Program>, Vec<Arc<Prepared
 /// A program is kept prepared for so many forms of its columns.
 const MOST_FORMS: usize = 6;
 
-/// What somebody asked for, whatever memory there is.
+/// The demand of a user, whatever memory there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
-    /// Where data comes from: what is worth finding out about it before depends on that.
+    /// The place where data comes from: what is worth finding out about it before depends on that.
     source: DataSource,
     /// Segments must not stay in device memory; otherwise they may.
     streamed: bool,
     /// Every sink that can be is made in so many parts.
     partitions: u32,
-    /// How joins are done.
+    /// The way joins are done.
     join: JoinStrategy,
-    /// How data passes through.
+    /// The way data passes through.
     pipelines: Pipelines,
 }
 
@@ -141,7 +141,7 @@ impl Asked {
         Self { source, streamed, partitions, join, pipelines }
     }
 
-    /// What a program is laid out with at first.
+    /// The hints that a program is laid out with at first.
     fn hints(self) -> Hints {
         let parts = self.partitions > 1;
         let forced_partitions = if parts { self.partitions } else { 0 };
@@ -201,7 +201,7 @@ impl Executor {
     /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
     ///
     /// # Errors
-    /// What the device cannot do.
+    /// Operations that the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, &Options::default())?;
         prepared.compiled(&self.device)?;
@@ -226,7 +226,7 @@ impl Executor {
         *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.device).ok().flatten())
     }
 
-    /// What makes segments readable when they have arrived.
+    /// The helpers that make segments readable when they have arrived.
     pub(super) fn openers(&self) -> Result<Openers> {
         let mut openers = self.openers.lock();
         match &*openers {
@@ -235,7 +235,7 @@ impl Executor {
         }
     }
 
-    /// What decompresses through the vendor's library.
+    /// The decompressor through the vendor's library.
     pub(super) fn batches(&self) -> Result<Batches> {
         let mut batches = self.batches.lock();
         match &*batches {
@@ -244,7 +244,7 @@ impl Executor {
         }
     }
 
-    /// What decodes pages of Parquet when they have arrived.
+    /// The decoder of pages of Parquet that have arrived.
     pub(super) fn parquet(&self) -> Result<Decoder> {
         let mut decoder = self.parquet.lock();
         match &*decoder {
@@ -299,7 +299,7 @@ impl Executor {
                         None => prepared.without_rows_on_host(self.memory, taken, &means)?,
                         less => less,
                     };
-                    // What is to come of remote files takes less room than footers let expect.
+                    // Remote files that are to come take less room than footers let expect.
                     let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints.clone() };
                     let to_come = prepared.scans.values().any(|scan| scan.to_come);
                     let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
@@ -330,9 +330,9 @@ impl Executor {
         }
     }
 
-    /// What joins larger than device memory can be done with.
+    /// The means for joins larger than device memory.
     pub(super) fn means(&self, options: &Options) -> Means {
-        // What the simulated device measures of itself says nothing.
+        // The simulated device's measurements of itself say nothing.
         let rates = match self.device.properties().kind {
             DeviceKind::Cuda => self.paths.rates(),
             DeviceKind::Sim => Rates::guess(DeviceKind::Cuda, 16),
@@ -343,7 +343,7 @@ impl Executor {
             DataSource::Pinned => rates.link,
         };
         let (strategy, cpu_threads) = (options.join, options.cpu_threads);
-        // What the CPU makes of rows takes memory, too.
+        // Rows on the CPU take memory, too.
         let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
         let (host_room, row_room) = (self.room_on_host(options), half.min(most_host_rows()));
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link }
@@ -386,7 +386,7 @@ impl Executor {
         prepared.compiled(&self.device)?;
         profile.prepare_nanos = prepared.all_nanos();
         let outcome = Run::new(self, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
-        // What succeeded has waited for its work.
+        // A run that succeeded has waited for its work.
         turn.busy = outcome.is_err();
         outcome
     }
@@ -447,7 +447,7 @@ impl Executor {
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 
-    /// How the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
+    /// The way the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
     /// memory. Reads metadata only.
     ///
     /// # Errors
@@ -469,7 +469,7 @@ impl Executor {
         self.paths.choose(program, columns, place, (options.representation, batches))
     }
 
-    /// How the data of `prepared` passes through, and why.
+    /// The way the data of `prepared` passes through, and why.
     fn path(&self, program: &Arc<Program>, prepared: &Prepared, options: &Options) -> PathProfile {
         let source = options.data.passing();
         let place = (source, options.io_bandwidth_limit);
@@ -515,14 +515,14 @@ pub(super) fn most_host_rows() -> u64 {
 /// Batches of a program that has not been laid out yet.
 const GUESSED_BATCHES: u64 = 8;
 
-/// What a run needs of the device's memory.
+/// The bytes of the device's memory that a run needs.
 fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
     let own = prepared.stream.as_ref().map_or(0, |stream| aligned(stream.bytes()) + prepared.data_bytes);
     let processing = prepared.memory.bytes + inputs.allocated() + own;
     Wanted { prepared: prepared.stream.is_none().then_some(prepared), processing, alone: false }
 }
 
-/// How a run ended.
+/// The way a run ended.
 pub(super) enum Outcome {
     Done(Box<DeviceOutput>),
     Again(Box<Hints>),

@@ -12,7 +12,7 @@ use super::rows::{self, HostArray};
 /// The rows of a program's sources that are no scans.
 #[derive(Default)]
 pub struct Inputs {
-    /// What each source is called among the query's buffers, its rows and its arrays.
+    /// The names of each source among the query's buffers, its rows and its arrays.
     pub sources: Vec<(String, u64, Vec<HostArray>)>,
 }
 
@@ -46,7 +46,7 @@ impl Inputs {
         Ok(Self { sources })
     }
 
-    /// What they take of a region.
+    /// The bytes that they take of a region.
     pub fn allocated(&self) -> u64 {
         self.sources.iter().flat_map(|(_, _, arrays)| arrays).map(HostArray::allocated).sum()
     }

@@ -1,4 +1,4 @@
-//! What kernels read of host objects: segments and dictionaries, and where copies of them are in device memory.
+//! The parts of host objects that kernels read: segments and dictionaries, and where copies of them are in device memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// What finds it.
+    /// The key that finds it.
     pub fn key(&self) -> Key {
         match self {
             Item::Segment(chunk) => chunk.key(),
@@ -47,12 +47,12 @@ impl Item {
         }
     }
 
-    /// What its copy takes of a region.
+    /// The bytes that its copy takes of a region.
     pub fn allocated(&self) -> u64 {
         memory::aligned(memory::padded(self.bytes()))
     }
 
-    /// What is copied to device memory at `at`, which addresses in it are relative to, and keeps the item's key its own.
+    /// The bytes to copy to device memory at `at`, which addresses in it are relative to, and keeps the item's key its own.
     pub fn image(&self, at: DevicePtr) -> Owner {
         match self {
             Item::Segment(chunk) => chunk.owner(),
@@ -135,7 +135,7 @@ pub struct Descriptors {
     pub bytes: u64,
 }
 
-/// Where all data of a program is in device memory.
+/// The case that all data of a program is in device memory.
 #[derive(Default)]
 pub struct Resident {
     /// In which generation of the cache; of no meaning where the data was copied for one run.
@@ -144,7 +144,7 @@ pub struct Resident {
     pub places: HashMap<Key, DevicePtr>,
     /// By kernel; empty ones where a kernel reads no segments.
     pub descriptors: Vec<Descriptors>,
-    /// What strings in device memory may point into.
+    /// The memory that strings in device memory may point into.
     pub mirrors: Mirrors,
     /// Memory that copies still read.
     pub sources: Vec<Owner>,

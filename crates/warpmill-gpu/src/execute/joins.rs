@@ -1,4 +1,4 @@
-//! Which way joins take whose hash builds do not fit the device's memory.
+//! The ways of joins whose hash builds do not fit the device's memory.
 //!
 //! - In parts ([`super::shares`]): the data passes through once more for every part but the first.
 //! - Hybrid: keys, and what finds them, stay in device memory as a whole; what probes read of the rows is in page-locked memory of the
@@ -8,7 +8,7 @@
 //!   ([`super::split`]).
 //! - On the CPU: the whole program.
 //!
-//! What each takes is predicted from the bytes that travel, the rows of estimates, and rates; see [`JoinTimes`]. Of what the device does in its own
+//! The time of each is predicted from the bytes that travel, the rows of estimates, and rates; see [`JoinTimes`]. Of what the device does in its own
 //! memory, and of launches, nothing is counted: links and memory of the host are slower by far.
 
 use warpmill_plan::{Pipeline, Program, Scan, Sink, SinkId, Source};
@@ -51,10 +51,10 @@ const CPU_CACHE: u64 = 32 << 20;
 /// Tests of row segments against parts that are worth knowing how many pass.
 const MOST_TESTS: usize = 1 << 20;
 
-/// What there is to choose from, and how fast it is.
+/// The strategies to choose from, and how fast they are.
 #[derive(Debug, Clone, Copy)]
 pub struct Means {
-    /// What somebody asked for.
+    /// The strategy that the user asked for.
     pub strategy: JoinStrategy,
     /// Threads of the CPU back end, where it may run the program; 0: it may not.
     pub cpu_threads: usize,
@@ -68,7 +68,7 @@ pub struct Means {
     pub link: f64,
 }
 
-/// How the sinks of a program share the room that there is.
+/// The way the sinks of a program share the room that there is.
 struct Shared {
     layouts: Vec<SinkLayout>,
     places: Vec<Place>,
@@ -76,11 +76,11 @@ struct Shared {
     fits: bool,
 }
 
-/// How the joins of `program` with hash builds that do not fit are to be done, where the sinks may take what `hints` say; `None`: all
+/// The way the joins of `program` with hash builds that do not fit are to be done, where the sinks may take what `hints` say; `None`: all
 /// builds fit. `hints` say nothing of joins yet.
 ///
 /// # Errors
-/// What the device cannot do.
+/// Operations that the device cannot do.
 pub fn choose(
     program: &Program,
     inputs: &[u64],
@@ -242,7 +242,7 @@ fn bytes_read(structure: &Structure<'_>, pipeline: usize) -> f64 {
     total * times.product::<f64>()
 }
 
-/// What of a hash build's rows travels over the link: bytes one behind the other, and values that are reached by themselves.
+/// The part of a hash build's rows that travels over the link: bytes one behind the other, and values that are reached by themselves.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Traffic {
     bytes: f64,
@@ -265,7 +265,7 @@ impl Traffic {
     }
 }
 
-/// What of the rows of build `id` travels; nothing where they are in device memory.
+/// The part of the rows of build `id` that travels; nothing where they are in device memory.
 fn over_the_link(structure: &Structure<'_>, id: SinkId, inputs: &[u64]) -> Traffic {
     let mut traffic = Traffic::default();
     let SinkLayout::Build(build) = &structure.layouts[id] else { return traffic };

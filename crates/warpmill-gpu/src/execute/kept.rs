@@ -1,4 +1,4 @@
-//! What stays of data that passes through: chunks for which the caching region has room beside what programs have there as a whole.
+//! The part of data passing through that stays: chunks for which the caching region has room beside what programs have there as a whole.
 //!
 //! A chunk stays as it travels, so that the next run need not copy it. Every byte that stays saves about the same time whenever its
 //! column is read, so columns that are read more often come first. How often that is, is counted in runs in which data passes through,
@@ -18,10 +18,10 @@ const FADES: u64 = 64;
 /// Columns that are read so many times as often come first.
 const CLEARLY: f64 = 1.5;
 
-/// What stays makes way for what would save so many times the bytes.
+/// Chunks that stay make way for others that would save so many times the bytes.
 const WORTH_CHANGING: f64 = 2.0;
 
-/// Where a program needed the room, it is left to it for so many runs: it may come again.
+/// A program that needed the room keeps it for so many runs: it may come again.
 const LEAVES_ROOM: u64 = 16;
 
 /// A column in one form; programs tell tables by their names only, which is good enough for counting.
@@ -35,7 +35,7 @@ pub struct ColumnId {
     pub form: Form,
 }
 
-/// What is known of a column.
+/// The facts about a column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Column {
     /// At run `last`.
@@ -78,7 +78,7 @@ impl Kept {
         Self { cache: Cache::new(region), coming, columns, runs: 0, full: false, stale: false, most: (u64::MAX, 0) }
     }
 
-    /// Where a chunk is that stayed.
+    /// The place where a chunk is that stayed.
     pub fn get(&self, key: &Key) -> Option<DevicePtr> {
         self.cache.get(key).map(|(at, _)| *at)
     }

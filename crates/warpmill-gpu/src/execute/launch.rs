@@ -33,7 +33,7 @@ pub(super) struct Launch {
     pub bytes: u64,
 }
 
-/// Where a run's memory is.
+/// The place where a run's memory is.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Places {
     /// Constants, and behind them the states.
@@ -77,7 +77,7 @@ impl Replays {
     }
 }
 
-/// What kernels call addresses and counts: `inputs` has those of rows from outside.
+/// The names that kernels give addresses and counts: `inputs` has those of rows from outside.
 pub(super) fn names(prepared: &Prepared, places: &Places, inputs: HashMap<String, u64>) -> HashMap<String, u64> {
     let mut names = inputs;
     name_places(prepared, places, &mut names);
@@ -138,7 +138,7 @@ pub(super) fn launch(
     }
 }
 
-/// What kernels call the states and buffers.
+/// The names that kernels give the states and buffers.
 fn name_places(prepared: &Prepared, places: &Places, names: &mut HashMap<String, u64>) {
     let sinks = prepared.program.sinks.len() as u64;
     let state = |number: u64| places.states + QUERY_STATE + SINK_STATE * number;

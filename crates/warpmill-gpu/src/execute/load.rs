@@ -15,7 +15,7 @@ use super::profile::{DeviceProfile, TransferProfile};
 use super::{Result, memory};
 
 impl Executor {
-    /// Where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.
+    /// The place where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.
     ///
     /// # Errors
     /// [`super::Failure::Memory`] where it does not fit, the device's errors, unreadable files.
@@ -42,7 +42,7 @@ impl Executor {
         Ok(resident)
     }
 
-    /// What an earlier run loaded, if it is still there: nothing is dropped while a program runs.
+    /// The data that an earlier run loaded, if it is still there: nothing is dropped while a program runs.
     fn resident(&self, prepared: &Prepared) -> Option<Arc<Resident>> {
         let generation = self.cache.lock().generation();
         prepared.resident.lock().clone().filter(|resident| resident.generation == generation)
@@ -137,7 +137,7 @@ impl Executor {
     }
 }
 
-/// What data and descriptors of a program take of a region.
+/// The bytes that data and descriptors of a program take of a region.
 pub(super) fn data_bytes(items: &[Item], descriptors: impl Iterator<Item = u64>) -> u64 {
     items.iter().map(Item::allocated).sum::<u64>()
         + descriptors.map(|bytes| memory::aligned(padded(bytes))).sum::<u64>()

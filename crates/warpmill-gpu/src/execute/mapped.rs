@@ -10,7 +10,7 @@ use crate::device::{Device, DeviceError, DeviceKind, PinnedBuffer};
 
 use super::{Failure, Result};
 
-/// What fresh memory holds on the simulated device, so that a read of what was not written shows.
+/// The contents of fresh memory on the simulated device, so that a read of what was not written shows.
 const POISON: u8 = 0xcd;
 
 /// A piece that is so many times as large as what is asked for is left to others.

@@ -13,10 +13,10 @@ const ALIGN: u64 = 256;
 /// Bytes that the caching region grows by at least.
 const CHUNK: u64 = 256 << 20;
 
-/// What a processing region's one allocation is a multiple of: queries that need about as much take turns without a new one.
+/// The unit of a processing region's one allocation: queries that need about as much take turns without a new one.
 const GRAIN: u64 = 16 << 20;
 
-/// What `bytes` bytes take of a region.
+/// The room that `bytes` bytes take in a region.
 pub fn aligned(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(ALIGN)
 }
@@ -160,14 +160,14 @@ impl Drop for Region {
 /// Anything shared.
 pub type Owner = Arc<dyn std::any::Any + Send + Sync>;
 
-/// Which host object data in device memory was made from, by its address, and what kind of data it is.
+/// The host object that data in device memory was made from, by its address, and what kind of data it is.
 pub type Key = (usize, u8);
 
 /// Data that stays in device memory between queries, found by the address of the host object it was made from.
 #[derive(Debug)]
 pub struct Cache {
     region: Region,
-    /// How often everything was dropped: what was put in before is gone when this has changed.
+    /// The number of times that everything was dropped: what was put in before is gone when this has changed.
     generation: u64,
     entries: HashMap<Key, (DevicePtr, Owner)>,
 }
@@ -178,7 +178,7 @@ impl Cache {
         Self { region, generation: 0, entries: HashMap::new() }
     }
 
-    /// Where the data of `key` is, and what it is a copy of, if it is here.
+    /// The place where the data of `key` is, and what it is a copy of, if it is here.
     pub fn get(&self, key: &Key) -> Option<&(DevicePtr, Owner)> {
         self.entries.get(key)
     }
@@ -230,7 +230,7 @@ impl Cache {
     }
 }
 
-/// What data of `bytes` bytes is allocated with: kernels may read whole words past the last byte.
+/// The bytes that data of `bytes` bytes is allocated with: kernels may read whole words past the last byte.
 pub fn padded(bytes: u64) -> u64 {
     bytes + 16
 }

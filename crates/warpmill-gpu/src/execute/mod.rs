@@ -58,7 +58,7 @@ pub use profile::{DeviceProfile, KernelProfile, PartProfile, PathProfile, Transf
 pub use source::DataSource;
 pub use strategy::Strategy;
 
-/// Why a program was not run to its end on the device.
+/// The reason why a program was not run to its end on the device.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The device back end cannot run it.

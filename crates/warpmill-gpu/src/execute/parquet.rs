@@ -20,10 +20,10 @@ use super::{Failure, Result};
 /// Bytes of a `ParquetTask` (kernels/parquet.cuh).
 pub const TASK: usize = 24;
 
-/// What `QueryState` says of data that is damaged (kernels/value.cuh).
+/// The error number of `QueryState` for data that is damaged (kernels/value.cuh).
 pub const ERROR_DATA: u32 = 6;
 
-/// How much there is to decode.
+/// The amount that there is to decode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pages {
     /// Columns of row segments.
@@ -106,7 +106,7 @@ pub fn is_scanned(program: &Program) -> bool {
     program.pipelines.iter().any(|pipeline| matches!(&pipeline.source, Source::Scan(scan) if scan.table.is_parquet()))
 }
 
-/// Who decodes the columns of `scan`, which is of the Parquet files of `table`.
+/// The decoder of the columns of `scan`, which is of the Parquet files of `table`.
 pub(super) fn profile(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile {
     let (mut profile, mut reasons) = (ParquetProfile::default(), BTreeSet::new());
     profile.pages_left_out = table.left_out().pages;

@@ -1,4 +1,4 @@
-//! Which representation of a column passes through device memory, and where its codec is undone.
+//! The representation of a column that passes through device memory, and where its codec is undone.
 //!
 //! A column may be stored as it is encoded (light), through a codec (heavy), or both (docs/format.md, section 2). Fewer bytes are read
 //! and copied sooner; decompressing them takes the device, or the host's threads, some time. All of that overlaps, so that the slowest
@@ -25,7 +25,7 @@ pub use measured::{Decoding, Measured};
 use model::{CODECS, same};
 pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, predict, total};
 
-/// How a column of a scan gets to the device.
+/// The way a column of a scan gets to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -53,10 +53,10 @@ impl Form {
     }
 }
 
-/// Which representation is read.
+/// The representation that is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Representation {
-    /// What is predicted to be fastest.
+    /// The forms that are predicted to be fastest.
     #[default]
     Auto,
     /// All columns [`Form::Light`].
@@ -83,11 +83,11 @@ impl Representation {
 pub struct Choice {
     /// By column.
     pub forms: Forms,
-    /// What is predicted of it.
+    /// The prediction for it.
     pub predicted: Stages,
-    /// Why: `forced`, `only`, `predicted`, `measured`, `tried`.
+    /// The reason: `forced`, `only`, `predicted`, `measured`, `tried`.
     pub reason: &'static str,
-    /// What all columns in one form would take.
+    /// The times of all columns in one form.
     pub fixed: Vec<FixedForm>,
 }
 
@@ -102,7 +102,7 @@ pub struct FixedForm {
     pub measured: Option<f64>,
 }
 
-/// What a run of a program in some forms took.
+/// The time that a run of a program in some forms took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Outcome {
     /// The last two, in seconds; the later first.
@@ -117,7 +117,7 @@ impl Outcome {
     }
 }
 
-/// What is known of a program.
+/// The facts about a program.
 #[derive(Debug, Clone, Default)]
 struct Known {
     /// Seconds of its kernels.
@@ -147,7 +147,7 @@ const LEAST_GAIN: f64 = 0.03;
 /// Programs of which something is known.
 const MOST_KNOWN: usize = 1024;
 
-/// What has been measured on a device.
+/// The measurements of a device.
 #[derive(Debug)]
 pub struct Paths {
     kind: DeviceKind,
@@ -190,7 +190,7 @@ impl Paths {
         })
     }
 
-    /// What is known of forms that were chosen for `columns` of `program`.
+    /// The explanation of the forms that were chosen for `columns` of `program`.
     pub fn explain(
         &self,
         program: &Arc<Program>,
@@ -302,7 +302,7 @@ impl Paths {
         }
     }
 
-    /// What is known of the device's rates.
+    /// The known rates of the device.
     pub fn rates(&self) -> Rates {
         self.rates.lock().clone()
     }
@@ -319,7 +319,7 @@ fn decoded_bytes(work: &Work) -> u64 {
 }
 
 impl Known {
-    /// What all columns in one form take.
+    /// The times of all columns in one form.
     fn fixed(&self, columns: &[ScanColumn], rates: &Rates, setting: Setting) -> Vec<FixedForm> {
         let told = |form: Form| {
             let forms = vec![form; columns.len()];
@@ -344,7 +344,7 @@ impl Known {
         if forms.len() == 1 {
             return chosen(forms.remove(0), "only");
         }
-        // What a run takes that the stages do not tell is about the same whatever the forms.
+        // The part of a run's time that the stages do not tell is about the same whatever the forms.
         let off = |known: &Self, forms: &Forms| outcome(known, forms).map(|it| it.best() / predicted(forms).total);
         let offs: Vec<f64> = forms.iter().filter_map(|forms| off(self, forms)).collect();
         let usual =

@@ -1,4 +1,4 @@
-//! What a program allocates in the processing region, in which order, and what of it the host reads.
+//! The memory that a program allocates in the processing region, in which order, and what of it the host reads.
 //!
 //! The order makes work for few calls: constants and states are one copy to the device; the arrays of small results lie behind the
 //! states, so that both are one copy back; arrays that are filled with the same byte lie side by side.
@@ -35,7 +35,7 @@ const FIRST_TEXT: u64 = 16 << 10;
 const ARENA: u64 = 16 << 20;
 const LEAST_ARENA: u64 = 4 << 10;
 
-/// Which rows of a sink a `SinkState` is about.
+/// The rows of a sink that a `SinkState` is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// All that arrived.
@@ -53,13 +53,13 @@ pub struct ResultRows {
     pub pipeline: usize,
     /// Their sink.
     pub sink: usize,
-    /// Which of its rows.
+    /// Its rows that are meant.
     pub stage: Stage,
     /// Their columns.
     pub columns: Vec<FlatColumn>,
     /// The buffers of each column's values and validity, by position.
     pub arrays: Vec<(usize, Option<usize>)>,
-    /// How many rows come to the host together with the states.
+    /// The number of rows that come to the host together with the states.
     pub first_rows: u64,
 }
 
@@ -88,7 +88,7 @@ impl ResultRows {
 pub struct MemoryPlan {
     /// The first allocation: constants, then states.
     pub block_bytes: u64,
-    /// Where in it the states are.
+    /// The place in it where the states are.
     pub states_at: u64,
     /// Bytes of all states.
     pub states_bytes: u64,
@@ -106,7 +106,7 @@ pub struct MemoryPlan {
     pub read_texts: u64,
     /// Hash builds whose strings are in page-locked memory of the host, and bytes for them.
     pub host_texts: Vec<(usize, u64)>,
-    /// What the host reads.
+    /// The rows that the host reads.
     pub results: Vec<ResultRows>,
     /// Bytes of the processing region that all of it takes.
     pub bytes: u64,
@@ -178,13 +178,13 @@ impl MemoryPlan {
         }
     }
 
-    /// Where among the states that of the strings of sink `id` is, if it has some of its own.
+    /// The place among the states where that of the strings of sink `id` is, if it has some of its own.
     pub fn text_state(&self, id: usize) -> Option<u64> {
         let number = self.texts.iter().position(|(other, _)| *other == id)?;
         Some(self.states_bytes - QUERY_STATE * (self.texts.len() + self.host_texts.len() - number) as u64)
     }
 
-    /// Where among the states that of the strings of build `id` is which are on the host, if there are some.
+    /// The place among the states where that of the strings of build `id` is which are on the host, if there are some.
     pub fn host_text_state(&self, id: usize) -> Option<u64> {
         let number = self.host_texts.iter().position(|(other, _)| *other == id)?;
         Some(self.states_bytes - QUERY_STATE * (self.host_texts.len() - number) as u64)
@@ -195,12 +195,12 @@ impl MemoryPlan {
         self.host_texts.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// What the buffers of sinks take of that.
+    /// The bytes that the buffers of sinks take of that.
     pub fn sinks(&self) -> u64 {
         self.buffers.iter().filter(|buffer| !buffer.on_host).map(|buffer| aligned(buffer.bytes)).sum()
     }
 
-    /// What they take of page-locked memory that kernels reach over the link.
+    /// The bytes that they take of page-locked memory that kernels reach over the link.
     pub fn on_host(&self) -> u64 {
         buffers::host_bytes(&self.buffers) + self.host_text_bytes()
     }
@@ -222,7 +222,7 @@ impl MemoryPlan {
         }
     }
 
-    /// How many rows come with the states, and the host memory for them.
+    /// The number of rows that come with the states, and the host memory for them.
     fn place_results(&mut self) {
         self.host_bytes = aligned(self.read_bytes);
         let strings = self.results.iter().any(ResultRows::has_strings);

@@ -42,7 +42,7 @@ use super::undone::Undone;
 pub struct Prepared {
     /// The program, in an order that the device can keep.
     pub program: Arc<Program>,
-    /// How sinks lie in memory.
+    /// The way sinks lie in memory.
     pub layouts: Vec<SinkLayout>,
     /// Kernels and places.
     pub lowered: Lowered,
@@ -52,25 +52,25 @@ pub struct Prepared {
     pub scans: HashMap<usize, OpenScan>,
     /// Literals and tables.
     pub constants: Constants,
-    /// What it was laid out with.
+    /// The hints that it was laid out with.
     pub hints: Hints,
     /// Rows of each input that it was laid out for.
     pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds, without compilation.
     nanos: u64,
-    /// What its kernels read of host objects, but for the segments that are streamed.
+    /// The host objects that its kernels read, but for the segments that are streamed.
     pub items: Vec<Item>,
-    /// How segments pass through device memory; `None`: they are among the items.
+    /// The way segments pass through device memory; `None`: they are among the items.
     pub stream: Option<StreamPlan>,
     /// The columns that pass through, and the form of each.
     pub columns: Vec<ScanColumn>,
     /// See there.
     pub forms: Forms,
-    /// What items and descriptors take of a region.
+    /// The bytes that items and descriptors take of a region.
     pub data_bytes: u64,
-    /// What else it allocates.
+    /// The other memory that it allocates.
     pub memory: MemoryPlan,
-    /// Where its data is in the caching region, once it was there.
+    /// The place where its data is in the caching region, once it was there.
     pub resident: Mutex<Option<Arc<Resident>>>,
     /// Limits that it was laid out for.
     pub limits: Limits,
@@ -78,7 +78,7 @@ pub struct Prepared {
     pub(super) replays: Replays,
     /// The parts of sinks, as the last run left them.
     pub(super) ranges: Mutex<HashMap<usize, Vec<Range>>>,
-    /// What the next run is laid out with, where the last one found that fewer parts would do.
+    /// The hints of the next run, where the last one found that fewer parts would do.
     pub(super) learnt: Mutex<Option<Hints>>,
 }
 
@@ -89,7 +89,7 @@ pub struct RowSegment<'a> {
     pub number: usize,
     /// The columns that are read.
     pub columns: &'a [Arc<Chunk>],
-    /// What of them is looked at.
+    /// The spans of them that are looked at.
     pub spans: &'a [Span],
 }
 
@@ -103,7 +103,7 @@ impl Prepared {
     /// Prepares `program` for inputs of so many rows; data that does not stay in device memory comes from `data`.
     ///
     /// # Errors
-    /// What the device cannot do, unreadable segments, compiler errors.
+    /// Operations that the device cannot do, unreadable segments, compiler errors.
     pub fn new(
         program: &Arc<Program>,
         inputs: &[u64],
@@ -207,7 +207,7 @@ impl Prepared {
         self.nanos + self.functions.nanos.load(Ordering::Relaxed)
     }
 
-    /// What its scans leave out.
+    /// The rows that its scans leave out.
     pub(super) fn scan_profiles(&self) -> Vec<ScanProfile> {
         let profile = |(pipeline, scan): (&usize, &OpenScan)| {
             let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
@@ -282,7 +282,7 @@ impl Prepared {
         Ok((made, image, counts))
     }
 
-    /// What kernel `kernel` scans; `None` where it reads other rows.
+    /// The scan of kernel `kernel`; `None` where it reads other rows.
     pub(super) fn scan(&self, kernel: usize) -> Option<&Scan> {
         match &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source {
             Source::Scan(scan) => Some(scan),
@@ -290,7 +290,7 @@ impl Prepared {
         }
     }
 
-    /// What it is laid out with next where memory does not suffice: segments pass through, sizes are found out instead
+    /// The hints of the next layout where memory does not suffice: segments pass through, sizes are found out instead
     /// of guessed, the host sorts the result.
     ///
     /// `limit` are the bytes that the device has for it, `inputs` those of them that rows from outside take.
@@ -309,7 +309,7 @@ impl Prepared {
         }
     }
 
-    /// What it is laid out with next where there is too little page-locked memory for rows of hash builds: without such.
+    /// The hints of the next layout where there is too little page-locked memory for rows of hash builds: without such.
     ///
     /// # Errors
     /// As [`Prepared::with_less_memory`].
@@ -328,7 +328,7 @@ impl Prepared {
         self.hints.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Hybrid)
     }
 
-    /// How joins are done of which hash builds do not fit.
+    /// The way joins are done of which hash builds do not fit.
     fn joins(&self, hints: &Hints, means: &Means) -> Result<Option<JoinPlan>> {
         match joins::choose(&self.program, &self.inputs, (hints, self.limits), means)? {
             Some(plan) if plan.strategy == JoinStrategy::Cpu => Err(plan.refusal().into()),
@@ -402,7 +402,7 @@ pub(super) fn scan_columns(program: &Program, selected: &[(usize, Selected)], un
     columns
 }
 
-/// What a thread that compiles kernels gives: these, and the time that it took.
+/// The result of a thread that compiles kernels: these, and the time that it took.
 type Compiled = (Result<Vec<Function>>, Duration);
 
 /// Kernels that are compiled on a thread of their own: data can be copied meanwhile.
@@ -469,7 +469,7 @@ pub fn source(kernel: &Kernel) -> KernelSource {
 pub struct Constants {
     /// Everything but addresses.
     bytes: Vec<u8>,
-    /// Where in `bytes` an address of another part of the block stands: position, and the offset that it points to.
+    /// The place in `bytes` where an address of another part of the block stands: position, and the offset that it points to.
     pointers: Vec<(usize, usize)>,
     data: HashMap<Vec<u8>, usize>,
     strings: HashMap<Vec<String>, usize>,

@@ -1,4 +1,4 @@
-//! What a program did on a device.
+//! The profile of a program on a device.
 
 use serde::Serialize;
 use warpmill_format::Codec;
@@ -12,11 +12,11 @@ use super::source::DataSource;
 /// A kernel launch.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct KernelProfile {
-    /// What it did.
+    /// Its name.
     pub label: String,
     /// The pipeline that it belongs to.
     pub pipeline: usize,
-    /// How often it was launched: once for each batch of segments that passed through.
+    /// The number of times that it was launched: once for each batch of segments that passed through.
     pub launches: u32,
     /// Time on the device of all launches, in nanoseconds; 0 where it was not measured.
     pub nanos: u64,
@@ -28,7 +28,7 @@ pub struct KernelProfile {
     pub registers: u32,
     /// Bytes of local memory per thread: spills and indexed arrays.
     pub local: u32,
-    /// Which part of the bandwidth that was measured on this device its bytes and time are; `None` where either is not known.
+    /// The part of the bandwidth measured on this device that its bytes and time are; `None` where either is not known.
     /// More than 1 where the bytes come from the L2 cache, or columns are not read where no row is left.
     pub peak_fraction: Option<f64>,
 }
@@ -36,7 +36,7 @@ pub struct KernelProfile {
 /// Copies between host and device of one kind.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TransferProfile {
-    /// What was copied.
+    /// The kind of data that was copied.
     pub what: &'static str,
     /// Bytes.
     pub bytes: u64,
@@ -46,7 +46,7 @@ pub struct TransferProfile {
     pub nanos: u64,
 }
 
-/// What a scan left out.
+/// The rows that a scan left out.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ScanProfile {
     /// The pipeline that it is the source of.
@@ -55,14 +55,14 @@ pub struct ScanProfile {
     pub table: String,
     /// Bytes of its columns, uncompressed, rows that are skipped included.
     pub plain_bytes: u64,
-    /// What metadata ruled out, and, of segments that pass through, the keys of joins. Kernels look at no zone that is ruled out; segments
+    /// The zones that metadata ruled out, and, of segments that pass through, the keys of joins. Kernels look at no zone that is ruled out; segments
     /// are copied as a whole, unless they are among the `segments_pruned`.
     pub pruning: PruningReport,
-    /// Who decodes columns of Parquet files; `None` where the table is of another kind.
+    /// The decoder of columns of Parquet files; `None` where the table is of another kind.
     pub parquet: Option<ParquetProfile>,
 }
 
-/// Who decodes the columns of a scan of Parquet files.
+/// The decoder of the columns of a scan of Parquet files.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ParquetProfile {
     /// Columns of row segments whose pages the device decodes.
@@ -75,7 +75,7 @@ pub struct ParquetProfile {
     pub pages_left_out: u64,
     /// Columns of row segments that the host decodes.
     pub by_host: u64,
-    /// Why it does, each reason once.
+    /// The reason why it does, each reason once.
     pub reasons: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ pub struct PassedColumn {
     pub form: Form,
     /// The codec of its compressed form; `none`: it has none.
     pub codec: &'static str,
-    /// Who undoes it: `device` (a kernel of ours), the vendor's library by name, or `host`; nobody where it passed without.
+    /// The one who undoes it: `device` (a kernel of ours), the vendor's library by name, or `host`; nobody where it passed without.
     pub undone_by: Option<String>,
     /// Bytes that are read of it where it is stored.
     pub stored_bytes: u64,
@@ -98,27 +98,27 @@ pub struct PassedColumn {
     pub copied_bytes: u64,
 }
 
-/// How data passed through device memory.
+/// The way data passed through device memory.
 #[derive(Debug, Clone, Serialize)]
 pub struct PathProfile {
-    /// Where it was: `pinned`, `host` or `disk`.
+    /// The place where it was: `pinned`, `host` or `disk`.
     pub source: &'static str,
     /// Its columns, in which form each was read and where its codec was undone.
     pub columns: Vec<PassedColumn>,
-    /// Why so: `forced` (by the setting), `only` (there is no other way), `predicted` (to be fastest), `measured` (fastest in earlier runs),
+    /// The reason: `forced` (by the setting), `only` (there is no other way), `predicted` (to be fastest), `measured` (fastest in earlier runs),
     /// `tried` (to see whether it is).
     pub reason: &'static str,
-    /// What was predicted for these forms.
+    /// The prediction for these forms.
     pub predicted: Stages,
-    /// What was measured in this run; nothing before it.
+    /// The measurements of this run; nothing before it.
     pub measured: Option<Stages>,
-    /// What all columns in one form would take.
+    /// The times of all columns in one form.
     pub fixed: Vec<FixedForm>,
     /// Bytes that did not travel: they were in the caching region.
     pub found_bytes: u64,
     /// Bytes that travelled, and stay there from this run on.
     pub kept_bytes: u64,
-    /// Why the device has no library that undoes codecs, where one of a column's would need it.
+    /// The reason why the device has no library that undoes codecs, where one of a column's would need it.
     pub no_library: Option<String>,
 }
 
@@ -254,13 +254,13 @@ impl PathProfile {
 pub struct PartProfile {
     /// The sink.
     pub sink: usize,
-    /// What it is: a hash build, or groups.
+    /// Its kind: a hash build, or groups.
     pub what: &'static str,
     /// Its parts.
     pub parts: u64,
-    /// How often a part was made: some are made again for every part of another sink.
+    /// The number of times that a part was made: some are made again for every part of another sink.
     pub made: u64,
-    /// How often a part turned out too large, and was cut into smaller ones.
+    /// The number of times that a part turned out too large, and was cut into smaller ones.
     pub cut: u64,
     /// Bytes of device memory that a part may take.
     pub bytes: u64,
@@ -275,7 +275,7 @@ pub struct DeviceProfile {
     pub scans: Vec<ScanProfile>,
     /// Sinks that were made in parts.
     pub parts: Vec<PartProfile>,
-    /// How joins were done of which hash builds did not fit, and why.
+    /// The way joins were done of which hash builds did not fit, and why.
     pub join: Option<JoinPlan>,
     /// Bytes of page-locked memory of the host for rows of hash builds, strings included.
     pub mapped_bytes: u64,
@@ -285,7 +285,7 @@ pub struct DeviceProfile {
     pub flushed_rows: u64,
     /// In order.
     pub kernels: Vec<KernelProfile>,
-    /// How data passed through device memory; nothing where all of it was there.
+    /// The way data passed through device memory; nothing where all of it was there.
     pub path: Option<PathProfile>,
     /// To the device and back.
     pub transfers: Vec<TransferProfile>,
@@ -293,7 +293,7 @@ pub struct DeviceProfile {
     pub processing_bytes: u64,
     /// Device memory of cached data.
     pub cached_bytes: u64,
-    /// How often the program was run, because a size was guessed too small.
+    /// The number of times that the program was run, because a size was guessed too small.
     pub runs: u32,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.
     pub prepare_nanos: u64,

@@ -1,4 +1,4 @@
-//! Which row segments a scan need not read because none of their rows finds a partner in a join: known when the hash build before it
+//! The row segments that a scan need not read because none of their rows finds a partner in a join: known when the hash build before it
 //! is done. Worth a word from the device where segments have to travel.
 
 use std::collections::HashMap;
@@ -69,7 +69,7 @@ fn key_bits(prepared: &Prepared, prune: &PruneKey) -> Option<(String, KeyPart)> 
     layout.key_bits(prune.build, prune.key).filter(|(_, part)| part.size <= MOST_KEYS)
 }
 
-/// What a part of a sink says of the rows of a scan: only those with certain values in a column belong to it.
+/// The test of the rows of a scan by a part of a sink: only those with certain values in a column belong to it.
 pub struct RangeTest<'p> {
     scan: &'p Scan,
     column: usize,
@@ -114,7 +114,7 @@ impl<'p> RangeTest<'p> {
         let (position, probe) = probes(pipeline).find(|(_, probe)| probe.build == id)?;
         let needs_partner =
             matches!(probe.kind, JoinKind::Inner | JoinKind::ProbeSemi | JoinKind::BuildOuter | JoinKind::BuildOnly);
-        // What rows without a partner have told other builds before must not be lost.
+        // The marks of rows without a partner that other builds have set must not be lost.
         let tells = probes(pipeline).take_while(|(other, _)| *other < position).any(|(_, probe)| sets_flags(probe));
         if tells {
             return None;

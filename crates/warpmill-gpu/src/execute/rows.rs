@@ -13,7 +13,7 @@ use crate::device::{Device, DevicePtr, Stream};
 use super::memory::{self, Owner, Region};
 use super::{Failure, Result};
 
-/// Which host memory is the original of which device memory: what strings in device memory point into.
+/// The host memory that is the original of device memory: what strings in device memory point into.
 #[derive(Default)]
 pub struct Mirrors {
     ranges: Vec<(DevicePtr, u64, *const u8)>,
@@ -136,7 +136,7 @@ pub struct HostArray {
 }
 
 impl HostArray {
-    /// What it takes of a region.
+    /// The bytes that it takes of a region.
     pub fn allocated(&self) -> u64 {
         let text = self.text.as_ref().map_or(0, |text| memory::aligned(text.len() as u64));
         memory::aligned(self.bytes.len() as u64) + text

@@ -48,10 +48,10 @@ pub(super) struct Run<'a> {
     prepared: &'a Arc<Prepared>,
     resident: Arc<Resident>,
     options: &'a Options,
-    /// What strings may point into, beside what `resident` has.
+    /// The memory that strings may point into, beside what `resident` has.
     mirrors: Mirrors,
     profile: DeviceProfile,
-    /// Where in the profile each kernel is that was launched.
+    /// The place in the profile where each kernel is that was launched.
     profiled: HashMap<usize, usize>,
     /// Rows that went to the host while others were still made.
     flushed: Vec<Flushed>,
@@ -269,7 +269,7 @@ impl<'a> Run<'a> {
         Ok(timings)
     }
 
-    /// Where what passes through comes from.
+    /// The place where what passes through comes from.
     fn source(&self) -> DataSource {
         match self.options.data.passing() {
             // Copies of files are not kept: they may change.
@@ -297,12 +297,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What brings segments that pass through.
+    /// Brings the segments that pass through.
     fn feed(&mut self, plan: &StreamPlan, places: &Places) -> Result<Feed<'a>> {
         let source = self.source();
         let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
         let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states, texts)?;
-        // What somebody wants to be copied for every run is.
+        // Data that the user wants to be copied for every run is.
         if self.options.data == DataSource::Cache {
             feed.keep(self.prepared);
         }
@@ -388,7 +388,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What the states say: go on (`None`), run again, or fail.
+    /// The verdict of the states: go on (`None`), run again, or fail.
     fn check(&self, words: &[u64]) -> Result<Option<Outcome>> {
         self.check_values(words)?;
         let mut hints = self.prepared.hints.clone();

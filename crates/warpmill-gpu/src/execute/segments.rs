@@ -51,7 +51,7 @@ pub struct OpenScan {
     pub segments: ScanSegments,
     /// Per row segment (as in `segments`), each column.
     pub columns: Vec<Vec<Arc<Chunk>>>,
-    /// What metadata left.
+    /// The zones that metadata left.
     pub selected: Selected,
     /// The same as kernels go through it.
     pub spans: Spans,
@@ -132,7 +132,7 @@ fn promised(
     all.filter_map(promised).collect()
 }
 
-/// What a device undoes of pages that pass in a form.
+/// The codecs that a device undoes of pages that pass in a form.
 fn page_codecs(form: Option<Form>, recoded: &Recoded) -> PageCodecs {
     match form {
         Some(Form::Heavy) => recoded.undone.pages(),
@@ -178,12 +178,12 @@ fn chunk(
     Chunk::of(recoded.readable(opened, form.is_some())?).map(Arc::new)
 }
 
-/// What has been found out about segments: those in another encoding, by the address of the segment they were made from, which is
+/// The facts that have been found out about segments: those in another encoding, by the address of the segment they were made from, which is
 /// kept beside each; and where the parts of compressed ones lie, by the addresses of their stored bytes and of their column's
 /// dictionary, which are kept, too, and by whether the host decompresses them.
 #[derive(Debug, Default)]
 pub struct Recoded {
-    /// What the device decompresses.
+    /// The chunks that the device decompresses.
     pub undone: Undone,
     segments: Mutex<HashMap<usize, Pair>>,
     stored: Mutex<HashMap<(usize, usize, bool), Stored>>,
@@ -291,7 +291,7 @@ fn missing() -> Failure {
     Failure::Unsupported(Unsupported::new("segment", "not in device memory"))
 }
 
-/// Where what `key` names is.
+/// The place where what `key` names is.
 pub(super) fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
     places.get(&key).copied().ok_or_else(missing)
 }

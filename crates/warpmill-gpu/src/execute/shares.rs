@@ -1,4 +1,4 @@
-//! How the processing region is shared out where the sinks of a program do not all fit: the small ones get what they want, the others equal
+//! The way the processing region is shared out where the sinks of a program do not all fit: the small ones get what they want, the others equal
 //! shares. A hash build or a table of groups that gets less than it wants is made in parts, one after the other; rows for the host are
 //! flushed whenever their share is full.
 
@@ -80,7 +80,7 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
     if !hints.makes_parts() {
         return;
     }
-    // What only the host fills takes nothing here.
+    // Sinks that only the host fills take nothing here.
     let pipelines = program.pipelines.iter().zip(places);
     for (id, layout) in layouts.iter_mut().enumerate() {
         let mut feeding = pipelines.clone().filter(|(pipeline, _)| pipeline.sink == id);
@@ -109,7 +109,7 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
     }
 }
 
-/// What a sink takes, its strings included.
+/// The bytes that a sink takes, its strings included.
 pub fn bytes(id: SinkId, layout: &SinkLayout, hints: &Hints) -> u64 {
     buffers::bytes_of_sink(id, layout) + text_of_sink(id, layout, hints)
 }
@@ -211,13 +211,13 @@ fn partition(total: u64, (most, room): (u64, u64), expected: u64, forced: u64) -
     Partition { total, most, parts, room }
 }
 
-/// What feeds and reads the sinks of a program.
+/// The pipelines that feed and read the sinks of a program.
 pub struct Structure<'a> {
     /// The program.
     pub program: &'a Program,
-    /// How its sinks are laid out.
+    /// The way its sinks are laid out.
     pub layouts: &'a [SinkLayout],
-    /// Where its pipelines run.
+    /// The place where its pipelines run.
     pub places: &'a [Place],
 }
 

@@ -1,4 +1,4 @@
-//! Where a program's data is before it runs: already on the device, or on the host or on disk, from where every run copies it.
+//! The place where a program's data is before it runs: already on the device, or on the host or on disk, from where every run copies it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::chunks::Chunk;
 use super::memory::{Key, aligned, padded};
 use super::paths::Decoding;
 
-/// Where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
+/// The place where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DataSource {
     /// In the device's caching region: copied there by the first program that reads it. What a program needs and does not fit there
@@ -27,7 +27,7 @@ pub enum DataSource {
 }
 
 impl DataSource {
-    /// What profiles call it.
+    /// Its name in profiles.
     pub(super) fn name(self) -> &'static str {
         match self {
             DataSource::Cache => "the cache",
@@ -53,7 +53,7 @@ impl DataSource {
         }
     }
 
-    /// What profiles call the copies.
+    /// The name of the copies in profiles.
     pub(super) fn transfer(self) -> &'static str {
         match self {
             DataSource::Cache => "segments to the device",
@@ -63,7 +63,7 @@ impl DataSource {
         }
     }
 
-    /// What they call what the host does before.
+    /// The name of the host's work before them in profiles.
     pub(super) fn filling(self) -> &'static str {
         match self {
             DataSource::Disk => "read into pinned memory",
@@ -97,7 +97,7 @@ impl Copies {
     }
 }
 
-/// Where a chunk's copy is.
+/// The place where a chunk's copy is.
 #[derive(Debug, Clone)]
 pub(super) struct PinnedCopy {
     memory: Arc<PinnedBuffer>,
@@ -108,7 +108,7 @@ pub(super) struct PinnedCopy {
 }
 
 impl PinnedCopy {
-    /// How far behind `other` it lies in the same allocation.
+    /// The distance by which it lies behind `other` in the same allocation.
     pub(super) fn offset_from(&self, other: &PinnedCopy) -> Option<u64> {
         let same = Arc::ptr_eq(&self.memory, &other.memory);
         same.then(|| self.offset.checked_sub(other.offset).map(|distance| distance as u64)).flatten()

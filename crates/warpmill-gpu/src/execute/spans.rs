@@ -1,4 +1,4 @@
-//! What of row segments kernels go through: runs of vectors of which metadata left rows. What lies between them is in device memory like
+//! The parts of row segments that kernels go through: runs of vectors of which metadata left rows. What lies between them is in device memory like
 //! the rest, but no kernel looks at it.
 
 use warpmill_format::VECTOR_ROWS;
@@ -14,13 +14,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// How many vectors it has.
+    /// The number of vectors it has.
     pub fn vectors(self) -> u64 {
         u64::from(self.rows).div_ceil(VECTOR_ROWS as u64)
     }
 }
 
-/// What of a scan's row segments is left.
+/// The rest of a scan's row segments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Spans {
     /// A span has at most 2 to the power of this many vectors, and takes as many places among a kernel's tasks.
@@ -32,7 +32,7 @@ pub struct Spans {
 /// Vectors of the largest row segment, as a power of two.
 const MOST_BITS: u32 = 10;
 
-/// What the descriptors of a span cost, in tasks without rows.
+/// The costs of the descriptors of a span, in tasks without rows.
 const SPAN_COST: u64 = 8;
 
 impl Spans {

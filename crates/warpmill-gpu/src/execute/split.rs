@@ -20,15 +20,15 @@ use super::shares::{has_limit, probes, sets_flags};
 /// A program that is cut.
 #[derive(Debug)]
 pub struct Split {
-    /// What the CPU runs: no scan is pruned by builds that it has not.
+    /// The program that the CPU runs: no scan is pruned by builds that it has not.
     pub program: Arc<Program>,
-    /// Who runs each pipeline.
+    /// The runner of each pipeline.
     pub sides: Vec<Side>,
-    /// What the device runs, one after the other.
+    /// The pieces that the device runs, one after the other.
     pub pieces: Vec<Piece>,
 }
 
-/// What the device runs of a program, up to a cut.
+/// The part of a program that the device runs, up to a cut.
 #[derive(Debug)]
 pub struct Piece {
     /// A program whose result is the rows at the cut.
@@ -76,7 +76,7 @@ impl Split {
     }
 }
 
-/// What feeds, reads and probes what.
+/// The pipelines that feed, read and probe each sink.
 struct Cutter<'a> {
     program: &'a Program,
     /// Pipelines that the CPU runs as a whole.
@@ -98,7 +98,7 @@ impl<'a> Cutter<'a> {
         let mut whole = vec![false; program.pipelines.len()];
         if strategy == JoinStrategy::Naive {
             let mut wanted: Vec<bool> = (0..=last).map(|id| builds.contains(&id)).collect();
-            // What a pipeline uses is fed by earlier ones.
+            // A pipeline uses sinks that are fed by earlier ones.
             for (index, pipeline) in program.pipelines.iter().enumerate().rev() {
                 whole[index] = wanted[pipeline.sink];
                 if whole[index] {

@@ -1,4 +1,4 @@
-//! How a program is expected to fit a device, before it runs: from statistics and estimates alone.
+//! The way a program is expected to fit a device, before it runs: from statistics and estimates alone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::joins;
 use super::plan::first_arena;
 use super::shares::{bytes, rows_of, share_out};
 
-/// How a program is expected to be run.
+/// The way a program is expected to be run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strategy {
     /// Bytes of the columns that it reads, as they are stored.
@@ -30,7 +30,7 @@ pub struct Strategy {
     pub parts: Vec<(&'static str, usize, u64)>,
     /// Whether rows of the result go to the host while others are still made.
     pub flushes: bool,
-    /// How joins are done of which hash builds do not fit, and why.
+    /// The way joins are done of which hash builds do not fit, and why.
     pub join: Option<JoinPlan>,
     /// Bytes of device memory that it would need more than there are; 0: it fits.
     pub lacks: u64,
@@ -80,10 +80,10 @@ impl std::fmt::Display for Strategy {
 }
 
 impl Executor {
-    /// How `program`, with inputs of so many rows, is expected to fit. Sizes that turn out to be others change it.
+    /// The way `program`, with inputs of so many rows, is expected to fit. Sizes that turn out to be others change it.
     ///
     /// # Errors
-    /// What the device cannot do.
+    /// Operations that the device cannot do.
     pub fn strategy(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Strategy> {
         let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
         let limits = self.limits;

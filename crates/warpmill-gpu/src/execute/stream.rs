@@ -54,9 +54,9 @@ use ready::{Throttle, fill, pinned};
 /// A slot of a run.
 struct Slot {
     at: DevicePtr,
-    /// When its last copy was done: the page-locked memory beside it can be filled again.
+    /// The time when its last copy was done: the page-locked memory beside it can be filled again.
     copied: Option<Event>,
-    /// When the last kernel that reads it was done.
+    /// The time when the last kernel that reads it was done.
     read: Option<Event>,
 }
 
@@ -66,7 +66,7 @@ pub struct Feed<'a> {
     source: DataSource,
     throttle: Throttle,
     files: Files,
-    /// What all copies that stay in page-locked memory may take; none once there was no room: this run looks for it no more.
+    /// The bytes that all copies in page-locked memory may take; none once there was no room: this run looks for it no more.
     pinned_limit: Option<u64>,
     /// The program's `QueryState`, which hears of damage.
     state: DevicePtr,
@@ -75,16 +75,16 @@ pub struct Feed<'a> {
     scratch: Scratch,
     slots: Vec<Slot>,
     next: usize,
-    /// When copies began and ended.
+    /// The time when copies began and ended.
     copies: Vec<(Event, Event, u64)>,
-    /// When batches were there, when they were decompressed, and when their kernels were done.
+    /// The time when batches were there, when they were decompressed, and when their kernels were done.
     work: Vec<[Event; 3]>,
     /// The first two of the batch whose kernels are being queued.
     arrived: Option<[Event; 2]>,
     transfer: TransferProfile,
-    /// What the host did to make batches ready.
+    /// The host's work to make batches ready.
     filling: TransferProfile,
-    /// What was measured.
+    /// The measurements.
     measured: Measured,
     started: Instant,
     openers: Option<Openers>,
@@ -92,7 +92,7 @@ pub struct Feed<'a> {
     keeper: Option<Keeper<'a>>,
     /// Whether batches are made ready while kernels work.
     overlap: bool,
-    /// What reads remote files ahead of the batches of a kernel.
+    /// The reader of remote files ahead of the batches of a kernel.
     ahead: Option<Ahead>,
 }
 
@@ -103,7 +103,7 @@ pub struct Arrival {
     pub descriptors: Descriptors,
 }
 
-/// Where what travels of a chunk goes in its slot.
+/// The place where what travels of a chunk goes in its slot.
 struct Part {
     offset: u64,
     chunk: Arc<Chunk>,
@@ -142,7 +142,7 @@ impl<'a> Feed<'a> {
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
         let openers = plan.opens.then(|| executor.openers()).transpose()?;
-        // What runs make once is there by now.
+        // Work that runs do once is done by now.
         let started = Instant::now();
         let throttle = Throttle { limit: options.io_bandwidth_limit, started, bytes: 0 };
         let (next, copies, work, arrived, measured) = (0, vec![], vec![], None, Measured::default());
@@ -180,7 +180,7 @@ impl<'a> Feed<'a> {
         self.keeper = Some(Keeper::new(self.executor, prepared));
     }
 
-    /// Where chunks of these row segments are that need not travel. `mirrors` hears of strings in them.
+    /// The place where chunks of these row segments are that need not travel. `mirrors` hears of strings in them.
     pub fn find(&mut self, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
         self.keeper.as_mut().map(|keeper| keeper.find(rows, mirrors)).unwrap_or_default()
     }
@@ -190,7 +190,7 @@ impl<'a> Feed<'a> {
         self.keeper.as_ref().map_or((0, 0), |keeper| (keeper.found, keeper.kept))
     }
 
-    /// Where the slots begin.
+    /// The place where the slots begin.
     pub fn base(&self) -> DevicePtr {
         self.base
     }
@@ -340,7 +340,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// What decompresses `format`.
+    /// The decompressor of `format`.
     fn batches(&mut self, format: BatchFormat) -> Result<Batches> {
         let batches = self.executor.batches()?;
         if batches.is_first(format) {
@@ -425,7 +425,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// What reads `arrival` has been queued on the lane's stream: its slot can be taken when that is done.
+    /// Notes that the readers of `arrival` have been queued on the lane's stream: its slot can be taken when that is done.
     ///
     /// # Errors
     /// The device's.
@@ -438,7 +438,7 @@ impl<'a> Feed<'a> {
         Ok(())
     }
 
-    /// What was copied, how the host made it ready, and how long all of that took, when all of it is done.
+    /// The bytes that were copied, how the host made them ready, and how long all of that took, when all of it is done.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,4 @@
-//! Which codecs a device undoes: by kernels of ours, or by the vendor's library for batches, where it has one.
+//! The codecs that a device undoes: by kernels of ours, or by the vendor's library for batches, where it has one.
 
 use warpmill_format::Codec;
 use warpmill_format::parquet_file::{PageCodec, PageCodecs};
@@ -6,7 +6,7 @@ use warpmill_format::parquet_file::{PageCodec, PageCodecs};
 use crate::device::Device;
 use crate::device::batch::BatchFormat;
 
-/// What blocks of stored chunks are aligned to (docs/format.md, section 6).
+/// The alignment of blocks of stored chunks (docs/format.md, section 6).
 const BLOCK_ALIGN: u64 = 16;
 
 /// Codecs that a device undoes.
@@ -49,7 +49,7 @@ impl Undone {
     }
 }
 
-/// What the library calls a codec of stored chunks; `None` for those that kernels of ours undo.
+/// The library's name of a codec of stored chunks; `None` for those that kernels of ours undo.
 pub fn batch_format(codec: Codec) -> Option<BatchFormat> {
     match codec {
         Codec::Zstd => Some(BatchFormat::Zstd),

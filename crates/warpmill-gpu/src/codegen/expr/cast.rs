@@ -8,7 +8,7 @@ use super::leaf::{constant, float_constant};
 use super::{CType, Context, Library, Value, convert, emit};
 use crate::codegen::params::Binding;
 
-/// How quotients round.
+/// The way quotients round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rounding {
     /// Half away from zero.
@@ -61,7 +61,7 @@ fn is_float(logical: &DataType) -> bool {
 impl Rescale {
     const NONE: Option<Rescale> = Some(Rescale { factor: 1, divide: None });
 
-    /// What makes unscaled integers of `from` those of `to`, if that is all there is to it.
+    /// The operation that makes unscaled integers of `from` those of `to`, if that is all there is to it.
     fn between(from: &DataType, to: &DataType) -> Option<Self> {
         const DAY: i128 = 86_400;
         let exact = |t: &DataType| t.is_integer() || is_decimal(t);

@@ -8,7 +8,7 @@ use super::cast::{held_as, units_per_second};
 use super::leaf::{constant, float_constant};
 use super::{CType, Context, Library, Value, emit};
 
-/// How time is counted.
+/// The way time is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Clock {
     Days,

@@ -65,7 +65,7 @@ fn operand(text: String) -> String {
     if super::is_operand(&text) || enclosed { text } else { format!("({text})") }
 }
 
-/// What is known of a list of terms: whether all (or any) are true, and the opposite, where that does not follow.
+/// The knowledge of a list of terms: whether all (or any) are true, and the opposite, where that does not follow.
 struct Kleene {
     truth: String,
     /// For a conjunction: whether one is false; for a disjunction: whether all are. `None`: exactly where `truth` is not.

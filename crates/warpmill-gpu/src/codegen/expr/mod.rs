@@ -32,7 +32,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-/// What the generator of an expression works with.
+/// The state of the generator of an expression.
 pub struct Context<'a> {
     /// Takes the statements.
     pub code: &'a mut Code,
@@ -61,7 +61,7 @@ impl Memo {
 /// Adds the statements that compute `expr` for the current row, and gives its value.
 ///
 /// # Errors
-/// What the device cannot compute.
+/// Expressions that the device cannot compute.
 pub fn emit(expr: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     match &expr.kind {
         ExprKind::Column(index) => return leaf::column(expr, *index, context),
@@ -81,7 +81,7 @@ pub fn emit(expr: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported
 /// gives a `bool` operand. Conjuncts that cost more than a branch are evaluated for rows that pass those before them.
 ///
 /// # Errors
-/// What the device cannot compute.
+/// Expressions that the device cannot compute.
 pub fn emit_predicate(expr: &Expr, context: &mut Context<'_>) -> Result<String, Unsupported> {
     let truth = logic::truth(expr, context)?;
     Ok(context.named(CType::Bool, "is", &truth))

@@ -1,4 +1,4 @@
-//! Which words a sort makes of its keys; that its kernels are CUDA too.
+//! The words that a sort makes of its keys; that its kernels are CUDA too.
 
 use arrow::datatypes::DataType;
 use warpmill_plan::ColType;

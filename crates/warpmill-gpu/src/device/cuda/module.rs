@@ -216,7 +216,7 @@ impl Module for CudaModule {
     }
 }
 
-/// What is known of the function with `handle`.
+/// The properties of the function with `handle`.
 pub(super) fn find(functions: &Functions, handle: u64) -> Result<Arc<Entry>> {
     functions.read().get(&handle).cloned().ok_or_else(|| DeviceError::Call {
         call: "cuLaunchKernel",

@@ -19,7 +19,7 @@ use crate::device::{DevicePtr, PinnedBuffer, Result, Stream};
 const STAGED_BYTES: usize = 1 << 20;
 const BUFFER_BYTES: usize = 4 << 20;
 const BUFFERS: usize = 4;
-/// What one thread copies at a time.
+/// The bytes that one thread copies at a time.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// The page-locked buffers of a device.

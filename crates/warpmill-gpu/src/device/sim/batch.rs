@@ -12,7 +12,7 @@ use super::memory::Memory;
 use crate::device::batch::{Batch, BatchCodec, BatchFormat};
 use crate::device::{DeviceError, DevicePtr, Result, Stream};
 
-/// What a block's status is where it could not be decompressed: nvCOMP's number for that.
+/// The status of a block that could not be decompressed: nvCOMP's number for that.
 const CANNOT_DECOMPRESS: i32 = 12;
 
 /// Decompresses with the host's libraries, and is as particular as nvCOMP: about alignment, and about memory for intermediate results.

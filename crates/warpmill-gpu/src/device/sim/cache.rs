@@ -42,7 +42,7 @@ impl ObjectCache {
         Ok(Self { folder })
     }
 
-    /// Where the object of `key` is, when it is there and whole.
+    /// The place where the object of `key` is, when it is there and whole.
     pub(super) fn find(&self, key: Key) -> Option<PathBuf> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;

@@ -16,7 +16,7 @@ use super::cache::{self, Key, ObjectCache};
 use super::module::{Loaded, SimModule};
 use super::runtime::Runtime;
 
-/// What is put in front of every kernel.
+/// The text in front of every kernel.
 const PRELUDE: &str = concat!(
     include_str!("../../../kernels/sim/context.h"),
     include_str!("../../../kernels/sim/prelude.h"),
@@ -25,7 +25,7 @@ const PRELUDE: &str = concat!(
     include_str!("../../../kernels/sim/intrinsics.h"),
 );
 
-/// What runs blocks; a shared object of its own, so that a kernel's compilation does not pay for it.
+/// The runtime of blocks; a shared object of its own, so that a kernel's compilation does not pay for it.
 const RUNTIME: &str = concat!(
     include_str!("../../../kernels/sim/context.h"),
     include_str!("../../../kernels/sim/fiber.h"),
@@ -211,7 +211,7 @@ impl Toolchain {
     }
 }
 
-/// What simulated devices were given to compile, while that is recorded.
+/// The sources that simulated devices were given to compile, while that is recorded.
 static RECORDED: Mutex<Option<Vec<KernelSource>>> = Mutex::new(None);
 
 fn record(source: &KernelSource) {

@@ -11,7 +11,7 @@ use super::super::{DeviceError, DevicePtr, PinnedBuffer, Result};
 /// Alignment of allocations: what `Device::allocate` promises.
 const ALIGN: usize = 256;
 
-/// What fresh memory holds, so that a read of unwritten memory shows.
+/// The contents of fresh memory, so that a read of unwritten memory shows.
 const POISON: u8 = 0xcd;
 
 /// The allocations of one device.

@@ -49,7 +49,7 @@ const SHARED_PER_BLOCK: u32 = 227 << 10;
 /// Threads that one block may have.
 const MAX_THREADS: u32 = 1024;
 
-/// How a simulated device is made.
+/// The way a simulated device is made.
 #[derive(Debug, Clone)]
 pub struct SimOptions {
     /// Number among the simulated devices of the process.

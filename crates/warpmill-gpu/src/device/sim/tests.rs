@@ -65,7 +65,7 @@ impl Rig {
         self.download(output_ptr, outputs)
     }
 
-    /// What is wrong with `body`, run by one block.
+    /// The defect of `body`, run by one block.
     fn defect(&self, threads: u32, body: &str) -> String {
         let function = self.kernel("faulty", body);
         match self.launch(&function, LaunchShape { blocks: 1, threads, shared: 0 }, [0; 3]) {

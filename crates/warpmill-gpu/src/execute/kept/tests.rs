@@ -1,4 +1,4 @@
-//! What stays, on a device of a thousand bytes or so.
+//! Chunks that stay, on a device of a thousand bytes or so.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ fn queries_that_take_turns_leave_each_other_alone() {
         for _ in 0..12 {
             rounds.push((0..queries).map(|query| machine.run(&[query])).sum::<u64>());
         }
-        // What fits is there from the second round on.
+        // A chunk that fits is there from the second round on.
         assert_eq!(rounds[1..], [6 * queries as u64 - 8; 11], "{queries} queries");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run measures of the stages of its data.
+//! Measurements of the stages of a run's data.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use warpmill_format::Codec;
 
 use super::model::{ByCodec, Stages};
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug, Default)]
 pub struct Measured {
     /// From the first batch to the last kernel.
@@ -22,9 +22,9 @@ pub struct Measured {
     pub copies: (u64, Duration),
     /// Bytes per second of the fastest copy that was not short: what the link gives where nobody else uses it.
     pub link: f64,
-    /// What the host waited for files, or for slower drives.
+    /// The time that the host waited for files, or for slower drives.
     pub read: Duration,
-    /// What it did besides.
+    /// The other time of the host.
     pub host: Duration,
     /// Bytes that the device decompressed to, and the time of that.
     pub on_device: (ByCodec<u64>, Duration),
@@ -64,7 +64,7 @@ impl Measured {
     }
 }
 
-/// What the host's threads decompressed.
+/// The chunks that the host's threads decompressed.
 #[derive(Debug, Default)]
 pub struct Decoding(ByCodec<(AtomicU64, AtomicU64)>);
 

@@ -1,4 +1,4 @@
-//! What bringing columns to the device takes: bytes, rates, and the stages that follow from them.
+//! The costs of bringing columns to the device: bytes, rates, and the stages that follow from them.
 
 use serde::Serialize;
 use warpmill_format::parquet_file::PageCodec;
@@ -16,7 +16,7 @@ pub(super) const CODECS: usize = Codec::ALL.len();
 /// Bytes by codec.
 pub(super) type ByCodec<T> = [T; CODECS];
 
-/// What bringing some columns to the device takes.
+/// The costs of bringing some columns to the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Bytes as stored.
@@ -153,15 +153,15 @@ pub struct Rates {
     pub staging: f64,
     /// Copying from there to the device.
     pub link: f64,
-    /// What the device gives, by codec.
+    /// The rates of the device, by codec.
     pub on_device: ByCodec<f64>,
-    /// What one thread of the host gives, by codec.
+    /// The rates of one thread of the host, by codec.
     pub on_host: ByCodec<f64>,
-    /// What a warp of the device decompresses per second by itself, by kernels of ours.
+    /// The bytes that a warp of the device decompresses per second by itself, by kernels of ours.
     pub warp: f64,
     /// Threads of the host.
     pub threads: usize,
-    /// Which of them were measured: disk, staging, link, then codecs on the device, then on the host.
+    /// The stages that were measured: disk, staging, link, then codecs on the device, then on the host.
     pub measured: [bool; 3 + 2 * CODECS],
 }
 
@@ -200,7 +200,7 @@ impl Rates {
 pub struct Stages {
     /// Reading files.
     pub read: f64,
-    /// What the host does besides: copying to page-locked memory, decompressing.
+    /// The other work of the host: copying to page-locked memory, decompressing.
     pub host: f64,
     /// Copying to the device.
     pub copy: f64,
@@ -227,7 +227,7 @@ impl Stages {
 /// Everything else that a prediction depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Setting {
-    /// Where the data is.
+    /// The place where the data is.
     pub source: DataSource,
     /// Bytes per second that files are read with at most; 0: as fast as drives are.
     pub disk_limit: u64,
@@ -247,7 +247,7 @@ pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
     let decoded: u64 = work.on_host.iter().sum();
     let (read, host) = match setting.source {
         DataSource::Disk => (work.read as f64 / rates.disk.min(limit), decoding),
-        // What is decompressed is written where it is wanted; the rest is copied there.
+        // Decompressed bytes are written where they are wanted; the rest is copied there.
         DataSource::Host | DataSource::Cache => {
             (0.0, decoding + work.copied.saturating_sub(decoded) as f64 / rates.staging)
         }
@@ -321,7 +321,7 @@ impl Rates {
     /// that use the same link, threads or memory, and beginnings, make it seem slower, nothing makes it seem faster. So it falls slowly, and
     /// the less the fewer bytes there were.
     pub(super) fn learn(&mut self, which: usize, bytes: u64, seconds: f64) {
-        // What is quickly done is mostly overhead.
+        // A measurement of little work is mostly overhead.
         if bytes < LEAST_BYTES || seconds <= 0.0 {
             return;
         }
@@ -350,7 +350,7 @@ const LEAST_BYTES: u64 = 64 << 10;
 /// So many bytes tell all that one run can.
 const MANY_BYTES: u64 = 16 << 20;
 
-/// How much of the difference a rate that was measured before follows, where it was better.
+/// The share of the difference that a rate follows that was measured before follows, where it was better.
 const RISING: f64 = 0.5;
 
 /// The same where it was worse.

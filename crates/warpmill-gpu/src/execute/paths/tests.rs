@@ -1,4 +1,4 @@
-//! What is chosen for given rates, and what must always hold.
+//! The choices for given rates, and what must always hold.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ fn a_library_undoes_zstd_where_that_is_faster() {
     assert_eq!(choice(&columns, &weak, setting(DataSource::Disk, 0, 0.01)).forms, [Form::HeavyOnHost]);
 }
 
-/// What the device needs when it decompresses for the first time is not its rate.
+/// The time that the device needs to decompress for the first time is not its rate.
 #[test]
 fn a_cold_library_is_not_judged() {
     let paths = Paths::new(DeviceKind::Cuda);
@@ -279,7 +279,7 @@ fn choices_settle_within_five_percent_of_the_best_fixed_form() {
         late += usize::from(missed.iter().any(|&run| run >= 6));
         many += usize::from(missed.len() > 3);
     }
-    // What can be missed are forms that were never run, because they were predicted to be far slower, by such guesses.
+    // Forms that can be missed were never run, because they were predicted to be far slower, by such guesses.
     assert!(late <= cases / 20, "{late} of {cases} are not there after six runs, {many} miss it often");
     assert!(many <= cases / 20, "{many} of {cases} miss it more than three times");
 }

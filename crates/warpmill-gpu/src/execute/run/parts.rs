@@ -40,7 +40,7 @@ use super::{Outcome, Run, SinkWords, Timings};
 /// Parts that are made in a run at most: beyond, the CPU is faster.
 pub(in crate::execute) const MOST_PARTS: u64 = 2048;
 
-/// How often a part is cut into smaller ones: keys that are still together then are one key.
+/// The number of times that a part is cut into smaller ones: keys that are still together then are one key.
 const MOST_CUTS: u32 = 12;
 
 /// Parts that a part is cut into at most.
@@ -52,7 +52,7 @@ fn row_text(bytes: u64, rows: u64) -> u64 {
     each + each / 8 + 1
 }
 
-/// Why a run ends before its end.
+/// The reason why a run ends before its end.
 enum Stop {
     /// Another one, with what was learnt, may get further.
     Again(Box<Hints>),
@@ -77,7 +77,7 @@ type Step<T = ()> = Result<T, Stop>;
 struct Divided {
     partition: Partition,
     ranges: Vec<Range>,
-    /// How many of the first ranges somebody has seen: they stay as they are.
+    /// The number of first ranges that somebody has seen: they stay as they are.
     seen: usize,
     /// The part that there is.
     held: Option<Range>,
@@ -168,14 +168,14 @@ struct Parts<'r, 'a> {
     places: &'r Places,
     plan: &'r StreamPlan,
     feed: Feed<'a>,
-    /// What kernels call addresses and counts, and the bounds of parts.
+    /// The names that kernels give addresses and counts, and the bounds of parts.
     names: HashMap<String, u64>,
     divided: HashMap<SinkId, Divided>,
     structure: Structure<'a>,
     /// By pipeline: the sinks whose parts may be told apart by a column of its source, and which.
     keys: Vec<Vec<(SinkId, usize)>>,
     timings: Timings<'a>,
-    /// Which row segments each kernel has read.
+    /// The row segments that each kernel has read.
     read: HashSet<(usize, usize)>,
     /// Rows in sinks that are flushed.
     filled: HashMap<SinkId, u64>,
@@ -211,7 +211,7 @@ impl<'a> Parts<'_, 'a> {
                 }
             }
         }
-        // What is left of rows that are flushed goes the same way.
+        // The rest of rows that are flushed goes the same way.
         for (sink, rows) in std::mem::take(&mut self.filled) {
             if rows > 0 {
                 self.flush(sink, rows)?;
@@ -405,7 +405,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// How many rows or groups the part of sink `id`, of `size` values of keys, would have had to have room for, if those were too many.
+    /// The number of rows or groups that the part of sink `id`, of `size` values of keys, would have had to have room for, if those were too many.
     fn too_many(&self, (id, size): (SinkId, u64), words: &[u64]) -> Step<Option<u64>> {
         self.check_values(words)?;
         let state = self.run.state(words, id, Stage::Own);
@@ -502,7 +502,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    /// What the parts that there are say of the columns of a pipeline's scan.
+    /// The tests that the present parts put on the columns of a pipeline's scan.
     fn range_tests(&self, pipeline: usize) -> Vec<RangeTest<'a>> {
         let sinks = (self.structure.program, self.structure.layouts);
         let mut tests = vec![];

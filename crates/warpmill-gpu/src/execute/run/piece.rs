@@ -9,7 +9,7 @@ use crate::execute::segments::DESCRIPTOR;
 pub(in crate::execute) struct Range {
     pub(super) from: u64,
     pub(super) size: u64,
-    /// How often it was cut out of a larger one.
+    /// The number of times that it was cut out of a larger one.
     pub(super) cuts: u32,
 }
 
@@ -27,7 +27,7 @@ pub(in crate::execute) fn expected(partition: &Partition) -> Vec<Range> {
     starts.map(|from| Range { from, size: size.min(partition.total - from), cuts: 0 }).collect()
 }
 
-/// What a launch goes through.
+/// The work of a launch.
 #[derive(Clone, Copy)]
 pub(super) enum Piece {
     /// Spans of row segments of so many columns.

@@ -35,18 +35,18 @@ pub(super) enum Flushed {
 
 /// Rows of a result as they were on the device.
 pub(super) struct Copied {
-    /// Which result of the plan.
+    /// The result of the plan.
     pub result: usize,
     pub rows: u64,
     pub bytes: Vec<u8>,
-    /// Where in `bytes` each array is.
+    /// The place in `bytes` where each array is.
     pub offsets: Vec<u64>,
     /// Their strings, which were made again after that.
     pub text: Mirrors,
 }
 
 impl Flushed {
-    /// What its strings point into.
+    /// The owners of memory that its strings point into.
     pub(super) fn owners(self) -> Vec<Owner> {
         match self {
             Flushed::Decoded { .. } => vec![],
@@ -96,7 +96,7 @@ impl Run<'_> {
         Ok(host)
     }
 
-    /// Where each pipeline ran, with the rows that the host goes on with.
+    /// The place where each pipeline ran, with the rows that the host goes on with.
     pub(super) fn fetch(&mut self, words: &[u64], places: &Places, host: &HostPlaces) -> Result<Vec<Placed>> {
         let prepared = self.prepared;
         self.fetch_text(words, places, host)?;
@@ -105,7 +105,7 @@ impl Run<'_> {
         let count = |result: &ResultRows| self.state(words, result.sink, result.stage).count;
         let results: Vec<(&ResultRows, u64)> =
             prepared.memory.results.iter().map(|result| (result, count(result))).collect();
-        // What came with the states is read before its memory is used again.
+        // Rows that came with the states are read before their memory is used again.
         let mut flushed = self.decode_flushed()?;
         for ((result, rows), offsets) in results.iter().zip(&host.arrays) {
             if *rows <= result.first_rows {
@@ -281,7 +281,7 @@ fn decode_all(
     Ok(RowSet { batches: decoded.into_iter().flat_map(|set| set.batches).collect() })
 }
 
-/// Where the pipeline of a result ran.
+/// The place where the pipeline of a result ran.
 fn placed(result: &ResultRows, rows: RowSet) -> Placed {
     let rows = Arc::new(rows);
     match result.stage {
@@ -290,7 +290,7 @@ fn placed(result: &ResultRows, rows: RowSet) -> Placed {
     }
 }
 
-/// Where in the lane's host memory the first rows and strings are.
+/// The place in the lane's host memory where the first rows and strings are.
 #[derive(Default)]
 pub(super) struct HostPlaces {
     /// By result and array.

@@ -1,4 +1,4 @@
-//! When launches began and ended.
+//! The time when launches began and ended.
 
 use crate::device::{Device, Event, Stream};
 use crate::execute::Result;
@@ -11,7 +11,7 @@ pub(super) struct Timings<'a> {
 
 /// A launch.
 struct Timed {
-    /// Where in the profile its kernel is.
+    /// The place in the profile where its kernel is.
     kernel: usize,
     start: Event,
     /// `None`: the launch failed.
@@ -24,7 +24,7 @@ impl<'a> Timings<'a> {
         Self { device, launches: vec![] }
     }
 
-    /// What `launch` queues on `stream` is timed, as one of kernel `kernel` of the profile.
+    /// Times the work that `launch` queues on `stream`, as one of kernel `kernel` of the profile.
     ///
     /// # Errors
     /// The device's, and those of `launch`.

@@ -50,7 +50,7 @@ struct State {
     window: u64,
     /// Those of each, and which of its promises they are.
     passing: HashMap<usize, (u64, Vec<usize>)>,
-    /// What was read.
+    /// The rows that were read.
     ready: HashMap<usize, Result<Rows>>,
     /// Row segments that have been written, by group.
     written: HashMap<usize, usize>,
@@ -153,7 +153,7 @@ impl Drop for Ahead {
 }
 
 impl Work {
-    /// What each reader does.
+    /// The work of each reader.
     fn read(&self) {
         while let Some(group) = self.next() {
             let mut done = Done { work: self, group, found: None };

@@ -22,13 +22,13 @@ use crate::kernels;
 /// Bytes of a page among the descriptors of a batch: four arrays of u64.
 pub const PAGE_ENTRY: usize = 32;
 
-/// What `QueryState` says of blocks that only the host can say more about (kernels/value.cuh).
+/// The error number of `QueryState` for blocks that only the host can say more about (kernels/value.cuh).
 const ERROR_HOST: u32 = 5;
 
 /// Most bytes for intermediate results: enough for Zstandard to decompress a slot of blocks at once.
 const MOST_TEMP: u64 = 256 << 20;
 
-/// What of the memory of data that passes through they take at most.
+/// The divisor that gives the part of the memory of data passing through which they take at most.
 const MOST_PART: u64 = 3;
 
 /// Blocks of one format and the same greatest size.
@@ -188,7 +188,7 @@ impl Batches {
             let batch = Batch { count, stored, stored_bytes, room, out, ..scratch.at(at) };
             // SAFETY: the caller's promise.
             unsafe {
-                // What the library says nothing of went wrong.
+                // A block of which the library says nothing went wrong.
                 self.device.fill(batch.statuses, 0xFF, 4 * count, stream)?;
                 self.decompress(wanted.format, &batch, (state, ERROR_DATA, true), stream)?;
             }
@@ -197,7 +197,7 @@ impl Batches {
         Ok(())
     }
 
-    /// How many blocks of `wanted` there is memory for at once.
+    /// The number of blocks of `wanted` that there is memory for at once.
     fn at_once(&self, wanted: &Wanted, scratch: &Scratch) -> Result<u64> {
         let mut count = wanted.count.min(scratch.entries);
         loop {

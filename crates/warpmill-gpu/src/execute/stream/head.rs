@@ -1,4 +1,4 @@
-//! What is where in a slot: descriptors first, then what travels, then what becomes of it.
+//! The layout of a slot: descriptors first, then what travels, then what becomes of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::execute::source::DataSource;
 use super::batches::{PAGE_ENTRY, Wanted};
 use super::{Found, Part};
 
-/// What row segments and their descriptors take of a slot.
+/// The bytes that row segments and their descriptors take of a slot.
 pub(super) fn slot_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
     together(parts_of_slot(rows, found))
 }
@@ -31,18 +31,18 @@ pub(super) fn together((descriptors, others): ([u64; KINDS], u64)) -> u64 {
     descriptors.map(aligned).iter().sum::<u64>() + others
 }
 
-/// What of a slot is copied, descriptors included.
+/// The bytes of a slot that are copied, descriptors included.
 pub(super) fn copied_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
     head_bytes(rows) + data_bytes(rows, found)
 }
 
-/// What chunks that travel take.
+/// The bytes of chunks that travel.
 pub(super) fn data_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
     let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
     travelling.map(|chunk| room(chunk.copied_bytes())).sum()
 }
 
-/// What the descriptors of row segments take of a slot.
+/// The bytes that the descriptors of row segments take of a slot.
 pub(super) fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
     descriptor_bytes(rows).map(aligned).iter().sum()
 }
@@ -51,12 +51,12 @@ pub(super) fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a
     rows.iter().flat_map(|row| row.columns.iter())
 }
 
-/// What `bytes` bytes of data take.
+/// The room that `bytes` bytes of data take.
 pub(super) fn room(bytes: u64) -> u64 {
     aligned(padded(bytes))
 }
 
-/// What the segment that the device decompresses a chunk to takes of a slot, and what that expands to.
+/// The bytes of a slot for the segment that the device decompresses a chunk to, and what that expands to.
 pub(super) fn made_bytes(chunk: &Chunk) -> [u64; 2] {
     [chunk.decompressed_bytes().map_or(0, room), chunk.expanded.map_or(0, |expanded| room(expanded.bytes))]
 }
@@ -78,13 +78,13 @@ pub(super) fn descriptor_bytes(rows: &[RowSegment<'_>]) -> [u64; KINDS] {
     [columns, counts, expansions, compressed, parquet, pages].map(|bytes| bytes as u64)
 }
 
-/// Where row counts, expansions, compressed chunks, columns of Parquet and their pages begin in a slot.
+/// The place where row counts, expansions, compressed chunks, columns of Parquet and their pages begin in a slot.
 pub(super) fn places_in_head(rows: &[RowSegment<'_>]) -> [usize; KINDS - 1] {
     let bytes = descriptor_bytes(rows).map(|bytes| aligned(bytes) as usize);
     std::array::from_fn(|kind| bytes[..=kind].iter().sum())
 }
 
-/// What of row segments the vendor's library decompresses, by format, each once.
+/// The parts of row segments that the vendor's library decompresses, by format, each once.
 pub(super) fn wanted_of(rows: &[RowSegment<'_>]) -> Vec<Wanted> {
     wanted(chunks(rows).filter_map(|chunk| chunk.batch()))
 }
@@ -101,7 +101,7 @@ pub(super) fn in_order<'a>(rows: &'a [RowSegment<'_>], source: DataSource) -> Ve
     (0..columns).flat_map(column).collect()
 }
 
-/// Where each chunk of some row segments that was not found goes in a slot at `at`, where what they are made from is of all chunks,
+/// The place where each chunk of some row segments that was not found goes in a slot at `at`, where what they are made from is of all chunks,
 /// and what becomes of it.
 pub(super) fn place<'r>(
     rows: &'r [RowSegment<'_>],

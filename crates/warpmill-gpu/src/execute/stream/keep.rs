@@ -1,4 +1,4 @@
-//! What a run finds of its data in the caching region, and what of it stays there.
+//! The data that a run finds in the caching region, and the part of it that stays there.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::execute::rows::Mirrors;
 use super::{Part, chunks};
 use warpmill_format::ValueLayout;
 
-/// Where chunks are that need not travel, by what they travel as.
+/// The place where chunks are that need not travel, by what they travel as.
 pub type Found = HashMap<Key, DevicePtr>;
 
 /// A chunk that this run has copied to the caching region.
@@ -57,7 +57,7 @@ impl<'a> Keeper<'a> {
         Self { executor, columns, first, fresh, mirrored, found: 0, kept: 0 }
     }
 
-    /// Where chunks of these row segments are in the caching region: those that stayed, and segments of programs whose data is there as
+    /// The place where chunks of these row segments are in the caching region: those that stayed, and segments of programs whose data is there as
     /// a whole. Rows may refer to strings in them: `mirrors` hears where these are on the host.
     pub fn find(&mut self, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
         let (cache, kept) = (self.executor.cache.lock(), self.executor.kept.lock());

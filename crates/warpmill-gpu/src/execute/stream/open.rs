@@ -8,7 +8,7 @@ use crate::device::{Device, DevicePtr, Stream};
 use crate::execute::Result;
 use crate::kernels;
 
-/// What makes segments readable when they have arrived.
+/// The helpers that make segments readable when they have arrived.
 #[derive(Clone)]
 pub struct Openers {
     /// Decompresses blocks of chunks.

@@ -1,4 +1,4 @@
-//! How a program's segments are cut into batches, and what memory those take.
+//! The way a program's segments are cut into batches, and what memory those take.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SLOT_BYTES: u64 = 64 << 20;
 /// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
 const LEAST_BATCHES: u64 = 8;
 
-/// What is read from a disk at once, where there is as much: the host waits for the slowest request of a batch before it begins the next one,
+/// The bytes that are read from a disk at once, where there are as many: the host waits for the slowest request of a batch before it begins the next one,
 /// so that batches of 8 MiB come at three quarters of a disk's rate. What is copied while nothing is read hardly matters beside.
 const READ_BYTES: u64 = 16 << 20;
 
@@ -35,7 +35,7 @@ const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
 /// A scan of pages of Parquet is cut into so many batches at least.
 const LEAST_BATCHES_OF_PAGES: u64 = 3;
 
-/// How a program's segments travel.
+/// The way a program's segments travel.
 #[derive(Debug, Default)]
 pub struct StreamPlan {
     /// Slots.
@@ -50,7 +50,7 @@ pub struct StreamPlan {
     pub batches: u64,
     /// Whether there is something to decompress or to expand when it has arrived.
     pub(super) opens: bool,
-    /// What the vendor's library takes to decompress a batch, behind the slots.
+    /// The memory that the vendor's library takes to decompress a batch, behind the slots.
     pub(super) scratch: Scratch,
 }
 
@@ -107,12 +107,12 @@ impl StreamPlan {
         Ok(plan)
     }
 
-    /// What all slots take of a region, and what is behind them.
+    /// The bytes that all slots take of a region, and what is behind them.
     pub fn bytes(&self) -> u64 {
         self.slots * self.slot_bytes + self.scratch.bytes()
     }
 
-    /// Which row segments travel together, but for those of their chunks that were found in device memory.
+    /// The row segments that travel together, but for those of their chunks that were found in device memory.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
         let mut size = ([0; KINDS], 0, 0);

@@ -68,7 +68,7 @@ impl Ready {
                 let mut count = 0;
                 let mut next = pieces.iter().peekable();
                 while let Some((from, to)) = next.next() {
-                    // What lies behind each other in both memories, with nothing between, is one copy.
+                    // Bytes that lie behind each other in both memories, with nothing between, are one copy.
                     let mut end = from.end;
                     let near = |end: usize, other: usize| other >= end && other as u64 <= aligned(end as u64);
                     while let Some((other, _)) = next.next_if(|(other, there)| {

@@ -15,7 +15,7 @@ use crate::execute::memory::padded;
 use crate::execute::segments::describe_compressed;
 use crate::execute::stream::{Batches, Openers, Scratch};
 
-/// Where `QueryState` says that a value needs the host.
+/// The place where `QueryState` says that a value needs the host.
 const ERROR_HOST: u32 = 5;
 
 struct Fixture {
@@ -42,7 +42,7 @@ impl Fixture {
         at
     }
 
-    /// What the device makes of `stored`, the stored form of `chunk` or what damage made of it: the bytes and the error raised.
+    /// The device's result for `stored`, the stored form of `chunk` or what damage made of it: the bytes and the error raised.
     fn decompress(&self, chunk: &Chunk, stored: &[u8]) -> (Vec<u8>, u32) {
         let (state, from) = (self.upload(&[0; 32]), self.upload(stored));
         let to = self.device.allocate(padded(chunk.bytes)).unwrap();

@@ -21,7 +21,7 @@ struct Fixture {
     decoder: Decoder,
 }
 
-/// What the device made of a slice.
+/// The device's result for a slice.
 struct Decoded {
     error: u32,
     /// Of each row, its bytes; `None`: NULL.

@@ -132,7 +132,7 @@ impl Fixture {
     }
 }
 
-/// What the kernel should find.
+/// The result that the kernel should find.
 fn expected(s: &str, part: &str) -> [u32; RESULTS] {
     let found = |from: usize| {
         let (s, part) = (s.as_bytes(), part.as_bytes());

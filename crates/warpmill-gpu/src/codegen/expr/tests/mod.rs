@@ -44,7 +44,7 @@ const ARENA: usize = 4096;
 /// `QueryState` and, behind it, its arena.
 const STATE: usize = 32 + ARENA;
 
-/// What is asked of an expression.
+/// The question that is asked of an expression.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ask {
     Value,
@@ -61,7 +61,7 @@ struct Rig {
     threads: usize,
 }
 
-/// What became of a row: an `ErrorCode`, or the bytes of a value (those of a string's text).
+/// The outcome of a row: an `ErrorCode`, or the bytes of a value (those of a string's text).
 type Outcome = Result<Option<Vec<u8>>, u32>;
 
 impl Rig {

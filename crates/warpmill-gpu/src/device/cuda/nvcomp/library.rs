@@ -10,7 +10,7 @@ use super::{MAJOR, NvcompVersion};
 use crate::device::batch::BatchFormat;
 use crate::device::cuda::nvrtc::{mapped_file, subfolders};
 
-/// What is looked for in folders, and on the loader's path.
+/// The file name that is looked for in folders, and on the loader's path.
 const SONAME: &str = "libnvcomp.so.6";
 
 /// No buffer that is given to nvCOMP is aligned to less than this, but for inputs.
@@ -66,7 +66,7 @@ type Decompress = unsafe extern "C" fn(
 /// The functions of a format.
 pub(super) struct Format {
     format: BatchFormat,
-    /// What errors of the device call it.
+    /// Its name in errors of the device.
     pub name: Arc<str>,
     pub alignments: Alignments,
     pub temp_bytes: GetTempBytes,
@@ -88,7 +88,7 @@ impl Nvcomp {
         FOUND.get_or_init(find).as_ref().map_err(Clone::clone)
     }
 
-    /// What it is.
+    /// Its version.
     pub fn version(&self) -> NvcompVersion {
         let Properties { version, cudart_version } = self.properties;
         NvcompVersion {
@@ -103,7 +103,7 @@ impl Nvcomp {
         self.formats.iter().find(|own| own.format == format)
     }
 
-    /// What a status means.
+    /// The meaning of a status.
     pub fn describe(&self, status: c_int) -> String {
         // SAFETY: gives a static string for every number, or none.
         unsafe {
@@ -201,7 +201,7 @@ fn find() -> Result<Nvcomp, String> {
     ))
 }
 
-/// Where nvCOMP may be, in the order of preference. Bare names are for the loader's path.
+/// The place where nvCOMP may be, in the order of preference. Bare names are for the loader's path.
 pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     if let Some(chosen) = variable("WARPMILL_NVCOMP").map(PathBuf::from) {
         // Nothing else is tried: a choice that does not work is to be seen.

@@ -22,7 +22,7 @@ use library::{Format, Nvcomp, Options};
 /// The major version whose interface this is.
 pub const MAJOR: u32 = 6;
 
-/// What is known of the process's nvCOMP.
+/// The facts about the process's nvCOMP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvcompVersion {
     /// `6.0.0`.
@@ -36,7 +36,7 @@ pub struct NvcompVersion {
 /// The nvCOMP of this process; or why there is none.
 ///
 /// # Errors
-/// What was looked for, and what to do.
+/// The files that were looked for, and the remedy.
 pub fn available() -> std::result::Result<NvcompVersion, String> {
     Nvcomp::get().map(Nvcomp::version)
 }

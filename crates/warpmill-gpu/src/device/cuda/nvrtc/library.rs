@@ -91,7 +91,7 @@ impl Nvrtc {
         Some(format!("{}.{} {} {}", self.major, self.minor, metadata.len(), modified.as_nanos()))
     }
 
-    /// What an error code means.
+    /// The meaning of an error code.
     pub(super) fn describe(&self, code: c_int) -> String {
         // SAFETY: NVRTC gives a static string for every code, unknown ones included.
         unsafe {
@@ -182,7 +182,7 @@ fn find() -> Result<Nvrtc, String> {
     })
 }
 
-/// Where NVRTC may be, in the order of preference. Bare names are for the loader's path.
+/// The place where NVRTC may be, in the order of preference. Bare names are for the loader's path.
 pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathBuf> {
     if let Some(chosen) = variable("WARPMILL_NVRTC").map(PathBuf::from) {
         // Nothing else is tried: a choice that does not work is to be seen.

@@ -17,7 +17,7 @@ pub(super) use self::library::{mapped_file, subfolders};
 use crate::device::kernel_cache::Key;
 use crate::device::{DeviceError, KernelSource, Result};
 
-/// What stands in front of every kernel.
+/// The text in front of every kernel.
 const PRELUDE: &str = include_str!("../../../../kernels/prelude.cuh");
 
 /// The options of every compilation, but for the architecture. Contracted multiply-adds round once where the CPU back
@@ -84,7 +84,7 @@ fn newest_before(known: &[u32], arch: u32) -> Option<u32> {
     known.iter().copied().filter(|&other| other <= arch && other / 10 == arch / 10).max()
 }
 
-/// What the cubin of `source` depends on; none when the compiler cannot be identified, and its output not be kept.
+/// The key of everything that the cubin of `source` depends on; none when the compiler cannot be identified, and its output not be kept.
 pub(super) fn cache_key(source: &KernelSource, arch: &str) -> Result<Option<Key>> {
     let Some(identity) = Nvrtc::get()?.identity() else { return Ok(None) };
     let fields = [PRELUDE, &source.text, arch, &identity].into_iter();

@@ -125,7 +125,7 @@ impl Parts<'_, '_> {
         Ok(mirrors)
     }
 
-    /// How many rows the part of sink `id` should count as, of whose `rows` rows (0: nobody knows) the strings take `bytes` bytes: too
+    /// The number of rows that the part of sink `id` should count as, of whose `rows` rows (0: nobody knows) the strings take `bytes` bytes: too
     /// many.
     pub(super) fn too_long(&self, id: SinkId, bytes: u64, rows: u64) -> Step<u64> {
         let prepared = self.prepared();

@@ -102,7 +102,7 @@ impl Parts<'_, '_> {
         let capacity = self.capacity(id, at_most(rows, range.size, divided.partition.total));
         let left = divided.ranges.len() - number;
         let saved = left.saturating_sub(divided.parts_for(capacity)) as u64;
-        // What was read until now will be read once more.
+        // The rows that were read until now will be read once more.
         if left <= LEAST_LEFT || !divided.is_too_fine(capacity) || saved.saturating_mul(passed) < self.passed {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Parts<'_, '_> {
         with_spare(rows).saturating_add(lost(&prepared.layouts[id], prepared.limits))
     }
 
-    /// What the next run is laid out with, if sinks were made in too many parts.
+    /// The hints of the next run, if sinks were made in too many parts.
     pub(super) fn learnt(&self) -> Option<Hints> {
         let mut hints = self.prepared().hints.clone();
         for (&id, divided) in self.divided.iter().filter(|(id, _)| self.can_learn(**id, 1)) {
@@ -130,7 +130,7 @@ impl Parts<'_, '_> {
     }
 }
 
-/// What a program is laid out with where sink `id` has room for `capacity` rows.
+/// Sets the hints of a program where sink `id` has room for `capacity` rows.
 fn expect(hints: &mut Hints, id: SinkId, capacity: u64) {
     hints.capacity.insert(id, capacity);
     hints.counted.push(id);

@@ -1,4 +1,4 @@
-//! Which parts have rows in common.
+//! The parts that have rows in common.
 //!
 //! A pipeline that uses several sinks in parts is run for combinations of their parts. Where sinks have the same column of its source as their
 //! key, a row is in one part of each: those with its value. Of such sinks, only parts with values in common are combined, about as many as

@@ -152,7 +152,7 @@ fn what_comes_is_what_is_stored() {
     }
 }
 
-/// What is kept stays so whatever is read beside it.
+/// Rows that are kept stay so whatever is read beside them.
 #[test]
 fn passes_over_other_row_segments_keep_what_is_kept() {
     let fixture = Fixture::new(file(false), 30_000);
@@ -209,7 +209,7 @@ fn so_much_is_ahead_as_there_is_room_for() {
     drop(ahead);
     fixture.settles_at(bytes[..6].iter().sum());
     let wide = Ahead::with(&rows, bytes[..3].iter().sum(), 1).unwrap();
-    // What was ahead has been forgotten.
+    // Rows that were ahead have been forgotten.
     fixture.settles_at(bytes[..6].iter().sum::<u64>() + bytes[..3].iter().sum::<u64>());
     drop(wide);
     let fixture = Fixture::new(file(false), u64::MAX);
