@@ -29,7 +29,7 @@ pub enum Selection {
     RowsOrNull(Arc<Vec<u32>>),
 }
 
-/// Where a column's values are.
+/// The place where a column's values are.
 #[derive(Debug, Clone)]
 pub enum Values {
     /// In memory.
@@ -55,10 +55,10 @@ pub struct LazyColumn {
     rows: usize,
     phys: Phys,
     decoded: OnceLock<Arc<Vector>>,
-    /// Who keeps strings, where the segment may be gone before the query ends; all rows with such strings.
+    /// The keeper of strings, where the segment may be gone before the query ends; all rows with such strings.
     keeper: OnceLock<Arc<QueryContext>>,
     owned: OnceLock<Arc<Vector>>,
-    /// Where the encoded bytes read are counted.
+    /// The place where the encoded bytes read are counted.
     bytes_read: Arc<AtomicU64>,
 }
 

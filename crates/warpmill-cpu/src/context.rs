@@ -1,4 +1,4 @@
-//! What all operators of a query share: settings, memory account, cancellation, string arenas, errors.
+//! The state that all operators of a query share: settings, memory account, cancellation, string arenas, errors.
 
 use std::any::Any;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::compaction::Compaction;
 use crate::machine::free_memory;
 use crate::spill::{SpillArea, SpillSettings};
 
-/// Why a query failed while it ran.
+/// The reason why a query failed while it ran.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// The query would need more memory than its limit.
@@ -62,7 +62,7 @@ pub enum ExecError {
 /// The result of running anything.
 pub type Result<T, E = ExecError> = std::result::Result<T, E>;
 
-/// How a query is run.
+/// The way a query is run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Worker threads (at least 1).
@@ -71,11 +71,11 @@ pub struct Settings {
     pub memory_limit: usize,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
     pub chunk_rows: usize,
-    /// When small chunks are copied together.
+    /// The time when small chunks are copied together.
     pub compaction: Compaction,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
     pub equal_hashes: bool,
-    /// What happens at the memory limit.
+    /// The policy at the memory limit.
     pub spill: SpillSettings,
 }
 
@@ -167,14 +167,14 @@ impl Drop for Reservation {
 /// State shared by all operators of a running query.
 #[derive(Debug)]
 pub struct QueryContext {
-    /// How to run.
+    /// The way to run.
     pub settings: Settings,
     /// Whether to stop.
     pub cancel: CancelToken,
     /// Temporary files.
     pub spill: SpillArea,
     memory: Arc<Account>,
-    /// What cannot be put aside, by [`Share`].
+    /// Bytes that cannot be put aside, by [`Share`].
     shares: [AtomicUsize; 3],
     arenas: Mutex<Vec<StringArena>>,
     kept: Mutex<Kept>,
@@ -386,7 +386,7 @@ impl StringArena {
     fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
         let Some(block) = self.blocks.last_mut() else { return StrView::default() };
         let start = block.len();
-        // What is not ASCII would break UTF-8.
+        // Bytes that are not ASCII would break UTF-8.
         block.extend(s.bytes().map(|byte| change(byte) & 0x7f));
         // SAFETY: the bytes are ASCII; the block has room for them, so it is not reallocated now or later.
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })

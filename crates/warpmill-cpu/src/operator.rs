@@ -18,7 +18,7 @@ pub trait Operator: Send + Sync {
     fn name(&self) -> String;
     /// The state of one worker.
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator>;
-    /// What EXPLAIN ANALYZE shows beside rows and time: name and count.
+    /// The counts that EXPLAIN ANALYZE shows beside rows and time: name and count.
     fn counters(&self) -> Vec<(String, u64)> {
         vec![]
     }
@@ -26,7 +26,7 @@ pub trait Operator: Send + Sync {
     fn resume(&self, _query: &Arc<QueryContext>, _pool: &rayon::ThreadPool) -> Result<Option<Resumed>> {
         Ok(None)
     }
-    /// What has to outlive the pipeline because rows may view strings in it.
+    /// The memory that has to outlive the pipeline because rows may view strings in it.
     fn into_kept(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
@@ -34,7 +34,7 @@ pub trait Operator: Send + Sync {
 pub struct Resumed {
     /// The rows, as they reached the operator.
     pub source: Box<dyn ChunkSource>,
-    /// What stands in for the operator.
+    /// The operator's stand-in.
     pub operator: Box<dyn Operator>,
     /// To be called after the last row.
     pub done: Box<dyn FnOnce() + Send>,
@@ -64,7 +64,7 @@ pub trait Sink: Send + Sync {
         query: &Arc<QueryContext>,
         pool: &rayon::ThreadPool,
     ) -> Result<SinkOutput>;
-    /// What EXPLAIN ANALYZE shows beside rows and time, once finished: name and count.
+    /// The counts that EXPLAIN ANALYZE shows beside rows and time, once finished: name and count.
     fn counters(&self) -> Vec<(String, u64)> {
         vec![]
     }
@@ -78,7 +78,7 @@ pub trait LocalSink: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
-/// What a finished sink holds.
+/// The contents of a finished sink.
 #[derive(Clone)]
 pub enum SinkOutput {
     /// Of `Aggregate`, `Sort` and `Collect`.

@@ -1,4 +1,4 @@
-//! What a query did: rows, chunks, time and bytes per operator.
+//! The measurements of a query: rows, chunks, time and bytes per operator.
 
 use serde::Serialize;
 

@@ -8,7 +8,7 @@ use super::wide::Wide;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
-/// What an accumulator computes; several aggregates may share one.
+/// The computation of an accumulator; several aggregates may share one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     /// Rows whose argument is not NULL.
@@ -54,7 +54,7 @@ pub(super) enum Accumulator {
     Moments { states: Vec<Moments>, scale: f64 },
 }
 
-/// Which string a group keeps.
+/// The choice of the string that a group keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Pick {
     Min,

@@ -27,13 +27,13 @@ const LANED_CELLS: usize = 1024;
 /// Fewer groups than this are merged by one task.
 const SERIAL_GROUPS: usize = 1 << 14;
 
-/// What an accumulator takes in of a batch.
+/// The part of a batch that an accumulator takes in.
 pub(super) struct Feed<'a> {
     /// Index of the accumulator.
     pub slot: usize,
     /// The argument.
     pub values: Option<&'a Vector>,
-    /// Which rows; `None`: all.
+    /// The rows; `None`: all.
     pub mask: Option<&'a Bitmap>,
 }
 
@@ -228,7 +228,7 @@ impl Groups {
         self.spilled.is_some()
     }
 
-    /// What was put aside.
+    /// Takes the rows that were put aside.
     pub fn take_spilled(&mut self) -> Option<Spilled> {
         self.spilled.take()
     }

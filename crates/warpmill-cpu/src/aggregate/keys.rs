@@ -164,7 +164,7 @@ struct Field {
     bits: u32,
 }
 
-/// How keys are laid out in the words of [`KeyRows`].
+/// The way keys are laid out in the words of [`KeyRows`].
 #[derive(Debug, Clone)]
 pub(super) struct KeyLayout {
     types: Vec<(Phys, bool)>,

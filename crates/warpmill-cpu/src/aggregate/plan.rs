@@ -1,4 +1,4 @@
-//! What an aggregation computes: the accumulators behind its aggregates, shared where aggregates overlap.
+//! The computations of an aggregation: the accumulators behind its aggregates, shared where aggregates overlap.
 
 use arrow::datatypes::DataType;
 use warpmill_plan::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys};
@@ -8,7 +8,7 @@ use super::keys::{KeyLayout, PerfectLayout};
 use super::operand::Operand;
 use crate::context::{ExecError, Result};
 
-/// How rows find their group.
+/// The way rows find their group.
 #[derive(Debug)]
 pub(super) enum Grouping {
     /// There are no keys: one group.
@@ -33,7 +33,7 @@ impl Grouping {
     }
 }
 
-/// Which rows of which argument an accumulator takes in.
+/// The rows of which argument an accumulator takes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Input {
     /// Index among the arguments; `None`: rows are counted whatever their values.
@@ -53,7 +53,7 @@ pub(super) struct Slot {
     pub input: Input,
 }
 
-/// How an aggregate's result follows from accumulators.
+/// The way an aggregate's result follows from accumulators.
 #[derive(Debug)]
 pub(super) struct Output {
     pub function: AggregateFunction,

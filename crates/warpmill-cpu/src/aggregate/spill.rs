@@ -96,7 +96,7 @@ fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector
     columns.into_iter().map(Vector::new).collect()
 }
 
-/// What [`columns`] was made of; `None` where the columns are not of this layout.
+/// The groups that [`columns`] was made of; `None` where the columns are not of this layout.
 fn groups(columns: Vec<Vector>, keys: &KeyLayout, slots: &[Slot]) -> Option<(KeyRows, Vec<u64>, Vec<Accumulator>)> {
     let mut columns = columns.into_iter().map(|column| column.data);
     let mut words = || match columns.next()? {
@@ -146,7 +146,7 @@ fn accumulator(slot: &Slot, columns: &mut impl Iterator<Item = Data>) -> Option<
     })
 }
 
-/// How workers' groups become one's.
+/// The way workers' groups become one's.
 pub(super) struct Merge<'a> {
     pub layout: &'a Arc<Layout>,
     pub query: &'a Arc<QueryContext>,

@@ -120,7 +120,7 @@ fn integers<T: Copy + Into<Wide> + 'static>(values: &[T], ty: &ColType, nulls: O
             } else {
                 let fitting = values.iter().enumerate().map(|(row, &value)| {
                     let Wide(value) = value.into();
-                    // What is under a NULL is unspecified.
+                    // Values under a NULL are unspecified.
                     <$t>::try_from(value).or_else(|_| if is_null(row) { Ok(0) } else { Err(lost()) })
                 });
                 fitting.collect::<Result<_>>()?

@@ -176,7 +176,7 @@ where
 {
     let convert = |(row, value): (usize, i128)| {
         N::try_from(value).or_else(|_| match validity {
-            // What is under a NULL is unspecified.
+            // Values under a NULL are unspecified.
             Some(valid) if !valid.get(row) => Ok(N::default()),
             _ => Err(ExecError::Value(format!("{value} is out of range for {target}"))),
         })

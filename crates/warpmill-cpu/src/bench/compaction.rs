@@ -37,14 +37,14 @@ impl Experiment {
     ];
 }
 
-/// What to measure.
+/// The measurements to make.
 #[derive(Debug, Clone)]
 pub struct CompactionOptions {
     /// Rows of R (each S_i has a tenth). The paper's are 20 million.
     pub rows: usize,
     /// Timed runs, of which the median counts. Fewer where runs take longer than two seconds together.
     pub runs: usize,
-    /// Which experiments.
+    /// The experiments.
     pub experiments: Vec<Experiment>,
 }
 
@@ -90,11 +90,11 @@ pub struct CompactionRow {
     pub output_chunks: u64,
     /// A hash of the result in any order, equal for all strategies (checked).
     pub checksum: u64,
-    /// How often each compactor chose each threshold (learning strategies only).
+    /// The number of times that each compactor chose each threshold (learning strategies only).
     pub thresholds: Vec<ThresholdShare>,
 }
 
-/// How often a compactor chose a threshold.
+/// The number of times that a compactor chose a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThresholdShare {
     /// Position of the compactor in the pipeline, from 0.

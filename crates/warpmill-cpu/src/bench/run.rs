@@ -12,7 +12,7 @@ use crate::context::{CancelToken, QueryContext, Result, Settings};
 use crate::operator::{Emit, LocalOperator, Operator};
 use crate::vector::Data;
 
-/// What one run of a pipeline did.
+/// The measurements of one run of a pipeline.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     pub time: Duration,

@@ -133,7 +133,7 @@ impl Learner {
         }
     }
 
-    /// How often everything was learned anew.
+    /// The number of times that everything was learned anew.
     pub fn resets(&self) -> u64 {
         self.resets
     }

@@ -1,4 +1,4 @@
-//! When small chunks are copied together.
+//! The time when small chunks are copied together.
 //!
 //! Filters and joins leave few rows in a chunk, and every later operator pays its fixed cost per chunk for them. A
 //! [`CompactionOperator`] behind such an operator copies small chunks into full ones; the strategy says how small is small
@@ -87,7 +87,7 @@ struct Counters {
     resets: AtomicU64,
 }
 
-/// What a compaction operator did, over all workers that have finished.
+/// The work of a compaction operator, over all workers that have finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CompactionStats {
     /// Chunks taken in.
@@ -98,9 +98,9 @@ pub struct CompactionStats {
     pub rows_in: u64,
     /// Rows that were copied.
     pub rows_copied: u64,
-    /// How often each of [`THRESHOLDS`] was chosen (learning only).
+    /// The number of times that each of [`THRESHOLDS`] was chosen (learning only).
     pub chosen: [u64; THRESHOLDS.len()],
-    /// How often everything was learned anew because an estimate had moved (learning only).
+    /// The number of times that everything was learned anew because an estimate had moved (learning only).
     pub resets: u64,
 }
 
@@ -118,7 +118,7 @@ impl CompactionOperator {
         Some(Self { spec: Arc::new(Spec { policy, types, ordered, counters: Counters::default() }) })
     }
 
-    /// What it did so far.
+    /// Its work so far.
     pub fn stats(&self) -> CompactionStats {
         let Counters { chunks_in, chunks_out, rows_in, rows_copied, chosen, resets } = &self.spec.counters;
         CompactionStats {

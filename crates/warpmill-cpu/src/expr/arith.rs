@@ -55,7 +55,7 @@ macro_rules! int {
 
 int!(i32, i64, i128);
 
-/// What an arithmetic node knows besides its operands.
+/// The facts that an arithmetic node knows besides its operands.
 #[derive(Debug, Clone)]
 pub(super) struct Arith {
     pub op: ArithOp,
@@ -79,7 +79,7 @@ pub(super) fn scale_of(logical: &DataType) -> i32 {
 }
 
 impl Arith {
-    /// What is to be known of `left op right` with the result type `ty`.
+    /// The facts about `left op right` with the result type `ty`.
     pub fn new(op: ArithOp, checked: bool, ty: &ColType, left: &ColType, right: &ColType) -> Result<Self> {
         let natural = ColType::of(&ty.logical, true).filter(|t| t.phys.is_int());
         let bounds = natural.and_then(|t| t.range).filter(|range| checked && outside(ty.phys, *range));

@@ -64,7 +64,7 @@ impl Lookup {
         }
     }
 
-    /// Which rows are valid, given their indexes.
+    /// The rows that are valid, given their indexes.
     fn validity(&self, codes: &Vector, indexes: &[u32]) -> Option<Bitmap> {
         let null = self.null_row();
         let of_rows = if self.table.is_valid(null) { None } else { codes.validity.as_ref() };

@@ -25,7 +25,7 @@ pub(super) struct Node {
     pub heavy: bool,
 }
 
-/// What a node computes.
+/// The computation of a node.
 #[derive(Debug)]
 pub(super) enum Kind {
     Column(usize),

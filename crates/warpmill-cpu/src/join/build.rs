@@ -48,7 +48,7 @@ impl std::fmt::Debug for Spec {
     }
 }
 
-/// What tests change (see [`crate::context::Settings::equal_hashes`]).
+/// The settings that tests change (see [`crate::context::Settings::equal_hashes`]).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tuning {
     pub hash_mask: u64,

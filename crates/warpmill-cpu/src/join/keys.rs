@@ -86,7 +86,7 @@ pub(super) fn word_range(key: &Vector, rows: usize) -> Option<(i128, i128)> {
     })
 }
 
-/// How one key column contributes to the code.
+/// The way one key column contributes to the code.
 #[derive(Debug)]
 struct Part {
     min: i128,

@@ -11,7 +11,7 @@
 //! build rows whatever the table. Rows whose key is NULL, and so matches nothing, come last and are in no table; outer
 //! joins and `NOT IN` find them there.
 //!
-//! What does not fit the memory limit is put aside by key hash, on both sides (`spill`, `resume`).
+//! Rows that do not fit the memory limit are put aside by key hash, on both sides (`spill`, `resume`).
 //!
 //! A probe ([`ProbeOperator`]) looks up a whole chunk, then emits pairs in chunks that copy no values: the input's column
 //! groups under composed selections, and one more group for the payload (chunk compaction paper, section 5.2).

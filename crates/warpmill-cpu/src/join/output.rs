@@ -11,7 +11,7 @@ pub(super) struct Output {
     pub columns: Vec<usize>,
 }
 
-/// Which rows of both sides make a joined chunk.
+/// The rows of both sides that make a joined chunk.
 pub(super) struct Joined<'a> {
     pub input: &'a Chunk,
     /// Rows of the input; `None`: all.

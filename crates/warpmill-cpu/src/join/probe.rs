@@ -37,11 +37,11 @@ struct Spec {
     output: Arc<Output>,
     /// Rows of partitions that are not in memory.
     aside: Option<Arc<Aside>>,
-    /// Where the table is a block of several that all rows meet.
+    /// The block of several that the table is, all of which all rows meet.
     settle: Option<Settle>,
 }
 
-/// What is evaluated.
+/// The expressions that are evaluated.
 pub(super) struct Exprs {
     pub keys: Vec<PreparedExpr>,
     residual: Option<Residual>,
@@ -210,7 +210,7 @@ impl LocalProbe {
         matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full) && self.spec.settle.is_none()
     }
 
-    /// Where matches of rows are noted; they are emitted once all blocks of the build are through.
+    /// The place where matches of rows are noted; they are emitted once all blocks of the build are through.
     fn flags(&self) -> Option<Arc<RowFlags>> {
         match &self.spec.settle {
             Some(Settle::Collect(flags)) => Some(flags.clone()),
@@ -417,7 +417,7 @@ impl LocalProbe {
         self.any_pair(chunk, &candidates, |i, row| table.maybe_equal(keys, i as usize, row as usize))
     }
 
-    /// Which rows of the chunk have a pair among `matches` that passes `test` and the condition.
+    /// The rows of the chunk that have a pair among `matches` that passes `test` and the condition.
     fn any_pair(&mut self, chunk: &Chunk, matches: &Matches, test: impl Fn(u32, u32) -> bool) -> Result<Vec<bool>> {
         let spec = self.spec.clone();
         let mut found = vec![false; chunk.len()];

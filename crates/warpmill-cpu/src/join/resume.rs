@@ -69,7 +69,7 @@ impl RowFlags {
 /// Rows that are worth another worker.
 const ROWS_PER_WORKER: usize = 1 << 14;
 
-/// What is to be done.
+/// The next piece of work.
 enum Job {
     /// Probe rows of a part, which may have to be divided.
     Part { build: BuildPart, probe: Part, depth: u32 },
@@ -177,7 +177,7 @@ impl Aside {
         Ok(to.parts())
     }
 
-    /// What to go through next in place of `operator`.
+    /// The operator to go through next in place of `operator`.
     pub fn resume(
         self: &Arc<Self>,
         operator: &ProbeOperator,
@@ -282,7 +282,7 @@ impl Aside {
     }
 }
 
-/// How a probe that stands in for another treats what depends on all blocks of a build.
+/// The way a probe that stands in for another treats what depends on all blocks of a build.
 #[derive(Debug, Clone)]
 pub(super) enum Settle {
     /// Notes it.

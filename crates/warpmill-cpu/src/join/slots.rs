@@ -35,7 +35,7 @@ pub(super) struct Slots {
     bits: u32,
 }
 
-/// What a build finds besides the table.
+/// The findings of a build besides the table.
 pub(super) struct Built {
     pub slots: Slots,
     pub unique: bool,

@@ -62,7 +62,7 @@ pub(super) fn partitions(keys: &[Arc<Vector>], rows: usize, mask: u64, depth: u3
 }
 
 impl SpilledBuild {
-    /// What is left of `parts` beside the table that is made of those that fit.
+    /// The rest of `parts` beside the table that is made of those that fit.
     pub fn new(spec: Arc<Spec>, mut parts: Vec<Part>, query: &QueryContext) -> Result<(Self, HashTable)> {
         let mut budget = query.room().saturating_sub(query.settings.memory_limit / 4);
         let mut resident = vec![false; PARTITIONS];

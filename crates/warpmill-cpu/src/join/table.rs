@@ -18,7 +18,7 @@ use crate::chunk::{Chunk, Column, Selection, Values};
 use crate::context::{Reservation, Result};
 use crate::vector::{Data, NULL_ROW, Vector};
 
-/// How rows are found.
+/// The way rows are found.
 #[derive(Debug)]
 pub(super) enum Index {
     /// Without keys every row matches.

@@ -13,7 +13,7 @@ use crate::operator::{LocalSink, RowSet, SinkOutput, SpilledRows};
 use crate::profile::PipelineProfile;
 use crate::source::{ChunkSource, InputStream, RowsSource};
 
-/// Where a pipeline of a program is run.
+/// The place where a pipeline of a program is run.
 #[derive(Debug, Clone, Default)]
 pub enum Placed {
     /// Here.
@@ -27,9 +27,9 @@ pub enum Placed {
     Finished(Arc<RowSet>),
     /// By another back end up to one of its operators, or its sink, and here from there.
     Resumed {
-        /// What arrives there: all columns, of which those that nothing reads from there on may hold anything.
+        /// The rows that arrive there: all columns, of which those that nothing reads from there on may hold anything.
         rows: Arc<RowSet>,
-        /// How many operators are done.
+        /// The number of operators that are done.
         operators: usize,
     },
 }

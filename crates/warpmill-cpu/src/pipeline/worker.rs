@@ -22,7 +22,7 @@ pub struct Chain {
     pub done: Arc<AtomicBool>,
 }
 
-/// What one stage (source, operator or sink) of one worker did.
+/// The work of one stage (source, operator or sink) of one worker.
 #[derive(Clone, Copy, Default)]
 struct Stage {
     rows: u64,
@@ -31,7 +31,7 @@ struct Stage {
     nanos: u64,
 }
 
-/// What one worker leaves behind.
+/// The sink and the stages that one worker leaves behind.
 type Done = (Box<dyn LocalSink>, Vec<Stage>);
 
 type Outcome = Result<Done>;
@@ -55,7 +55,7 @@ pub fn run(
     Ok((locals, profile(source, chain, sink, &stages, workers)))
 }
 
-/// What all passes of rows through a pipeline share.
+/// The state that all passes of rows through a pipeline share.
 struct Pass<'a> {
     chain: &'a Chain,
     sink: &'a dyn Sink,

@@ -30,7 +30,7 @@ impl ScanFilter {
         Ok(Self { expr: PreparedExpr::new(expr)?, text: expr.to_string(), columns })
     }
 
-    /// What decides this predicate on encoded values, if something does.
+    /// The filter that decides this predicate on encoded values, if something does.
     fn encoded(&self) -> Option<EncodedFilter> {
         if let Some((column, lo, hi)) = self.expr.as_int_range() {
             return Some(EncodedFilter { column, test: Test::Range(lo, hi), nulls: true });
@@ -140,7 +140,7 @@ pub struct KeyPrune {
     pub column: usize,
     /// Bounds of the build's keys; `None` for keys without bounds. An empty build has `(1, 0)`.
     pub range: Option<(i128, i128)>,
-    /// Which keys within the bounds exist.
+    /// The keys within the bounds that exist.
     pub filter: Option<Arc<KeyFilter>>,
     tested: AtomicU64,
     passed: AtomicU64,

@@ -1,4 +1,4 @@
-//! Which rows of a scan are read: the planner's decision with this crate's way to evaluate predicates of dictionaries.
+//! The rows of a scan that are read: the planner's decision with this crate's way to evaluate predicates of dictionaries.
 
 use warpmill_plan::pruning::{self, CodeSet, KeyRanges, PruningMode, Ranges, Selected};
 use warpmill_plan::{Expr, Scan};

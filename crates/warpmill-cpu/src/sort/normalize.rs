@@ -57,11 +57,11 @@ struct Part {
     lo: i128,
     /// Significant bits of the whole value's code.
     width: u32,
-    /// How many of them, the upper ones, are in the prefix.
+    /// The number of them, the upper ones, that are in the prefix.
     bits: u32,
 }
 
-/// How rows become prefixes.
+/// The way rows become prefixes.
 #[derive(Debug)]
 pub(super) struct Normalizer {
     parts: Vec<Part>,

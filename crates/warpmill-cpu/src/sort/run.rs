@@ -9,7 +9,7 @@ use warpmill_format::{Bitmap, StrView};
 use super::normalize::{Direction, Prefix};
 use crate::vector::{Data, Vector};
 
-/// Where a row came from, for a stable order: the chunk's sequence, then the worker's count of chunks and rows.
+/// The place where a row came from, for a stable order: the chunk's sequence, then the worker's count of chunks and rows.
 pub(super) type Origin = (u64, u64);
 
 /// Fewer rows are sorted by the calling thread.

@@ -16,7 +16,7 @@ fn key(column: usize, descending: bool, nulls_first: bool) -> SortKey {
     SortKey { expr: Expr::column(column, types()[column].clone()), descending, nulls_first }
 }
 
-/// What the sink gives for `rows` in chunks dealt to `workers`, with the row's number as last column.
+/// The result of the sink for `rows` in chunks dealt to `workers`, with the row's number as last column.
 fn run(rows: &[Vec<V>], keys: &[SortKey], skip: u64, fetch: Option<u64>, chunk_rows: usize, workers: usize) -> Vec<V> {
     run_under(Settings::default(), rows, keys, (skip, fetch), chunk_rows, workers)
 }

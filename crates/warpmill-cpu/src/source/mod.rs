@@ -1,4 +1,4 @@
-//! Where a pipeline's chunks come from, other than tables (see [`crate::scan`]).
+//! The place where a pipeline's chunks come from, other than tables (see [`crate::scan`]).
 
 mod build;
 mod input;
@@ -17,7 +17,7 @@ pub use rows::{RowsSource, values};
 pub trait ChunkSource: Send + Sync {
     /// As EXPLAIN ANALYZE shows it.
     fn name(&self) -> String;
-    /// How many workers can be of use.
+    /// The number of workers that can be of use.
     fn parallelism(&self) -> usize;
     /// Whether claiming a morsel may wait for something outside of this program. Its workers then keep off the pool's
     /// threads.
@@ -26,7 +26,7 @@ pub trait ChunkSource: Send + Sync {
     }
     /// The state of one worker.
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a>;
-    /// What EXPLAIN ANALYZE shows beside rows and time: name and count.
+    /// The counts that EXPLAIN ANALYZE shows beside rows and time: name and count.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![]
     }

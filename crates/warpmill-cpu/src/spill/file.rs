@@ -15,7 +15,7 @@ use crate::vector::Vector;
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     file: File,
-    /// What it was called, for messages.
+    /// The name that it had, for messages.
     path: PathBuf,
     end: AtomicU64,
     /// Bytes of all files of the query, this one's among them.

@@ -31,14 +31,14 @@ pub(crate) const BLOCK_ROWS: usize = 8192;
 pub struct SpillSettings {
     /// Otherwise a query that reaches its memory limit fails.
     pub enabled: bool,
-    /// Where temporary files are made; `None`: the system's directory for them. Made if it does not exist.
+    /// The place where temporary files are made; `None`: the system's directory for them. Made if it does not exist.
     pub directory: Option<PathBuf>,
     /// Bytes that a query's temporary files may take together.
     pub limit: u64,
     /// Bytes that a worker's part of an operator may hold in any case (see [`crate::QueryContext::working_memory`]); `None`: by the
     /// memory limit. For tests.
     pub working_memory: Option<usize>,
-    /// What goes wrong, for tests.
+    /// The fault to inject, for tests.
     pub fault: Option<Fault>,
 }
 
@@ -92,14 +92,14 @@ impl SpillArea {
     }
 }
 
-/// What an operator has put aside, for EXPLAIN ANALYZE.
+/// The amount that an operator has put aside, for EXPLAIN ANALYZE.
 #[derive(Debug, Default)]
 pub(crate) struct SpillStats {
     /// Bytes written.
     pub bytes: AtomicU64,
     /// Partitions or sorted runs.
     pub pieces: AtomicU64,
-    /// How often rows were divided again, or partitions worked off in blocks.
+    /// The number of times that rows were divided again, or partitions worked off in blocks.
     pub again: AtomicU64,
 }
 

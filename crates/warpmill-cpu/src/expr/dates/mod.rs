@@ -18,7 +18,7 @@ pub(super) use part::Part;
 
 const NANOS: i128 = 1_000_000_000;
 
-/// How time is counted: units of a day.
+/// The way time is counted: units of a day.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Clock {
     Days,
