@@ -79,7 +79,7 @@ impl CompareOp {
 
 /// Scalar functions. Argument and result types are those of the DataFusion function of the same name.
 ///
-/// How arguments are held: strings as `Str`, integers (positions, counts) and timestamps as `I64`, dates as `I32`; the
+/// The way arguments are held: strings as `Str`, integers (positions, counts) and timestamps as `I64`, dates as `I32`; the
 /// arguments of `Abs`, `Coalesce`, `NullIf`, `Greatest` and `Least` as their result. The numeric functions from `Sign` to
 /// `Log10` take floats only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -133,13 +133,13 @@ pub enum Function {
 /// An expression and its type.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr {
-    /// What it computes.
+    /// Its computation.
     pub kind: ExprKind,
     /// The type of its value.
     pub ty: ColType,
 }
 
-/// What an expression computes.
+/// The computation of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExprKind {
     /// Column `i` of the operator's input.

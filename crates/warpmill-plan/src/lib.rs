@@ -34,13 +34,13 @@ pub use scan_exec::WarpmillScanExec;
 pub use translate::{Options, Translated, translate};
 pub use types::{ColType, Phys};
 
-/// Why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.
+/// The reason why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[error("{operator}: {reason}")]
 pub struct Unsupported {
     /// The DataFusion operator or expression.
     pub operator: String,
-    /// What about it is not supported.
+    /// The reason.
     pub reason: String,
 }
 

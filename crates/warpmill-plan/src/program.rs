@@ -31,11 +31,11 @@ pub struct Program {
 /// Source, streaming operators, sink.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    /// Where rows come from.
+    /// The place where rows come from.
     pub source: Source,
-    /// What happens to them, in order.
+    /// The operators on them, in order.
     pub operators: Vec<Operator>,
-    /// Where they go.
+    /// The place where they go.
     pub sink: SinkId,
 }
 
@@ -48,7 +48,7 @@ pub struct Field {
     pub ty: ColType,
 }
 
-/// Where a pipeline's rows come from.
+/// The place where a pipeline's rows come from.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// Segments of a table.
@@ -64,7 +64,7 @@ pub enum Source {
     Build {
         /// The hash build.
         sink: SinkId,
-        /// Which of its rows.
+        /// Its rows that are meant.
         rows: BuildRows,
         /// Its payload columns, followed by all-NULL columns where `fields` is longer than the payload (the probe side of
         /// an outer join's unmatched rows).
@@ -86,7 +86,7 @@ pub enum Source {
     },
 }
 
-/// Which rows of a hash build a [`Source::Build`] gives.
+/// The rows of a hash build that a [`Source::Build`] gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BuildRows {
     /// Rows that matched a probe row (build-side semi join).
@@ -114,7 +114,7 @@ pub struct Scan {
     pub prune: Vec<PruneKey>,
     /// Filters of other tables that the scan's rows need a partner for.
     pub sideways: Vec<SidewaysFilter>,
-    /// What rows are skipped by.
+    /// The metadata by which rows are skipped.
     pub pruning: PruningMode,
 }
 
@@ -140,7 +140,7 @@ pub struct PruneKey {
     pub column: usize,
     /// The hash build.
     pub build: SinkId,
-    /// Which of its keys.
+    /// Its keys that are meant.
     pub key: usize,
 }
 
@@ -162,7 +162,7 @@ pub enum Operator {
     },
 }
 
-/// What a probe does with matches. "Probe" is the streaming side, "build" the side in the hash table.
+/// The treatment of matches by a probe. "Probe" is the streaming side, "build" the side in the hash table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JoinKind {
     /// Every pair.
@@ -188,7 +188,7 @@ pub enum JoinKind {
 pub struct Probe {
     /// The hash build.
     pub build: SinkId,
-    /// What to do with matches.
+    /// The treatment of matches.
     pub kind: JoinKind,
     /// Keys over the input columns, in the representation of the build's keys.
     pub keys: Vec<Expr>,
@@ -297,7 +297,7 @@ pub struct AggregateExpr {
 }
 
 impl AggregateExpr {
-    /// How many rows this aggregate takes before its accumulator could overflow unchecked; `None`: any number.
+    /// The number of rows this aggregate takes before its accumulator could overflow unchecked; `None`: any number.
     ///
     /// Execution counts the rows that reach the sink and gives up when there are more (then the query is translated again
     /// with [`crate::translate::Options::wide_sums`]).

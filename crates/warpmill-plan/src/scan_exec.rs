@@ -117,7 +117,7 @@ impl ExecutionPlan for WarpmillScanExec {
     }
 }
 
-/// What `table` knows of columns `projection`, in DataFusion's terms (for scans and table providers).
+/// The statistics that `table` has of columns `projection`, in DataFusion's terms (for scans and table providers).
 pub fn table_statistics(table: &TableSnapshot, projection: &[usize]) -> Statistics {
     let column_statistics: Vec<_> = projection.iter().map(|&column| column_statistics(table, column)).collect();
     let total = column_statistics.iter().try_fold(0usize, |sum, c| c.byte_size.get_value().map(|b| sum + b));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use warpmill_format::Dictionary;
 
-/// How a value is held while a query runs.
+/// The way a value is held while a query runs.
 ///
 /// Integer-like logical types (integers, decimals, dates, timestamps) are held as their unscaled integer in the narrowest
 /// of `I32`, `I64`, `I128` that the proven range allows ("types narrow by proof", DESIGN decision 5).
@@ -50,9 +50,9 @@ impl Phys {
 /// The type of a column or expression.
 #[derive(Debug, Clone)]
 pub struct ColType {
-    /// What the value means (Arrow's type; decimals carry precision and scale).
+    /// The meaning of the value (Arrow's type; decimals carry precision and scale).
     pub logical: DataType,
-    /// How it is held.
+    /// The way it is held.
     pub phys: Phys,
     /// Whether it can be NULL.
     pub nullable: bool,

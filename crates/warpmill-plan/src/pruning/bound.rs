@@ -10,7 +10,7 @@ use super::Ranges;
 use super::predicate::{FEW_RANGES, MOST_RANGES, Predicate, Values};
 use super::select::Conditions;
 
-/// What metadata says of a zone: that rows there are left, or what rules them out.
+/// The verdict of metadata on a zone: that rows there are left, or what rules them out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Left,
@@ -39,7 +39,7 @@ pub(super) struct Bound {
     sideways: Vec<Node>,
     keys: Vec<Node>,
     fine: bool,
-    /// How many zones there are.
+    /// The number of zones.
     count: usize,
     /// Whether there is metadata of every column that filters and keys are about, and all of their ranges are tested: bounds of row segments
     /// tell nothing more.
@@ -220,7 +220,7 @@ impl Bound {
         Ok(Self { filters, sideways: attributes, keys, fine: *fine, is_complete, count, tells_more })
     }
 
-    /// What rules out zones by their bounds, as far as that can be told of all of them at once.
+    /// The verdicts on zones by their bounds, as far as that can be told of all of them at once.
     pub fn out_of_bounds(&self) -> Vec<Verdict> {
         let mut verdicts = vec![Verdict::Left; self.count];
         let nodes = [

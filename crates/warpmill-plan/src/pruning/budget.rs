@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::bound::{Bound, Verdict};
 
-/// What testing a range against a zone costs, in nanoseconds.
+/// The costs of testing a range against a zone, in nanoseconds.
 const TEST_NANOS: u64 = 40;
 
 /// Tests may take as long as reading so many bytes, even of small tables.
@@ -16,14 +16,14 @@ const ZONES_OF_A_THREAD: usize = 4096;
 /// So many zones are tested against one condition before the next one: the processor waits for the metadata of several at once.
 const ZONES_AT_ONCE: usize = 32;
 
-/// What testing may cost, in nanoseconds. It is asked often: numbers that are not exact are fast.
+/// The budget of tests, in nanoseconds. It is asked often: numbers that are not exact are fast.
 #[derive(Clone, Copy)]
 pub(super) struct Budget {
-    /// What the whole scan takes at best.
+    /// The nanoseconds that the whole scan takes at best.
     scan: f64,
     /// And a row of it.
     row: f64,
-    /// What may be spent on a scan however little it takes: reading so many bytes would take as long.
+    /// The nanoseconds that may be spent on a scan however little it takes: reading so many bytes would take as long.
     least: f64,
     tests: u64,
     /// Rows that tests have ruled out.
@@ -48,7 +48,7 @@ impl Budget {
 /// Tests what is left of the zones of a map, of about so many rows each, unless that does not pay: with several threads where many are. Gives
 /// whether it stopped for that.
 pub(super) fn finer(bound: &Bound, zone_rows: u64, verdicts: &mut [Verdict], budget: &mut Budget) -> bool {
-    // What bounds rule out takes no thread of its own.
+    // Zones that bounds rule out take no thread of their own.
     let left = match verdicts.len() < 2 * ZONES_OF_A_THREAD {
         true => 0,
         false => verdicts.iter().filter(|verdict| **verdict == Verdict::Left).count(),

@@ -1,4 +1,4 @@
-//! Which rows a scan need not read, from metadata alone: one decision for all back ends.
+//! The rows that a scan need not read, from metadata alone: one decision for all back ends.
 //!
 //! [`select()`] turns a scan's filters into conditions on the ranks of [`warpmill_format::pruning`], and asks the metadata of every
 //! row segment and zone whether a row there can satisfy them. It errs on one side only: rows of a zone that is left out satisfy no
@@ -32,7 +32,7 @@ pub use ranges::Ranges;
 pub use select::{KeyRanges, Selected, select};
 pub use sideways::attach;
 
-/// What scans skip rows by.
+/// The metadata by which scans skip rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PruningMode {
     /// Nothing: all rows are read.
@@ -73,7 +73,7 @@ pub struct CodeSet {
 /// Evaluates a predicate that reads one column, of dictionary codes, for every code; `None` where that is not possible.
 pub type CodeSets<'a> = &'a dyn Fn(&Expr) -> Option<CodeSet>;
 
-/// What was pruned of a scan, and by what. A zone is counted once, for the first that ruled it out; bounds, also of attributes and by keys, are
+/// The pruned parts of a scan, and by what. A zone is counted once, for the first that ruled it out; bounds, also of attributes and by keys, are
 /// asked before anything finer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PruningReport {

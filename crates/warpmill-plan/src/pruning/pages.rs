@@ -77,7 +77,7 @@ fn by_page(values: &Values, page: &PageBounds) -> Found {
 /// Values that a Bloom filter is asked for, at most: each test of one.
 const MOST_POINTS: usize = 64;
 
-/// What Bloom filters are asked for.
+/// The values that Bloom filters are asked for.
 fn points(scan: &Scan, filters: &Predicate) -> Vec<FilterTest> {
     let alone = std::slice::from_ref(filters);
     let conjuncts = if let Predicate::All(list) = filters { list } else { alone };

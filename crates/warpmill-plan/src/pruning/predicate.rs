@@ -325,7 +325,7 @@ fn compare(op: CompareOp, input: &Expr, value: &Scalar, truth: bool) -> Option<P
         Ge => from,
     };
     let (column, ranges) = pull_back(input, ranges)?;
-    // What an expression makes of NULL is NULL.
+    // An expression of NULL is NULL.
     let predicate = values(column, ranges, op == IsDistinct);
     Some(match (predicate, value) {
         (Predicate::Values(values), Scalar::Str(value)) if text => {
@@ -353,7 +353,7 @@ fn codes_end(dictionary: &Dictionary, text: &str) -> u32 {
     first + u32::from((first as usize) < dictionary.len() && dictionary.get(first) == text)
 }
 
-/// What of `ranges` are codes.
+/// The codes among `ranges`.
 fn within_codes(ranges: &Ranges, dictionary: &Dictionary) -> Ranges {
     ranges.intersection(&Ranges::of(0, dictionary.len() as i128 - 1))
 }
@@ -391,7 +391,7 @@ fn pull_back(expr: &Expr, ranges: Ranges) -> Option<(usize, Ranges)> {
             };
             pull_back(input, divided(&ranges, factor))
         }
-        // What can be an error is left for rows to be one.
+        // An expression that can be an error is left for rows to be one.
         ExprKind::Negate { input, checked: false } if expr.ty.phys.is_int() => {
             pull_back(input, ranges.map(|&(lo, hi)| Some((hi.saturating_neg(), lo.saturating_neg()))))
         }
@@ -420,7 +420,7 @@ fn pull_back(expr: &Expr, ranges: Ranges) -> Option<(usize, Ranges)> {
 }
 
 fn shifted(ranges: &Ranges, by: i128) -> Ranges {
-    // What has no bound keeps none.
+    // A range without a bound keeps none.
     let shift = |x: i128| if x == i128::MIN || x == i128::MAX { x } else { x.saturating_add(by) };
     ranges.map(|&(lo, hi)| Some((shift(lo), shift(hi))))
 }
@@ -433,14 +433,14 @@ fn divided(ranges: &Ranges, factor: i128) -> Ranges {
     })
 }
 
-/// What a cast multiplies unscaled integers by, if it cannot fail.
+/// The factor by which a cast multiplies unscaled integers, if it cannot fail.
 fn proven_factor(input: &Expr, expr: &Expr) -> Option<i128> {
     let factor = factor(&input.ty.logical, &expr.ty.logical)?;
     let ((lo, hi), (least, greatest)) = (input.ty.range?, ColType::range_of(&expr.ty.logical)?);
     (lo.checked_mul(factor)? >= least && hi.checked_mul(factor)? <= greatest).then_some(factor)
 }
 
-/// What a cast multiplies unscaled integers by; `None` for casts that do more than that.
+/// The factor by which a cast multiplies unscaled integers; `None` for casts that do more than that.
 fn factor(from: &DataType, to: &DataType) -> Option<i128> {
     let scale = |ty: &DataType| match ty {
         DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => Some(*s),

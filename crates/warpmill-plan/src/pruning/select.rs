@@ -27,7 +27,7 @@ pub struct KeyRanges {
 pub struct Selected {
     /// Row segment, first row and number of rows: in order, those of a row segment apart from each other.
     pub rows: Vec<(usize, usize, usize)>,
-    /// What happened.
+    /// The report of the selection.
     pub report: PruningReport,
 }
 
@@ -111,7 +111,7 @@ fn small_dictionaries(expr: &crate::Expr) -> bool {
         && expr.children().into_iter().all(small_dictionaries)
 }
 
-/// What rows of a scan have to satisfy.
+/// The conditions that rows of a scan have to satisfy.
 pub(super) struct Conditions<'a> {
     pub scan: &'a Scan,
     pub filters: Predicate,
@@ -176,7 +176,7 @@ impl Walk<'_> {
         let (mut at, mut first) = (0, 0);
         for run in verdicts.chunk_by(|a, b| a == b) {
             let (mut zone, end) = (first, first + run.len());
-            // What of the run is of each row segment.
+            // The pieces of the run, by row segment.
             let mut pieces = std::iter::from_fn(|| {
                 if zone == end {
                     return None;
@@ -237,7 +237,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What the statistics of a row segment rule out.
+    /// The verdict of the statistics of a row segment.
     fn by_statistics(&self, segment: usize) -> Verdict {
         let Conditions { scan, filters, keys, .. } = self.conditions;
         let find = |values: &Values| {
@@ -251,7 +251,7 @@ impl Walk<'_> {
     }
 }
 
-/// What rules out that a predicate holds of a row, of which `find` tells for conditions on columns.
+/// The verdict that rules out that a predicate holds of a row, of which `find` tells for conditions on columns.
 pub(super) fn test(predicate: &Predicate, find: &impl Fn(&Values) -> Found) -> Found {
     match predicate {
         Predicate::Never => Found::OutOfBounds,

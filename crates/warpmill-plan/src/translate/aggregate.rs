@@ -13,7 +13,7 @@ use super::stream::{Rows, Stream};
 use super::{Translator, moved, scope};
 use crate::{AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, Source, Unsupported};
 
-/// How much larger than its estimate a row count may be before a 64-bit sum could overflow.
+/// The factor by which a row count may exceed its estimate before a 64-bit sum could overflow.
 const ESTIMATE_MARGIN: f64 = 16.0;
 
 impl Translator<'_> {
@@ -72,7 +72,7 @@ fn output_fields(schema: &SchemaRef, groups: &[Expr], aggregates: &[AggregateExp
     named.map(|(field, ty)| Field { name: field.name().clone(), ty: ty.clone() }).collect()
 }
 
-/// How many groups there are, and distinct values of each output column.
+/// The number of groups, and distinct values of each output column.
 fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, Vec<Option<u64>>) {
     if groups.is_empty() {
         return (Rows::at_most(1), vec![Some(1); aggregates]);

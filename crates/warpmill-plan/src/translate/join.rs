@@ -35,7 +35,7 @@ struct Join<'a> {
     build_left: bool,
 }
 
-/// What becomes of the build side's rows after all probes.
+/// The fate of the build side's rows after all probes.
 type AfterProbes = Option<BuildRows>;
 
 impl Translator<'_> {
@@ -390,7 +390,7 @@ fn project_join(join: &Join<'_>, (stream, sides): &mut (Stream, Sides)) {
     };
 }
 
-/// How many rows a join gives.
+/// The number of rows a join gives.
 fn joined_rows(kind: JoinKind, build: &Stream, probe: &Stream, keys: &[Expr]) -> Rows {
     let pairs = || {
         let bound = build.rows.bound.zip(probe.rows.bound).and_then(|(b, p)| b.checked_mul(p));

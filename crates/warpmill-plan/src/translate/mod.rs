@@ -50,7 +50,7 @@ use crate::{
 use expr::{Scope, SubqueryKey, convert, reads_subquery};
 use stream::{Branch, Rows, Stream, column_type};
 
-/// How a plan is translated.
+/// The way a plan is translated.
 pub struct Options<'a> {
     /// Whether a subtree stays in DataFusion whatever it is: its rows become an input of the program. Leaves other than
     /// [`WarpmillScanExec`] and constant rows always do.
@@ -59,9 +59,9 @@ pub struct Options<'a> {
     pub fallback: bool,
     /// Sum in 128 bits wherever the row count is not proven (see [`crate::AggregateExpr::safe_rows`]).
     pub wide_sums: bool,
-    /// What scans skip rows by.
+    /// The metadata by which scans skip rows.
     pub pruning: PruningMode,
-    /// What is translated in place of leaves of other sources: plans of the same rows over [`WarpmillScanExec`]s.
+    /// The plans that are translated in place of leaves of other sources: plans of the same rows over [`WarpmillScanExec`]s.
     pub scans: &'a InPlaceOf<'a>,
 }
 
@@ -81,7 +81,7 @@ pub struct Translated {
     pub program: Program,
     /// The plans whose rows are its inputs ([`Source::Input`]), all partitions of each.
     pub inputs: Vec<Arc<dyn ExecutionPlan>>,
-    /// Why some of the inputs are not part of the program: one entry per subtree given up ([`Options::fallback`]).
+    /// The reason why some of the inputs are not part of the program: one entry per subtree given up ([`Options::fallback`]).
     pub fallbacks: Vec<Unsupported>,
 }
 
@@ -271,7 +271,7 @@ impl Translator<'_> {
     fn filter(&mut self, node: &FilterExec) -> Result<Stream, Unsupported> {
         let mut stream = self.stream(node.input())?;
         let schema = node.input().schema();
-        // What needs no subquery's value goes first: it may reach the scan.
+        // A condition that needs no subquery's value goes first: it may reach the scan.
         let (later, first): (Vec<_>, Vec<_>) =
             split_conjunction(node.predicate()).into_iter().partition(|conjunct| reads_subquery(conjunct));
         for conjuncts in [first, later] {
@@ -471,7 +471,7 @@ impl Translator<'_> {
     }
 }
 
-/// What expressions over the plan node of `stream`, whose schema is `schema`, mean.
+/// The meaning of the names of expressions over the plan node of `stream`, whose schema is `schema`.
 fn scope<'a>(stream: &'a Stream, schema: &'a Schema) -> Scope<'a> {
     let columns = stream.columns.iter().map(|&i| (i, &stream.fields[i].ty)).collect();
     Scope { columns, schema, subqueries: subquery_scope(stream) }

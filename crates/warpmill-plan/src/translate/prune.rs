@@ -49,7 +49,7 @@ fn read(expr: &Expr, needed: &mut Needed) {
     expr.visit_columns(&mut |column| needed[column] = true);
 }
 
-/// What is needed in the source, after it, and after each operator; adds what the pipeline reads of finished sinks to
+/// The columns that are needed in the source, after it, and after each operator; adds what the pipeline reads of finished sinks to
 /// `outputs`.
 fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Needed> {
     let mut lengths = vec![pipeline.source.fields().len()];
@@ -117,13 +117,13 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
         Source::Rows { sink, .. } | Source::Build { sink, .. } => {
             outputs[*sink].iter_mut().zip(at_source.iter()).for_each(|(output, needed)| *output |= needed);
         }
-        // What comes from outside comes as it is.
+        // Rows from outside come as they are.
         Source::Input { .. } | Source::Values { .. } => at_source.fill(true),
     }
     needs
 }
 
-/// Where the columns of a point of the pipeline have gone.
+/// The place where the columns of a point of the pipeline have gone.
 struct Rewrite {
     /// New index of each column, for those that are left.
     map: Vec<Option<usize>>,

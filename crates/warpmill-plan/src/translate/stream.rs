@@ -21,7 +21,7 @@ pub(crate) struct Stream {
     pub subqueries: Vec<(SubqueryKey, usize)>,
 }
 
-/// How many rows there are.
+/// The number of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rows {
     /// At most this many, proven.
@@ -46,7 +46,7 @@ pub(crate) struct Origin {
     pub column: usize,
 }
 
-/// Which pipeline a scan is the source of.
+/// The pipeline that a scan is the source of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanPlace {
     /// The branch's own.

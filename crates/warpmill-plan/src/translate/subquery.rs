@@ -114,7 +114,7 @@ enum RowCount {
     AtMostOne,
 }
 
-/// How many rows `plan` gives, where that is provably one or none.
+/// The number of rows `plan` gives, where that is provably one or none.
 fn row_count(plan: &Arc<dyn ExecutionPlan>) -> Option<RowCount> {
     if let Some(node) = plan.downcast_ref::<AggregateExec>() {
         let whole = !matches!(node.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);

@@ -88,7 +88,7 @@ fn integers(op: ArithOp, left: Expr, right: Expr, logical: &DataType, nullable: 
 /// Range, representation and whether arithmetic must be checked, for a result that lies in `range` (`None`: beyond i128) and
 /// operands held as `least` or narrower.
 ///
-/// What fits the logical type needs no check. Else, where the representation that the type itself asks for holds the
+/// A result that fits the logical type needs no check. Else, where the representation that the type itself asks for holds the
 /// operands, an overflow of it is the error; where not, the result is computed exactly in a wider one, and leaving the
 /// program is what fails.
 fn settle(range: Option<Range>, logical: &DataType, least: Phys) -> Option<(Range, Phys, bool)> {
@@ -121,7 +121,7 @@ fn product(a: Range, b: Range) -> Option<Range> {
     Some((*corners.iter().min()?, *corners.iter().max()?))
 }
 
-/// How many digits the dividend is scaled up by; `None` where that is negative.
+/// The number of digits the dividend is scaled up by; `None` where that is negative.
 fn exponent(left: &Expr, right: &Expr, logical: &DataType) -> Option<u32> {
     let exponent = scale(logical)? - scale(&left.ty.logical)? + scale(&right.ty.logical)?;
     u32::try_from(exponent).ok()

@@ -63,7 +63,7 @@ fn unscaled(value: Expr, constant: Expr) -> (Expr, Expr) {
     stripped.unwrap_or((value, constant))
 }
 
-/// What the ranges of two non-null integers decide.
+/// The decision by the ranges of two non-null integers.
 fn decided(op: CompareOp, left: &Expr, right: &Expr) -> Option<bool> {
     let (a, b) = (left.ty.range?, right.ty.range?);
     let (less, greater) = (a.1 < b.0, a.0 > b.1);
@@ -100,7 +100,7 @@ pub(super) fn in_list(input: Expr, items: Vec<Expr>, negated: bool) -> Option<Ex
     }
     let input = if input.ty.phys == Phys::Code { input.widen(Phys::Str) } else { input };
     if let Some((lo, hi)) = input.ty.range {
-        // What the column cannot hold never matches (and may not fit the representation).
+        // A constant that the column cannot hold never matches (and may not fit the representation).
         constants.retain(|constant| matches!(constant, Scalar::Int(value) if lo <= *value && *value <= hi));
     }
     let ty = Expr::bool(true).ty.with_nullable(input.ty.nullable || has_null);

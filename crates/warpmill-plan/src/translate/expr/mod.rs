@@ -24,7 +24,7 @@ pub(crate) use arith::{arith, negate};
 pub(crate) use cast::{common_type, convert, unify};
 pub(crate) use compare::{comparable, compare};
 
-/// Which scalar subquery: the results that it will fill, and its number among them.
+/// The scalar subquery: the results that it will fill, and its number among them.
 #[derive(Debug, Clone)]
 pub(crate) struct SubqueryKey {
     results: ScalarSubqueryResults,
@@ -68,7 +68,7 @@ pub(crate) fn reads_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
     reads
 }
 
-/// What the names of an expression mean.
+/// The meaning of the names of an expression.
 pub(crate) struct Scope<'a> {
     /// Index and type of the operator's input column that holds each column of `schema`.
     pub columns: Vec<(usize, &'a ColType)>,
