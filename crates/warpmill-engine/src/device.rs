@@ -1,4 +1,4 @@
-//! Which device a query runs on, and the process's executors.
+//! The device that a query runs on, and the process's executors.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
 use warpmill_gpu::execute::Executor;
 
-/// Where programs are run.
+/// The place where programs are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DeviceChoice {
     /// On the GPU where there is one that can run the program, otherwise on the CPU.
@@ -34,7 +34,7 @@ type Executors = Mutex<HashMap<(bool, u64), Opened>>;
 /// By whether they are of the simulated device, and by their limit of memory.
 static EXECUTORS: LazyLock<Executors> = LazyLock::new(Mutex::default);
 
-/// What profiles and messages call the device of `choice`.
+/// The name of the device of `choice` in profiles and messages.
 pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
     match choice {
         DeviceChoice::Sim => "sim",
@@ -76,24 +76,24 @@ pub fn clear_device_caches() {
     opened.iter().for_each(|executor| executor.clear_cache());
 }
 
-/// What this machine has for programs to run on.
+/// The equipment of this machine that programs can run on.
 #[derive(Debug, Clone, Serialize)]
 pub struct Devices {
     /// The GPUs; none where `no_gpu` says why.
     pub gpus: Vec<Gpu>,
-    /// Why there is no GPU.
+    /// The reason why there is no GPU.
     pub no_gpu: Option<String>,
-    /// What compiles kernels for GPUs.
+    /// The library that compiles kernels for GPUs.
     pub nvrtc: Option<NvrtcLibrary>,
-    /// Why kernels cannot be compiled for GPUs.
+    /// The reason why kernels cannot be compiled for GPUs.
     pub no_nvrtc: Option<String>,
-    /// What decompresses Zstd, Deflate, GDeflate and Gzip on GPUs.
+    /// The library that decompresses Zstd, Deflate, GDeflate and Gzip on GPUs.
     pub nvcomp: Option<NvcompLibrary>,
-    /// Why there is none: the host decompresses then.
+    /// The reason why there is none: the host decompresses then.
     pub no_nvcomp: Option<String>,
-    /// Why there is no simulated device (it needs a C++ compiler).
+    /// The reason why there is no simulated device (it needs a C++ compiler).
     pub no_simulated_device: Option<String>,
-    /// What runs programs under `warpmill.device = 'auto'`: `gpu` or `cpu`.
+    /// The device that runs programs under `warpmill.device = 'auto'`: `gpu` or `cpu`.
     pub default: &'static str,
 }
 
@@ -151,7 +151,7 @@ pub fn devices() -> Devices {
     }
 }
 
-/// Why no kernels can be compiled for GPUs, or none that the driver of `gpu` takes.
+/// The reason why no kernels can be compiled for GPUs, or none that the driver of `gpu` takes.
 pub(crate) fn no_compiler(gpu: Option<&DeviceProperties>) -> Option<String> {
     let nvrtc = match nvrtc::available() {
         Ok(nvrtc) => nvrtc,

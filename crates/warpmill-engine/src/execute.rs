@@ -20,20 +20,20 @@ use warpmill_plan::{Pipeline, Program, Source};
 use crate::device::{self, DeviceChoice, device_name};
 use crate::profile::QueryProfile;
 
-/// How to run a program.
+/// The way to run a program.
 #[derive(Debug, Clone)]
 pub struct ExecutionContext {
     /// Worker threads; 0: all cores.
     pub threads: usize,
     /// Bytes that the query may hold in pipeline breakers.
     pub memory_limit: usize,
-    /// What the CPU back end does with what exceeds that.
+    /// The policy of the CPU back end with what exceeds that.
     pub spill: SpillSettings,
     /// Rows of a full chunk: a power of two from 2 to 2048.
     pub chunk_rows: usize,
-    /// When small chunks are copied together.
+    /// The time when small chunks are copied together.
     pub compaction: Compaction,
-    /// Where the program is run.
+    /// The place where the program is run.
     pub device: DeviceChoice,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: u64,
@@ -45,7 +45,7 @@ pub struct ExecutionContext {
     pub representation: Representation,
     /// Parts in which a device makes every hash build and every table of groups (for tests); 0: as memory asks for.
     pub device_partitions: u32,
-    /// How joins are done whose hash builds do not fit a device.
+    /// The way joins are done whose hash builds do not fit a device.
     pub device_join: JoinStrategy,
     /// Batches of data that passes through a device's memory which are on their way at once, and their bytes.
     pub device_pipelines: Pipelines,
@@ -55,7 +55,7 @@ pub struct ExecutionContext {
     pub device_strict: bool,
     /// Whether kernels are timed, which takes a few microseconds each.
     pub time_kernels: bool,
-    /// Where the data of programs that run on a device is.
+    /// The place where the data of programs that run on a device is.
     pub device_data: DataSource,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
     pub equal_hashes: bool,
@@ -98,7 +98,7 @@ impl ExecutionContext {
         }
     }
 
-    /// What a device's executor is told.
+    /// The options of a device's executor.
     pub(crate) fn device_options(&self) -> warpmill_gpu::execute::Options {
         warpmill_gpu::execute::Options {
             cancel: self.cancel.clone(),
@@ -122,7 +122,7 @@ impl ExecutionContext {
     }
 }
 
-/// Why a program could not be run to its end.
+/// The reason why a program could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The back end's error.
@@ -142,7 +142,7 @@ pub enum EngineError {
 pub struct DeviceProgram {
     /// The program.
     pub program: Arc<Program>,
-    /// Which of the other program's inputs are its inputs.
+    /// The inputs of the other program that are its inputs.
     pub inputs: Vec<usize>,
 }
 
@@ -151,7 +151,7 @@ pub struct DeviceProgram {
 pub struct QueryOutput {
     /// In the program's schema.
     pub batches: Vec<RecordBatch>,
-    /// What happened.
+    /// The profile of the run.
     pub profile: QueryProfile,
     /// All rows, where they are in temporary files: `batches` has none then.
     pub in_files: Option<RowsInFiles>,
@@ -164,7 +164,7 @@ pub struct RowsInFiles {
     columns: Option<Vec<usize>>,
     program: Arc<Program>,
     query: Arc<QueryContext>,
-    /// What the time of bringing the rows together comes after.
+    /// The time that was spent before the rows are brought together.
     before: u64,
 }
 
@@ -281,15 +281,15 @@ fn run(
     Ok(QueryOutput { batches, profile, in_files })
 }
 
-/// What is left for the CPU.
+/// The work that is left for the CPU.
 struct Parts {
     program: Arc<Program>,
     placed: Vec<Placed>,
     inputs: Vec<InputStream>,
     profile: Option<DeviceProfile>,
-    /// Why all of it is.
+    /// The reason why all of it is.
     reason: Option<String>,
-    /// What strings in rows of the device point into.
+    /// The owners of memory that strings in rows of the device point into.
     owners: Vec<Owner>,
     /// Bytes of rows of the device, where the program was split.
     host_bytes: u64,

@@ -1,4 +1,4 @@
-//! What is known of a program's run beforehand: where it will be, and the kernels it needs.
+//! Facts about a program's run that are known beforehand: where it will be, and the kernels it needs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::DeviceChoice;
 use crate::device::{device_name, executor, no_compiler};
 use crate::execute::ExecutionContext;
 
-/// Where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
+/// The place where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// `cpu`, `gpu` or `sim`.
     pub device: &'static str,
-    /// Why the device that was asked for will not run it.
+    /// The reason why the device that was asked for will not run it.
     pub not_on_device: Option<String>,
-    /// How it is expected to fit the device, where it does not fit as a whole.
+    /// The way it is expected to fit the device, where it does not fit as a whole.
     pub strategy: Option<Strategy>,
     /// Pipelines that the CPU runs although the program runs on a device: they read sorted rows, which the CPU sorts.
     pub on_host: Vec<usize>,
-    /// How its data will pass through device memory, and what is predicted of that.
+    /// The way its data will pass through device memory, and what is predicted of that.
     pub path: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for Placement {
     }
 }
 
-/// Where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
+/// The place where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
     let on_cpu =
         |not_on_device| Placement { device: "cpu", not_on_device, strategy: None, on_host: vec![], path: None };
@@ -74,7 +74,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     match places(program, inputs) {
         Ok(places) => {
             let on_host = (0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect();
-            // What is at fault here, running the program tells.
+            // Running the program tells which error this is.
             let path = executor.preview(program, &context.device_options()).ok().flatten();
             let path = path.map(|path| path.to_string());
             // Parts that somebody asked for are no matter of memory.
@@ -130,11 +130,11 @@ pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
 /// The kernels of a program.
 #[derive(Debug, Clone)]
 pub struct Kernels {
-    /// Which device they are for: `gpu` or `sim`.
+    /// The device that they are for: `gpu` or `sim`.
     pub device: &'static str,
-    /// Why they are not for the device that was asked for.
+    /// The reason why they are not for the device that was asked for.
     pub not_on_gpu: Option<String>,
-    /// What each does, and its text; or why there are none.
+    /// The name and the text of each; or why there are none.
     pub kernels: Result<Vec<(String, String)>, String>,
 }
 

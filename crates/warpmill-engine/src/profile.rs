@@ -1,4 +1,4 @@
-//! What a query did, for EXPLAIN ANALYZE and machines.
+//! The profile of a query, for EXPLAIN ANALYZE and machines.
 
 use serde::Serialize;
 use warpmill_cpu::profile::PipelineProfile;
@@ -17,11 +17,11 @@ pub struct QueryProfile {
     pub spilled_bytes: u64,
     /// From program to Arrow batches, in nanoseconds.
     pub wall_nanos: u64,
-    /// Which back end ran it.
+    /// The back end that ran it.
     pub device: &'static str,
-    /// Why the device did not run it, where one was asked for.
+    /// The reason why the device did not run it, where one was asked for.
     pub not_on_device: Option<String>,
-    /// What the device did.
+    /// The profile of the device.
     pub on_device: Option<DeviceProfile>,
     /// Files that the CPU decodes although a device was asked for, and why.
     pub decoded_on_host: Vec<String>,
