@@ -28,7 +28,7 @@ pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>>
 /// Encoded messages that may wait for the client.
 const MESSAGES_AHEAD: usize = 2;
 
-/// What the log and the metrics say of a statement; where nobody says how it ended, its client has gone.
+/// The account of a statement in the log and in the metrics; where nobody says how it ended, its client has gone.
 pub(crate) struct Record {
     server: Arc<Shared>,
     session: Arc<ClientSession>,
@@ -125,7 +125,7 @@ async fn in_time<T>(time: Duration, work: impl Future<Output = Result<T, Status>
     })
 }
 
-/// What clients are told of the columns: dictionaries travel as their values.
+/// The columns as clients are told of them: dictionaries travel as their values.
 pub(crate) fn announced(schema: &SchemaRef) -> SchemaRef {
     let encoder = encoder(schema, 1 << 20, futures::stream::empty());
     encoder.known_schema().unwrap_or_else(|| Arc::clone(schema))
@@ -175,7 +175,7 @@ pub(crate) fn answer(
         let outcome = outcome.unwrap_or_else(|_| Err(Status::internal("the server failed at this statement")));
         record.end(outcome.as_ref().copied());
         *failed.lock() = outcome.err();
-        // What stopped the statement is there before its channel closes.
+        // The reason why the statement stopped is there before its channel closes.
         drop(sender);
     });
     Box::pin(futures::stream::poll_fn(move |context| {

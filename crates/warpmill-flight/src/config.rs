@@ -1,4 +1,4 @@
-//! What a server is told, and what it refuses to start with.
+//! The configuration of a server, and what it refuses to start with.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How a server runs. Every field has a default but the database.
+/// The way a server runs. Every field has a default but the database.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -33,7 +33,7 @@ pub struct Config {
     /// Seconds for which a token that a log-in gave is good.
     #[serde(default = "default_token_ttl")]
     pub token_ttl: u64,
-    /// Where `/metrics` and `/health` are served.
+    /// The place where `/metrics` and `/health` are served.
     #[serde(default = "loopback")]
     pub metrics_host: String,
     /// Port of `/metrics` and `/health`; 0: any free one. None: not served.
@@ -45,21 +45,21 @@ pub struct Config {
     /// Settings that every session starts with, as in `SET name = value`.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
-    /// How logs are written.
+    /// The way logs are written.
     #[serde(default)]
     pub log_format: LogFormat,
-    /// What is logged: `info`, `debug`, or directives of `tracing_subscriber::EnvFilter`.
+    /// The level of the log: `info`, `debug`, or directives of `tracing_subscriber::EnvFilter`.
     #[serde(default = "default_log_level")]
     pub log_level: String,
     /// Seconds that running statements get to end at shutdown.
     #[serde(default = "default_grace")]
     pub shutdown_grace: u64,
-    /// What clients may take.
+    /// The limits of clients.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// How log lines look.
+/// The way log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -70,7 +70,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What clients may take together, and each of them.
+/// The limits of all clients together, and each of them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -137,7 +137,7 @@ impl Default for Limits {
     }
 }
 
-/// Why a server does not start, or stopped.
+/// The reason why a server does not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A value, or two that do not go together.

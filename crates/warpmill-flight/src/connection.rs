@@ -17,7 +17,7 @@ use tonic::transport::server::Connected;
 
 use crate::server::Shared;
 
-/// How long a connection that is closed waits for its client to have read all and to close it, too.
+/// The time that a connection which is closed waits for its client to have read all and to close it, too.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The client of a connection, which its requests name.

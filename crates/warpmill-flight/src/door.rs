@@ -1,4 +1,4 @@
-//! What stands between the transport and the service: every request ends with a typed status, whatever happens inside.
+//! The door between the transport and the service: every request ends with a typed status, whatever happens inside.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -29,7 +29,7 @@ impl Door {
         let limit = server.policy.limits.message_bytes;
         let service = FlightServiceServer::new(Flight(Arc::clone(&server)))
             .max_decoding_message_size(limit)
-            // What the encoder adds to a message of rows at the limit.
+            // The bytes that the encoder adds to a message of rows at the limit.
             .max_encoding_message_size(limit.saturating_add(1 << 20));
         Self { service, server }
     }

@@ -14,7 +14,7 @@ pub(crate) fn resident_bytes() -> Option<u64> {
 /// time would stay as large as it was then.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
-    /// What the process had when this was last done.
+    /// The bytes that the process had when this was last done.
     after: u64,
 }
 

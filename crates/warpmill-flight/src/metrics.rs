@@ -1,4 +1,4 @@
-//! What `/metrics` says, in the text format of Prometheus.
+//! The text of `/metrics`, in the format of Prometheus.
 
 use std::sync::atomic::AtomicU64;
 

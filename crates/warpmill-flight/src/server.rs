@@ -21,7 +21,7 @@ use crate::session::Sessions;
 use crate::statement::Policy;
 use crate::{connection, http, logging};
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub sessions: Sessions,
     pub admission: Admission,
@@ -39,15 +39,15 @@ pub struct Server {
     tls: Option<ServerTlsConfig>,
 }
 
-/// How often expired sessions and handles, and freed memory, are looked for.
+/// The interval at which expired sessions and handles, and freed memory, are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How often silent clients are asked whether they are there, and how long they have to answer.
+/// The interval at which silent clients are asked whether they are there, and how long they have to answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 /// Streams that one connection may have open.
 const STREAMS: u32 = 256;
 /// Bytes of a request's headers.
 const HEADERS: u32 = 64 << 10;
-/// How long cancelled statements have to end at shutdown, after their grace.
+/// The time that cancelled statements have to end at shutdown, after their grace.
 const LAST_CALL: Duration = Duration::from_secs(5);
 /// Deep expressions are planned by recursion.
 const STACK: usize = 32 << 20;
@@ -95,7 +95,7 @@ impl Server {
         self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// What clients connect to.
+    /// The address that clients connect to.
     pub fn uri(&self) -> String {
         let scheme = if self.tls.is_some() { "grpc+tls" } else { "grpc" };
         format!("{scheme}://{}", self.address())

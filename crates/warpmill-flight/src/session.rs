@@ -69,7 +69,7 @@ pub(crate) struct Sessions {
     runtime: Arc<RuntimeEnv>,
     tables: Mutex<Tables>,
     next: AtomicU64,
-    /// What clients hold.
+    /// The handles that clients hold.
     pub handles: Handles,
 }
 
@@ -93,7 +93,7 @@ struct Token {
     expires: Instant,
 }
 
-/// How long an expired token is told from an unknown one.
+/// The time that an expired token is told from an unknown one.
 const REMEMBER_EXPIRED: Duration = Duration::from_secs(3600);
 
 impl Sessions {

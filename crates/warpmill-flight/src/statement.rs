@@ -1,4 +1,4 @@
-//! What a statement's text is, and what it may do on a server.
+//! The kind of a statement, and what it may do on a server.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::config::Limits;
 use crate::placeholders;
 use crate::status;
 
-/// How a statement is treated.
+/// The way a statement is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It has rows.
@@ -47,11 +47,11 @@ pub(crate) struct Statement {
     pub sql: String,
     /// The names of its parameters.
     pub parameters: Vec<String>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What clients may do.
+/// The rights of clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     /// Whether SQL may read and write files of the server's machine.
@@ -86,7 +86,7 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     Ok(Read { statement: statement(kind), setting })
 }
 
-/// What a statement is, and the setting that it changes to which value, after the checks that it may.
+/// The kind of a statement, and the setting that it changes to which value, after the checks that it may.
 async fn setting(
     parsed: Parsed,
     state: &SessionState,

@@ -53,7 +53,7 @@ pub(crate) fn new(code: Code, text: impl Into<String>) -> Status {
     Status::new(code, text)
 }
 
-/// What a client's stream of batches failed with.
+/// The status for a stream of batches that failed.
 pub(crate) fn of_stream(error: FlightError) -> Status {
     match error {
         FlightError::Tonic(status) => of_transport(*status),

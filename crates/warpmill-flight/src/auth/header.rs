@@ -1,4 +1,4 @@
-//! What requests carry in their headers.
+//! The contents of requests' headers.
 
 use argon2::password_hash::Encoding;
 use tonic::metadata::MetadataMap;

@@ -1,4 +1,4 @@
-//! Who asks: passwords, the token of the environment, and what requests carry.
+//! The identity of clients: passwords, the token of the environment, and what requests carry.
 
 mod header;
 mod tries;
@@ -27,7 +27,7 @@ const MIN_TOKEN: usize = 16;
 /// Passwords verified at once: each takes 19 MiB and some 20 ms of a core.
 const VERIFY_AT_ONCE: usize = 4;
 
-/// What the server knows of its users.
+/// The server's knowledge of its users.
 pub(crate) struct Auth {
     users: Option<Arc<Users>>,
     token: Option<String>,

@@ -11,7 +11,7 @@ use crate::config::ConfigError;
 
 pub(super) struct Users {
     hashes: HashMap<String, String>,
-    /// What unknown names are verified against.
+    /// The hash that passwords of unknown names are verified against.
     nobody: String,
 }
 

@@ -20,7 +20,7 @@ use crate::status;
 /// Rows of parameters that one query may be run for.
 const MAX_RUNS: usize = 1000;
 
-/// What a client may ask for.
+/// The answer to a client's command.
 pub(super) async fn info(
     server: &Arc<Shared>,
     session: &Arc<ClientSession>,
@@ -81,7 +81,7 @@ pub(super) async fn rows(
     }
 }
 
-/// What is run before the answer to GetFlightInfo.
+/// The statements that run before the answer to GetFlightInfo.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Run {
     /// Statements that change something: drivers take them for done then, and may not read their rows.

@@ -21,7 +21,7 @@ use crate::server::Shared;
 use crate::session::ClientSession;
 use crate::status;
 
-/// What happens to a table of that name.
+/// The treatment of a table of that name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Create,
@@ -31,7 +31,7 @@ enum Mode {
 
 /// Batches that may wait for the writer.
 const BATCHES_AHEAD: usize = 4;
-/// How often a locked table is tried again.
+/// The number of tries of a locked table.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Writes the batches; the number of their rows.
@@ -64,7 +64,7 @@ fn place(command: &CommandStatementIngest) -> TableReference {
     }
 }
 
-/// What the command means, given what is there.
+/// The meaning of the command, given what is there.
 fn mode(session: &ClientSession, command: &CommandStatementIngest) -> Result<Mode, Status> {
     if let Some(catalog) = command.catalog.as_deref().filter(|name| !name.is_empty() && *name != "datafusion") {
         return Err(Status::not_found(format!("catalog '{catalog}' does not exist")));

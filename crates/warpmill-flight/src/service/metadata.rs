@@ -1,4 +1,4 @@
-//! What there is: catalogs, schemas, tables, types, and what the server can do.
+//! Metadata: catalogs, schemas, tables, types, and what the server can do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::server::Shared;
 use crate::session::ClientSession;
 use crate::status;
 
-/// What does not change while the server runs.
+/// The facts that do not change while the server runs.
 pub(crate) struct Facts {
     server: SqlInfoData,
     types: XdbcTypeInfoData,
@@ -226,7 +226,7 @@ fn conversion_of_integers() -> i32 {
     SqlSupportsConvert::SqlConvertInteger as i32
 }
 
-/// What integers can be cast to.
+/// The types that integers can be cast to.
 fn conversions() -> Vec<i32> {
     use SqlSupportsConvert as To;
     [To::SqlConvertBigint, To::SqlConvertDecimal, To::SqlConvertReal, To::SqlConvertSmallint, To::SqlConvertVarchar]

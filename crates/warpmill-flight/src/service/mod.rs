@@ -34,7 +34,7 @@ use crate::status::{self, malformed};
 /// The service.
 pub(crate) struct Flight(pub Arc<Shared>);
 
-/// How long a handshake without credentials in its headers may take to send them in a message.
+/// The time that a handshake without credentials in its headers may take to send them in a message.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;

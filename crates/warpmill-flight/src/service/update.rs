@@ -19,10 +19,10 @@ use crate::session::{ClientSession, Running};
 use crate::statement::{Kind, Statement};
 use crate::status;
 
-/// How long to wait for another writer of a table, at first and at most.
+/// The time to wait for another writer of a table, at first and at most.
 const WAIT: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 
-/// What a statement gave: the number of rows that it changed, in a batch, or nothing.
+/// The result of a statement: the number of rows that it changed, in a batch, or nothing.
 pub(super) struct Outcome {
     pub schema: SchemaRef,
     pub batches: Vec<RecordBatch>,

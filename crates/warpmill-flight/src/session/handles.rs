@@ -29,15 +29,15 @@ pub(crate) struct Prepared {
 
 /// A result that waits to be read.
 pub(crate) struct Ticket {
-    /// What the client was told of its columns.
+    /// The schema that the client was told.
     pub schema: SchemaRef,
-    /// What makes its rows.
+    /// The work that makes its rows.
     pub work: Work,
     /// The statement, for logs and limits.
     pub statement: Statement,
 }
 
-/// What makes the rows of a result.
+/// The work that makes the rows of a result.
 pub(crate) enum Work {
     /// Plans, whose rows follow each other.
     Plans(Vec<PlannedStatement>),
@@ -47,7 +47,7 @@ pub(crate) enum Work {
     Done(Vec<RecordBatch>),
 }
 
-/// What a handle means.
+/// The item that a handle stands for.
 #[derive(Clone)]
 pub(crate) enum Item {
     Prepared(Arc<Prepared>),

@@ -11,7 +11,7 @@ use crate::statement::{Policy, check_setting, full_name};
 const QUERY_TIMEOUT: &str = "query_timeout";
 /// Bytes of rows that a statement of the session may return.
 const MAX_RESULT_BYTES: &str = "max_result_bytes";
-/// What clients may name, as long as it is what there is.
+/// The options that clients may name with the only value that there is.
 const PLACES: [(&str, &str); 2] = [("catalog", "datafusion"), ("schema", "public")];
 
 /// The value of an option.
@@ -24,14 +24,14 @@ pub(crate) enum OptionValue {
     List(Vec<String>),
 }
 
-/// Why an option was not set.
+/// The reason why an option was not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionError {
     Name,
     Value,
 }
 
-/// What a session has set, and its limits.
+/// The settings of a session, and its limits.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionOptions {
     /// Longest time of a statement.

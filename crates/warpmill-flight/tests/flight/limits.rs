@@ -57,7 +57,7 @@ fn memory() {
         assert_eq!(number(&mut client, groups).await, 400_000);
         let refused = update(&mut client, "SET warpmill.memory_limit = '65MB'").await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
-        // What DataFusion runs draws on the server's pool.
+        // A query of DataFusion's draws on the server's pool.
         let fallback = "SELECT count(*) FROM (SELECT array_agg(value) FROM generate_series(1, 20000000) AS s(value) GROUP BY value)";
         assert_eq!(code(&mut client, fallback).await, Code::ResourceExhausted);
     });

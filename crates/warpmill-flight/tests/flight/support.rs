@@ -75,7 +75,7 @@ impl Running {
         client
     }
 
-    /// What `/metrics` or `/health` say, with the status line.
+    /// The answer of `/metrics` or `/health`, with the status line.
     pub async fn http(&self, path: &str) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = tokio::net::TcpStream::connect(self.metrics.unwrap()).await.unwrap();
