@@ -1,4 +1,4 @@
-//! What of Substrait is understood, as a table for people.
+//! The forms of Substrait that are understood, as a table for people.
 
 use std::fmt::Write;
 

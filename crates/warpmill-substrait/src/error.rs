@@ -1,10 +1,10 @@
-//! What can be wrong with a plan.
+//! The mistakes of plans.
 
 use std::fmt;
 
 use datafusion::common::DataFusionError;
 
-/// Why a Substrait plan is not run, or not made.
+/// The reason why a Substrait plan is not run, or not made.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubstraitError {
     /// The bytes or the text are not a plan.

@@ -2,7 +2,7 @@
 
 use datafusion::logical_expr::{Expr, Operator};
 
-/// What a scalar function becomes.
+/// The translation of a scalar function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scalar {
     /// An operator between two arguments or more.
@@ -34,14 +34,14 @@ pub(crate) enum Special {
     Log1p,
 }
 
-/// What is done with the result of an aggregate.
+/// The treatment of an aggregate's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finish {
     Nothing,
     ZeroForNull,
 }
 
-/// What an aggregate or window function becomes: the function of the session of that name.
+/// The translation of an aggregate or window function: the function of the session of that name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) function: &'static str,
@@ -334,7 +334,7 @@ pub(crate) fn behaviours(name: &str, option: &str) -> &'static [&'static str] {
     }
 }
 
-/// What `name` of `extension` is: of any extension where that is `None`.
+/// The entry of `name` of `extension`: of any extension where that is `None`.
 pub(crate) fn find<T: Copy>(table: &[Extension<T>], extension: Option<&str>, name: &str) -> Option<T> {
     let extensions = table.iter().filter(|entry| extension.is_none_or(|extension| entry.name == extension));
     let mut functions = extensions.flat_map(|entry| entry.functions);

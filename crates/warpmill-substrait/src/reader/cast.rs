@@ -1,4 +1,4 @@
-//! Where types of the plan and of DataFusion differ.
+//! The place where types of the plan and of DataFusion differ.
 
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Cast, Expr};
 use super::type_of;
 use crate::error::Result;
 
-/// What matters when a value of one type is used as another.
+/// The properties that matter when a value of one type is used as another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Integer,

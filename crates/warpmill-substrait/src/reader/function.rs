@@ -241,7 +241,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is known of a call besides its arguments.
+/// The facts about a call besides its arguments.
 struct Lowering<'a> {
     name: &'a str,
     options: &'a [FunctionOption],

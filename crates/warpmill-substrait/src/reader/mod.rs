@@ -85,7 +85,7 @@ fn parameters(plan: &Plan, declarations: &Declarations) -> Result<HashMap<u32, S
     plan.parameter_bindings.iter().map(bound).collect()
 }
 
-/// What is known while a plan is read.
+/// The state of reading a plan.
 struct Reader<'a> {
     session: &'a Session,
     state: SessionState,
@@ -118,7 +118,7 @@ struct Rows {
     slots: Vec<Slot>,
 }
 
-/// What field references in an expression refer to.
+/// The targets of field references in an expression.
 #[derive(Debug, Clone)]
 struct Scope {
     slots: Vec<Slot>,

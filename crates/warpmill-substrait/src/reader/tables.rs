@@ -15,7 +15,7 @@ use crate::error::{Result, SubstraitError, invalid, required, unsupported};
 
 /// Something to scan.
 pub(super) struct Source {
-    /// What to call it in plans.
+    /// Its name in plans.
     pub(super) name: String,
     pub(super) table: Arc<dyn TableSource>,
 }

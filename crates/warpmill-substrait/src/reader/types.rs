@@ -43,7 +43,7 @@ pub(crate) fn columns(schema: &NamedStruct, declarations: &Declarations) -> Resu
     }
 }
 
-/// How many names a column of a type has besides its own: one for each field of its structs.
+/// The number of names that a column of a type has besides its own: one for each field of its structs.
 pub(crate) fn nested_names(data_type: &DataType) -> usize {
     match data_type {
         DataType::Struct(fields) => fields.iter().map(|field| 1 + nested_names(field.data_type())).sum(),

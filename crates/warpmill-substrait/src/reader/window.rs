@@ -21,7 +21,7 @@ use super::{Reader, Rows, Scope};
 use crate::error::{Result, SubstraitError, invalid, required, unsupported};
 use crate::functions::Finish;
 
-/// What all kinds of window functions have.
+/// The parts that all kinds of window functions have.
 struct Call<'a> {
     anchor: u32,
     arguments: Vec<Argument>,
