@@ -114,7 +114,7 @@ def compile_shim(version: Version, include: Path, out: Path) -> Path:
     command = [
         os.environ.get("CXX", "c++"),
         *("-std=c++17", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-w"),
-        # What a commit has changed is private to DuckDB (versions.cpp): the headers are those of exactly this version.
+        # The changes of a commit are private to DuckDB (versions.cpp): the headers are those of exactly this version.
         "-fno-access-control",
         f"-DWARPMILL_DUCKDB={version.number}",
         f'-DWARPMILL_DUCKDB_VERSION="{names["DUCKDB_VERSION"]}"',
@@ -131,7 +131,7 @@ def compile_shim(version: Version, include: Path, out: Path) -> Path:
 
 
 def nopython(engine: Path, out: Path) -> None:
-    """What stands for Python in programs that have none: the engine is a Python module, and refers to Python's names.
+    """The stand-in for Python in programs that have none: the engine is a Python module, and refers to Python's names.
 
     Two libraries: one with the names alone, and one that brings the engine with it, which alone sees them then.
     """

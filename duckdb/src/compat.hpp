@@ -1,4 +1,4 @@
-// What differs between the C++ interfaces of the DuckDB versions. WARPMILL_DUCKDB is 10506 for 1.5.6, 20000 for 2.0.0.
+// The differences between the C++ interfaces of the DuckDB versions. WARPMILL_DUCKDB is 10506 for 1.5.6, 20000 for 2.0.0.
 #pragma once
 
 #include "duckdb/catalog/catalog_entry/table_catalog_entry.hpp"

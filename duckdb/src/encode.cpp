@@ -12,7 +12,7 @@ bool IsReadable(const LogicalGet &get) {
 		auto table = get.GetTable();
 		return table && table->IsDuckTable();
 	}
-	// What can be bound and read twice. An Arrow stream may have no rows left the second time, and does not always say so.
+	// Functions whose input can be bound and read twice. An Arrow stream may have no rows left the second time, and does not always say so.
 	static const char *const FUNCTIONS[] = {"read_parquet", "parquet_scan", "read_csv", "read_csv_auto", "read_json",
 	                                        "read_json_auto", "read_ndjson", "read_ndjson_auto", "pandas_scan"};
 	auto &name = GetFunctionName(get);

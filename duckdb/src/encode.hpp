@@ -10,7 +10,7 @@
 
 namespace warpmill {
 
-// Why a plan stays with DuckDB.
+// The reason why a plan stays with DuckDB.
 struct Refused {
 	string reason;
 };

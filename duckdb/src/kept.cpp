@@ -71,7 +71,7 @@ Query::~Query() {
 	}
 }
 
-// What DuckDB's planner does after binding.
+// Takes the steps of DuckDB's planner after binding.
 unique_ptr<LogicalOperator> Query::TakeKept(ClientContext &context) {
 	if (!kept) {
 		throw InvalidInputException("the plan of this query has been used: prepare it again");

@@ -15,7 +15,7 @@ namespace warpmill {
 // Rows that a thread gathers before it hands them to the engine, where the scan does not say which belong together.
 static constexpr idx_t ROWS_PER_PART = 122880;
 
-// What one execution has got of an input.
+// The state of an input in one execution.
 class InputState : public GlobalSinkState {
 public:
 	InputState(const Query &query, idx_t index, const string &key)
@@ -53,7 +53,7 @@ public:
 		Fail(reason ? reason : "the engine refused rows");
 	}
 
-	// Which columns of the scan these are.
+	// The positions of these columns in the scan.
 	vector<idx_t> columns;
 	std::atomic<bool> failed {false};
 
@@ -88,7 +88,7 @@ public:
 	const wm_engine &engine;
 	wm_part *const part;
 	idx_t rows = 0;
-	// Where they belong among the table's.
+	// Their positions among the table's.
 	idx_t place = WM_NO_PLACE;
 	vector<UnifiedVectorFormat> formats;
 	vector<wm_vector> vectors;
@@ -199,7 +199,7 @@ private:
 		}
 	}
 
-	// Where the columns are in the partial scan, if all of them are there.
+	// The places of the columns in the partial scan, if all of them are there.
 	bool Find(const vector<idx_t> &missing, vector<idx_t> &places) const {
 		vector<idx_t> found;
 		for (auto column : missing) {
@@ -387,7 +387,7 @@ private:
 	}
 
 	shared_ptr<Query> query;
-	// Why nothing is scanned in this execution.
+	// The reason why nothing is scanned in this execution.
 	string failure;
 };
 

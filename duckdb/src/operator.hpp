@@ -68,7 +68,7 @@ private:
 	PhysicalOperator &PlanScans(ClientContext &context, PhysicalPlanGenerator &planner);
 };
 
-// How EXPLAIN describes the operator.
+// The description of the operator in EXPLAIN.
 InsertionOrderPreservingMap<string> Describe(const Query &query);
 
 } // namespace warpmill

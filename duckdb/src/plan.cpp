@@ -90,7 +90,7 @@ static string Refusal(ClientContext &context, DatabaseState &database, LogicalOp
 	return string();
 }
 
-// What a table function reads, once more: the kept plan has its own. Throws Refused where it is not the same any more.
+// Binds the source of a table function once more: the kept plan has its own. Throws Refused where it is not the same any more.
 static unique_ptr<FunctionData> BindAgain(ClientContext &context, Binder &binder, const LogicalGet &get,
                                           BoundFunction &function) {
 	auto parameters = get.parameters;

@@ -12,10 +12,10 @@ struct PlannerInfo : public PlannerExtensionInfo {
 	shared_ptr<DatabaseState> database;
 };
 
-// What is said of a plan without running it.
+// The verdict on a plan, without running it.
 struct Verdict {
 	bool accelerated;
-	// Why not, or how.
+	// The reason why not, or the way it is.
 	string text;
 };
 

@@ -1,4 +1,4 @@
-// What the extension knows of a database and of its connections.
+// The extension's knowledge of a database and of its connections.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace warpmill {
 
 class ConnectionState;
 
-// What became of a query over tables.
+// The ending of a query over tables.
 enum class Ending : uint8_t {
 	ACCELERATED,
 	// Not taken over.
@@ -24,10 +24,10 @@ enum class Ending : uint8_t {
 	FAILED
 };
 
-// How the last query of a connection that read tables was run.
+// The way the last query of a connection that read tables was run.
 struct Outcome {
 	bool accelerated = false;
-	// Why DuckDB ran it; empty where Warpmill did.
+	// The reason why DuckDB ran it; empty where Warpmill did.
 	string reason;
 	// The engine's profile, as JSON text.
 	string profile;
@@ -39,7 +39,7 @@ public:
 	explicit DatabaseState(const wm_engine &engine);
 
 	const wm_engine &engine;
-	// What no other database of this process has or will have: an address would be another one's after this one is closed.
+	// A text that no other database of this process has or will have: an address would be another one's after this one is closed.
 	const string identity;
 	std::atomic<uint64_t> inputs_scanned {0};
 	std::atomic<uint64_t> inputs_from_cache {0};

@@ -170,7 +170,7 @@ void Versions::End(const Change &change) {
 		entry.under_way--;
 		entry.changed = counted;
 	}
-	// What nobody has asked for, or what is gone, starts anew when somebody asks.
+	// An entry that nobody has asked for, or whose table is gone, starts anew when somebody asks.
 	for (auto entry = tables.begin(); tables.size() > 1024 && entry != tables.end();) {
 		entry = entry->second.under_way || entry->second.table.lock() ? std::next(entry) : tables.erase(entry);
 	}

@@ -27,7 +27,7 @@ public:
 	// empty where it is not known.
 	string Of(DataTable &table, uint64_t begun);
 
-	// What a commit changes. Not `known`: anything.
+	// The tables that a commit changes. Not `known`: anything.
 	struct Change {
 		bool known = false;
 		std::unordered_set<const DataTable *> tables;

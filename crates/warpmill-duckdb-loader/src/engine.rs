@@ -25,7 +25,7 @@ pub struct Column {
     pub offsets: *const i32,
 }
 
-/// What a call of `warpmill_plan` has.
+/// The arguments of a call of `warpmill_plan`.
 #[repr(C)]
 pub struct Request {
     pub query: *const c_char,

@@ -27,7 +27,7 @@ struct Cache {
     clock: u64,
 }
 
-/// What is known of one version of a table.
+/// The facts about one version of a table.
 #[derive(Default)]
 struct Entry {
     version: String,
@@ -182,7 +182,7 @@ struct TableDescription<'a> {
     bytes: u64,
 }
 
-/// What is kept, as JSON.
+/// The contents of the cache, as JSON.
 pub fn describe() -> String {
     let cache = CACHE.lock();
     let tables = cache.tables.iter().map(|(name, entry)| TableDescription {

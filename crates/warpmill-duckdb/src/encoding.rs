@@ -52,7 +52,7 @@ pub struct Key {
     pub desc: bool,
     /// NULLs before everything else, whatever `desc` is.
     pub nulls_first: bool,
-    /// What is ordered by.
+    /// The expression to order by.
     pub e: Expr,
 }
 
@@ -68,13 +68,13 @@ pub struct WindowCall {
     pub aggregate: bool,
     /// IGNORE NULLS.
     pub ignore_nulls: bool,
-    /// What is equal within a partition.
+    /// The expressions that are equal within a partition.
     pub partition: Vec<Expr>,
     /// The order of a partition's rows.
     pub by: Vec<Key>,
-    /// Where the frame begins: DuckDB's name of the boundary, and its number of rows.
+    /// The place where the frame begins: DuckDB's name of the boundary, and its number of rows.
     pub start: (String, Option<u64>),
-    /// Where it ends.
+    /// The place where it ends.
     pub end: (String, Option<u64>),
 }
 

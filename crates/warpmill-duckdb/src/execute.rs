@@ -17,10 +17,10 @@ use crate::Refused;
 use crate::input::Reading;
 use crate::plan::{Plan, runtime, session};
 
-/// How often the host is asked whether the query should stop.
+/// The interval at which the host is asked whether the query should stop.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How an execution ended.
+/// The way an execution ended.
 pub enum Ended {
     /// With rows.
     Done(Vec<RecordBatch>, Profile),
@@ -28,7 +28,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// What an execution did.
+/// The measurements of an execution.
 #[derive(Debug, Default, Serialize)]
 pub struct Profile {
     /// Making the physical plan, or finding it.
@@ -39,14 +39,14 @@ pub struct Profile {
     pub bytes_read: u64,
     /// Rows of the inputs.
     pub input_rows: Vec<u64>,
-    /// How the rows of the inputs came in.
+    /// The way the rows of the inputs came in.
     #[serde(flatten)]
     pub reading: Reading,
-    /// Where programs ran.
+    /// The place where programs ran.
     pub devices: Vec<&'static str>,
-    /// Why a program did not run on the GPU.
+    /// The reason why a program did not run on the GPU.
     pub not_on_device: Option<String>,
-    /// What devices did, by program: `warpmill_gpu::execute::DeviceProfile`.
+    /// The work of devices, by program: `warpmill_gpu::execute::DeviceProfile`.
     pub on_device: Vec<serde_json::Value>,
 }
 

@@ -22,7 +22,7 @@ pub mod rules;
 pub mod translate;
 pub mod types;
 
-/// Why DuckDB runs a query and Warpmill does not.
+/// The reason why DuckDB runs a query and Warpmill does not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {

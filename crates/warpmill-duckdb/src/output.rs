@@ -56,7 +56,7 @@ impl Batch {
         self.rows
     }
 
-    /// Where the columns lie; valid as long as the batch.
+    /// The place where the columns lie; valid as long as the batch.
     pub fn views(&self) -> impl Iterator<Item = ColumnView> {
         self.columns.iter().map(|column| ColumnView {
             values: column.values.as_ptr().cast(),
@@ -101,7 +101,7 @@ fn is_within<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, limits: &RangeInc
 where
     T::Native: Into<i128>,
 {
-    // What is NULL may be anything.
+    // A value that is NULL may be anything.
     array.values().iter().enumerate().all(|(row, &x)| limits.contains(&x.into()) || array.is_null(row))
 }
 

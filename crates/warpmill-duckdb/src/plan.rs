@@ -38,9 +38,9 @@ pub struct Plan {
     statement: Statement,
     /// Types of the result's columns.
     pub types: Vec<Type>,
-    /// What is read of each input.
+    /// The columns to read of each input.
     pub inputs: Vec<Needed>,
-    /// How it is run, for EXPLAIN.
+    /// The way it is run, for EXPLAIN.
     pub text: String,
     /// The physical plan over tables that it has last been run on: cached tables come back.
     prepared: Mutex<Option<Prepared>>,
@@ -56,7 +56,7 @@ struct Prepared {
 /// The columns of an input that a plan reads.
 #[derive(Debug)]
 pub struct Needed {
-    /// Which of the input's columns.
+    /// The position among the input's columns.
     pub columns: Vec<u32>,
     /// Their positions in the table.
     pub positions: Vec<u32>,
@@ -175,7 +175,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How it is run: with the programs, once it has been run, for the rows that there were.
+    /// The way it is run: with the programs, once it has been run, for the rows that there were.
     pub fn describe(&self) -> String {
         let mut text = self.text.clone();
         if let Some(prepared) = self.prepared.lock().as_ref() {
@@ -323,7 +323,7 @@ pub fn session(threads: usize) -> Result<Session, Refused> {
     Ok(session)
 }
 
-/// Where DataFusion's asynchronous parts run.
+/// The place where DataFusion's asynchronous parts run.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {

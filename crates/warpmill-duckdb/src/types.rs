@@ -81,7 +81,7 @@ impl Type {
         Self::parse(name).ok().filter(|ty| ty.is_column())
     }
 
-    /// How Arrow holds its values.
+    /// The way Arrow holds its values.
     pub fn arrow(self) -> DataType {
         match self {
             Type::Boolean => DataType::Boolean,
@@ -112,14 +112,14 @@ impl Type {
             Type::HugeInt => -digits(DIGITS)..=digits(DIGITS),
             Type::UHugeInt => 0..=digits(DIGITS),
             Type::Decimal(width, _) => -digits(width)..=digits(width),
-            // What is left out is infinite.
+            // Values that are left out are infinite.
             Type::Date => i128::from(-i32::MAX) + 1..=i128::from(i32::MAX) - 1,
             Type::Timestamp => FIRST_TIMESTAMP..=i128::from(i64::MAX) - 1,
             _ => return None,
         })
     }
 
-    /// What is wrong with a value beyond [`Self::limits`].
+    /// The refusal of a value beyond [`Self::limits`].
     pub fn beyond_limits(self) -> Refused {
         Refused::new(match self {
             Type::Date | Type::Timestamp => "a date or timestamp is infinite".to_string(),

@@ -14,7 +14,7 @@ use libduckdb_sys as ffi;
 
 use crate::engine::c_text;
 
-/// How functions are registered: the database's connection, and what it is for.
+/// The way functions are registered: the database's connection, and what it is for.
 pub struct Registration {
     /// A connection that is closed afterwards: one that stays would keep the database open.
     connection: ffi::duckdb_connection,

@@ -1,4 +1,4 @@
-//! What lives between the functions of one statement: collected rows, results, and how the last query went.
+//! The state between the functions of one statement: collected rows, results, and how the last query went.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -53,7 +53,7 @@ impl Drop for Answer {
     }
 }
 
-/// How the last query through the door was run.
+/// The way the last query through the door was run.
 #[derive(Clone, Default)]
 pub struct Outcome {
     pub accelerated: bool,

@@ -10,7 +10,7 @@ use crate::engine::{c_text, engine, owned};
 
 type Bind = unsafe extern "C" fn(ffi::duckdb_bind_info);
 
-/// What to do where an extension cannot make the macro `warpmill`.
+/// Advice where an extension cannot make the macro `warpmill`.
 const NO_MACRO: &str = "no extension can put FROM warpmill('...') into a database file. Write FROM query(warpmill_sql('...')), \
     or make it for this connection: CREATE TEMP MACRO warpmill(q) AS TABLE FROM query(warpmill_sql(q))";
 

@@ -31,11 +31,11 @@ pub(crate) unsafe extern "C" fn door_first(query: *const c_char, fallback: *cons
     // SAFETY: see `text`.
     let (query, fallback) = unsafe { (text(query), text(fallback)) };
     let first = guarded(|| Ok(first_text(query, fallback)));
-    // What cannot be taken apart is DuckDB's.
+    // DuckDB runs a query that cannot be taken apart.
     c_text(first.as_deref().unwrap_or(query)).into_raw()
 }
 
-/// What a call of `warpmill_plan` has; see the header.
+/// The arguments of a call of `warpmill_plan`; see the header.
 #[repr(C)]
 pub struct DoorRequest {
     query: *const c_char,

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 /// All rows of a result.
 pub struct Answer {
     batch: Option<Batch>,
-    /// What the execution did, as JSON.
+    /// The measurements of the execution, as JSON.
     pub profile: String,
 }
 
@@ -46,12 +46,12 @@ impl Answer {
         Ok(Self { batch, profile: serde_json::to_string(&profile).unwrap_or_default() })
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn rows(&self) -> usize {
         self.batch.as_ref().map_or(0, Batch::rows)
     }
 
-    /// Where column `at` lies; valid as long as the answer.
+    /// The place where column `at` lies; valid as long as the answer.
     pub fn column(&self, at: usize) -> Option<ColumnView> {
         self.batch.as_ref()?.views().nth(at)
     }

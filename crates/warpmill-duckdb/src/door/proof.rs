@@ -1,4 +1,4 @@
-//! What can be said of a serialized plan without running it.
+//! Proofs about a serialized plan that need no run of it.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::expression::{comparison, function_name, type_of};
 use super::serialized::{list, text, type_name};
 use crate::Refused;
 
-/// What a condition wants of a mark.
+/// The use that a condition makes of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     True,
@@ -50,7 +50,7 @@ pub(super) fn reads_only(e: &Value, width: usize) -> bool {
     }
 }
 
-/// How many columns an operator gives.
+/// The number of columns an operator gives.
 fn width(op: &Value) -> usize {
     types(op).map_or(usize::MAX, |types| types.len())
 }

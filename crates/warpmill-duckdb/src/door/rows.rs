@@ -42,7 +42,7 @@ impl Rows {
         Ok(Self { schema: Arc::new(Schema::new(fields)), types, parts: vec![] })
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn columns(&self) -> usize {
         self.types.len()
     }

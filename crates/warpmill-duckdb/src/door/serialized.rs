@@ -14,7 +14,7 @@ use crate::encoding::Binding;
 /// A column of an operator's result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
-    /// Where its values are; `None` for the mark of a join that has become a condition.
+    /// The place where its values are; `None` for the mark of a join that has become a condition.
     pub binding: Option<Binding>,
     /// The value of such a mark, in all rows that are left.
     pub mark: bool,
@@ -45,7 +45,7 @@ pub(super) struct Reader<'a> {
     /// SQL of constant expressions.
     pub requests: Vec<String>,
     pub inputs: Vec<InputTable>,
-    /// What mark joins are wanted for, by their address.
+    /// The use of mark joins, by their address.
     wanted: HashMap<*const Value, Wanted>,
     /// Conditions on the left side of duplicate eliminated joins, by their address: the rows that the right side is computed
     /// for are few only after them.

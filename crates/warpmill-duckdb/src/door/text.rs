@@ -14,12 +14,12 @@ const MOST_COLUMNS: usize = 64;
 /// In place of the setting of fallback: how a query would be run.
 const EXPLAIN: &str = "explain";
 
-/// What is known of a query when it is rewritten.
+/// The facts about a query when it is rewritten.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// Its text.
     pub query: &'a str,
-    /// What `json_serialize_plan` said of it.
+    /// The answer of `json_serialize_plan`.
     pub plan: &'a str,
     /// The setting `ieee_floating_point_ops`.
     pub ieee: bool,
@@ -59,7 +59,7 @@ pub fn rewrite(request: Request<'_>, again: &str) -> Rewritten {
         return Rewritten::Left(own(), Some("a plan that is not JSON".to_string()));
     };
     if plan["error"].as_bool() != Some(false) {
-        // What is wrong with the query itself DuckDB says best.
+        // DuckDB itself says best where the query is wrong.
         let known =
             ["internal", "not implemented", "serialization", "invalid input"].contains(&text(&plan, "error_type"));
         let reason = format!("DuckDB does not show its plan: {}", text(&plan, "error_message"));

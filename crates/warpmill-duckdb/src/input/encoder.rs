@@ -37,7 +37,7 @@ struct Queue {
     open_rows: usize,
     /// Row segments so far.
     segments: usize,
-    /// What is to be encoded, by whoever has time.
+    /// The tasks to encode, by whoever has time.
     tasks: VecDeque<Task>,
 }
 

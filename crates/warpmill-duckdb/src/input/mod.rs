@@ -23,14 +23,14 @@ use crate::Refused;
 use crate::cache;
 use crate::plan::{Needed, Plan};
 
-/// What reading inputs took.
+/// The measurements of reading inputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Reading {
     /// Until the last row was there, that of the input that took longest.
     pub reading_ms: f64,
     /// Encoding, of all threads together; most of it is part of the time above.
     pub encoding_ms: f64,
-    /// What was left to do when all rows were there.
+    /// The milliseconds of work that was left when all rows were there.
     pub finishing_ms: f64,
 }
 
@@ -52,7 +52,7 @@ pub struct Input {
     key: Option<String>,
     /// Those that are known from before.
     known: Vec<Option<Arc<EncodedColumn>>>,
-    /// Which of the input's columns have to come.
+    /// The columns of the input that have to come.
     missing: Vec<u32>,
     /// Makes these; `None`: they cannot be stored, or all is finished.
     encoder: Option<Encoder>,
@@ -84,12 +84,12 @@ impl Input {
         &self.plan.inputs[self.index]
     }
 
-    /// Which of the columns that the plan reads have to come. Of an input without columns, rows have to: the list has one entry.
+    /// The columns that have to come, of those that the plan reads. Of an input without columns, rows have to: the list has one entry.
     pub fn missing(&self) -> &[u32] {
         &self.missing
     }
 
-    /// Why rows were refused.
+    /// The reason why rows were refused.
     pub fn error(&self) -> Option<&str> {
         self.error.get().map(String::as_str)
     }

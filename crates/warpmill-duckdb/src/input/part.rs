@@ -15,7 +15,7 @@ pub struct VectorView {
     values: *const c_void,
     /// One bit for each value; null: all are valid.
     validity: *const u64,
-    /// Which value each row has; null: its own.
+    /// The place of the value of each row; null: its own.
     selection: *const u32,
 }
 

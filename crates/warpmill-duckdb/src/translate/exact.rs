@@ -101,7 +101,7 @@ fn quotient(sum: i128, count: u128, unit: u128) -> f64 {
         0 => (digits[1] << 64 | digits[2], -128, rest != 0),
         first => (first << 64 | digits[1], -64, digits[2] != 0 || rest != 0),
     };
-    // What lies below the last digit only matters as being there.
+    // Digits below the last one only matter as being there.
     let shift = high.leading_zeros();
     let (mantissa, more) = round(high << shift | u128::from(below), 64);
     let value = scaled(mantissa, exponent - shift as i32 + more + up - down);

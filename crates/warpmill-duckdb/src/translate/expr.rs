@@ -233,7 +233,7 @@ fn always_fits(from: &DataType, to: &DataType) -> bool {
         })
     };
     match (digits(from), digits(to)) {
-        // What is rounded is another value, and may be too large then.
+        // A rounded number is another value, and may be too large then.
         (Some((whole, scale)), Some((room, digits))) if matches!(to, DataType::Decimal128(..)) => {
             whole <= room && scale <= digits
         }

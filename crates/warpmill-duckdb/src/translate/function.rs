@@ -97,7 +97,7 @@ fn places(e: &Expr) -> Option<i8> {
     }
 }
 
-/// What is too large to be scaled stays as it is.
+/// `round(x, places)`, or `x` itself where it is too large to be scaled.
 fn rounded(x: Expr, places: i8) -> Expr {
     let scaled = binary(x.clone(), Operator::Multiply, lit(10f64.powi(places.into())));
     let fits = functions::abs(scaled).lt_eq(lit(f64::MAX));

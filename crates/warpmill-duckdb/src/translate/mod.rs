@@ -26,7 +26,7 @@ use crate::Refused;
 use crate::encoding::{self, Binding, Node, Statement};
 use crate::types::Type;
 
-/// What a scan reads: the provider of an input, and which of the input's columns it has.
+/// The source of a scan: the provider of an input, and which of the input's columns it has.
 pub struct Source {
     /// The rows.
     pub provider: Arc<dyn TableProvider>,
@@ -93,7 +93,7 @@ struct Translator<'a> {
     ctes: HashMap<u64, &'a Node>,
     /// Subqueries in place of the columns that DuckDB computes them into.
     results: HashMap<Binding, Expr>,
-    /// Which subqueries the expression at hand may hold.
+    /// The subqueries that the expression at hand may hold.
     allowed: Allowed,
     /// Whether there are window functions, which stay in DataFusion: a subquery's value would have to pass them.
     windowed: bool,
@@ -101,7 +101,7 @@ struct Translator<'a> {
     top: bool,
 }
 
-/// Where an expression stands, as far as DataFusion's decorrelation cares.
+/// The place where an expression stands, as far as DataFusion's decorrelation cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Allowed {
     Nothing,
@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
 
     fn node(&mut self, node: &'a Node) -> Result<LogicalPlan, Refused> {
         let top = self.top;
-        // What is below these still gives the result; what is below others goes into something.
+        // The results of operators below these are still rows of the result; those of others go into something.
         self.top &= matches!(
             node,
             Node::Project { .. } | Node::Filter { .. } | Node::Order { .. } | Node::Limit { .. } | Node::Cte { .. }

@@ -10,7 +10,7 @@ use super::expr::binary;
 use crate::Refused;
 use crate::types::Type;
 
-/// What `trim` without an argument removes: Unicode's space separators.
+/// The characters that `trim` without an argument removes: Unicode's space separators.
 const SPACES: &str = " \u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\u{2007}\u{2008}\u{2009}\u{200a}\u{202f}\u{205f}\u{3000}";
 
 /// DuckDB's function `name` of texts; `None` for others.

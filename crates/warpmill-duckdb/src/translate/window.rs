@@ -1,6 +1,6 @@
 //! Window functions, which DataFusion computes between parts that Warpmill runs.
 //!
-//! What they read are columns of a projection below, so that DataFusion evaluates nothing that it means otherwise.
+//! Their arguments are columns of a projection below, so that DataFusion evaluates nothing that it means otherwise.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};
@@ -22,7 +22,7 @@ use crate::types::Type;
 /// The digits of sums: with as many rows as there can be, they fit 128 bits.
 const SUMMED_DIGITS: u8 = 28;
 
-/// What a call is computed by, and its value from that.
+/// The parts that a call is computed by, and its value from that.
 struct Parts {
     calls: Vec<Expr>,
     value: fn(&[Expr], Type, &DFSchemaRef) -> Result<Expr, Refused>,
