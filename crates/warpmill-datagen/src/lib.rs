@@ -43,7 +43,7 @@ pub enum Suite {
     Taxi,
 }
 
-/// Why no data can be made.
+/// The reason why no data can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum DatagenError {
     /// The name is no suite.
@@ -79,7 +79,7 @@ pub enum DatagenError {
     },
 }
 
-/// What [`generate`] returns: the batches of one part, in order.
+/// The result of [`generate`]: the batches of one part, in order.
 pub type Batches = Box<dyn Iterator<Item = RecordBatch> + Send>;
 
 /// Rows of a batch, about.
@@ -143,7 +143,7 @@ pub fn schema(suite: Suite, table: &str) -> Result<SchemaRef, DatagenError> {
     .ok_or_else(|| DatagenError::UnknownTable { suite, table: table.to_owned() })
 }
 
-/// How many parts a table is made in: at least 1, whatever the number of workers.
+/// The number of parts a table is made in: at least 1, whatever the number of workers.
 pub fn parts(suite: Suite, table: &str, sf: f64) -> Result<usize, DatagenError> {
     check(suite, table, sf)?;
     Ok(match suite {

@@ -46,7 +46,7 @@ fn with_plain_strings(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
 }
 
-/// What a table is cut by: its rows, but orders for `lineitem` and parts (of four suppliers each) for `partsupp`.
+/// The rows that a table is cut by: its rows, but orders for `lineitem` and parts (of four suppliers each) for `partsupp`.
 fn base_rows(table: &str, sf: f64) -> u64 {
     let rows = match table {
         "region" => 5,

@@ -1,4 +1,4 @@
-//! How a table on disk is stored, and what devices there are.
+//! The way a table on disk is stored, and what devices there are.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub(crate) fn inspect(
             let mut heavy: BTreeMap<&str, usize> = BTreeMap::new();
             column.heavy.iter().for_each(|((codec, _), segments)| *heavy.entry(codec.name()).or_default() += segments);
             let heavy_blocks: Vec<usize> = column.heavy.keys().map(|(_, block)| *block).collect();
-            // What is stored without a codec as well is scanned so.
+            // A column that is stored without a codec as well is scanned so.
             let predicted = column.predicted_rate(rate.filter(|_| !blocks.is_empty()), &machine);
             let dict = PyDict::new(py);
             dict.set_item("name", &column.name)?;

@@ -1,4 +1,4 @@
-//! How a table is laid out, as Python says it.
+//! The way a table is laid out, as Python says it.
 
 use pyo3::prelude::*;
 use warpmill::{Error, Session, WriteOptions};

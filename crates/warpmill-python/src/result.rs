@@ -50,13 +50,13 @@ impl PyQueryResult {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 
-    /// How the query ran, as JSON.
+    /// The way the query ran, as JSON.
     #[getter]
     fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
     }
 
-    /// What the statement did not do as it was said.
+    /// The parts of the statement that were not done as it said.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.notices.clone()

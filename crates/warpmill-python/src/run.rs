@@ -12,19 +12,19 @@ use warpmill::planning::WORKER_STACK;
 
 use crate::errors::EngineError;
 
-/// How often signals are looked at and progress is told.
+/// The interval at which signals are looked at and progress is told.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Workers that are kept for the next work: a new thread takes longer than a short query.
 const MOST_IDLE: usize = 16;
 
-/// What a worker is asked to do.
+/// The work that a worker is asked to do.
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Workers without work, and the process that they belong to: a forked one has none.
 static IDLE: Mutex<(u32, Vec<Sender<Job>>)> = Mutex::new((0, Vec::new()));
 
-/// What a worker has done so far, and of how much (0: unknown).
+/// The progress of a worker, and its goal (0: unknown).
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) done: AtomicU64,
