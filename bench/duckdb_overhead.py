@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much longer a query takes that DuckDB runs itself because Warpmill refuses it.
+"""The additional time of a query that DuckDB runs itself because Warpmill refuses it.
 
 python bench/duckdb_overhead.py [--rounds 10] [--runs 60]
 

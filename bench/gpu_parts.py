@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What steps of `gpu_session.py` run as processes of their own.
+"""The steps of `gpu_session.py` that run as processes of their own.
 
 python bench/gpu_parts.py tables KIND SF CODEC FOLDER
 python bench/gpu_parts.py duckdb DATABASE OUT.json [DEVICE [RUNS [PROCESSES]]]

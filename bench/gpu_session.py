@@ -32,7 +32,7 @@ from typing import Any
 #: The memory limit that makes data larger than the device's memory.
 LIMIT = "16GB"
 
-#: Where data can be that passes through.
+#: The place where data can be that passes through.
 LOCATIONS = ("pinned", "disk", "host")
 
 
@@ -52,7 +52,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Session:
-    """Where things are."""
+    """The place where things are."""
 
     out: Path
     data: Path
@@ -191,7 +191,7 @@ def qj_steps(at: Session) -> list[Step]:
         Step(
             "qj-pinned",
             600,
-            # What the automatic choice is for is a link, not a disk.
+            # The automatic choice is for a link, not for a disk.
             [
                 at.bench(
                     *("qj", *where, "--data-location", "pinned", "--set", "storage_bandwidth=55GB"),
@@ -208,7 +208,7 @@ def golap_steps(at: Session) -> list[Step]:
     made = []
     flight = ["--suites", "ssb", "--queries", "1.1,1.2,1.3"]
     for name, limit, sf, options in (
-        # What is left out are chunks: small ones, in the paper's layout and clustered by all attributes.
+        # Small chunks are left out, in the paper's layout and clustered by all attributes.
         (
             "flight1",
             600,

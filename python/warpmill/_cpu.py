@@ -1,4 +1,4 @@
-"""What the CPU must have: the native module is compiled for x86-64-v3 (AVX2, 2013 and later)."""
+"""The features that the CPU must have: the native module is compiled for x86-64-v3 (AVX2, 2013 and later)."""
 
 from __future__ import annotations
 

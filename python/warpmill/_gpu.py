@@ -1,4 +1,4 @@
-"""What the native module must be told to find the GPU's kernel compiler (NVRTC) among the installed wheels."""
+"""The settings with which the native module finds the GPU's kernel compiler (NVRTC) among the installed wheels."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TableInfo:
     """A table that a connection knows."""
 
     name: str
-    #: Where its rows are: "stored" (in the database directory), "memory", "view", "external" (files, frames) or
+    #: The place of its rows: "stored" (in the database directory), "memory", "view", "external" (files, frames) or
     #: "damaged" (stored, but it cannot be read).
     kind: str
     rows: int | None
@@ -67,7 +67,7 @@ class TableInfo:
 
 
 class Notice(UserWarning):
-    """What a statement did not do as it was said: keys and indexes are declared, not enforced."""
+    """A part of a statement that was not done as it said: keys and indexes are declared, not enforced."""
 
 
 def connect(
@@ -146,7 +146,7 @@ class Connection:
         return relation
 
     def explain_substrait(self, plan: Plan, analyze: bool = False) -> str:
-        """What a Substrait plan means as a logical plan, and how it is run; `analyze` as in `explain`."""
+        """The meaning of a Substrait plan as a logical plan, and how it is run; `analyze` as in `explain`."""
         source = plan_source(plan)
         return self._with_variables(lambda: explain_substrait(self._open, source, analyze))
 
@@ -244,7 +244,7 @@ class Connection:
         return self.sql(f"SELECT * FROM {_quoted(name)}")
 
     def info(self, name: str) -> TableInfo:
-        """What is known of the table or view `name`, in any case of letters, which may say its schema."""
+        """The facts about the table or view `name`, in any case of letters, which may say its schema."""
         found = self._find(name)
         if found is None:
             raise CatalogError(f"table '{name}' not found")
@@ -255,7 +255,7 @@ class Connection:
         return next((table for table in self.tables() if table.qualified.lower() == wanted), None)
 
     def inspect(self, table: str) -> list[dict[str, Any]]:
-        """How each column of a Warpmill table is stored: name, type, encodings, codecs and their segments, bytes.
+        """The way each column of a Warpmill table is stored: name, type, encodings, codecs and their segments, bytes.
 
         `decompress_bytes_per_s` is measured now, on one thread; `predicted_bytes_per_s` are plain bytes of a scan from
         storage by the cost model.

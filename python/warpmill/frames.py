@@ -26,7 +26,7 @@ class ArrowArray(Protocol):
         """Return PyCapsules holding an ArrowSchema and an ArrowArray."""
 
 
-#: What tables are made of; a dict is columns by name.
+#: The values that tables are made of; a dict is columns by name.
 Frame = ArrowStream | ArrowArray | dict[str, list[object]]
 
 _MISSING_TABLE = re.compile(r"""table ['"]?(?:[\w"]+\.)*"?(\w+)"?['"]? (?:not found|does not exist)""", re.IGNORECASE)

@@ -64,13 +64,13 @@ class Relation:
 
     @property
     def profile(self) -> dict[str, Any]:
-        """How the query ran: times, bytes read, operators, fallbacks. Empty where nothing was measured."""
+        """The way the query ran: times, bytes read, operators, fallbacks. Empty where nothing was measured."""
         text = self._result.profile
         return json.loads(text) if text else {}
 
     @property
     def notices(self) -> list[str]:
-        """What the statement did not do as it was said: keys and indexes are declared, not enforced."""
+        """The parts of the statement that were not done as it said: keys and indexes are declared, not enforced."""
         return self._result.notices
 
     def fetchall(self) -> list[tuple[Any, ...]]:

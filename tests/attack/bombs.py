@@ -8,7 +8,7 @@ from typing import Any
 Maker = Callable[[int], str]
 Door = Callable[..., Callable[[str], Any]]
 
-# What the statements read.
+# The tables that the statements read.
 SETUP = [
     "DROP TABLE IF EXISTS t",
     "DROP TABLE IF EXISTS one",

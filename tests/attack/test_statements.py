@@ -62,7 +62,7 @@ def check(outcomes: list[Outcome], answered: bool, seconds: float) -> None:
     assert not wrong
 
 
-# What 1,000 of are refused: kinds that double at each level, and nesting that is not of operators.
+# Statements of which 1,000 levels are refused: kinds that double at each level, and nesting not of operators.
 REFUSED = {
     "doubled ctes",
     "doubled expressions",

@@ -24,7 +24,7 @@ class Accepted:
     reason: str
     #: Kinds of differences that it explains.
     kinds: tuple[str, ...]
-    #: Where it holds: a corpus, files (globs), a pattern that the statement contains, one that the difference contains.
+    #: Its scope: a corpus, files (globs), a pattern that the statement contains, one that the difference contains.
     corpora: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     sql: str = ""

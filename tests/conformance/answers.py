@@ -1,4 +1,4 @@
-"""What an engine answers to a statement: columns and rows, or an error."""
+"""The answer of an engine to a statement: columns and rows, or an error."""
 
 from __future__ import annotations
 

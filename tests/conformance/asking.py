@@ -6,5 +6,5 @@ from typing import Any
 
 
 def ask(conformance_connection: Any, conformance_text: str) -> Any:
-    """What `execute` gives for the text."""
+    """The result of `execute` for the text."""
     return conformance_connection.execute(conformance_text)

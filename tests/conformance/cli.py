@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from conformance.workers import Task
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Where the corpora are; they are no part of this repository.
+#: The place where the corpora are; they are no part of this repository.
 SHARED = Path(os.environ.get("WARPMILL_CONFORMANCE", ROOT.parent / "shared" / "conformance"))
 _TPCDS_PART = 11
 

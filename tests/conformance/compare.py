@@ -25,7 +25,7 @@ Run = Callable[[str], "Answer"]
 
 @dataclass(frozen=True)
 class Difference:
-    """How an answer differs."""
+    """The difference of an answer."""
 
     #: "rows", "order", "types", "names", "error class", "succeeds" (where the reference fails), or "fails".
     kind: str

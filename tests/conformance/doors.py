@@ -27,13 +27,13 @@ _FAILED = ("queries_failed_at_run_time",)
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a statement in Warpmill."""
+    """The outcome of a statement in Warpmill."""
 
     #: "" where Warpmill ran it, else why not; None where it read no data, or nothing says.
     not_accelerated: str | None = None
-    #: Where its programs ran: "cpu", "sim", "gpu", with commas; "" where nothing ran.
+    #: The devices that ran its programs: "cpu", "sim", "gpu", with commas; "" where nothing ran.
     devices: str = ""
-    #: Why not on the device.
+    #: The reason why not on the device.
     not_on_device: str | None = None
 
 
@@ -45,7 +45,7 @@ class Door(Protocol):
         ...
 
     def fate(self, connection: str | None) -> Fate:
-        """What became of the last statement of that connection."""
+        """The outcome of the last statement of that connection."""
         ...
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class WarpmillDuckDoor(DuckDoor):
         return Counter(dict(self._connections["warpmill_stats"].execute("FROM warpmill_stats()").fetchall()))
 
     def fate(self, connection: str | None) -> Fate:
-        """What became of the last statement."""
+        """The outcome of the last statement."""
         try:
             now = self._stats()
             new = now - self._before
@@ -199,7 +199,7 @@ class NativeDoor:
             return failed(error)
 
     def fate(self, connection: str | None) -> Fate:  # noqa: ARG002
-        """What became of the last statement."""
+        """The outcome of the last statement."""
         if not self._profile:
             return Fate()
         programs = self._profile.get("programs", [])

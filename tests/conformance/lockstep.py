@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CORPUS = "duckdb"
 #: The same files, whose queries are run in other forms as well.
 FORMS = "duckdb-forms"
-#: What the rows of a query are put through: most queries of the files only read a table, which DuckDB does itself.
+#: The forms that a query's rows are put through: most queries of the files only read a table, which DuckDB does itself.
 _DIRECT_FORMS = ("SELECT DISTINCT * FROM (\n{}\n)", "SELECT * FROM (\n{}\n) ORDER BY ALL")
 #: The rows as a table, and queries over it.
 _TABLE = "conformance_rows"
@@ -31,7 +31,7 @@ _TABLE_FORMS = (
     f"SELECT count(*), min(COLUMNS(*)), max(COLUMNS(*)) FROM {_TABLE}",
     f"SELECT count(*) FROM {_TABLE} l JOIN (SELECT DISTINCT * FROM {_TABLE}) r ON l = r",
 )
-#: How often plain DuckDB runs a query again to see whether its own answers differ.
+#: The number of times that plain DuckDB runs a query again to see whether its own answers differ.
 _AGAIN = 4
 _KEPT_SQL = 4000
 
@@ -64,7 +64,7 @@ class FileRun:
     settings: dict[str, Any]
     #: Whether the forms of queries are what is compared, rather than the queries.
     forms: bool = False
-    #: Why the rest of the file was not run; None where all of it was.
+    #: The reason why the rest of the file was not run; None where all of it was.
     stopped: str | None = None
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -1,4 +1,4 @@
-"""What a query promises about the order and the choice of its rows, from DuckDB's own parser."""
+"""The promises of a query about the order and the choice of its rows, from DuckDB's own parser."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Parser:
         return self._node(sql) is not None
 
     def promise(self, sql: str, names: tuple[str, ...]) -> Promise | None:
-        """What the query promises, None where the text is no single SELECT."""
+        """The promises of the query, None where the text is no single SELECT."""
         tree = self._tree(sql)
         node = None if tree is None else tree["statements"][0]["node"]
         if tree is None or node is None:

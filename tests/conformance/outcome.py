@@ -1,4 +1,4 @@
-"""What became of one record of a test file."""
+"""The outcome of one record of a test file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Outcome:
     line: int
     sql: str
     verdict: str
-    #: How it differs: a kind of `compare.Difference`, or the name of the accepted difference.
+    #: The way it differs: a kind of `compare.Difference`, or the name of the accepted difference.
     kind: str = ""
     text: str = ""
     fate: Fate = field(default_factory=Fate)

@@ -17,19 +17,19 @@ _REASONS_SHOWN = 12
 
 @dataclass
 class Tally:
-    """What became of the records of one corpus."""
+    """The outcomes of the records of one corpus."""
 
     corpus: str
     files: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     accelerated: int = 0
-    #: Why queries over data were not accelerated.
+    #: The reason why queries over data were not accelerated.
     reasons: Counter[str] = field(default_factory=Counter)
-    #: Where programs ran, and why not on the device that was asked for.
+    #: The devices that ran programs, and why not on the device that was asked for.
     devices: Counter[str] = field(default_factory=Counter)
     not_on_device: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
-    #: Why files were not run, or not to their ends.
+    #: The reason why files were not run, or not to their ends.
     stopped: Counter[str] = field(default_factory=Counter)
     other_words: int = 0
     unlike_file: int = 0

@@ -26,7 +26,7 @@ _GROUPS = {
     "<compression>": ("none", "uncompressed", "rle", "bitpacking", "dictionary", "fsst", "alp", "alprd"),
 }
 
-#: What `require` may ask for and DuckDB's Python package has, beside extensions.
+#: The modules that `require` may ask for and DuckDB's Python package has, beside extensions.
 _PRESENT = {
     "64bit",
     "longdouble",
@@ -94,10 +94,10 @@ Step = Record | Reopen | Reconnect | Unpack
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where a file's includes and data are, and whose conditions hold."""
+    """The place where a file's includes and data are, and whose conditions hold."""
 
     root: Path
-    #: What paths in the files begin with that are in `root`.
+    #: The beginning of paths in the files that are in `root`.
     prefix: str
     systems: frozenset[str]
 

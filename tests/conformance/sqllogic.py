@@ -188,7 +188,7 @@ class _Parser:
         third = words[2] if len(words) > 2 and not words[2].startswith("#") else None
         if words[0] == "query":
             sort = _SORTS.get(third or "nosort")
-            # What is no way to sort names a connection.
+            # A word that is no way to sort names a connection.
             connection = third if sort is None else None
             return Record(number, "query", text, connection, second, sort or "nosort", expected, conditions)
         if second not in ("ok", "error", "maybe"):

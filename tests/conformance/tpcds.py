@@ -90,7 +90,7 @@ def _native_difference(sql: str, answer: Answer, reference: Answer) -> Differenc
     if answer.failure is not None or reference.failure is not None:
         return Difference("fails", answer.brief()) if answer.failure and not reference.failure else None
     names = [name.lower() for name in reference.names]
-    # What is computed and has no name of its own is called by its text, which the dialects write in their own ways.
+    # A computed column without a name of its own is called by its text, which the dialects write in their own ways.
     named = [(ours.lower(), name) for ours, name in zip(answer.names, names, strict=False) if name.isidentifier()]
     if len(answer.names) != len(names) or any(ours != name for ours, name in named):
         return Difference("names", f"{answer.names} instead of {reference.names}"[:400])

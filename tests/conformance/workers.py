@@ -43,7 +43,7 @@ class Task(Protocol):
         ...
 
     def rest(self, line: int) -> Task | None:
-        """What is left of the task after its process died at `line`."""
+        """The rest of the task after its process died at `line`."""
         ...
 
 
@@ -113,7 +113,7 @@ class Pool:
         return _Worker(process, ours, state, folder)
 
     def _collect(self, worker: _Worker) -> Told:
-        """What the process has sent; returns whether it lives."""
+        """Take the messages that the process has sent; return whether it lives."""
         task = worker.task
         assert task is not None
         try:
@@ -173,7 +173,7 @@ def _give(worker: _Worker, waiting: deque[Task]) -> None:
 def _work(pipe: Connection, state: Any, folder: Path) -> None:
     """The loop of a process: receives tasks, sends outcomes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What engines print when they die is read by the parent; files that tests name without a folder stay here.
+    # The parent reads the last words of engines; files that tests name without a folder stay here.
     with (folder / "stderr").open("wb") as file:
         os.dup2(file.fileno(), 2)
         os.dup2(file.fileno(), 1)

@@ -59,7 +59,7 @@ def test_every_mode_has_the_same_answers_and_metadata_prunes_at_least_as_much_as
     for modes in queries.values():
         assert modes["none"]["pruned"] == modes["compression"]["pruned"] == 0
         assert modes["minmax"]["pruned"] <= modes["pruning"]["pruned"] == modes["both"]["pruned"]
-        # What is counted is what the query would read without encodings, whatever is skipped.
+        # The counted bytes are those that the query would read without encodings, whatever is skipped.
         assert len({row["plain_bytes"] for row in modes.values()}) == 1
         for row in modes.values():
             assert row["effective_gb_per_s"] == pytest.approx(row["plain_bytes"] / row["seconds"] / 1e9)

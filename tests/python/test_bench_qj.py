@@ -87,7 +87,7 @@ def test_a_device_moves_all_columns_for_every_query(data: Path, tmp_path: Path) 
         assert row["moved_bytes"] >= row["stored_bytes"] * 0.99, row
         assert row["kernel_ms"] > 0
         if row["codec"] == "auto":
-            # What was chosen, and why: once what was tried has been seen.
+            # The choice and its reason: once what was tried has been seen.
             assert set(row["choice"]["forms"]) == set(qj.COLUMNS)
             assert row["choice"]["reason"] in ("measured", "tried", "predicted")
             assert {fixed["form"] for fixed in row["choice"]["fixed"]} == {"light", "heavy", "heavy_host"}

@@ -306,7 +306,7 @@ def test_bench_ingest_measures_every_source(tmp_path: Path) -> None:
     }
     assert len({row["rows"] for row in results}) == 1
     assert all(row["mb_per_s"] > 0 and row["stored_bytes"] > 0 and len(row["runs_s"]) == 1 for row in results)
-    # What was written is removed; the sources stay for the next run.
+    # The files that were written are removed; the sources stay for the next run.
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["lineitem.csv", "lineitem.parquet"]
 
 

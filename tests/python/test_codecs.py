@@ -204,7 +204,7 @@ def test_the_command_line_compresses_and_shows_it(tmp_path: Path) -> None:
     assert sum(
         column["stored_bytes"] for column in json.loads(run(app, ["inspect", target, "--json"]).output)["columns"]
     )
-    # What cannot be is refused, and the table stays.
+    # A codec that cannot be is refused, and the table stays.
     wrong = run(app, ["import", source, target, "--replace", "--codec", "lz4", "--codec-block", "5000"])
     assert wrong.exit_code != 0
     assert "codec_block" in wrong.output

@@ -52,7 +52,7 @@ def test_a_step_that_fails_or_hangs_does_not_stop_the_rest(tmp_path: Path) -> No
     assert "so far" in log
     assert "never\n" not in log
     assert (at.out / "works.log").read_text().splitlines()[1::2] == ["1", "2"]
-    # What only that step needed is gone; what is done is not done again.
+    # The data that only that step needed is gone; steps that are done are not done again.
     assert not (at.data / "big").exists()
     works = session.Step("works", 30, [python("exit(1)")])
     assert session.run_all([works], at, 5, False, False) == 0

@@ -43,7 +43,7 @@ def spawn(folder: Path, files: Path, seed: int) -> subprocess.Popen[str]:
 
 
 def hidden(folder: Path) -> list[str]:
-    """What interrupted work has left, in a folder and in those of its schemas; partly written files too."""
+    """The entries that interrupted work has left, in a folder and in those of its schemas; partly written files too."""
     names = [
         str(path.relative_to(folder)) for path in folder.rglob("*") if path.name.startswith(".") or "#" in path.name
     ]

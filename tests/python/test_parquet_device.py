@@ -103,7 +103,7 @@ def nearly(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def decoded(result: Any) -> list[dict[str, Any]]:
-    """What the profile says of scans of Parquet, all of which ran on the device."""
+    """The profiles of scans of Parquet, all of which ran on the device."""
     programs = result.profile["programs"]
     assert {program["device"] for program in programs} == {"sim"}, [p["not_on_device"] for p in programs]
     assert not any(program["decoded_on_host"] for program in programs), programs
@@ -264,7 +264,7 @@ def test_damage_is_an_error_or_no_other_answer(con: warpmill.Connection, tmp_pat
         at = 4 + (number * 7919 + 1234) % (len(whole) - footer - 4)
         damaged[at] ^= 1 << number % 8
         path.write_bytes(damaged)
-        # What is not read may be damaged: statistics in page headers, for instance.
+        # A part that is not read may be damaged: statistics in page headers, for instance.
         answer = outcome(con, query)
         assert answer == expected or all(part in str(answer) for part in ("t.parquet", "row group", "column")), answer
 

@@ -131,7 +131,7 @@ def plain(values: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def scans(result: Any) -> list[dict[str, Any]]:
-    """What the profile says of scans, all of which ran on the device."""
+    """The profiles of scans, all of which ran on the device."""
     programs = result.profile["programs"]
     assert {program["device"] for program in programs} == {"sim"}, [p["not_on_device"] for p in programs]
     assert not any(program["decoded_on_host"] for program in programs), programs
@@ -189,7 +189,7 @@ def test_only_pages_that_overlap_are_read(con: warpmill.Connection, tmp_path: Pa
     assert bytes_read[1] * 10 < bytes_read[0]
     assert bytes_read[1] <= bytes_read[2]
     assert bytes_read[4] == 0
-    # What is not to be pruned is not.
+    # Zones that are not to be pruned are not.
     con.sql("SET warpmill.pruning = 'none'")
     try:
         (scan,) = scans(con.sql(query.format(7000, 7000)))

@@ -31,7 +31,7 @@ def facts() -> pa.Table:
 
 
 def counters(result: warpmill.Relation) -> dict[str, int]:
-    """What the scan of the most zones counted."""
+    """The counts of the scan of the most zones."""
     profile: dict[str, Any] = result.profile
     operators = [op for program in profile["programs"] for line in program["pipelines"] for op in line["operators"]]
     scans = [dict(op["counters"]) for op in operators if op["name"].startswith("Scan ")]

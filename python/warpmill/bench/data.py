@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """Where a suite's tables are."""
+    """The place where a suite's tables are."""
 
     suite: str
     sf: float

@@ -1,4 +1,4 @@
-"""How fast the disk under a database reads: what reading from it is compared with."""
+"""The speed of the disk under a database: what reading from it is compared with."""
 
 from __future__ import annotations
 

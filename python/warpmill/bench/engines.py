@@ -28,16 +28,16 @@ class UnsupportedError(Exception):
 
 @dataclass(frozen=True)
 class Measured:
-    """What an engine tells of its last run."""
+    """The measurements of an engine's last run."""
 
     fallbacks: int = 0
     bytes_read: int | None = None
     #: Milliseconds in kernels; None where no program ran on a device.
     kernel_ms: float | None = None
-    #: Where programs ran, and the device's name.
+    #: The devices that ran programs, and the device's name.
     devices: frozenset[str] = frozenset()
     device_name: str | None = None
-    #: Why programs did not run on the device, one text per program.
+    #: The reason why programs did not run on the device, one text per program.
     not_on_device: tuple[str, ...] = ()
     #: Copies between host and device: what, bytes, count and nanoseconds (0 where they were not timed).
     transfers: tuple[dict[str, Any], ...] = ()
@@ -46,7 +46,7 @@ class Measured:
 
 
 class Engine(Protocol):
-    """What a benchmark asks of an engine."""
+    """The interface of an engine in a benchmark."""
 
     name: str
 
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """The rows of a result, as Python values (not timed)."""
 
     def measured(self, result: Any) -> Measured:
-        """What is known of how the result came about."""
+        """The facts about how the result came about."""
 
     def profiled(self, sql: str) -> Any | None:
         """Run a query with its kernels timed, which makes it slower; None where there are no kernels to time."""
@@ -77,7 +77,7 @@ class Warpmill:
     def __init__(self, data: Data, threads: int, settings: dict[str, str]) -> None:
         self._con = warpmill.connect(data.database, threads=threads, **settings)
         self._profile = settings.get("profile", "on")
-        #: Why a query was run with fallbacks allowed.
+        #: The reason why a query was run with fallbacks allowed.
         self.reasons: dict[str, str] = {}
 
     def admit(self, sql: str) -> None:

@@ -32,7 +32,7 @@ CANCELLED = ("cancel", "Cancel", "CANCEL", "EOF", "closed", "closing")
 
 @dataclass
 class Tally:
-    """What all clients saw."""
+    """The counts of all clients together."""
 
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Client:
         )
 
     def fallback(self, cursor: Any) -> None:
-        """What DataFusion runs."""
+        """A query that DataFusion runs."""
         found = query(cursor, "SELECT sum(x) FROM (SELECT a - lag(a) OVER (ORDER BY a) AS x FROM facts WHERE a < 1000)")
         expect(self.tally, "fallback", found, [(999,)])
 
@@ -267,7 +267,7 @@ class Server:
         return self.metric("warpmill_process_resident_memory_bytes") / 1e6
 
     def settle(self) -> dict[str, float]:
-        """What is left when clients have gone: waits until their sessions have ended too."""
+        """Count the sessions that are left when clients have gone: waits until their sessions have ended too."""
         names = ("statements_running", "statements_waiting", "connections_open", "sessions_open")
         end = time.monotonic() + 60
         while True:

@@ -42,7 +42,7 @@ MODES = {
 #: The last is clustered by what the measured queries filter on only, as the paper's facts are (its section 6.3).
 LAYOUTS = ("unclustered", "clustered", "filtered")
 
-#: What rules zones out.
+#: The causes for which zones are ruled out.
 CAUSES = ("minmax", "histogram", "bloom", "sideways", "keys")
 
 #: With more rows, facts are generated again for each form: copying holds all of them in memory as Arrow.
@@ -106,7 +106,7 @@ class Facts:
         return self.filtered(queries) if layout == "filtered" else self
 
     def folder(self, shape: Shape) -> str:
-        """What the folder of a shape is called."""
+        """The name of the folder of a shape."""
         return f"{self.suite}-{self.label}{shape.name()}"
 
 
@@ -142,7 +142,7 @@ SUITES = {
 
 @dataclass(frozen=True)
 class Shape:
-    """How facts are written."""
+    """The way facts are written."""
 
     layout: str
     form: str = "light"
@@ -159,11 +159,11 @@ class Shape:
         return "-".join(parts)
 
     def pruning(self) -> str:
-        """Which metadata there is: of sizes that are compared all of it, also where it is more than 1% of the data."""
+        """The metadata that there is: of compared sizes all of it, also where it is more than 1% of the data."""
         return "all" if self.zone_rows or self.segment_rows else "auto"
 
     def settings(self) -> dict[str, object]:
-        """What a session that writes them has set."""
+        """The settings of a session that writes them."""
         # A zone is no larger than a segment, and a segment of one zone would have no metadata besides its own bounds.
         zones = self.zone_rows
         if self.segment_rows and not zones and self.segment_rows <= 16384:
@@ -182,7 +182,7 @@ def connect(folder: Path, settings: Mapping[str, object]) -> warpmill.Connection
 
 @dataclass(frozen=True)
 class Place:
-    """Where tables are made, at which scale, and with which settings (of the command line)."""
+    """The place where tables are made, at which scale, and with which settings (of the command line)."""
 
     base: Path
     sf: float
@@ -241,7 +241,7 @@ def prepare_forms(facts: Facts, shape: Shape, codec: str, modes: Iterable[str], 
 
 
 def stored(facts: Facts, layout: str, form: str, folder: Path) -> Row:
-    """What the facts take: bytes, codecs by column, and the share of the metadata."""
+    """The sizes of the facts: bytes, codecs by column, and the share of the metadata."""
     with warpmill.connect(folder) as con:
         columns = con.inspect(facts.table)
         found = next(table for table in con.tables() if table.name == facts.table)
@@ -281,7 +281,7 @@ def counters(profile: dict[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
 
 
 def ran_on(profile: dict[str, Any]) -> str:
-    """Where programs ran: one device, or several joined by "+"."""
+    """The devices that ran programs: one device, or several joined by "+"."""
     return "+".join(sorted({program["device"] for program in profile["programs"]}, reverse=True))
 
 

@@ -77,7 +77,7 @@ def strategies(con: warpmill.Connection) -> tuple[list[str], list[str]]:
 
 
 def how(profile: dict[str, Any]) -> tuple[str, str]:
-    """What came of a strategy: the way the joins went (`fits`: no build was too large), and why not on the device."""
+    """The outcome of a strategy: the way the joins went (`fits`: no build was too large), and why not on the device."""
     joins = [p["on_device"]["join"] for p in profile["programs"] if p["on_device"] and p["on_device"].get("join")]
     reasons = [program["not_on_device"] for program in profile["programs"] if program["not_on_device"]]
     if joins:

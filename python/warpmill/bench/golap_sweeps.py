@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from warpmill.bench.disk import Disk
 
-#: What is swept: which rows a value counts, the modes to compare, and the values by default.
+#: The parameters of sweeps: which rows a value counts, the modes to compare, and the values by default.
 SIZES: dict[str, tuple[str, tuple[str, ...], tuple[int, ...]]] = {
     "zones": ("rows of a zone", ("none", "minmax", "pruning"), (1024, 4096, 16384, 65536, 1048576)),
     "chunks": (
@@ -179,7 +179,7 @@ def pipelines(
 
 
 def _checked(name: str, result: warpmill.Relation, whole: bool) -> object:
-    """What is compared of a scan's answer: how often there is each value (`whole`), or the number and sum of all."""
+    """The compared part of a scan's answer: how often there is each value (`whole`), or the number and sum of all."""
     if name == "scan":
         return result.arrow().to_pylist()
     import pyarrow.compute as pc

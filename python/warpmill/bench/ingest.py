@@ -1,4 +1,4 @@
-"""How fast rows become a table: Parquet, CSV and Arrow into a database on disk, against DuckDB's CREATE TABLE AS.
+"""The speed of making tables: Parquet, CSV and Arrow into a database on disk, against DuckDB's CREATE TABLE AS.
 
 The rows are TPC-H's lineitem. Both engines write to a new database in the same folder, and a run ends when the rows
 are there for good: Warpmill has committed the table's version, DuckDB has checkpointed its file.

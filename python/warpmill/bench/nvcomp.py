@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 #: Structures are passed by value and change between major versions.
 MAJOR = 6
 
-#: What nvCOMP's documentation recommends, and what is tried besides with the fastest options.
+#: The chunk size that nvCOMP's documentation recommends, and those that are tried besides with the fastest options.
 CHUNK, OTHER_CHUNKS = 64 << 10, (16 << 10, 32 << 10, 128 << 10, 256 << 10, 1 << 20)
 
 _UINT = 5
@@ -382,7 +382,7 @@ class Bench:
 
 
 def _starts(sizes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Where chunks of these sizes begin, each aligned to 16 bytes (the formats ask for at most 8)."""
+    """The place where chunks of these sizes begin, each aligned to 16 bytes (the formats ask for at most 8)."""
     padded = (sizes + np.uint64(15)) // np.uint64(16) * np.uint64(16)
     return np.cumsum(padded, dtype=np.uint64) - padded
 
@@ -399,7 +399,7 @@ def rates(report: dict[str, Any]) -> dict[tuple[int, str], float]:
 
 
 def quotients(ours: dict[tuple[int, str], float], bits: int, theirs: float) -> dict[str, float]:
-    """How many times as fast Warpmill is, at the narrowest measured width that holds the column."""
+    """The factor by which Warpmill is faster, at the narrowest measured width that holds the column."""
     width = min((w for w, kind in ours if w >= bits and kind == "write"), default=None)
     if width is None:
         raise ValueError(f"the report of `warpmill bench decode` has no width of {bits} bits or more")

@@ -30,7 +30,7 @@ import warpmill
 from warpmill import _warpmill
 from warpmill.bench import cuda, lineorder, nvcomp
 
-#: How tables and Parquet files are compressed.
+#: The way tables and Parquet files are compressed.
 CODECS = ("lz4", "snappy", "zstd", "deflate", "gdeflate")
 PAGES = ("snappy", "zstd", "gzip")
 
@@ -59,7 +59,7 @@ def rows(count: int) -> pa.Table:
 
 
 def passed(profile: dict[str, Any]) -> dict[str, Any]:
-    """How the data of the only program passed; why, if it did not."""
+    """The way the data of the only program passed; why, if it did not."""
     program = profile["programs"][0]
     found = (program.get("on_device") or {}).get("path")
     if not found:
@@ -136,7 +136,7 @@ def alone(values: np.ndarray[Any, Any], library: str | None, runs: int) -> list[
 
 
 def table(found: list[Row]) -> Table:
-    """What people read."""
+    """The report for people."""
     out = Table(title="decompressed GB/s", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("codec", "from", "query", "form", "source", "undone by", "decompressing", "all of it", "ms", "equal"):
         out.add_column(name, no_wrap=True)

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 TABLE = "lineitem"
 
-#: How the files are compressed.
+#: The way the files are compressed.
 CODECS = ("none", "snappy", "lz4", "zstd")
 
 #: Queries that read columns of one kind, and little else.

@@ -51,7 +51,7 @@ DIMENSIONS = (
     ("customer", "lo_custkey", "c_custkey"),
 )
 
-#: What the fact table keeps, and every query reads.
+#: The columns that the fact table keeps, and every query reads.
 COLUMNS = (*(key for _, key, _ in DIMENSIONS), "lo_revenue", "lo_quantity")
 
 #: `lo_quantity` is uniform over 1 to this.
@@ -72,7 +72,7 @@ COLORS = {
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is measured: every combination of these."""
+    """The points to measure: every combination of these."""
 
     joins: list[int]
     #: Parts of the fact table's rows that the filter keeps, in steps of 0.02.
@@ -112,7 +112,7 @@ class Store:
         )
 
     def as_json(self) -> Row:
-        """What the report tells of it."""
+        """The account of it in the report."""
         kinds = ("plain_bytes", "light_bytes", "stored_bytes")
         return {
             "codec": self.codec,
@@ -163,7 +163,7 @@ class Measured:
 
 
 def sweep(joins: str, selectivities: str, drives: str | None, drive: str, runs: int, limited: bool) -> Sweep:
-    """What the command line asks for. `limited`: a device reads from disk, which is what can be slowed down."""
+    """The options of the command line. `limited`: a device reads from disk, which is what can be slowed down."""
     parts = sorted(set(_numbers("--selectivities", selectivities, float)))
     for part in parts:
         if not 0 < part <= 1 or abs(part * QUANTITIES - round(part * QUANTITIES)) > 1e-9:
@@ -348,7 +348,7 @@ def _point(stores: list[Store], sql: str, expected: list[tuple[Any, ...]], runs:
         if answer != expected:
             row["error"] = f"{answer!r}, not {expected!r}"
         if store.codec == "auto":
-            # What a run in some form takes is known when it has run so; the CPU does not choose.
+            # The time of a run in some form is known when it has run so; the CPU does not choose.
             for _ in range(SETTLE if choice(result.profile) else 0):
                 store.con.sql(sql)
         ready.append((store, row))
@@ -380,7 +380,7 @@ def moved_bytes(profile: dict[str, Any]) -> int:
 
 
 def choice(profile: dict[str, Any]) -> Row | None:
-    """Which form of each column passed through a device's memory, and what was predicted; None: not on a device."""
+    """The form of each column that passed through a device's memory, and what was predicted; None: not on a device."""
     programs = [program["on_device"] for program in profile.get("programs") or [] if program["on_device"]]
     paths = [program["path"] for program in programs if program["path"]]
     if not paths:
@@ -396,7 +396,7 @@ def choice(profile: dict[str, Any]) -> Row | None:
 
 
 def _kernels(store: Store, sql: str) -> Row:
-    """Where a query runs, and, on a device, the time of its kernels in one more run (decompression is not in it)."""
+    """The place of a query's run, and, on a device, the time of its kernels in one more run, without decompression."""
     before = store.con.settings().get("warpmill.profile", "on")
     store.con.set("profile", "kernels")
     try:
@@ -413,7 +413,7 @@ def _kernels(store: Store, sql: str) -> Row:
 
 
 def _verdict(rows: list[Row]) -> Row:
-    """Which fixed form is fastest, and how much longer the choice between two of them takes, query by query."""
+    """The fastest fixed form, and how much longer the choice between two of them takes, query by query."""
     times = {row["codec"]: row["median_s"] for row in rows if row["median_s"] is not None}
     fixed = {codec: seconds for codec, seconds in times.items() if codec in FIXED}
     best = min(fixed, key=lambda codec: fixed[codec]) if fixed else None
@@ -452,7 +452,7 @@ def as_json(
 
 
 def failures(found: Measured) -> list[str]:
-    """What did not run, or has another answer."""
+    """The queries that did not run, or have another answer."""
     return [
         f"{row['query']} with {row['codec']} at selectivity {row['selectivity']:g}, {_drives(row['drives'])}: "
         + row["error"]
@@ -462,7 +462,7 @@ def failures(found: Measured) -> list[str]:
 
 
 def tables(report: Row) -> list[Table]:
-    """What is stored; then one line per point: effective bandwidth per codec, the best, and the automatic choice."""
+    """The stored sizes; then one line per point: effective bandwidth per codec, the best, and the automatic choice."""
     stored = Table(title="the fact table, stored", title_justify="left", box=box.SIMPLE_HEAD)
     for name in ("codec", "chosen for", "plain", "stored", "ratio", "columns with a codec"):
         stored.add_column(name)

@@ -19,7 +19,7 @@ Row = dict[str, Any]
 #: Differences below this are taken for noise.
 NOISE = 0.05
 
-#: Where the paper sees decompression compete with queries: more drives, joins, and a greater selectivity than these.
+#: Queries with which the paper sees decompression compete: more drives, joins, and a greater selectivity than these.
 DRIVES, JOINS, SELECTIVITY = 4, 3, 0.5
 
 #: Codecs of the kind that the paper calls heavyweight.
@@ -52,7 +52,7 @@ def findings(results: Iterable[Row]) -> list[Row]:
 
 
 def auto_text(points: list[Row]) -> str:
-    """How far the automatic choice is from the best fixed codec."""
+    """The distance of the automatic choice from the best fixed codec."""
     over = [point for point in points if point["auto_over_best"] is not None]
     if not over:
         return "the automatic choice was not measured"

@@ -1,4 +1,4 @@
-"""What a benchmark run says: a table for people, JSON for machines."""
+"""The report of a benchmark run: a table for people, JSON for machines."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def with_rate(transfer: dict[str, Any]) -> dict[str, Any]:
 
 
 def device(outcomes: list[Outcome]) -> str | None:
-    """Where Warpmill's programs ran: one device, or several joined by "+"; None where no program ran."""
+    """The devices that ran Warpmill's programs: one device, or several joined by "+"; None where no program ran."""
     return "+".join(sorted(set().union(*(outcome.devices for outcome in outcomes)), reverse=True)) or None
 
 
@@ -129,7 +129,7 @@ def table(title: str, outcomes: list[Outcome]) -> Table:
 
 
 def problems(outcomes: list[Outcome]) -> list[str]:
-    """What did not run, and what came out differently."""
+    """The queries that did not run, and those that came out differently."""
     found = []
     for outcome in outcomes:
         if outcome.error:
@@ -139,7 +139,7 @@ def problems(outcomes: list[Outcome]) -> list[str]:
 
 
 def not_on_device(outcomes: list[Outcome]) -> list[str]:
-    """How many programs did not run on the device that was asked for, reason by reason."""
+    """The number of programs that did not run on the device that was asked for, reason by reason."""
     queries: dict[str, list[str]] = {}
     for outcome in outcomes:
         for reason in outcome.not_on_device:

@@ -34,16 +34,16 @@ class Outcome:
     bytes_read: int | None = None
     #: Milliseconds in kernels, run by run; empty where no program ran on a device.
     kernels_ms: list[float] = field(default_factory=list)
-    #: Where programs ran in any run, and the device's name.
+    #: The devices that ran programs in any run, and the device's name.
     devices: set[str] = field(default_factory=set)
     device_name: str | None = None
-    #: Why programs did not run on the device, one text per program of the last run.
+    #: The reason why programs did not run on the device, one text per program of the last run.
     not_on_device: tuple[str, ...] = ()
     #: Copies between host and device in the last run.
     transfers: tuple[dict[str, Any], ...] = ()
     #: The profile of every run whose kernels were timed, or else of every timed run, for engines that have one.
     profiles: list[dict[str, Any]] = field(default_factory=list)
-    #: Why there are no times, or how the result differs.
+    #: The reason why there are no times, or how the result differs.
     error: str | None = None
 
     @property
@@ -112,7 +112,7 @@ def measure(
             given = reference.run(sql)
             answer = Answer(reference.rows(given), given.column_names, sql)
         row = {engine.name: Outcome(engine.name, name) for engine in engines}
-        # What gives the rows of the engines that are compared (once: they may be used up then), and of which run.
+        # The rows of the engines that are compared, given once (they may be used up then), and the run they are of.
         kept: Kept = {engine.name: [] for engine in engines if answer and engine is not reference}
         ready = []
         for engine in engines:

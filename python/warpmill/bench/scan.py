@@ -32,7 +32,7 @@ Row = dict[str, Any]
 #: The tables whose columns are read.
 TABLES = {"ssb": ("lineorder",), "tpch": ("lineitem", "orders"), "taxi": ("trips",)}
 
-#: How tables are stored: the light encodings alone, each codec, and the automatic choice.
+#: The way tables are stored: the light encodings alone, each codec, and the automatic choice.
 CODECS = ("none", "lz4", "snappy", "zstd", "deflate", "gdeflate", "auto")
 
 #: Parts of a column that `sampling` compares with all of it.
@@ -97,7 +97,7 @@ def measure(
 
 
 def storage_bandwidth(settings: dict[str, str]) -> float:
-    """What the cost model takes the storage's bandwidth for, under these settings."""
+    """The storage's bandwidth in the cost model, under these settings."""
     with warpmill.connect() as con:
         for name, value in settings.items():
             con.set(name, value)
@@ -105,7 +105,7 @@ def storage_bandwidth(settings: dict[str, str]) -> float:
 
 
 def sampling(suites: list[str], sf: float, base: Path, settings: dict[str, str], bar: Reporter) -> list[Row]:
-    """How good choices from samples are: what is reached, relative to choosing by all bytes (GOLAP, table 1).
+    """The quality of choices from samples: what is reached, relative to choosing by all bytes (GOLAP, table 1).
 
     For `size` that is the stored bytes of each column, for `time` the seconds of its scan by the cost model.
     """

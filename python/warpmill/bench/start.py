@@ -1,4 +1,4 @@
-"""How long a new process takes: from its start to the first answer, and through a suite's queries.
+"""The time that a new process takes: from its start to the first answer, and through a suite's queries.
 
 As a module, ``python -m warpmill.bench.start DATABASE SUITE``, it is that process: settings and queries come as JSON
 on stdin, what it measured goes to stdout. Times are of the system's monotonic clock, which all processes share.

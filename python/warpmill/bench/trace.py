@@ -20,7 +20,7 @@ _TRACKS = {1: "query", 2: "programs", 3: "transfers", 4: "kernels", 5: "host"}
 _GAP = 50.0
 
 
-#: How much of a profile is written, from little to all.
+#: The amount of a profile that is written, from little to all.
 LEVELS = ("summary", "transfers", "operators")
 
 

@@ -56,14 +56,14 @@ class DeviceName(StrEnum):
 
 
 class CopyPolicy(StrEnum):
-    """When segments are copied to the device."""
+    """The time when segments are copied to the device."""
 
     per_dataset = "per-dataset"
     per_query = "per-query"
 
 
 class DataLocation(StrEnum):
-    """Where data is when a query starts."""
+    """The place where data is when a query starts."""
 
     gpu = "gpu"
     pinned = "pinned"
@@ -72,7 +72,7 @@ class DataLocation(StrEnum):
 
 
 class ProfileLevel(StrEnum):
-    """How much of a profile is written."""
+    """The amount of a profile that is written."""
 
     summary = "summary"
     transfers = "transfers"
@@ -113,7 +113,7 @@ Level = Annotated[
 
 @dataclass(frozen=True)
 class Plan:
-    """What a benchmark of queries was asked to do."""
+    """The options of a benchmark of queries."""
 
     suite: str
     sf: float
@@ -133,7 +133,7 @@ class Plan:
     level: ProfileLevel
 
     def data(self) -> tuple[DataLocation, CopyPolicy]:
-        """Where data is, and when it is copied: one follows from the other where only one is said."""
+        """The place where data is, and when it is copied: one follows from the other where only one is said."""
         per_query = self.copy_policy is CopyPolicy.per_query
         location = self.location or (DataLocation.host if per_query else DataLocation.gpu)
         policy = CopyPolicy.per_dataset if location is DataLocation.gpu else CopyPolicy.per_query

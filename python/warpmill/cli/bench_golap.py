@@ -35,7 +35,7 @@ EXAMPLES = (
 
 
 class Sweep(StrEnum):
-    """What is varied, instead of comparing modes."""
+    """The parameter that is varied, instead of comparing modes."""
 
     zones = "zones"
     chunks = "chunks"
@@ -49,7 +49,7 @@ BATCHES, FACTORS = "1MiB,4MiB,16MiB,64MiB", "1,10,100"
 
 @dataclass
 class Found:
-    """What an experiment came to."""
+    """The outcome of an experiment."""
 
     rows: list[Row]
     tables: list[Table]
@@ -57,7 +57,7 @@ class Found:
     disk: dict[str, float | None]
     #: More that the report tells.
     more: dict[str, Any]
-    #: What is printed below the tables.
+    #: The text below the tables.
     lines: list[str] = field(default_factory=list)
 
 

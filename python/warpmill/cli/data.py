@@ -58,7 +58,7 @@ class CodecName(StrEnum):
 
 
 class ObjectiveName(StrEnum):
-    """What `--codec auto` chooses for."""
+    """The objective of `--codec auto`."""
 
     time = "time"
     size = "size"

@@ -27,7 +27,7 @@ EXAMPLES = (
 
 
 class Format(StrEnum):
-    """How rows are written."""
+    """The way rows are written."""
 
     table = "table"
     csv = "csv"

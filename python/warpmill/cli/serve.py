@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The way log lines look."""
 
     text = "text"
     json = "json"

@@ -38,7 +38,7 @@ _KEYWORDS = (
 
 
 class Shell:
-    """What a line does."""
+    """The effects of a line."""
 
     def __init__(self, con: warpmill.Connection) -> None:
         self.con = con

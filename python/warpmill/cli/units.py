@@ -25,5 +25,5 @@ def milliseconds(ms: float | None) -> str:
 
 
 def ratio(plain: int | None, stored: int | None) -> str:
-    """How many times smaller stored bytes are."""
+    """The factor by which stored bytes are smaller."""
     return f"{plain / stored:.2f}x" if plain and stored else ""

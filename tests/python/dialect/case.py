@@ -1,4 +1,4 @@
-"""What a case of the dialect is."""
+"""A case of the dialect."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 class Case:
     """A statement whose answer both engines give, or that differs for a reason."""
 
-    #: What it shows, in a few words: a row of the documentation. Unique within its topic.
+    #: The lesson of the case, in a few words: a row of the documentation. Unique within its topic.
     title: str
     #: The statement whose answer is compared.
     sql: str
     #: Statements before it. An error of one of them is the answer, but DuckDB must run them all.
     setup: tuple[str, ...] = ()
-    #: Why the answers differ (rows, or an error on one side only). Empty: they are equal.
+    #: The reason why the answers differ (rows, or an error on one side only). Empty: they are equal.
     differs: str = ""
-    #: Why the types of the columns differ while the rows are equal. Empty: the types are equal, too.
+    #: The reason why the types of the columns differ while the rows are equal. Empty: the types are equal, too.
     retyped: str = ""
     #: Whether the database is on disk, and opened anew between `setup` and `sql`.
     reopened: bool = False

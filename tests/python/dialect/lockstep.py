@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What an engine said: columns with types, rows, or an error."""
+    """The answer of an engine: columns with types, rows, or an error."""
 
     names: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ def _answer(result: Any) -> Answer:
 
 
 def _family(kind: Any) -> str:
-    """What a type means to a reader of its values: widths and encodings left out."""
+    """The meaning of a type to a reader of its values: widths and encodings left out."""
     if isinstance(kind, pa.BaseExtensionType):
         return str(kind.extension_name)
     if pa.types.is_dictionary(kind):

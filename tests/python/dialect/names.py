@@ -1,4 +1,4 @@
-"""How names of tables and columns are found."""
+"""The way names of tables and columns are found."""
 
 from __future__ import annotations
 

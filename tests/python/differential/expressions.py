@@ -24,7 +24,7 @@ _MANTISSA = 2**50
 
 
 class Part(Protocol):
-    """What SQL text is made of."""
+    """The generator of SQL expressions."""
 
     def sql(self) -> str:
         """The text."""
@@ -103,7 +103,7 @@ class Expressions:
         self.columns = list(columns)
         #: At most as many rows can meet in the scope.
         self.rows = max(1, rows)
-        #: What is left out, by the names in `differential.known`.
+        #: The features to leave out, by the names in `differential.known`.
         self.without = without
         #: Whether conditions stand in WHERE.
         self.filters = False
@@ -153,7 +153,7 @@ class Expressions:
         return self.random.choice(FAMILIES)
 
     def _general(self, family: str, depth: int) -> Node | None:
-        """What every type has: CASE, coalesce, nullif, greatest, least."""
+        """The expressions of every type: CASE, coalesce, nullif, greatest, least."""
         a, b = self.of(family, depth - 1), self.of(family, depth - 1)
         if not unites(a, b):
             return None
@@ -347,7 +347,7 @@ class Expressions:
         return float_arithmetic(shape, a, b)
 
     def _rounded(self, shape: str, depth: int) -> Node:
-        """What becomes a double on the way: quotients, and numbers with an exponent."""
+        """An expression that becomes a double on the way: quotients, and numbers with an exponent."""
         family = {"integer division": "int", "decimal division": "decimal"}.get(shape)
         a = self.of(family or self.random.choice(("int", "decimal", "float")), depth - 1)
         if family is None:

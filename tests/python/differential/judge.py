@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from differential.columns import Table
     from differential.queries import Query, Select
 
-#: Where queries go in: `warpmill.connect()` on the CPU or on the simulated device, or `warpmill.duckdb`.
+#: The place where queries go in: `warpmill.connect()` on the CPU or on the simulated device, or `warpmill.duckdb`.
 Door = Literal["native", "sim", "duckdb"]
 Rows = list[tuple[Any, ...]]
 
@@ -54,7 +54,7 @@ class Case:
     into: str = ""
 
     def statements(self) -> list[str]:
-        """What is run: the last statement gives the rows that are compared."""
+        """The statements to run: the last statement gives the rows that are compared."""
         made = [f"CREATE TABLE {made.name} AS {made.query.sql()}" for made in self.chain]
         text = self.query.sql()
         return [
@@ -65,10 +65,10 @@ class Case:
 
 @dataclass
 class Tally:
-    """What became of the queries."""
+    """The outcomes of the queries."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    #: Why queries fell back to DataFusion, stayed with DuckDB, or were refused.
+    #: The reason why queries fell back to DataFusion, stayed with DuckDB, or were refused.
     reasons: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
@@ -189,7 +189,7 @@ class Pair:
         *makes, last = case.statements()
         expected = self._answer(self.theirs, makes, last, None)
         actual = self._answer(self.ours, makes, last, tally)
-        # What was tried is there, or never will be.
+        # A table that was tried is there, or never will be.
         names = [made.name for made in case.chain] + ([case.into] if case.into else [])
         (self.refused if isinstance(actual, str) or isinstance(expected, str) else self.made).update(names)
         if isinstance(expected, str):
@@ -210,7 +210,7 @@ class Pair:
             found = found or _retyped(actual, expected, self.door)
         tally.counts["equal" if found is None else "different"] += 1
         if found is not None and case.into:
-            # What reads it would differ, too.
+            # A query that reads it would differ, too.
             self.refused.add(case.into)
         return found
 
@@ -268,7 +268,7 @@ def settings(random: Random) -> tuple[tuple[str, object], ...]:
 
 
 def left_out(door: Door) -> frozenset[str]:
-    """What queries through a door leave out."""
+    """The features that queries through a door leave out."""
     if door == "duckdb":
         return frozenset()
     # Tables come from Arrow natively, which has no HUGEINT.

@@ -1,4 +1,4 @@
-"""Where the native dialect is not DuckDB's yet: what random queries leave out there, one by one, with the reason.
+"""Differences of the native dialect from DuckDB's: what random queries leave out there, one by one, and why.
 
 Every entry has an example on which Warpmill and DuckDB differ. Once they agree, the test of this list fails until the
 entry is taken out, and from then on random queries make what it names. Through the DuckDB door nothing is left out.
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 class Known:
     """Something that the native dialect does not do as DuckDB does it."""
 
-    #: What the generator asks for (`Expressions.makes`).
+    #: The feature that the generator asks for (`Expressions.makes`).
     name: str
-    #: Who is at fault, and how.
+    #: The one at fault, and how.
     reason: str
     sql: str
     setup: tuple[str, ...] = ()

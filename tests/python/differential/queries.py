@@ -85,7 +85,7 @@ class Select:
     order: Order | None = None
     #: ROLLUP, CUBE or GROUPING SETS of the keys, where it is not just them.
     sets: str = ""
-    #: What the rows are sorted by that is in no column.
+    #: The sort key that is in no column.
     hidden: Node | None = None
 
     def sql(self) -> str:
@@ -150,7 +150,7 @@ Q = TypeVar("Q", Select, Combined)
 
 @dataclass(frozen=True)
 class Relation:
-    """What can stand in FROM: its name or query, its columns (named without alias), its rows at most."""
+    """A relation of a FROM clause: its name or query, its columns (named without alias), its rows at most."""
 
     what: Part | str
     columns: tuple[tuple[str, Node], ...]

@@ -25,7 +25,7 @@ TPCH = {path.stem: path.read_text().strip().rstrip(";") for path in sorted(QUERI
 
 
 def cache() -> Path:
-    """Where packages are kept."""
+    """The place where packages are kept."""
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     return Path(os.environ.get("WARPMILL_CLIENTS_CACHE", home / "warpmill-clients"))
 

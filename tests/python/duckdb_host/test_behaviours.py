@@ -18,7 +18,7 @@ CASES = cases()
 
 
 def outcome(module: Any, code: str, tmp: Path) -> tuple[str, Any]:
-    """What a snippet saw, or the exception it raised."""
+    """The results of a snippet, or the exception it raised."""
     tmp.mkdir()
     con = module.connect()
     con.execute(SETUP)

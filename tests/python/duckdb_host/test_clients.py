@@ -20,7 +20,7 @@ from .clients import QUERIES, TPCH, literal, package, tpch
 HERE = Path(__file__).parent
 JDBC = Path(__file__).parents[2] / "jvm" / "duckdb.sh"
 
-#: What the other Python package runs of this folder's tests: both doors, and of the behaviours a selection.
+#: The tests of this folder that the other Python package runs: both doors, and of the behaviours a selection.
 BEHAVIOURS = "group or types or parameter or rollback or attach or temp or error or prepare or own"
 OF_1_5_6 = f"(tpch or door or extension or staleness or (behaviours and ({BEHAVIOURS})))"
 
@@ -51,7 +51,7 @@ def test_duckdb_1_4() -> None:
 
 
 def command_line(script: str) -> str:
-    """What DuckDB's own command line says to a script."""
+    """The answer of DuckDB's own command line to a script."""
     program = package("duckdb-cli", "1.5.6") / "duckdb_cli" / "duckdb"
     if not program.exists():
         pytest.skip("the package duckdb-cli has no program for this machine")

@@ -37,7 +37,7 @@ KINDS = {
         SELECT g, sum(b) FROM none GROUP BY ROLLUP(g) ORDER BY ALL;
         SELECT g, sum(b) FROM none GROUP BY GROUPING SETS ((), (), (g)) ORDER BY ALL;
     """,
-    # What has no value cannot be computed ahead.
+    # An expression without a value cannot be computed ahead.
     "lambdas": """
         SELECT list_transform(l, lambda x: x + 1) FROM t ORDER BY b;
         SELECT b, list_filter(l, lambda x: x > 1) FROM t ORDER BY b;

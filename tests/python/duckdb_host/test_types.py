@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# What test_all_types() has, and the neighbours of what is a limit here or there.
+# The columns of test_all_types(), and the neighbours of what is a limit here or there.
 SETUP = """
 CREATE TABLE extremes AS SELECT * FROM test_all_types();
 INSERT INTO extremes SELECT * FROM test_all_types();

@@ -29,7 +29,7 @@ class Subject:
     path: Path
     """The file that is mutated."""
     source: str
-    """What a query reads, with ``{path}`` where the file's path is, or ``{folder}`` where that of its folder is."""
+    """A query over a file, with ``{path}`` where the file's path is, or ``{folder}`` where that of its folder is."""
     queries: tuple[str, ...]
     """With ``{t}`` where the table is."""
     regions: dict[str, tuple[int, int]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ MEMORY = 16 << 30
 
 @dataclass
 class Result:
-    """What became of the mutants of a kind, and those that should not have become so."""
+    """The outcomes of the mutants of a kind, and the mutants whose outcomes are wrong."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Reader:
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, task: dict[str, Any]) -> list[list[str]] | str:
-        """What the queries gave, or how the process ended."""
+        """The results of the queries, or how the process ended."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "mutations.worker"],
@@ -168,7 +168,7 @@ def judge(answers: list[list[str]] | str, expected: list[list[str]]) -> tuple[st
 
 
 def difference(found: str, wanted: str) -> str:
-    """Where rows begin to differ."""
+    """The place where rows begin to differ."""
     at = next((at for at, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other), 0)
     start = max(0, at - 20)
     return f"{found[start : at + 40]!r} instead of {wanted[start : at + 40]!r}"

@@ -13,7 +13,7 @@ import warpmill
 
 
 def answer(subject: dict[str, Any], path: str, settings: dict[str, Any]) -> list[list[str]]:
-    """What each query gives: its rows, or an error, or a panic."""
+    """The result of each query: its rows, or an error, or a panic."""
     found = []
     own = subject["source"] == "t"
     for query in subject["queries"]:

@@ -25,13 +25,13 @@ KEY, SECRET, TOKEN = "AKIATESTKEY", "hush-hush-secret", "hush-hush-token"
 #: Objects that a listing gives at once.
 PAGE = 3
 
-#: When all objects were changed: one second, as if somebody copied them quickly.
+#: The time when all objects were changed: one second, as if somebody copied them quickly.
 CHANGED = 1_700_000_000
 
 
 @dataclass
 class Request:
-    """What was asked and what was answered."""
+    """The requests and the answers."""
 
     method: str
     path: str
@@ -75,7 +75,7 @@ class Store:
         return sum(request.sent for request in self.gets)
 
     def settings(self, **others: Any) -> dict[str, Any]:
-        """How to reach it."""
+        """The URL of the server."""
         named = {"s3_endpoint": self.address, "s3_use_ssl": "off", "s3_region": "test-1"}
         return named | {"s3_access_key_id": KEY, "s3_secret_access_key": SECRET} | others
 

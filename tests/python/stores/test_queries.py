@@ -47,7 +47,7 @@ def numbers(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def on_device(result: Any) -> list[dict[str, Any]]:
-    """What the profile says of scans of Parquet that a device ran."""
+    """The profiles of scans of Parquet that a device ran."""
     programs = result.profile["programs"]
     assert {program["device"] for program in programs} == {"sim"}, programs
     assert not any(program["decoded_on_host"] for program in programs), programs
@@ -157,7 +157,7 @@ def test_what_there_is_no_room_to_keep_is_read_once(store: Store, device: str, w
 
 
 def test_keys_of_joins_leave_out_row_groups(store: Store, device: str, wide: bytes, tmp_path: Path) -> None:
-    """What a scan reads is asked for when the keys of the hash build before it are known."""
+    """The bytes of a scan are asked for when the keys of the hash build before it are known."""
     (tmp_path / "wide.parquet").write_bytes(wide)
     store.objects["bench/wide.parquet"] = wide
     few = file_of(pa.table({"k": [50_001, 50_002, 60_000], "name": ["a", "b", "a"]}), tmp_path / "few.parquet")
@@ -215,7 +215,7 @@ def test_folders_patterns_and_pages_of_listings(store: Store, device: str, tmp_p
             assert con.sql(f"SELECT count(*), sum(v) FROM '{source}'").fetchone() == (rows, total), source
             con.register_file("parts", source)
             assert con.sql("SELECT sum(v), count(*) FROM parts").fetchone() == (total, rows), source
-        # What is added is seen.
+        # A file that is added is seen.
         store.objects["bench/parts/part-7.parquet"] = small(tmp_path / "x", 1)
         assert con.sql("SELECT count(*), sum(v) FROM parts").fetchone() == (600, 1100)
         with pytest.raises(warpmill.IOError, match=r"s3://bench/none/\*\.parquet: no object matches"):

@@ -1,4 +1,4 @@
-"""What `execute_substrait` and `to_substrait` take, give and refuse."""
+"""The arguments, results and refusals of `execute_substrait` and `to_substrait`."""
 
 from __future__ import annotations
 

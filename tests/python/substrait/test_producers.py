@@ -35,7 +35,7 @@ class Engines:
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[Engines]:
-    # What DataFusion would have to run is an error.
+    # An operator that DataFusion would have to run is an error.
     with warpmill.connect(fallback="error") as con:
         duck, context = duckdb.connect(), datafusion.SessionContext()
         for name in tables("tpch"):
