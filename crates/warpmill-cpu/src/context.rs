@@ -475,6 +475,19 @@ impl Worker {
         }
     }
 
+    /// Adds `part` to `line`, a buffer.
+    ///
+    /// # Errors
+    /// Those of [`Worker::room_in`], which is asked where the buffer is full.
+    #[inline]
+    pub fn push(&self, line: &mut String, part: &str) -> Result<()> {
+        if line.capacity() - line.len() < part.len() {
+            self.room_in(line, part.len())?;
+        }
+        line.push_str(part);
+        Ok(())
+    }
+
     fn no_room(&self, requested: usize) -> ExecError {
         let (used, limit) = (self.query.memory_used(), self.query.settings.memory_limit);
         ExecError::OutOfMemory { operator: TEXTS, requested, used, limit }

@@ -216,16 +216,14 @@ fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, w
     let mut end = 0;
     for at in from.find_iter(text.as_bytes()) {
         // Occurrences of a string begin and end at characters.
-        worker.room_in(line, at - end + to.len())?;
-        line.push_str(&text[end..at]);
-        line.push_str(to);
+        worker.push(line, &text[end..at])?;
+        worker.push(line, to)?;
         end = at + needle;
     }
     if end == 0 {
         return Ok(s);
     }
-    worker.room_in(line, text.len() - end)?;
-    line.push_str(&text[end..]);
+    worker.push(line, &text[end..])?;
     worker.text(line)
 }
 
@@ -235,9 +233,9 @@ fn concat(args: &[Value], len: usize, worker: &mut Worker) -> Result<Data> {
     let mut line = String::new();
     let views = (0..len).map(|i| {
         line.clear();
-        let given = || parts.iter().filter(|(_, arg)| arg.is_valid(i)).map(|(side, _)| side.at(i));
-        worker.room_in(&mut line, given().map(|part| part.len()).sum())?;
-        given().for_each(|part| line.push_str(part.as_str()));
+        for (side, _) in parts.iter().filter(|(_, arg)| arg.is_valid(i)) {
+            worker.push(&mut line, side.at(i).as_str())?;
+        }
         worker.text(&line)
     });
     Ok(StrView::wrap(views.collect::<Result<_>>()?))
