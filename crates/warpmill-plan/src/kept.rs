@@ -24,6 +24,11 @@ impl ScalarUDFImpl for Kept {
         NAME
     }
 
+    /// That of the argument, as casts have it.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.iter().map(|e| e.schema_name().to_string()).collect())
+    }
+
     fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -43,4 +48,36 @@ pub fn kept(e: Expr) -> Expr {
         Arc::new(ScalarUDF::new_from_impl(Kept { signature: Signature::any(1, Volatility::Immutable) }))
     });
     FUNCTION.call(vec![e])
+}
+
+/// Whether a cast of any value gives that value. What others do must not be optimized away.
+pub fn always_fits(from: &DataType, to: &DataType) -> bool {
+    // Whole digits, and those after the point.
+    let digits = |ty: &DataType| {
+        Some(match ty {
+            DataType::Boolean => (1, 0),
+            DataType::Int8 | DataType::UInt8 => (3, 0),
+            DataType::Int16 | DataType::UInt16 => (5, 0),
+            DataType::Int32 | DataType::UInt32 => (10, 0),
+            DataType::Int64 => (19, 0),
+            DataType::UInt64 => (20, 0),
+            DataType::Decimal128(width, scale) => (i16::from(*width) - i16::from(*scale), *scale),
+            _ => return None,
+        })
+    };
+    if let (DataType::Timestamp(unit, _), DataType::Timestamp(room, _)) = (from, to) {
+        return unit <= room;
+    }
+    match (digits(from), digits(to)) {
+        // What is rounded is another value, and may be too large then.
+        (Some((whole, scale)), Some((room, digits))) if matches!(to, DataType::Decimal128(..)) => {
+            whole <= room && scale <= digits
+        }
+        (Some((whole, 0)), Some((room, 0))) if from.is_integer() || *from == DataType::Boolean => {
+            whole < room && (*from == DataType::Boolean || from.is_unsigned_integer() || to.is_signed_integer())
+        }
+        (_, Some(_)) => *from == DataType::Null,
+        // Floats, texts, and dates of all but the last years.
+        (_, None) => true,
+    }
 }

@@ -233,7 +233,7 @@ CASES = (
         "aggregates that differ in casts within casts",
         "SELECT s, avg(d::INTEGER::DOUBLE) AS a, avg(d::DOUBLE) AS b, avg(d::BIGINT::DOUBLE) AS e,"
         " count(d::VARCHAR) AS n,"
-        " count(d) FILTER (WHERE d::INTEGER > 0) AS f, count(d) FILTER (WHERE d > 0) AS g FROM c GROUP BY s ORDER BY s",
+        " count(d) FILTER (WHERE d::INTEGER > 1) AS f, count(d) FILTER (WHERE d > 1) AS g FROM c GROUP BY s ORDER BY s",
         CASTS,
     ),
     Case(
@@ -258,6 +258,13 @@ CASES = (
     Case(
         "sets of keys that differ in casts",
         "SELECT d, d::INTEGER AS i, count(*) AS n FROM c GROUP BY ROLLUP (d, d::INTEGER) ORDER BY ALL",
+        CASTS,
+    ),
+    Case(
+        "`grouping` of expressions",
+        "SELECT d::INTEGER AS i, x + 1 AS j, grouping(d::INTEGER, x + 1) AS g, grouping(round(d)) AS h, count(*) AS n"
+        " FROM c GROUP BY ROLLUP (d::INTEGER, x + 1, round(d))"
+        " ORDER BY ALL",
         CASTS,
     ),
     Case(

@@ -21,6 +21,22 @@ CASES = (
         "`TRY_CAST` of what does not fit", "SELECT TRY_CAST(300 AS TINYINT) AS a, TRY_CAST(1234.5 AS DECIMAL(5,2)) AS b"
     ),
     Case(
+        "what is compared is what a cast gives",
+        "SELECT d, d::INTEGER > 1 AS a, d::DECIMAL(9,0) = 2 AS b, round(d, 1) = 1.5 AS c, TRY_CAST(d AS INTEGER)"
+        " IN (2, 3) AS e FROM c WHERE d::INTEGER BETWEEN 1 AND 2 AND d::DECIMAL(4,1) <> 2.4 ORDER BY d",
+        ("CREATE TABLE c AS SELECT * FROM (VALUES (1.45), (1.5), (2.4), (2.44), (NULL), (0.5), (2.5)) t(d)",),
+    ),
+    Case(
+        "what does not fit is an error wherever it is compared",
+        "SELECT x FROM c WHERE x::TINYINT = 3",
+        ("CREATE TABLE c AS SELECT * FROM (VALUES (3), (200)) t(x)",),
+    ),
+    Case(
+        "and NULL with `TRY_CAST`",
+        "SELECT x, TRY_CAST(x AS TINYINT) > 2 AS a FROM c WHERE TRY_CAST(x AS TINYINT) IS DISTINCT FROM 3 ORDER BY x",
+        ("CREATE TABLE c AS SELECT * FROM (VALUES (3), (200), (1)) t(x)",),
+    ),
+    Case(
         "texts as integers",
         "SELECT CAST(s AS INTEGER) AS x FROM (VALUES ('12'), ('3.7'), (' 12 '), ('1e3'), ('1_000'), ('2.5'),"
         " ('-2.5'), (NULL)) t(s)",

@@ -212,38 +212,9 @@ pub(super) fn cast_to(e: Expr, to: &DataType, schema: &DFSchemaRef) -> Result<Ex
     {
         return Ok(lit(value));
     }
-    let fits = always_fits(&e.get_type(schema)?, to);
+    let fits = kept::always_fits(&e.get_type(schema)?, to);
     let converted = cast(e, to.clone());
     Ok(if fits { converted } else { kept::kept(converted) })
-}
-
-/// Whether a cast of any value gives that value. What others do must not be optimized away.
-fn always_fits(from: &DataType, to: &DataType) -> bool {
-    // Whole digits, and those after the point.
-    let digits = |ty: &DataType| {
-        Some(match ty {
-            DataType::Boolean => (1, 0),
-            DataType::Int8 | DataType::UInt8 => (3, 0),
-            DataType::Int16 | DataType::UInt16 => (5, 0),
-            DataType::Int32 | DataType::UInt32 => (10, 0),
-            DataType::Int64 => (19, 0),
-            DataType::UInt64 => (20, 0),
-            DataType::Decimal128(width, scale) => (i16::from(*width) - i16::from(*scale), *scale),
-            _ => return None,
-        })
-    };
-    match (digits(from), digits(to)) {
-        // A rounded number is another value, and may be too large then.
-        (Some((whole, scale)), Some((room, digits))) if matches!(to, DataType::Decimal128(..)) => {
-            whole <= room && scale <= digits
-        }
-        (Some((whole, 0)), Some((room, 0))) if from.is_integer() || *from == DataType::Boolean => {
-            whole < room && (*from == DataType::Boolean || from.is_unsigned_integer() || to.is_signed_integer())
-        }
-        (_, Some(_)) => *from == DataType::Null,
-        // Floats, texts, and dates of all but the last years.
-        (_, None) => true,
-    }
 }
 
 /// A cast of DuckDB's. Those that round or print otherwise than Arrow's are refused.
@@ -390,7 +361,7 @@ mod tests {
             (Int64, Float64),
             (Null, Int8),
         ] {
-            assert!(always_fits(&from, &to), "{from} {to}");
+            assert!(kept::always_fits(&from, &to), "{from} {to}");
         }
         for (from, to) in [
             (Int16, Int8),
@@ -402,7 +373,7 @@ mod tests {
             (Decimal128(3, 0), Int64),
             (Float64, Int64),
         ] {
-            assert!(!always_fits(&from, &to), "{from} {to}");
+            assert!(!kept::always_fits(&from, &to), "{from} {to}");
         }
     }
 

@@ -10,10 +10,10 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, Cast, InList, InSubquery, ScalarFunction, TryCast, WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion::logical_expr::{
-    BinaryExpr, DmlStatement, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Union,
-    Values, WindowFunctionDefinition, WriteOp,
+    Aggregate, BinaryExpr, DmlStatement, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator,
+    Projection, Union, Values, WindowFunctionDefinition, WriteOp,
 };
 
 use super::operators::{self, Op, convert};
@@ -42,9 +42,30 @@ fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = match plan.data {
         LogicalPlan::Join(join) => LogicalPlan::Join(keys(join)?),
         LogicalPlan::Union(union) => LogicalPlan::Union(branches(union)?),
+        LogicalPlan::Aggregate(aggregate) => LogicalPlan::Aggregate(grouped(aggregate)?),
         plan => plan,
     };
     plan.recompute_schema()
+}
+
+/// An aggregation of which `grouping` names its keys, whose names are kept, as they are now.
+fn grouped(mut aggregate: Aggregate) -> Result<Aggregate> {
+    let keys: Vec<Expr> = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().collect();
+    let as_key = |e: Expr| {
+        let Expr::AggregateFunction(mut call) = e else { return Ok(Transformed::no(e)) };
+        if call.func.name() == "grouping" {
+            for arg in &mut call.params.args {
+                if let Some(key) = keys.iter().find(|key| matches!(key, Expr::Alias(named) if *named.expr == *arg)) {
+                    *arg = key.clone();
+                }
+            }
+        }
+        Ok(Transformed::yes(Expr::AggregateFunction(call)))
+    };
+    for e in &mut aggregate.aggr_expr {
+        *e = std::mem::take(e).transform_up(as_key)?.data;
+    }
+    Ok(aggregate)
 }
 
 /// `e` bound, under the name that it has.

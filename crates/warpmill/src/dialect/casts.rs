@@ -13,6 +13,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
+use warpmill_plan::kept;
+
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
 use crate::dialect::text;
@@ -20,7 +22,7 @@ use crate::dialect::text;
 /// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
 
-/// `e` as `to`, as DuckDB casts it.
+/// `e` as `to`, as DuckDB casts it. What may round or fail is not optimized away.
 pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) -> Result<Expr> {
     let from = e.get_type(schema)?;
     let plain = |e: Expr, to: &DataType| match try_cast {
@@ -31,7 +33,7 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (from, to) if from == to => e,
         // Half away from zero.
         (from, to) if to.is_integer() && is_decimal(from) && digits(from).is_some_and(|(_, scale)| scale > 0) => {
-            plain(plain(e, &HUGEINT), to)
+            kept::kept(plain(plain(e, &HUGEINT), to))
         }
         // Half to even.
         (from, to) if to.is_integer() && is_float(from) => match e {
@@ -54,7 +56,8 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (from, DataType::Utf8) if is_float(from) || is_written_otherwise(from) => {
             convert(How::Write, DataType::Utf8, try_cast, e)
         }
-        (_, to) => plain(e, to),
+        (from, to) if matches!(e, Expr::Literal(..)) || kept::always_fits(from, to) => plain(e, to),
+        (_, to) => kept::kept(plain(e, to)),
     })
 }
 
