@@ -134,7 +134,8 @@ CASES = (
         "intervals are compared by their length",
         "SELECT INTERVAL 1 MONTH = INTERVAL 30 DAY AS a, INTERVAL 25 HOUR > INTERVAL 1 DAY AS b,"
         " t - TIMESTAMP '2020-01-01' > INTERVAL 1 DAY AS c,"
-        " t - TIMESTAMP '2020-01-01' BETWEEN INTERVAL 1 DAY AND INTERVAL '1 month' AS d"
+        " t - TIMESTAMP '2020-01-01' BETWEEN INTERVAL 1 DAY AND INTERVAL '1 month' AS d,"
+        " t - TIMESTAMP '2020-01-01' IN (INTERVAL 25 HOUR, INTERVAL 1 MONTH) AS e"
         " FROM (VALUES (TIMESTAMP '2020-01-02 01:00:00'), (TIMESTAMP '2020-01-01 23:00:00')) v(t)",
     ),
     Case(
