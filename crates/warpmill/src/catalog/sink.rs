@@ -45,7 +45,7 @@ impl DisplayAs for TableSink {
 #[async_trait]
 impl DataSink for TableSink {
     fn schema(&self) -> &SchemaRef {
-        &self.schema
+        &self.accepted
     }
 
     async fn write_all(&self, data: SendableRecordBatchStream, context: &Arc<TaskContext>) -> Result<u64> {

@@ -507,7 +507,7 @@ impl Op {
                 Op::Modulo => a.checked_rem(b),
                 Op::Divide | Op::IntegerDivide => a.checked_div(b),
             };
-            value.filter(|value| to.is_integer() || value.abs() < bound)
+            value.filter(|value| to.is_integer() || value.unsigned_abs() < bound.unsigned_abs())
         };
         let divides = matches!(self, Op::Modulo | Op::IntegerDivide);
         let known = |row: usize| left.is_valid(row) && right.is_valid(row);
