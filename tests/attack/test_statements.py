@@ -86,7 +86,7 @@ def test_a_hundred_terms_are_answered() -> None:
 
 def test_a_thousand_terms_of_operators_are_answered() -> None:
     signs = ["plus", "minus", "times", "divide", "modulo", "negation"]
-    kinds = signs + ["concat", "and", "or", "is true", "is null", "not", "parentheses", "casts", "case", "in list"]
+    kinds = [*signs, "concat", "and", "or", "is true", "is null", "not", "parentheses", "casts", "case", "in list"]
     check(survive("native", sizes(kinds, 1000), 60), answered=True, seconds=20)
 
 

@@ -79,6 +79,11 @@ CASES = (
     Case("overflow of columns is an error", "SELECT b + 1 FROM n", NUMBERS),
     Case("overflow of products is an error", "SELECT b * b FROM n", NUMBERS),
     Case("overflow of differences is an error", "SELECT -2 - b FROM n", NUMBERS),
+    Case(
+        "sums of decimals that leave 128 bits are an error",
+        "SELECT CAST('-99999999999999999999999999999999999999' AS DECIMAL(38,0))"
+        " + CAST('-70141183460469231731687303715884105729' AS DECIMAL(38,0)) AS x",
+    ),
     Case("overflow of INTEGER is an error", "SELECT i + 1 FROM n", NUMBERS),
     Case("overflow of TINYINT is an error", "SELECT t - 1 FROM n", NUMBERS),
     Case("negation of the least integer is an error", "SELECT -t FROM n", NUMBERS),
