@@ -132,6 +132,8 @@ def test_a_table_that_is_written_is_not_dropped(tmp_path: Path, stored: bool) ->
                         pass
                     except warpmill.Error as error:
                         problems.append(repr(error))
+                # A writer has its turn: without a pause no table lives as long as an INSERT takes.
+                stop.wait(0.02)
 
         thread = threading.Thread(target=churn)
         thread.start()

@@ -293,6 +293,8 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
         match compared((&expr, &ty), (e, &other), true)? {
             Some(both) => ty = both,
             None if ty.is_null() => ty = other,
+            // The difference of two moments among intervals.
+            None if matches!((&ty, &other), (DataType::Duration(_), DataType::Interval(_))) => ty = other,
             None => {}
         }
     }

@@ -60,7 +60,7 @@ pub(super) fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
             let [expr, low, high] = [*expr, *low, *high].map(|e| Box::new(length(e)));
             Ok(Expr::Between(Between { expr, negated, low, high }))
         }
-        Expr::InList(InList { expr, list, negated }) if is(&expr)? || list.iter().any(|e| is(e).unwrap_or(false)) => {
+        Expr::InList(InList { expr, list, negated }) if is(&expr)? => {
             let list = list.into_iter().map(length).collect();
             Ok(Expr::InList(InList { expr: Box::new(length(*expr)), list, negated }))
         }
