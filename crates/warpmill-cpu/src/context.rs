@@ -449,6 +449,9 @@ impl Worker {
         if self.strings.free() >= bytes {
             return Ok(());
         }
+        if bytes > MOST_BYTES {
+            return Err(ExecError::Value(format!("a text of {bytes} bytes is too long: {MOST_BYTES} are the most")));
+        }
         let size = self.strings.next_block(bytes);
         let mut block = Vec::new();
         self.query.account_strings(size);
@@ -499,6 +502,9 @@ impl Worker {
         self.query.release_texts(freed);
     }
 }
+
+/// Bytes of the longest string that a view can have.
+pub(crate) const MOST_BYTES: usize = u32::MAX as usize;
 
 /// The name of expressions in errors about memory.
 const TEXTS: &str = "texts that are computed";

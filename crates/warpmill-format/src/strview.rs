@@ -43,16 +43,16 @@ impl StrView {
         Self { len, prefix, ptr: bytes.as_ptr() }
     }
 
-    /// The string, for as long as its owner pins it (see the type's contract; the lifetime is the caller's to bound).
+    /// The string: not longer than this view is borrowed, which lies beside or below the owner of the bytes.
     #[inline]
-    pub fn as_str<'a>(&self) -> &'a str {
+    pub fn as_str(&self) -> &str {
         // SAFETY: the type's contract: `ptr` points to `len` bytes of valid UTF-8 that outlive the query.
         unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(self.ptr, self.len as usize)) }
     }
 
     /// The bytes of the string.
     #[inline]
-    pub fn as_bytes<'a>(&self) -> &'a [u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         self.as_str().as_bytes()
     }
 

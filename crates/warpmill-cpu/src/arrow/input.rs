@@ -9,7 +9,7 @@ use warpmill_format::{Bitmap, StrView};
 use warpmill_plan::{ColType, Phys};
 
 use super::same;
-use crate::context::{ExecError, Result};
+use crate::context::{ExecError, MOST_BYTES, Result};
 use crate::vector::{Data, NULL_ROW, Vector};
 
 /// The values of `array`, held as `ty.phys`. Strings are views into the array's buffers: the caller keeps the array alive
@@ -104,7 +104,16 @@ fn values(array: &dyn Array, ty: &ColType, nulls: Option<&NullBuffer>) -> Result
         (DataType::Float32, Phys::F32) => Data::F32(array.as_primitive::<Float32Type>().values().to_vec()),
         (DataType::Float64, Phys::F64) => Data::F64(array.as_primitive::<Float64Type>().values().to_vec()),
         (DataType::Utf8, Phys::Str) => views!(array.as_string::<i32>()),
-        (DataType::LargeUtf8, Phys::Str) => views!(array.as_string::<i64>()),
+        (DataType::LargeUtf8, Phys::Str) => {
+            let strings = array.as_string::<i64>();
+            let is_long = |row: &usize| valid(*row) && strings.value_length(*row) as usize > MOST_BYTES;
+            if strings.values().len() > MOST_BYTES
+                && let Some(row) = (0..array.len()).find(is_long)
+            {
+                return Err(ExecError::Input(format!("the string in row {row} of a batch has 4 GiB or more")));
+            }
+            views!(strings)
+        }
         (DataType::Utf8View, Phys::Str) => views!(array.as_string_view()),
         _ => return Err(mismatch(array, ty)),
     })

@@ -114,6 +114,32 @@ impl<T: Copy> Side<'_, T> {
     }
 }
 
+/// The strings of an operand, not longer than it is borrowed.
+#[derive(Clone, Copy)]
+pub(super) enum Texts<'a> {
+    /// One per row.
+    Many(&'a [StrView]),
+    /// The same for all rows.
+    One(&'a StrView),
+}
+
+impl<'a> Texts<'a> {
+    /// The view of row `i`.
+    #[inline(always)]
+    pub fn view(&self, i: usize) -> &'a StrView {
+        match self {
+            Texts::Many(values) => &values[i],
+            Texts::One(value) => value,
+        }
+    }
+
+    /// The string of row `i`.
+    #[inline(always)]
+    pub fn at(&self, i: usize) -> &'a str {
+        self.view(i).as_str()
+    }
+}
+
 impl Value {
     /// A value per row.
     pub fn rows(vector: Vector) -> Self {
@@ -130,6 +156,14 @@ impl Value {
         match self {
             Value::Rows(vector) => Side::Many(T::values(&vector.data)),
             Value::Const(vector) => Side::One(T::values(&vector.data)[0]),
+        }
+    }
+
+    /// The strings.
+    pub fn texts(&self) -> Texts<'_> {
+        match self {
+            Value::Rows(vector) => Texts::Many(StrView::values(&vector.data)),
+            Value::Const(vector) => Texts::One(&StrView::values(&vector.data)[0]),
         }
     }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use memchr::memmem::Finder;
-use warpmill_format::StrView;
 
 use crate::context::{Result, Worker};
 use crate::expr::call::{Compute, all_valid, rows};
@@ -166,8 +165,8 @@ fn matches_tokens(tokens: &[Token], mut rest: impl Iterator<Item = char> + Clone
 impl Compute for Like {
     fn eval(&self, args: &[Value], len: usize, _worker: &mut Worker) -> Result<Value> {
         let Some(validity) = all_valid(args) else { return Ok(Value::null(warpmill_plan::Phys::Bool)) };
-        let text = args[0].side::<StrView>();
-        let truth = rows(len, validity.as_ref(), |i| Ok(self.matches(text.at(i).as_str()) != self.negated))?;
+        let text = args[0].texts();
+        let truth = rows(len, validity.as_ref(), |i| Ok(self.matches(text.at(i)) != self.negated))?;
         Ok(Value::rows(Vector::with_validity(bool::wrap(truth), validity)))
     }
 

@@ -7,7 +7,7 @@ use warpmill_plan::{Function, Phys, simple_case};
 use super::arith::is_set;
 use super::call::{Compute, all_valid, rows};
 use super::cast::widen;
-use super::value::{Native, Side, Value};
+use super::value::{Native, Texts, Value};
 use crate::context::{ExecError, Result, Worker};
 use crate::vector::{Data, Vector};
 
@@ -28,71 +28,71 @@ impl Compute for Text {
         }
         let Some(validity) = all_valid(args) else { return Ok(Value::null(self.phys)) };
         let valid = validity.as_ref();
-        let text = args[0].side::<StrView>();
-        let string = |i: usize| text.at(i).as_str();
-        let second = |i: usize| args[1].side::<StrView>().at(i).as_str();
-        let view = |f: &dyn Fn(usize) -> Result<&'static str>| -> Result<Data> {
-            Ok(StrView::wrap(rows(len, valid, |i| f(i).map(StrView::new))?))
+        let text = args[0].texts();
+        let string = |i: usize| text.at(i);
+        let second = |i: usize| args[1].texts().at(i);
+        // The parts lie where the first argument lies.
+        let parts = |part: &dyn for<'a> Fn(usize, &'a str) -> &'a str| -> Result<Data> {
+            Ok(StrView::wrap(rows(len, valid, |i| Ok(StrView::new(part(i, string(i)))))?))
         };
         let data = match self.function {
             Function::Substr => substr(args, valid, len)?,
             Function::CharLength => self.int(len, valid, |i| char_count(string(i))),
             Function::OctetLength => self.int(len, valid, |i| string(i).len()),
-            Function::StrPos => match args[1].side::<StrView>() {
-                Side::One(needle) => {
+            Function::StrPos => match args[1].texts() {
+                Texts::One(needle) => {
                     let finder = memmem::Finder::new(needle.as_bytes());
                     self.int(len, valid, |i| position(string(i), &finder))
                 }
-                Side::Many(_) => {
+                Texts::Many(_) => {
                     self.int(len, valid, |i| position(string(i), &memmem::Finder::new(second(i).as_bytes())))
                 }
             },
-            Function::Upper => StrView::wrap(rows(len, valid, |i| upper(text.at(i), str::to_uppercase, worker))?),
-            Function::Lower => StrView::wrap(rows(len, valid, |i| lower(text.at(i), str::to_lowercase, worker))?),
+            Function::Upper => StrView::wrap(rows(len, valid, |i| upper(*text.view(i), str::to_uppercase, worker))?),
+            Function::Lower => StrView::wrap(rows(len, valid, |i| lower(*text.view(i), str::to_lowercase, worker))?),
             Function::SimpleUpper => {
                 let mapped = |text: &str| simple_case::mapped(text, true);
-                StrView::wrap(rows(len, valid, |i| upper(text.at(i), mapped, worker))?)
+                StrView::wrap(rows(len, valid, |i| upper(*text.view(i), mapped, worker))?)
             }
             Function::SimpleLower => {
                 let mapped = |text: &str| simple_case::mapped(text, false);
-                StrView::wrap(rows(len, valid, |i| lower(text.at(i), mapped, worker))?)
+                StrView::wrap(rows(len, valid, |i| lower(*text.view(i), mapped, worker))?)
             }
             Function::Trim | Function::LTrim | Function::RTrim => {
                 let (left, right) = (self.function != Function::RTrim, self.function != Function::LTrim);
                 match args.len() {
-                    1 => view(&|i| Ok(trim(string(i), left, right, |c| c == ' ')))?,
-                    _ => view(&|i| Ok(trim(string(i), left, right, |c| second(i).contains(c))))?,
+                    1 => parts(&|_, s| trim(s, left, right, |c| c == ' '))?,
+                    _ => parts(&|i, s| trim(s, left, right, |c| second(i).contains(c)))?,
                 }
             }
             Function::Left | Function::Right => {
                 let count = widen(Phys::I64, args[1].clone());
                 let count = count.side::<i64>();
                 match self.function {
-                    Function::Left => view(&|i| Ok(&string(i)[..prefix_bytes(string(i), count.at(i))]))?,
-                    _ => view(&|i| Ok(right(string(i), count.at(i))))?,
+                    Function::Left => parts(&|i, s| &s[..prefix_bytes(s, count.at(i))])?,
+                    _ => parts(&|i, s| right(s, count.at(i)))?,
                 }
             }
             Function::StartsWith => bool::wrap(rows(len, valid, |i| Ok(string(i).starts_with(second(i))))?),
             Function::EndsWith => bool::wrap(rows(len, valid, |i| Ok(string(i).ends_with(second(i))))?),
-            Function::Contains => match args[1].side::<StrView>() {
-                Side::One(needle) => {
+            Function::Contains => match args[1].texts() {
+                Texts::One(needle) => {
                     let finder = memmem::Finder::new(needle.as_bytes());
                     bool::wrap(rows(len, valid, |i| Ok(finder.find(string(i).as_bytes()).is_some()))?)
                 }
-                Side::Many(_) => bool::wrap(rows(len, valid, |i| Ok(string(i).contains(second(i))))?),
+                Texts::Many(_) => bool::wrap(rows(len, valid, |i| Ok(string(i).contains(second(i))))?),
             },
             Function::Replace => {
-                let to = args[2].side::<StrView>();
+                let to = args[2].texts();
                 let mut line = String::new();
-                let mut replace = |i: usize, from: &memmem::Finder<'_>| {
-                    replace(text.at(i), from, to.at(i).as_str(), &mut line, worker)
-                };
-                StrView::wrap(match args[1].side::<StrView>() {
-                    Side::One(from) => {
+                let mut replace =
+                    |i: usize, from: &memmem::Finder<'_>| replace(*text.view(i), from, to.at(i), &mut line, worker);
+                StrView::wrap(match args[1].texts() {
+                    Texts::One(from) => {
                         let finder = memmem::Finder::new(from.as_bytes());
                         rows(len, valid, |i| replace(i, &finder))?
                     }
-                    Side::Many(from) => rows(len, valid, |i| replace(i, &memmem::Finder::new(from[i].as_bytes())))?,
+                    Texts::Many(from) => rows(len, valid, |i| replace(i, &memmem::Finder::new(from[i].as_bytes())))?,
                 })
             }
             other => return Err(ExecError::Unsupported(format!("{other:?}"))),
@@ -135,13 +135,13 @@ fn char_start(s: &str, n: usize) -> usize {
 
 /// `substr(s, start [, count])`: `start` counts from 1, and a part before the string is cut off.
 fn substr(args: &[Value], valid: Option<&warpmill_format::Bitmap>, len: usize) -> Result<Data> {
-    let text = args[0].side::<StrView>();
+    let text = args[0].texts();
     let start = widen(Phys::I64, args[1].clone());
     let start = start.side::<i64>();
     let count = args.get(2).map(|count| widen(Phys::I64, count.clone()));
     let count = count.as_ref().map(|count| count.side::<i64>());
     let views = rows(len, valid, |i| {
-        let (s, start) = (text.at(i).as_str(), start.at(i));
+        let (s, start) = (text.at(i), start.at(i));
         let Some(first) = start.checked_sub(1) else {
             return Err(ExecError::Value(format!("substr: start position {start} is out of range")));
         };
@@ -186,7 +186,7 @@ fn lower(view: StrView, other: impl Fn(&str) -> String, worker: &mut Worker) -> 
     worker.text(&other(s))
 }
 
-fn trim(s: &'static str, left: bool, right: bool, drop: impl Fn(char) -> bool + Copy) -> &'static str {
+fn trim(s: &str, left: bool, right: bool, drop: impl Fn(char) -> bool + Copy) -> &str {
     let s = if left { s.trim_start_matches(drop) } else { s };
     if right { s.trim_end_matches(drop) } else { s }
 }
@@ -198,7 +198,7 @@ fn prefix_bytes(s: &str, n: i64) -> usize {
 }
 
 /// The last `n` characters, or all but the first `-n`.
-fn right(s: &'static str, n: i64) -> &'static str {
+fn right(s: &str, n: i64) -> &str {
     match n {
         0 | i64::MIN => "",
         n => &s[prefix_bytes(s, -n)..],
@@ -229,12 +229,12 @@ fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, w
 
 /// All arguments one after the other; NULLs count as empty.
 fn concat(args: &[Value], len: usize, worker: &mut Worker) -> Result<Data> {
-    let parts: Vec<_> = args.iter().map(|arg| (arg.side::<StrView>(), arg)).collect();
+    let parts: Vec<_> = args.iter().map(|arg| (arg.texts(), arg)).collect();
     let mut line = String::new();
     let views = (0..len).map(|i| {
         line.clear();
         for (side, _) in parts.iter().filter(|(_, arg)| arg.is_valid(i)) {
-            worker.push(&mut line, side.at(i).as_str())?;
+            worker.push(&mut line, side.at(i))?;
         }
         worker.text(&line)
     });

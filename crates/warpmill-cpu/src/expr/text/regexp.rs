@@ -120,7 +120,7 @@ impl Regexp {
     }
 
     fn compile(&self, args: &[Value], i: usize) -> Result<Compiled> {
-        let at = |arg: usize| args.get(arg).map(|a| a.side::<StrView>().at(i).as_str());
+        let at = |arg: usize| args.get(arg).map(|a| a.texts().at(i));
         let pattern = at(1).unwrap_or_default();
         match self.function {
             Function::RegexpLike => Compiled::new(self.function, pattern, None, at(2)),
@@ -134,14 +134,14 @@ impl Compute for Regexp {
         let phys = if self.function == Function::RegexpLike { Phys::Bool } else { Phys::Str };
         let Some(validity) = all_valid(args) else { return Ok(Value::null(phys)) };
         let valid = validity.as_ref();
-        let text = args[0].side::<StrView>();
+        let text = args[0].texts();
         let mut cache: HashMap<Vec<&str>, Compiled> = HashMap::new();
         let mut line = String::new();
         let mut with = |i: usize, f: &mut dyn FnMut(&Compiled) -> Result<()>| -> Result<()> {
             if let Some(compiled) = &self.compiled {
                 return f(compiled);
             }
-            let key: Vec<&str> = args[1..].iter().map(|arg| arg.side::<StrView>().at(i).as_str()).collect();
+            let key: Vec<&str> = args[1..].iter().map(|arg| arg.texts().at(i)).collect();
             if !cache.contains_key(&key) {
                 cache.insert(key.clone(), self.compile(args, i)?);
             }
@@ -151,7 +151,7 @@ impl Compute for Regexp {
             Phys::Bool => bool::wrap(rows(len, valid, |i| {
                 let mut found = false;
                 with(i, &mut |c| {
-                    found = c.regex.is_match(text.at(i).as_str());
+                    found = c.regex.is_match(text.at(i));
                     Ok(())
                 })?;
                 Ok(found)
@@ -159,7 +159,7 @@ impl Compute for Regexp {
             _ => StrView::wrap(rows(len, valid, |i| {
                 let mut view = StrView::default();
                 with(i, &mut |c| {
-                    view = match c.replace(text.at(i).as_str(), &mut line, &*worker)? {
+                    view = match c.replace(text.at(i), &mut line, &*worker)? {
                         Some(part) => StrView::new(part),
                         None => worker.text(&line)?,
                     };
