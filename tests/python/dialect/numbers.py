@@ -148,6 +148,10 @@ CASES = (
         "FLOAT is compared with decimals as FLOAT",
         "SELECT CAST(1.1 AS FLOAT) = 1.1 AS a, CAST(1.1 AS FLOAT) = CAST(1.1 AS DOUBLE) AS b",
     ),
+    Case(
+        "texts and numbers in UNION",
+        "SELECT 'a' AS x, 1.50 AS y UNION ALL SELECT 1e20, 'b' UNION ALL SELECT NULL, '2' ORDER BY 1, 2",
+    ),
     Case("decimals and DOUBLE in UNION", "SELECT 1.5 AS x, 1 AS y UNION ALL SELECT CAST(2.5 AS DOUBLE), 3.25"),
     Case(
         "decimals in CASE and coalesce",

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::operators::{self, Op, convert};
-use super::types::{common, digits, is_float, is_number};
+use super::types::{common, digits, is_float, is_number, is_text};
 use super::{aggregates, casts, dates, functions};
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
@@ -161,7 +161,7 @@ fn branches(union: Union) -> Result<Union> {
     for input in inputs {
         for (ty, other) in types.iter_mut().zip(columns(input)) {
             mixed |= *ty != other;
-            match common(ty, &other) {
+            match stacked(ty, &other) {
                 Some(both) => *ty = both,
                 None if ty.is_null() => *ty = other,
                 None => {}
@@ -169,13 +169,25 @@ fn branches(union: Union) -> Result<Union> {
         }
     }
     let fits = |input: &LogicalPlan| {
-        columns(input).iter().zip(&types).all(|(from, to)| from == to || common(from, to).as_ref() == Some(to))
+        columns(input)
+            .iter()
+            .zip(&types)
+            .all(|(from, to)| from == to || from.is_null() || stacked(from, to).as_ref() == Some(to))
     };
     if !mixed || !union.inputs.iter().all(|input| fits(input)) {
         return Ok(union);
     }
     let inputs = union.inputs.into_iter().map(|input| retyped(Arc::unwrap_or_clone(input), &types).map(Arc::new));
     Union::try_new(inputs.collect::<Result<_>>()?)
+}
+
+/// The type of a column of a UNION whose branches have columns of both types: text, where one of them is.
+fn stacked(left: &DataType, right: &DataType) -> Option<DataType> {
+    let is_plain = |ty: &DataType| !ty.is_nested() && !ty.is_null() && !ty.is_binary();
+    match is_text(left) != is_text(right) && is_plain(left) && is_plain(right) {
+        true => Some(DataType::Utf8),
+        false => common(left, right),
+    }
 }
 
 /// One expression whose parts are bound.
@@ -260,9 +272,8 @@ fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Res
 /// of which constants are read as what they are compared with.
 fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
     let ((left, lt), (right, rt)) = (left, right);
-    let text = |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     for (e, ty, other) in [(left, lt, rt), (right, rt, lt)] {
-        if text(ty) && is_number(other) {
+        if is_text(ty) && is_number(other) {
             if !matches!(e, Expr::Literal(..)) && !equality {
                 return plan_err!("a text is compared with a value of type {other}: an explicit cast is required");
             }

@@ -130,6 +130,10 @@ pub(super) fn is_number(ty: &DataType) -> bool {
     is_float(ty) || digits(ty).is_some()
 }
 
+pub(super) fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
 /// Whether values are whole numbers; a decimal of the full width without a point is a HUGEINT.
 pub(super) fn is_whole(ty: &DataType) -> bool {
     ty.is_integer() || *ty == HUGEINT
