@@ -47,8 +47,8 @@ demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, com
 	$(BIN)/python -m warpmill.bench.demo --sf $(SF)
 
 .PHONY: attack
-attack: install ## Statements that are too deep or too large, in child processes: all tiers, with a table
-	$(BIN)/python -m pytest tests/attack -m "slow or not slow" -rA -q
+attack: install ## Attacks: statements, memory, kills, faults, mutated files, clients; all tiers, in one table (an hour)
+	$(BIN)/python tests/attack --long
 
 # The Rust tests find NVRTC's wheel in the venv's packages.
 .PHONY: test

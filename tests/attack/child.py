@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attack.bombs import BOMBS, SETUP, Door, doors
 from attack.hogs import HOGS, ROWS
+from attack.memory import peak_mb
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
         tell(begin=kind, size=size)
         start = time.perf_counter()
         outcome = attempt(run, sql)
-        tell(end=kind, size=size, seconds=time.perf_counter() - start, peak_mb=peak(), **outcome)
+        tell(end=kind, size=size, seconds=time.perf_counter() - start, peak_mb=round(peak_mb("self")), **outcome)
 
 
 def open_door(door: Door, rest: list[str]) -> Callable[[str], Any]:
@@ -49,10 +50,6 @@ def attempt(run: Callable[[str], Any], sql: str) -> dict[str, str]:
         return {"outcome": "answered", "rows": str(run(sql))[:60]}
     except Exception as error:
         return {"outcome": "refused", "error": type(error).__name__, "message": str(error)[:200]}
-
-
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
 def tell(**what: object) -> None:

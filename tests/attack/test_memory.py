@@ -5,12 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from attack.hogs import HOGS
+from attack.memory import peak_mb
 from attack.test_statements import Outcome, sizes, survive
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def check(outcomes: list[Outcome], peak_mb: int) -> None:
@@ -73,10 +77,3 @@ def test_a_system_without_threads_is_an_error() -> None:
     child = subprocess.run([sys.executable, "-c", WITHOUT_THREADS], capture_output=True, text=True, check=False)
     assert child.returncode == 0, child.stderr
     assert child.stdout.strip() in {"OutOfMemoryError", "InternalError"}
-
-
-def peak_mb(process: int) -> float:
-    """The most memory that a process ever had."""
-    lines = Path("/proc", str(process), "status").read_text().splitlines()
-    line = next(line for line in lines if line.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024

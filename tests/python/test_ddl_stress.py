@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import warpmill
+from attack.tally import tally
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +90,7 @@ def test_tables_that_come_and_go_lose_nothing(tmp_path: Path) -> None:
     for one in done:
         kind = f"{one['sql'].split(' ')[0]} {one['outcome']}"
         outcomes[kind] = outcomes.get(kind, 0) + 1
-    print(outcomes)
+    tally("statements of five processes", outcomes)
     assert outcomes.get("INSERT done", 0) > 0
     assert outcomes.get("CREATE done", 0) > 0
     assert outcomes.get("DROP done", 0) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import threading
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import warpmill
+from attack.tally import tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 ROWS = 30_000
-ROUNDS = 60
+ROUNDS = int(os.environ.get("WARPMILL_INTERRUPTS", "60"))
 
 
 @pytest.fixture
@@ -88,6 +90,7 @@ def test_an_insert_that_was_stopped_is_not_there(con: warpmill.Connection) -> No
         stopping.join()
         assert settled(con, "t") == expected
     assert 0 < raised < ROUNDS
+    tally("INSERT", {"interrupted, not there": raised, "done, there": ROUNDS - raised})
 
 
 @pytest.mark.usefixtures("handler")
@@ -105,6 +108,7 @@ def test_a_signal_is_heard_and_leaves_all_or_nothing(con: warpmill.Connection) -
         after = settled(con, "t")
         assert after in (before, before + ROWS)
         before = after
+    tally("INSERT and a signal", {"all or nothing": ROUNDS})
 
 
 def settled(con: warpmill.Connection, table: str) -> int:
@@ -138,3 +142,4 @@ def test_a_table_whose_making_was_stopped_is_not_there(con: warpmill.Connection)
             time.sleep(0.02)
             assert [table.name for table in con.tables() if table.name == "made"] == []
     assert raised > 0
+    tally("CREATE TABLE AS", {"interrupted, not there": raised, "done, there": ROUNDS - raised})

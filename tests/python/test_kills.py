@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import warpmill
+from attack.tally import tally
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,8 +58,8 @@ def test_what_killed_processes_leave_goes_with_the_next_write(tmp_path: Path) ->
     with warpmill.connect(folder) as con:
         con.sql("CREATE SCHEMA s")
         con.sql("CREATE TABLE kept AS SELECT 1 AS a")
-    left = 0
-    for round_ in range(12):
+    left, rounds = 0, int(os.environ.get("WARPMILL_KILLS", "12"))
+    for round_ in range(rounds):
         child = spawn(folder, files, round_)
         time.sleep(chance.uniform(0.01, 0.4))
         os.kill(child.pid, signal.SIGKILL)
@@ -78,6 +79,7 @@ def test_what_killed_processes_leave_goes_with_the_next_write(tmp_path: Path) ->
                 found = con.sql(f"SELECT count(*) FROM '{file}'").fetchone()
                 assert found == (80_000,), file
     assert left > 0, "no process was killed at work"
+    tally("processes killed", {"whole and tidied": rounds})
 
 
 def test_live_writers_keep_what_they_are_at(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from attack.tally import tally
 from mutations.files import subjects
 from mutations.run import run
 from warpmill import _warpmill
@@ -33,6 +34,8 @@ def test_mutants_are_right_or_errors(tmp_path: Path, device: str, capsys: pytest
     result = run(subjects(made), count, SEED, {"device": device}, mutants)
     with capsys.disabled():
         print(f"\n{device}\n{result.table()}")
+        for kind, counts in result.counts.items():
+            tally(f"{device}, {kind.partition(':')[0]}", counts)
     assert not result.failures, "\n".join(result.failures)
     # Of what footers say, little is said once only.
     footers = [counts for kind, counts in result.counts.items() if kind.startswith("parquet") and "footer" in kind]

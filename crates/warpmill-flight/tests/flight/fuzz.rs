@@ -121,6 +121,8 @@ fn run(cases: u32, work: impl AsyncFn(&mut Client, proptest::test_runner::TestRu
         let runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
         work(&mut client, runner).await;
         assert_eq!(number(&mut server.own().await, "SELECT 42").await, 42, "the server goes on");
+        // For the table of `python tests/attack`.
+        println!("\nattack-tally\tmessages\tanswers and typed errors\t{cases}");
     });
 }
 

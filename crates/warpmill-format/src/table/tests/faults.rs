@@ -61,6 +61,7 @@ fn strike_everywhere(
             }
             at += 1;
         }
+        tally(&format!("{fault:?}"), "old or new version", at);
     }
 }
 

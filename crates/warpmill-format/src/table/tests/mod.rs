@@ -21,6 +21,11 @@ mod mutations;
 mod processes;
 mod writing;
 
+/// Tells how often an outcome came of a kind of attack, for the table of `python tests/attack`.
+fn tally(category: &str, outcome: &str, times: usize) {
+    println!("\nattack-tally\t{category}\t{outcome}\t{times}");
+}
+
 /// The rows of a column of a snapshot, as text.
 pub(crate) fn column(snapshot: &TableSnapshot, column: usize) -> Vec<Option<String>> {
     let mut rows = Vec::new();

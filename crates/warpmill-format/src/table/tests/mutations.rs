@@ -92,6 +92,9 @@ impl Outcomes {
         for (kind, counts) in &self.counts {
             println!("{kind:20}{}", counts.iter().map(|count| format!("{count:>8}")).collect::<String>());
         }
+        for (what, at) in [("right", 1), ("error", 2), ("wrong", 3), ("panic", 4)] {
+            tally("mutants", what, self.counts.values().map(|counts| counts[at]).sum());
+        }
         assert!(self.failures.is_empty(), "{}", self.failures.join("\n"));
     }
 }

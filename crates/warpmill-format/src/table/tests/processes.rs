@@ -45,6 +45,7 @@ fn killed_writers_leave_whole_commits() {
         assert_holds(&snapshot, &[rows(0, rows_found)]);
         last = rows_found;
     }
+    tally("appending processes killed", "whole commits", 12);
     assert!(last > 0, "no child came to commit anything");
     // The lock died with its holder, and what it left is collected.
     let mut writer = Table::open(&path).unwrap().append(small()).unwrap();
