@@ -74,7 +74,7 @@ pub(crate) fn value(vector: &Vector, row: usize) -> V {
         Data::I128(v) => V::Int(v[row]),
         Data::F32(v) => V::Float(v[row].into()),
         Data::F64(v) => V::Float(v[row]),
-        Data::Str(v) => V::Text(v[row].as_str()),
+        Data::Str(v) => V::Text(v[row].as_str().to_owned().leak()),
         Data::Code(v) => V::Int(v[row].into()),
     }
 }

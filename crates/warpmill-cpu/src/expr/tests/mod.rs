@@ -37,8 +37,12 @@ pub fn rows<T: Native>(vector: &Vector) -> Vec<Option<T>> {
     T::values(&vector.data).iter().enumerate().map(|(i, &value)| vector.is_valid(i).then_some(value)).collect()
 }
 
+/// The strings of a vector, leaked.
 pub fn strings(vector: &Vector) -> Vec<Option<&'static str>> {
-    rows::<warpmill_format::StrView>(vector).into_iter().map(|row| row.map(|view| view.as_str())).collect()
+    rows::<warpmill_format::StrView>(vector)
+        .into_iter()
+        .map(|row| row.map(|view| &*view.as_str().to_owned().leak()))
+        .collect()
 }
 
 pub fn texts(rows: &[Option<&str>]) -> Arc<Vector> {

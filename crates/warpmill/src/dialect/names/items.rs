@@ -24,7 +24,7 @@ pub(super) struct Items {
 
 enum Item {
     /// A column of the result.
-    Column { name: String, expr: Expr, aliased: bool },
+    Column { name: String, expr: Box<Expr>, aliased: bool },
     /// A wildcard that DataFusion expands.
     Wildcard(Box<SelectItem>),
 }
@@ -45,13 +45,13 @@ impl Binder<'_> {
                     {
                         name = super::shown(&column.value).to_string();
                     }
-                    items.list.push(Item::Column { name, expr, aliased: false });
+                    items.list.push(Item::Column { name, expr: Box::new(expr), aliased: false });
                 }
                 SelectItem::ExprWithAlias { mut expr, alias } => {
                     self.expr(&mut expr, scope)?;
                     let (name, position) = (alias.value, items.list.len() + 1);
                     scope.aliases.push(Alias { name: name.clone(), expr: expr.clone(), position });
-                    items.list.push(Item::Column { name, expr, aliased: true });
+                    items.list.push(Item::Column { name, expr: Box::new(expr), aliased: true });
                 }
                 SelectItem::Wildcard(mut options) => {
                     scope.refuse_twice()?;
@@ -135,8 +135,8 @@ impl Items {
     fn extend(&mut self, columns: Option<Vec<Visible>>, item: impl FnOnce() -> SelectItem) {
         match columns {
             Some(columns) => {
-                let columns = columns.into_iter();
-                self.list.extend(columns.map(|Visible { name, expr }| Item::Column { name, expr, aliased: false }));
+                let item = |Visible { name, expr }| Item::Column { name, expr: Box::new(expr), aliased: false };
+                self.list.extend(columns.into_iter().map(item));
             }
             None => {
                 self.open = true;
@@ -157,7 +157,7 @@ impl Items {
 
     /// The place, from one, of the first column that is `expr`.
     pub(super) fn position_of(&self, expr: &Expr) -> Option<usize> {
-        self.place(|item| matches!(item, Item::Column { expr: other, .. } if other == expr))
+        self.place(|item| matches!(item, Item::Column { expr: other, .. } if **other == *expr))
     }
 
     fn place(&self, is_it: impl Fn(&Item) -> bool) -> Option<usize> {
@@ -219,16 +219,16 @@ impl Item {
     fn into_written(self) -> SelectItem {
         match self {
             Item::Column { name, expr, aliased: true } => {
-                SelectItem::ExprWithAlias { expr, alias: datafusion::sql::sqlparser::ast::Ident::new(name) }
+                SelectItem::ExprWithAlias { expr: *expr, alias: datafusion::sql::sqlparser::ast::Ident::new(name) }
             }
-            Item::Column { expr, .. } => SelectItem::UnnamedExpr(expr),
+            Item::Column { expr, .. } => SelectItem::UnnamedExpr(*expr),
             Item::Wildcard(item) => *item,
         }
     }
 
     fn column(self) -> Option<(String, Expr)> {
         match self {
-            Item::Column { name, expr, .. } => Some((name, expr)),
+            Item::Column { name, expr, .. } => Some((name, *expr)),
             Item::Wildcard(_) => None,
         }
     }
