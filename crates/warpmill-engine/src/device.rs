@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -29,10 +30,13 @@ pub enum DeviceChoice {
 const SIM_MEMORY: u64 = 4 << 30;
 
 type Opened = Result<Arc<Executor>, String>;
-type Executors = Mutex<HashMap<(bool, u64), Opened>>;
+type Executors = Mutex<HashMap<(bool, u64), (Opened, Instant)>>;
 
-/// By whether they are of the simulated device, and by their limit of memory.
+/// By whether they are of the simulated device, and by their limit of memory: what came of opening them, and when.
 static EXECUTORS: LazyLock<Executors> = LazyLock::new(Mutex::default);
+
+/// The time for which a device that could not be opened is not tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The name of the device of `choice` in profiles and messages.
 pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
@@ -46,7 +50,23 @@ pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
 /// The executor for `choice` (not `Cpu`), which may use `memory` bytes (0: nearly all) of its device; or why there is none.
 pub(crate) fn executor(choice: DeviceChoice, memory: u64) -> Opened {
     let sim = choice == DeviceChoice::Sim;
-    EXECUTORS.lock().entry((sim, memory)).or_insert_with(|| open(sim, memory)).clone()
+    opened(&mut EXECUTORS.lock(), (sim, memory), || open(sim, memory))
+}
+
+/// What there is under `key`, opened where it is not, or where that failed some time ago: another process may have had the memory.
+fn opened<T: Clone>(
+    all: &mut HashMap<(bool, u64), (Result<T, String>, Instant)>,
+    key: (bool, u64),
+    open: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    match all.get(&key) {
+        Some((Ok(found), _)) => return Ok(found.clone()),
+        Some((Err(reason), at)) if at.elapsed() < RETRY => return Err(reason.clone()),
+        _ => {}
+    }
+    let found = open();
+    all.insert(key, (found.clone(), Instant::now()));
+    found
 }
 
 /// Whether programs run on a device under `choice`, which may use `memory` bytes of it (0: nearly all).
@@ -72,7 +92,7 @@ fn open(sim: bool, memory: u64) -> Opened {
 /// Makes the devices of the process forget the data that they keep between queries: the next query copies it again. Waits for
 /// programs that run.
 pub fn clear_device_caches() {
-    let opened: Vec<_> = EXECUTORS.lock().values().filter_map(|opened| opened.clone().ok()).collect();
+    let opened: Vec<_> = EXECUTORS.lock().values().filter_map(|(opened, _)| opened.clone().ok()).collect();
     opened.iter().for_each(|executor| executor.clear_cache());
 }
 
@@ -167,4 +187,20 @@ pub(crate) fn no_compiler(gpu: Option<&DeviceProperties>) -> Option<String> {
 fn gpu(ordinal: usize) -> warpmill_gpu::device::Result<Gpu> {
     let device = CudaDevice::open(ordinal)?;
     Ok(Gpu { properties: device.properties().clone(), free_bytes: device.free_memory()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_opened_again_after_a_while() {
+        let (mut all, key) = (HashMap::new(), (true, 0));
+        assert_eq!(opened(&mut all, key, || Err::<u8, _>("no memory".to_string())), Err("no memory".to_string()));
+        assert_eq!(opened(&mut all, key, || Ok(1)), Err("no memory".to_string()));
+        all.get_mut(&key).unwrap().1 -= RETRY;
+        assert_eq!(opened(&mut all, key, || Ok(2)), Ok(2));
+        all.get_mut(&key).unwrap().1 -= RETRY;
+        assert_eq!(opened(&mut all, key, || Err("never".to_string())), Ok(2));
+    }
 }
