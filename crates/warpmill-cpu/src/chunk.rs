@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use warpmill_format::{Segment, StrView};
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use crate::context::QueryContext;
 use crate::scan::decode;

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use warpmill_plan::Field;
+use warpmill_ir::Field;
 
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result, Share};
@@ -28,7 +28,7 @@ pub(crate) fn in_order(workers: Vec<Vec<Batch>>) -> Vec<Batch> {
     batches
 }
 
-/// The sink of [`warpmill_plan::Sink::Collect`].
+/// The sink of [`warpmill_ir::Sink::Collect`].
 pub struct CollectSink {
     columns: usize,
 }

@@ -45,7 +45,7 @@ pub enum ExecError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// More rows reached an aggregation than its 64-bit sums are proven for. The program has to be translated again with
-    /// 128-bit sums (`warpmill_plan::translate::Options::wide_sums`); nothing overflowed.
+    /// 128-bit sums (`warpmill_translate::Options::wide_sums`); nothing overflowed.
     #[error("more than the expected {safe} rows reached sums of 64 bits")]
     NeedsWideSums {
         /// Rows up to which the sums cannot overflow.

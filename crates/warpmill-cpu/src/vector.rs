@@ -1,7 +1,7 @@
 //! Vectors: the values of one column, with validity.
 
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 /// The values of a vector, one variant per [`Phys`]. Values at null positions are unspecified but initialized.
 #[derive(Debug, Clone)]

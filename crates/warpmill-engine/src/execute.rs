@@ -15,7 +15,7 @@ use warpmill_cpu::spill::SpillSettings;
 use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::parquet::ERROR_DATA;
 use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
-use warpmill_plan::{Pipeline, Program, Source};
+use warpmill_ir::{Pipeline, Program, Source};
 
 use crate::device::{self, DeviceChoice, device_name};
 use crate::profile::QueryProfile;

@@ -12,8 +12,8 @@ use warpmill_gpu::codegen::scan::ColumnShape;
 use warpmill_gpu::device::DeviceKind;
 use warpmill_gpu::execute::Strategy;
 use warpmill_gpu::execute::defer::defer_sorts;
-use warpmill_plan::pruning::PruningReport;
-use warpmill_plan::{Program, Scan, Source, Unsupported};
+use warpmill_ir::pruning::PruningReport;
+use warpmill_ir::{Program, Scan, Source, Unsupported};
 
 use crate::DeviceChoice;
 use crate::device::{device_name, executor, no_compiler};

@@ -11,7 +11,7 @@ use warpmill_engine::{
 };
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
-use warpmill_plan::PruningMode;
+use warpmill_ir::PruningMode;
 
 use crate::remote::RemoteOptions;
 

@@ -1,7 +1,7 @@
 //! Accumulators: one array per primitive state, indexed by group id.
 
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use super::moments::Moments;
 use super::wide::Wide;

@@ -5,7 +5,7 @@
 //! negative zero); strings stay views, their NULL flag is a bit of a word.
 
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 use super::table::KeyRows;
 use crate::context::{ExecError, Result};

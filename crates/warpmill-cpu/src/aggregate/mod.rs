@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use warpmill_format::Bitmap;
-use warpmill_plan::{AggregateExpr, Expr, Field};
+use warpmill_ir::{AggregateExpr, Expr, Field};
 
 use crate::chunk::Chunk;
 use crate::collect::downcast;
@@ -36,7 +36,7 @@ use groups::{Feed, Groups, Part};
 use plan::{Input, Layout, Plan};
 use spill::{Merge, Merged};
 
-/// The sink of [`warpmill_plan::Sink::Aggregate`].
+/// The sink of [`warpmill_ir::Sink::Aggregate`].
 pub struct AggregateSink {
     shared: Arc<Shared>,
 }

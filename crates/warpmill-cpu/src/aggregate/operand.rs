@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpmill_plan::{Expr, ExprKind};
+use warpmill_ir::{Expr, ExprKind};
 
 use crate::chunk::Chunk;
 use crate::context::{Result, Worker};

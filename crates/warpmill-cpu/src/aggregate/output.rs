@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_plan::{AggregateFunction, ColType, Phys};
+use warpmill_ir::{AggregateFunction, ColType, Phys};
 
 use super::accumulate::Accumulator;
 use super::groups::Part;

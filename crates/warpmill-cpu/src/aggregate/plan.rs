@@ -1,7 +1,7 @@
 //! The computations of an aggregation: the accumulators behind its aggregates, shared where aggregates overlap.
 
 use arrow::datatypes::DataType;
-use warpmill_plan::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys};
+use warpmill_ir::{AggregateExpr, AggregateFunction, ColType, Expr, Field, Phys};
 
 use super::accumulate::Kind;
 use super::keys::{KeyLayout, PerfectLayout};

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use super::accumulate::{Accumulator, Kind, Pick};
 use super::groups::{Groups, Merging, Part, Run, merge};

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, i256};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use warpmill_format::{Bitmap, Dictionary, StrView};
-use warpmill_plan::{AggregateExpr, AggregateFunction as F, ColType, Expr, Field, Phys};
+use warpmill_ir::{AggregateExpr, AggregateFunction as F, ColType, Expr, Field, Phys};
 
 use super::AggregateSink;
 use crate::chunk::Chunk;
@@ -212,7 +212,7 @@ pub(crate) fn order(a: &V, b: &V) -> std::cmp::Ordering {
 }
 
 fn column(expr: &Expr) -> usize {
-    if let warpmill_plan::ExprKind::Column(c) = expr.kind { c } else { unreachable!("a column") }
+    if let warpmill_ir::ExprKind::Column(c) = expr.kind { c } else { unreachable!("a column") }
 }
 
 /// The value of an aggregate; `None` where it does not fit.

@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::*;
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 use super::same;
 use crate::context::{ExecError, MOST_BYTES, Result};

@@ -6,7 +6,7 @@ use arrow::array::*;
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::*;
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{ColType, Field};
+use warpmill_ir::{ColType, Field};
 
 use super::same;
 use crate::context::{ExecError, Result};

@@ -4,7 +4,7 @@ use arrow::array::*;
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use warpmill_format::Dictionary;
-use warpmill_plan::{ColType, Field, Phys};
+use warpmill_ir::{ColType, Field, Phys};
 
 use super::{from_arrow, to_batches};
 use crate::operator::RowSet;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warpmill_plan::Field;
+use warpmill_ir::Field;
 
 use super::workload::Workload;
 use crate::chunk::Chunk;

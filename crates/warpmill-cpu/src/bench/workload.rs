@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use warpmill_plan::{ColType, Expr, Field, JoinKind, Phys, Probe};
+use warpmill_ir::{ColType, Expr, Field, JoinKind, Phys, Probe};
 
 use crate::chunk::{Chunk, Column, Selection, Values};
 use crate::context::{CancelToken, QueryContext, Result, Settings};

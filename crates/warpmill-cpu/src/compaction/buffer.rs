@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use crate::chunk::{Chunk, Selection, Values};
 use crate::vector::{Data, Vector};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use warpmill_plan::{Field, Phys};
+use warpmill_ir::{Field, Phys};
 
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result};

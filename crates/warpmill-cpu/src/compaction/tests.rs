@@ -1,7 +1,7 @@
 //! Compaction keeps all rows, and their order where it must.
 
 use proptest::prelude::*;
-use warpmill_plan::ColType;
+use warpmill_ir::ColType;
 
 use super::*;
 use crate::context::{CancelToken, Settings};

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use warpmill_format::Bitmap;
-use warpmill_plan::{ArithOp, ColType, Phys};
+use warpmill_ir::{ArithOp, ColType, Phys};
 
 use super::value::{Native, Side, Value, both, map};
 use crate::context::{ExecError, Result};

@@ -1,7 +1,7 @@
 //! CASE, COALESCE, NULLIF: values from one of several expressions, row by row.
 
 use warpmill_format::Bitmap;
-use warpmill_plan::CompareOp;
+use warpmill_ir::CompareOp;
 
 use super::compare;
 use super::logic::{truth, worth_selecting};

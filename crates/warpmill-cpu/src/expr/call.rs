@@ -1,7 +1,7 @@
 //! Functions of whole vectors: what the modules of strings, numbers and dates have in common.
 
 use warpmill_format::Bitmap;
-use warpmill_plan::CompareOp;
+use warpmill_ir::CompareOp;
 
 use super::arith::is_set;
 use super::compare;

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use warpmill_format::Bitmap;
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 use super::arith::{Int, is_set, scale_of};
 use super::value::{Value, map};

@@ -1,7 +1,7 @@
 //! Comparisons: equality and "less" for every representation, the rest by exchanging and negating.
 
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::CompareOp;
+use warpmill_ir::CompareOp;
 
 use super::value::{Bits, Native, Side, Value, bits_of, bits_of_pairs, both, with_native, zip};
 

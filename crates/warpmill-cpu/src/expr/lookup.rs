@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use warpmill_format::{Bitmap, Dictionary, StrView};
-use warpmill_plan::pruning::CodeSet;
-use warpmill_plan::{Expr, ExprKind, Phys, Scalar};
+use warpmill_ir::pruning::CodeSet;
+use warpmill_ir::{Expr, ExprKind, Phys, Scalar};
 
 use super::node::Node;
 use super::prepare;

@@ -1,6 +1,6 @@
 //! Functions of numbers.
 
-use warpmill_plan::{ColType, Function, Phys};
+use warpmill_ir::{ColType, Function, Phys};
 
 use super::arith::{Int, binary, is_set, scale_of};
 use super::call::{Compute, all_valid, rows};

@@ -2,7 +2,7 @@
 
 use hashbrown::HashSet;
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{CompareOp, Phys, Scalar};
+use warpmill_ir::{CompareOp, Phys, Scalar};
 
 use super::call::Compute;
 use super::compare;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_plan::{Expr, Phys};
+use warpmill_ir::{Expr, Phys};
 
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result, StringArena, Worker};

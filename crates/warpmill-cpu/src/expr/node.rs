@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpmill_plan::{ColType, CompareOp, Phys};
+use warpmill_ir::{ColType, CompareOp, Phys};
 
 use super::arith::{self, Arith};
 use super::call::Compute;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpmill_plan::{ArithOp, ColType, Expr, ExprKind, Function, Phys, Scalar};
+use warpmill_ir::{ArithOp, ColType, Expr, ExprKind, Function, Phys, Scalar};
 
 use super::arith::Arith;
 use super::call::{Compute, Extreme};

@@ -1,6 +1,6 @@
 //! Predicates that are one range of one integer column: what scans evaluate on encoded values and prune by.
 
-use warpmill_plan::{CompareOp, Expr, ExprKind, Scalar};
+use warpmill_ir::{CompareOp, Expr, ExprKind, Scalar};
 
 /// The column and inclusive bounds, if `expr` is true exactly where the column is not NULL and within them. An empty range
 /// has `lo > hi`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 
@@ -48,35 +48,35 @@ native!(bool => Bool, i32 => I32, i64 => I64, i128 => I128, f32 => F32, f64 => F
 macro_rules! with_native {
     ($phys:expr, $T:ident => $body:expr) => {
         match $phys {
-            warpmill_plan::Phys::Bool => {
+            warpmill_ir::Phys::Bool => {
                 type $T = bool;
                 $body
             }
-            warpmill_plan::Phys::I32 => {
+            warpmill_ir::Phys::I32 => {
                 type $T = i32;
                 $body
             }
-            warpmill_plan::Phys::I64 => {
+            warpmill_ir::Phys::I64 => {
                 type $T = i64;
                 $body
             }
-            warpmill_plan::Phys::I128 => {
+            warpmill_ir::Phys::I128 => {
                 type $T = i128;
                 $body
             }
-            warpmill_plan::Phys::F32 => {
+            warpmill_ir::Phys::F32 => {
                 type $T = f32;
                 $body
             }
-            warpmill_plan::Phys::F64 => {
+            warpmill_ir::Phys::F64 => {
                 type $T = f64;
                 $body
             }
-            warpmill_plan::Phys::Str => {
+            warpmill_ir::Phys::Str => {
                 type $T = warpmill_format::StrView;
                 $body
             }
-            warpmill_plan::Phys::Code => {
+            warpmill_ir::Phys::Code => {
                 type $T = u32;
                 $body
             }

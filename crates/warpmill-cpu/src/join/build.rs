@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use super::direct::Direct;
 use super::keys::{PackedKeys, equal_keys, word_range};
@@ -73,7 +73,7 @@ struct LocalBuild {
 
 impl HashBuildSink {
     /// A build on `keys` (held as `key_types`) that keeps columns `payload` of its input (held as `payload_types`). The
-    /// other parameters are those of `warpmill_plan::program::Sink::HashBuild`.
+    /// other parameters are those of `warpmill_ir::program::Sink::HashBuild`.
     pub fn new(
         keys: Vec<PreparedExpr>,
         key_types: Vec<Phys>,

@@ -1,6 +1,6 @@
 //! Filters made from build keys, with which scans drop rows before they decode other columns.
 
-use warpmill_plan::pruning::Ranges;
+use warpmill_ir::pruning::Ranges;
 
 use super::hash::mix;
 use super::keys::Word;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use warpmill_format::Bitmap;
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 

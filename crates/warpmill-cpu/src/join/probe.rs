@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_plan::{Expr, JoinKind, Probe};
+use warpmill_ir::{Expr, JoinKind, Probe};
 
 use super::output::{Joined, Output};
 use super::pairs::{Enumerate, Pairs};

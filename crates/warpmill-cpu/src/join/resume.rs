@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_format::Bitmap;
-use warpmill_plan::JoinKind;
+use warpmill_ir::JoinKind;
 
 use super::Columns;
 use super::probe::{Exprs, ProbeOperator};

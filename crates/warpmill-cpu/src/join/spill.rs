@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rayon::prelude::*;
-use warpmill_plan::Phys;
-use warpmill_plan::program::BuildRows;
+use warpmill_ir::Phys;
+use warpmill_ir::program::BuildRows;
 
 use super::build::{Spec, load};
 use super::hash::hash_rows;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use warpmill_format::Bitmap;
-use warpmill_plan::Phys;
-use warpmill_plan::program::BuildRows;
+use warpmill_ir::Phys;
+use warpmill_ir::program::BuildRows;
 
 use super::direct::Direct;
 use super::filter::KeyFilter;

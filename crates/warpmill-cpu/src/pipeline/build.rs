@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use warpmill_plan::{Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
+use warpmill_ir::{Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
 
 use super::Run;
 use super::worker::Chain;
@@ -113,7 +113,7 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
 
 fn compaction(
     strategy: crate::compaction::Compaction,
-    fields: &[warpmill_plan::Field],
+    fields: &[warpmill_ir::Field],
     ordered: bool,
 ) -> Option<Box<dyn Operator>> {
     CompactionOperator::for_strategy(strategy, fields, ordered).map(|operator| Box::new(operator) as Box<dyn Operator>)

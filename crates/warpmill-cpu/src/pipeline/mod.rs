@@ -6,7 +6,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpmill_plan::{ExprKind, Operator, Pipeline, Program, Sink, Source};
+use warpmill_ir::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalSink, RowSet, SinkOutput, SpilledRows};

@@ -1,7 +1,7 @@
 //! Segments to vectors.
 
 use warpmill_format::{Segment, StrView};
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 

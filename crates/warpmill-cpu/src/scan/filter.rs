@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpmill_format::{Bitmap, ColumnStats, Segment};
-use warpmill_plan::Expr;
+use warpmill_ir::Expr;
 
 use crate::context::Result;
 use crate::expr::PreparedExpr;

@@ -1,7 +1,7 @@
 //! The rows of a scan that are read: the planner's decision with this crate's way to evaluate predicates of dictionaries.
 
-use warpmill_plan::pruning::{self, CodeSet, KeyRanges, PruningMode, Ranges, Selected};
-use warpmill_plan::{Expr, Scan};
+use warpmill_ir::pruning::{self, CodeSet, KeyRanges, PruningMode, Ranges, Selected};
+use warpmill_ir::{Expr, Scan};
 
 use super::filter::KeyPrune;
 use crate::context::Result;

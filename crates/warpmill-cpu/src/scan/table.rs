@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpmill_format::{Codec, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
-use warpmill_plan::pruning::{PruningReport, Selected};
-use warpmill_plan::{Field, Scan};
+use warpmill_ir::pruning::{PruningReport, Selected};
+use warpmill_ir::{Field, Scan};
 
 use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
 use super::open::RowSegment;

@@ -15,7 +15,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use warpmill_plan::{Field, SortKey};
+use warpmill_ir::{Field, SortKey};
 
 use crate::aggregate::operand::Operand;
 use crate::chunk::Chunk;
@@ -36,7 +36,7 @@ const TOP_SLACK: usize = 4;
 /// But not below this many.
 const TOP_ROWS: usize = 1 << 13;
 
-/// The sink of [`warpmill_plan::Sink::Sort`].
+/// The sink of [`warpmill_ir::Sink::Sort`].
 pub struct SortSink {
     shared: Arc<Shared>,
 }

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use warpmill_format::StrView;
-use warpmill_plan::{ColType, Phys, SortKey};
+use warpmill_ir::{ColType, Phys, SortKey};
 
 use crate::vector::{Data, Vector};
 

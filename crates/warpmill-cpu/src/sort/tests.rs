@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use warpmill_format::StrView;
-use warpmill_plan::{Expr, Field, SortKey};
+use warpmill_ir::{Expr, Field, SortKey};
 
 use super::SortSink;
 use crate::aggregate::tests::{V, drain, order, row, spilling, table, types, vector};
@@ -69,7 +69,7 @@ fn expected(rows: &[Vec<V>], keys: &[SortKey], skip: u64, fetch: Option<u64>) ->
     let mut numbers: Vec<usize> = (0..rows.len()).collect();
     numbers.sort_by(|&i, &j| {
         let orders = keys.iter().map(|key| {
-            let warpmill_plan::ExprKind::Column(c) = key.expr.kind else { unreachable!() };
+            let warpmill_ir::ExprKind::Column(c) = key.expr.kind else { unreachable!() };
             match (&rows[i][c], &rows[j][c]) {
                 (V::Null, V::Null) => Ordering::Equal,
                 (V::Null, _) if key.nulls_first => Ordering::Less,

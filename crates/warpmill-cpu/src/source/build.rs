@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use warpmill_plan::{BuildRows, Field, Phys};
+use warpmill_ir::{BuildRows, Field, Phys};
 
 use super::{ChunkSource, LocalSource};
 use crate::context::{QueryContext, Result};

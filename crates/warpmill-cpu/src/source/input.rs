@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
-use warpmill_plan::Field;
+use warpmill_ir::Field;
 
 use super::{ChunkSource, LocalSource};
 use crate::arrow::from_arrow;
@@ -66,7 +66,7 @@ impl LocalSource for LocalInput<'_> {
             .zip(&self.source.fields)
             .map(|(array, field)| from_arrow(array, &field.ty).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
-        if self.source.fields.iter().any(|field| field.ty.phys == warpmill_plan::Phys::Str) {
+        if self.source.fields.iter().any(|field| field.ty.phys == warpmill_ir::Phys::Str) {
             self.query.keep_alive(batch.clone());
         }
         let chunk_rows = self.query.settings.chunk_rows;

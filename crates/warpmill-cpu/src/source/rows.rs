@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{Field, Scalar};
+use warpmill_ir::{Field, Scalar};
 
 use super::{ChunkSource, LocalSource};
 use crate::chunk::{Chunk, Column, Selection, Values};

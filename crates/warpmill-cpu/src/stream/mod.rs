@@ -5,7 +5,7 @@ mod limit;
 use std::any::Any;
 use std::sync::Arc;
 
-use warpmill_plan::{Expr, Field};
+use warpmill_ir::{Expr, Field};
 
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result, Worker};
@@ -73,7 +73,7 @@ impl ProjectOperator {
         let outputs = list
             .iter()
             .map(|(_, expr)| match expr.kind {
-                warpmill_plan::ExprKind::Column(index) => Ok(Output::Column(index)),
+                warpmill_ir::ExprKind::Column(index) => Ok(Output::Column(index)),
                 _ => PreparedExpr::new(expr).map(|expr| Output::Computed(Box::new(expr))),
             })
             .collect::<Result<_>>()?;

@@ -8,7 +8,7 @@ use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::functions::expr_fn as functions;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, cast, lit};
-use warpmill_plan::kept;
+use warpmill_translate::kept;
 
 use super::exact;
 use super::subquery::check_memberships;

@@ -4,7 +4,8 @@ use datafusion::common::ScalarValue;
 use datafusion::functions::expr_fn as functions;
 use datafusion::logical_expr::expr::Like;
 use datafusion::logical_expr::{Expr, Operator, lit};
-use warpmill_plan::simple_case;
+use warpmill_ir::scalar::case;
+use warpmill_translate::functions::simple_case;
 
 use super::expr::binary;
 use crate::Refused;
@@ -19,8 +20,8 @@ pub(super) fn text_function(name: &str, args: &[Expr], types: &[Type]) -> Result
     let (Some(x), true) = (args.first(), types.first() == Some(&Varchar)) else { return Ok(None) };
     let x = x.clone();
     Ok(Some(match (name, &args[1..], &types[1..]) {
-        ("upper" | "ucase", [], _) => simple_case::function(true).call(vec![x]),
-        ("lower" | "lcase", [], _) => simple_case::function(false).call(vec![x]),
+        ("upper" | "ucase", [], _) => simple_case(true).call(vec![x]),
+        ("lower" | "lcase", [], _) => simple_case(false).call(vec![x]),
         ("length" | "len" | "char_length" | "character_length", [], _) => functions::character_length(x),
         ("strlen", [], _) => functions::octet_length(x),
         ("trim", [], _) => functions::btrim(vec![x, lit(SPACES)]),
@@ -77,8 +78,8 @@ fn like(value: Expr, pattern: &Expr, escape: Option<&Expr>, negated: bool) -> Re
 
 /// ILIKE: LIKE of both sides in lower case.
 fn ilike(value: Expr, pattern: &Expr, escape: Option<&Expr>, negated: bool) -> Result<Expr, Refused> {
-    let pattern = simple_case::mapped(&pattern_of(pattern, escape)?, false);
-    let value = simple_case::function(false).call(vec![value]);
+    let pattern = case::mapped(&pattern_of(pattern, escape)?, false);
+    let value = simple_case(false).call(vec![value]);
     Ok(Expr::Like(Like::new(negated, Box::new(value), Box::new(lit(pattern)), None, false)))
 }
 

@@ -1,6 +1,6 @@
 //! The accumulators of an aggregation.
 
-use warpmill_plan::{AggregateExpr, AggregateFunction, Expr, Phys, Unsupported};
+use warpmill_ir::{AggregateExpr, AggregateFunction, Expr, Phys, Unsupported};
 
 use super::layout::{Accumulator, DistinctSet, Output, Slot};
 

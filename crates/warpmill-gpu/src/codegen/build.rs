@@ -1,6 +1,6 @@
 //! Sinks that keep rows: hash builds, collected and sorted rows.
 
-use warpmill_plan::{Expr, Field, SinkId};
+use warpmill_ir::{Expr, Field, SinkId};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};

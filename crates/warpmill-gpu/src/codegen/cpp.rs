@@ -1,6 +1,6 @@
 //! A typed builder of C++: statements in blocks, values with type and validity.
 
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 /// C++ types of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! The numbers of rows and groups to expect: for sizes and for the order of tests, never for correctness.
 
-use warpmill_plan::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
+use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
 use super::scan::{PackedTest, ScanFilters};
 

@@ -1,7 +1,7 @@
 //! The state of generating one kernel: statements, parameters, and the columns of each operator's input, loaded when an
 //! expression first asks for them.
 
-use warpmill_plan::{Expr, Field, Phys, SinkId, Unsupported};
+use warpmill_ir::{Expr, Field, Phys, SinkId, Unsupported};
 
 use super::cpp::{CType, Code, Value};
 use super::expr::{self, Context, Memo};
@@ -163,7 +163,7 @@ impl Generator {
     pub fn push_exprs<'a>(&mut self, exprs: impl IntoIterator<Item = &'a Expr>) {
         let from = self.scope();
         let slot = |expr: &Expr| match expr.kind {
-            warpmill_plan::ExprKind::Column(index) => Slot::Same(from, index),
+            warpmill_ir::ExprKind::Column(index) => Slot::Same(from, index),
             _ => Slot::Expr(expr.clone(), from),
         };
         let slots = exprs.into_iter().map(slot).collect();

@@ -1,7 +1,7 @@
 //! Aggregation: accumulators in registers, shared or global memory, and the kernel that turns them into rows.
 
 use arrow::datatypes::DataType;
-use warpmill_plan::{AggregateFunction, ColType, Expr, Field, Phys, SinkId, Unsupported};
+use warpmill_ir::{AggregateFunction, ColType, Expr, Field, Phys, SinkId, Unsupported};
 
 use super::build::append_at;
 use super::cpp::{CType, Value};

@@ -1,7 +1,7 @@
 //! Joins whose hash builds do not fit the device's memory: how they are done, and why. [`crate::execute`] decides.
 
 use serde::Serialize;
-use warpmill_plan::{SinkId, Unsupported};
+use warpmill_ir::{SinkId, Unsupported};
 
 /// The way joins are done whose hash builds do not fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]

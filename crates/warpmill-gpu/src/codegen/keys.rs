@@ -1,6 +1,6 @@
 //! Keys of joins and groups: packed into one integer where their proven ranges allow, compared column by column otherwise.
 
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 /// The way several key columns become one.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use warpmill_plan::{AggregateFunction, Expr, SinkId};
+use warpmill_ir::{AggregateFunction, Expr, SinkId};
 
 use super::cpp::CType;
 use super::join::JoinPlan;

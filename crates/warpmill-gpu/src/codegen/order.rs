@@ -3,7 +3,7 @@
 //! A device appends rows in any order. Rows that it has sorted lie in order, and a pipeline that neither drops nor joins rows
 //! keeps their ranks; behind other operators the order is lost.
 
-use warpmill_plan::{Operator, Pipeline, Program, Sink, SinkId, Source};
+use warpmill_ir::{Operator, Pipeline, Program, Sink, SinkId, Source};
 
 /// Whether only one pipeline feeds sink `id`.
 pub fn feeds_alone(program: &Program, id: SinkId) -> bool {

@@ -5,7 +5,7 @@
 //! the sink, and rows that look for a partner before they look: each finds its partners in exactly one part. Keys that no row of the build
 //! can have (NULL, or beyond its range) belong to the part that has value 0.
 
-use warpmill_plan::SinkId;
+use warpmill_ir::SinkId;
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;

@@ -1,7 +1,7 @@
 //! Decides how each sink of a program lies in device memory, before code is generated: from types, row bounds, estimates and
 //! what earlier runs taught.
 
-use warpmill_plan::{
+use warpmill_ir::{
     AggregateExpr, Expr, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source, Unsupported,
 };
 

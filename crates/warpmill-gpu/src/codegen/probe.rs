@@ -4,7 +4,7 @@
 //! every lane takes one step per iteration: a pair, or the row's NULL-extended copy once no pair is left. All that follows in
 //! the pipeline lies inside that loop, once.
 
-use warpmill_plan::{ExprKind, JoinKind, Probe};
+use warpmill_ir::{ExprKind, JoinKind, Probe};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Load, Result};

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use warpmill_plan::{JoinKind, Operator, Phys, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
+use warpmill_ir::{JoinKind, Operator, Phys, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
 
 use super::cpp::CType;
 use super::generator::{Generator, Result};
@@ -338,7 +338,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn uploaded(&self, g: &mut Generator, owner: &str, fields: &[warpmill_plan::Field]) {
+    fn uploaded(&self, g: &mut Generator, owner: &str, fields: &[warpmill_ir::Field]) {
         let count = g.params.add("u64".into(), 8, "count", Binding::Named(format!("{owner}.count")));
         self.rows_loop(g, &count);
         let loads = g.flat_loads(&FlatColumn::all(owner, fields), "row", None);

@@ -6,7 +6,7 @@
 
 use warpmill_cpu::expr::PreparedExpr;
 use warpmill_format::{Bitmap, LaneLayout, ValueLayout};
-use warpmill_plan::{Expr, Phys, Scan, Unsupported};
+use warpmill_ir::{Expr, Phys, Scan, Unsupported};
 
 use super::cpp::{CType, Value};
 use super::estimate;

@@ -5,7 +5,7 @@
 //! Of a string the first [`TEXT_WORDS`] words count at first. Neighbours are compared when all is sorted: where they are in
 //! the wrong order, the program is run again with more words.
 
-use warpmill_plan::{Expr, Field, Phys, SinkId, SortKey};
+use warpmill_ir::{Expr, Field, Phys, SinkId, SortKey};
 
 use super::build::append_at;
 use super::cpp::{CType, Value};

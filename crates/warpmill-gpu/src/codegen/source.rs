@@ -1,6 +1,6 @@
 //! Sources: loops over the rows of sinks and of uploaded columns. Those over segments are in [`super::scan`].
 
-use warpmill_plan::{BuildRows, Field, SinkId};
+use warpmill_ir::{BuildRows, Field, SinkId};
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;

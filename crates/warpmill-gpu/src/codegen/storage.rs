@@ -1,7 +1,7 @@
 //! The way the columns of sinks lie in device memory: one array of values per column, as narrow as the column's proven range
 //! allows, and one byte per row for validity.
 
-use warpmill_plan::{ColType, Field, Phys};
+use warpmill_ir::{ColType, Field, Phys};
 
 use super::cpp::CType;
 

@@ -2,7 +2,7 @@
 //! image of the last wanted rank bounds those of all rows that can be in the result; these are copied to columns of their
 //! own, which the host fetches and sorts. Rows with equal images all survive: the host decides between them.
 
-use warpmill_plan::{ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, SortKey};
+use warpmill_ir::{ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, SortKey};
 
 use super::build::{append, append_at};
 use super::cpp::{CType, Code, Value};

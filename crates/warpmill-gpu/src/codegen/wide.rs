@@ -1,7 +1,7 @@
 //! Sets of rows that are told apart by several columns, or by one that does not pack into an integer: open addressing on a
 //! hash of the columns, which are compared.
 
-use warpmill_plan::SinkId;
+use warpmill_ir::SinkId;
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;

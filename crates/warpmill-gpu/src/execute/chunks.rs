@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use warpmill_cpu::ExecError;
 use warpmill_format::parquet_file::{PageCodec, ParquetPromise, ParquetSlice};
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
-use warpmill_plan::Unsupported;
+use warpmill_ir::Unsupported;
 
 use super::memory::{Key, Owner};
 use super::paths::Decoding;

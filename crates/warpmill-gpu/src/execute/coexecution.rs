@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
 use warpmill_cpu::{Data, Vector};
-use warpmill_plan::{Program, Sink};
+use warpmill_ir::{Program, Sink};
 
 use crate::codegen::join::{JoinPlan, JoinStrategy, Side};
 
@@ -148,7 +148,7 @@ fn rows_of(piece: &Piece, placed: Vec<Placed>) -> Result<RowSet> {
             }
             Placed::Here | Placed::Resumed { .. } => {
                 let reason = format!("pipelines {:?} would need the host in between", piece.pipelines);
-                return Err(warpmill_plan::Unsupported::new("joins larger than device memory", reason).into());
+                return Err(warpmill_ir::Unsupported::new("joins larger than device memory", reason).into());
             }
         }
     }

@@ -4,7 +4,7 @@
 //! where the sort keys are still there at the end, the rows are sorted there instead; where what follows has no use for an
 //! order, they are not sorted at all.
 
-use warpmill_plan::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, SortKey, Source};
+use warpmill_ir::{Expr, ExprKind, Operator, Pipeline, Program, Sink, SinkId, SortKey, Source};
 
 /// `program` without sorts in between; `None` where there is none that can go.
 pub fn defer_sorts(program: &Program) -> Option<Program> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use warpmill_format::{FilePlace, FileState};
-use warpmill_plan::Unsupported;
+use warpmill_ir::Unsupported;
 
 use super::chunks::Chunk;
 use super::memory::{aligned, padded};

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_cpu::context::CancelToken;
 use warpmill_cpu::pipeline::Placed;
-use warpmill_plan::Program;
+use warpmill_ir::Program;
 
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, Pipelines};
@@ -284,9 +284,7 @@ impl Executor {
                     prepared = self.prepare(program, &rows, *hints, options)?;
                 }
                 Ok(Outcome::Again(_)) => {
-                    return Err(
-                        warpmill_plan::Unsupported::new("program", "sizes could not be found in 16 runs").into()
-                    );
+                    return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
                 }
                 Err(failure @ Failure::Memory { .. }) => {
                     // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use warpmill_cpu::operator::RowSet;
-use warpmill_plan::{Program, Source};
+use warpmill_ir::{Program, Source};
 
 use super::Result;
 use super::rows::{self, HostArray};

@@ -11,7 +11,7 @@
 //! The time of each is predicted from the bytes that travel, the rows of estimates, and rates; see [`JoinTimes`]. Of what the device does in its own
 //! memory, and of launches, nothing is counted: links and memory of the host are slower by far.
 
-use warpmill_plan::{Pipeline, Program, Scan, Sink, SinkId, Source};
+use warpmill_ir::{Pipeline, Program, Scan, Sink, SinkId, Source};
 
 use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
 use crate::codegen::layout::{BuildLayout, Hints, Limits, SinkLayout, Table};

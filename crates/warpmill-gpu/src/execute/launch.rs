@@ -133,7 +133,7 @@ pub(super) fn launch(
         })
     });
     match missing {
-        Some(name) => Err(warpmill_plan::Unsupported::new("kernel", format!("no buffer {name}")).into()),
+        Some(name) => Err(warpmill_ir::Unsupported::new("kernel", format!("no buffer {name}")).into()),
         None => Ok(Some(Launch { kernel: index, shape, params, bytes })),
     }
 }

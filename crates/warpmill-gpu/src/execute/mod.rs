@@ -46,7 +46,7 @@ pub mod stream;
 pub mod undone;
 
 use warpmill_cpu::ExecError;
-use warpmill_plan::Unsupported;
+use warpmill_ir::Unsupported;
 
 use crate::device::DeviceError;
 

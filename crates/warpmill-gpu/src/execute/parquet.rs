@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use warpmill_format::TableSnapshot;
-use warpmill_plan::{Program, Source};
+use warpmill_ir::{Program, Source};
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::codegen::Library;
@@ -48,7 +48,7 @@ pub fn describe<'a>(
         let Some(slice) = chunk.pages() else { continue };
         let work = places.get(&chunk.key()).copied();
         let work =
-            work.ok_or_else(|| Failure::from(warpmill_plan::Unsupported::new("segment", "not in device memory")))?;
+            work.ok_or_else(|| Failure::from(warpmill_ir::Unsupported::new("segment", "not in device memory")))?;
         [stored, work].iter().for_each(|word| image.extend_from_slice(&word.to_le_bytes()));
         [all.pages, all.tiles].iter().for_each(|word| image.extend_from_slice(&word.to_le_bytes()));
         all.chunks += 1;

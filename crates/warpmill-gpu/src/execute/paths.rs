@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use warpmill_plan::{Operator, Program, Source};
+use warpmill_ir::{Operator, Program, Source};
 
 use crate::device::DeviceKind;
 

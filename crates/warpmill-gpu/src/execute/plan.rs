@@ -3,7 +3,7 @@
 //! The order makes work for few calls: constants and states are one copy to the device; the arrays of small results lie behind the
 //! states, so that both are one copy back; arrays that are filled with the same byte lie side by side.
 
-use warpmill_plan::{Program, Sink};
+use warpmill_ir::{Program, Sink};
 
 use crate::codegen::CType;
 use crate::codegen::layout::{Hints, Limits, SinkLayout};

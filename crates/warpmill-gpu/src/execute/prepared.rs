@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_format::Dictionary;
-use warpmill_plan::pruning::Selected;
-use warpmill_plan::{Program, Scan, Source};
+use warpmill_ir::pruning::Selected;
+use warpmill_ir::{Program, Scan, Source};
 
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, SinkLayout};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use warpmill_format::Codec;
-use warpmill_plan::pruning::PruningReport;
+use warpmill_ir::pruning::PruningReport;
 
 use crate::codegen::join::JoinPlan;
 

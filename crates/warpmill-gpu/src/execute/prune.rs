@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use warpmill_plan::pruning::PruningMode;
-use warpmill_plan::{Expr, JoinKind, Phys, Pipeline, Program, PruneKey, Scan, Sink, SinkId, Source};
+use warpmill_ir::pruning::PruningMode;
+use warpmill_ir::{Expr, JoinKind, Phys, Pipeline, Program, PruneKey, Scan, Sink, SinkId, Source};
 
 use crate::codegen::estimate::source_column;
 use crate::codegen::keys::{KeyPart, KeyShape};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::{Data, Vector};
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{Field, Phys};
+use warpmill_ir::{Field, Phys};
 
 use crate::codegen::storage::{FlatColumn, Storage};
 use crate::device::{Device, DevicePtr, Stream};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warpmill_cpu::context::ExecError;
-use warpmill_plan::{AggregateExpr, Program, Sink};
+use warpmill_ir::{AggregateExpr, Program, Sink};
 
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Table};

@@ -9,8 +9,8 @@ use warpmill_cpu::ExecError;
 use warpmill_cpu::expr::PreparedExpr;
 use warpmill_format::parquet_file::{PageCodecs, ParquetChunk};
 use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, VECTOR_ROWS, ValueLayout};
-use warpmill_plan::pruning::Selected;
-use warpmill_plan::{Scan, Unsupported};
+use warpmill_ir::pruning::Selected;
+use warpmill_ir::{Scan, Unsupported};
 
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
@@ -103,7 +103,7 @@ pub fn open(
     let shapes = columns
         .iter()
         .map(|row| {
-            let shape = |(chunk, field): (&Arc<Chunk>, &warpmill_plan::Field)| {
+            let shape = |(chunk, field): (&Arc<Chunk>, &warpmill_ir::Field)| {
                 let nullable = chunk.layout.validity.is_some();
                 ColumnShape::of_segment(&chunk.layout.values, chunk.remap.is_some(), field.ty.phys, nullable)
             };

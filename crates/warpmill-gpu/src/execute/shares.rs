@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use warpmill_plan::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
+use warpmill_ir::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
 use crate::codegen::layout::{
     Accumulator, BuildLayout, GroupLayout, GroupTable, Hints, RowsLayout, SinkLayout, Slot, Table,

@@ -2,7 +2,7 @@
 //! the rest, but no kernel looks at it.
 
 use warpmill_format::VECTOR_ROWS;
-use warpmill_plan::pruning::Selected;
+use warpmill_ir::pruning::Selected;
 
 /// Vectors of a row segment that a kernel sees as a row segment of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::{Data, Vector};
-use warpmill_plan::{ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+use warpmill_ir::{ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported};
 
 use crate::codegen::join::{JoinStrategy, Side};
 

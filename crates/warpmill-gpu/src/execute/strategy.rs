@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use warpmill_plan::{Program, Source};
+use warpmill_ir::{Program, Source};
 
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, SinkLayout};

@@ -12,7 +12,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_format::{Table, TableSnapshot};
-use warpmill_plan::scan_exec::{WarpmillScanExec, table_statistics};
+use warpmill_translate::scan_exec::{WarpmillScanExec, table_statistics};
 
 use super::sink::TableSink;
 use crate::Error;

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
-use warpmill_plan::kept;
+use warpmill_translate::kept;
 
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};

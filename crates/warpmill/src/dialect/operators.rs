@@ -1,7 +1,7 @@
 //! Arithmetic of exact numbers: DuckDB's types, and errors where values leave them.
 //!
 //! An operator is a function of its own rather than one of DataFusion's, whose integers wrap and whose quotients of whole
-//! numbers are cut off. Programs have the same operators ([`warpmill_plan::ArithOp`]).
+//! numbers are cut off. Programs have the same operators ([`warpmill_ir::ArithOp`]).
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
-use warpmill_plan::{Program, Sink};
+use warpmill_ir::{Program, Sink};
 
 use super::{UnprovenSums, input, parquet, place};
 use crate::settings::WarpmillOptions;

@@ -19,8 +19,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use warpmill_plan::translate::{Options, Translated, translate};
-use warpmill_plan::{Operator, Program, Sink, Source, Unsupported};
+use warpmill_ir::{Operator, Program, Sink, Source, Unsupported};
+use warpmill_translate::{Options, Translated, translate};
 
 pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one_program};
 pub use parquet::{ForDevices, Held};

@@ -20,9 +20,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use object_store::ObjectMeta;
 use warpmill_engine::{CancelToken, DeviceProgram};
 use warpmill_format::parquet_file::{KeptBytes, ParquetFile, Unreadable, table_of};
-use warpmill_plan::pruning::leave_out_pages;
-use warpmill_plan::translate::{Options, translate};
-use warpmill_plan::{Source, WarpmillScanExec};
+use warpmill_ir::Source;
+use warpmill_ir::pruning::leave_out_pages;
+use warpmill_translate::scan_exec::WarpmillScanExec;
+use warpmill_translate::{Options, translate};
 
 use super::UnprovenSums;
 use crate::Error;

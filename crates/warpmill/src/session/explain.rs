@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use warpmill_plan::Program;
+use warpmill_ir::Program;
 
 use super::running::Query;
 use super::{QueryResult, Session};

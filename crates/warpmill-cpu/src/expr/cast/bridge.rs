@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use arrow::util::display::FormatOptions;
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 use crate::arrow::{array, from_arrow as vector};
 use crate::context::{ExecError, Result, Worker};

@@ -2,7 +2,7 @@
 
 use arrow::compute::{DatePart, date_part};
 use arrow::datatypes::{DataType, TimeUnit};
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 use super::arith::is_set;
 use super::call::{Compute, all_valid};

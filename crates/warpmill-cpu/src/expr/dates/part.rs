@@ -2,7 +2,7 @@
 
 use arrow::compute::DatePart;
 use arrow::datatypes::TimeUnit;
-use warpmill_plan::{ColType, Phys};
+use warpmill_ir::{ColType, Phys};
 
 use super::civil::{FAST, civil, civil_wide, days_from_civil, iso_week, weekday};
 use super::{Clock, arrow_part, like_input};

@@ -21,7 +21,7 @@ fn same(actual: &Vector, expected: &dyn Array, ty: &ColType, what: &str) {
 fn check(column: Arc<Vector>, from: &DataType, targets: &[DataType]) {
     for to in targets {
         let cast = |try_cast| expr(ExprKind::Cast { input: col(0, from.clone()).into(), try_cast }, to.clone());
-        let target = if ty(to.clone()).phys == warpmill_plan::Phys::Str { DataType::Utf8 } else { to.clone() };
+        let target = if ty(to.clone()).phys == warpmill_ir::Phys::Str { DataType::Utf8 } else { to.clone() };
         for (rows, try_cast) in
             (0..column.len()).map(|i| (column.slice(i, 1), false)).chain([((*column).clone(), true)])
         {

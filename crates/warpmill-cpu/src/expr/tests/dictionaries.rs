@@ -1,5 +1,5 @@
 use warpmill_format::Dictionary;
-use warpmill_plan::Phys;
+use warpmill_ir::Phys;
 
 use super::*;
 

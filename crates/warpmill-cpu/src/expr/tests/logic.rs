@@ -136,7 +136,7 @@ fn ranges_of_one_column_are_recognized() {
     let range = |e: &Expr| PreparedExpr::new(e).unwrap().as_int_range();
     assert_eq!(range(&compare(CompareOp::Eq, x(), lit(5))), Some((3, 5, 5)));
     assert_eq!(range(&compare(CompareOp::Gt, lit(5), x())), Some((3, i128::MIN, 4)));
-    let wide = || x().widen(warpmill_plan::Phys::I64);
+    let wide = || x().widen(warpmill_ir::Phys::I64);
     let between = ExprKind::And(vec![
         compare(CompareOp::Ge, wide(), int(-2, DataType::Int64)),
         compare(CompareOp::Lt, x(), lit(9)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use warpmill_format::Bitmap;
-use warpmill_plan::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Scalar};
+use warpmill_ir::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Scalar};
 
 use super::PreparedExpr;
 use super::value::Native;

@@ -150,8 +150,8 @@ fn decimal_division_scales_the_dividend_and_truncates() {
     let (money, rate) = (DataType::Decimal128(12, 2), DataType::Decimal128(5, 1));
     let kind = ExprKind::Arith {
         op: ArithOp::Div,
-        left: col(0, money).widen(warpmill_plan::Phys::I128).into(),
-        right: col(1, rate).widen(warpmill_plan::Phys::I128).into(),
+        left: col(0, money).widen(warpmill_ir::Phys::I128).into(),
+        right: col(1, rate).widen(warpmill_ir::Phys::I128).into(),
         checked: false,
     };
     let quotient = expr(kind, DataType::Decimal128(38, 6));

@@ -1,6 +1,6 @@
 use arrow::array::StringArray;
 
-use warpmill_plan::simple_case;
+use warpmill_ir::scalar::case;
 
 use super::*;
 
@@ -124,8 +124,8 @@ fn substrings_count_characters() {
 fn texts_are_made_and_searched() {
     same(string(Function::Upper, vec![]), each(|s| s.to_uppercase()));
     same(string(Function::Lower, vec![]), each(|s| s.to_lowercase()));
-    same(string(Function::SimpleUpper, vec![]), each(|s| simple_case::mapped(s, true)));
-    same(string(Function::SimpleLower, vec![]), each(|s| simple_case::mapped(s, false)));
+    same(string(Function::SimpleUpper, vec![]), each(|s| case::mapped(s, true)));
+    same(string(Function::SimpleLower, vec![]), each(|s| case::mapped(s, false)));
     same(string(Function::Replace, vec![text("a"), text("<>")]), each(|s| s.replace('a', "<>")));
     same(string(Function::Replace, vec![text(""), text("<>")]), each(|s| s.into()));
     same(string(Function::Trim, vec![text("ac")]), each(|s| s.trim_matches(['a', 'c']).into()));

@@ -164,7 +164,7 @@ fn matches_tokens(tokens: &[Token], mut rest: impl Iterator<Item = char> + Clone
 
 impl Compute for Like {
     fn eval(&self, args: &[Value], len: usize, _worker: &mut Worker) -> Result<Value> {
-        let Some(validity) = all_valid(args) else { return Ok(Value::null(warpmill_plan::Phys::Bool)) };
+        let Some(validity) = all_valid(args) else { return Ok(Value::null(warpmill_ir::Phys::Bool)) };
         let text = args[0].texts();
         let truth = rows(len, validity.as_ref(), |i| Ok(self.matches(text.at(i)) != self.negated))?;
         Ok(Value::rows(Vector::with_validity(bool::wrap(truth), validity)))

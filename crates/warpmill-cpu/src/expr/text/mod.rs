@@ -2,7 +2,8 @@
 
 use memchr::memmem;
 use warpmill_format::StrView;
-use warpmill_plan::{Function, Phys, simple_case};
+use warpmill_ir::scalar::case;
+use warpmill_ir::{Function, Phys};
 
 use super::arith::is_set;
 use super::call::{Compute, all_valid, rows};
@@ -51,11 +52,11 @@ impl Compute for Text {
             Function::Upper => StrView::wrap(rows(len, valid, |i| upper(*text.view(i), str::to_uppercase, worker))?),
             Function::Lower => StrView::wrap(rows(len, valid, |i| lower(*text.view(i), str::to_lowercase, worker))?),
             Function::SimpleUpper => {
-                let mapped = |text: &str| simple_case::mapped(text, true);
+                let mapped = |text: &str| case::mapped(text, true);
                 StrView::wrap(rows(len, valid, |i| upper(*text.view(i), mapped, worker))?)
             }
             Function::SimpleLower => {
-                let mapped = |text: &str| simple_case::mapped(text, false);
+                let mapped = |text: &str| case::mapped(text, false);
                 StrView::wrap(rows(len, valid, |i| lower(*text.view(i), mapped, worker))?)
             }
             Function::Trim | Function::LTrim | Function::RTrim => {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use regex::Regex;
 use warpmill_format::StrView;
-use warpmill_plan::{Function, Phys};
+use warpmill_ir::{Function, Phys};
 
 use crate::context::{ExecError, Result, Worker};
 use crate::expr::call::{Compute, all_valid, rows};

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use warpmill_format::{Bitmap, StrView};
-use warpmill_plan::{BuildRows, ColType, CompareOp, Expr, ExprKind, Field, JoinKind, Phys, Probe};
+use warpmill_ir::{BuildRows, ColType, CompareOp, Expr, ExprKind, Field, JoinKind, Phys, Probe};
 
 use crate::aggregate::tests::spilling;
 use crate::chunk::Chunk;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use warpmill_format::StrView;
-use warpmill_plan::{Expr, Field, JoinKind, Phys, Probe};
+use warpmill_ir::{Expr, Field, JoinKind, Phys, Probe};
 
 use super::case::column_type;
 use crate::chunk::Chunk;

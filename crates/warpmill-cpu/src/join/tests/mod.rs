@@ -5,7 +5,7 @@ mod filters;
 mod large;
 
 use proptest::prelude::*;
-use warpmill_plan::{JoinKind, Phys};
+use warpmill_ir::{JoinKind, Phys};
 
 use case::{Case, Mode, Side};
 

@@ -1,7 +1,7 @@
 //! Arithmetic: proven by ranges, or checked.
 
 use arrow::datatypes::DataType;
-use warpmill_plan::{ArithOp, ColType, Expr, Phys, Unsupported};
+use warpmill_ir::{ArithOp, ColType, Expr, Phys, Unsupported};
 
 use super::leaf::constant;
 use super::{CType, Context, Library, Value, emit};

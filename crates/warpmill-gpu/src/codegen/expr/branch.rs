@@ -1,6 +1,6 @@
 //! CASE, COALESCE, NULLIF, GREATEST, LEAST: values from one of several expressions.
 
-use warpmill_plan::{CompareOp, Expr, Function, Unsupported};
+use warpmill_ir::{CompareOp, Expr, Function, Unsupported};
 
 use super::compare::relation_where_valid;
 use super::logic::truth;

@@ -1,7 +1,7 @@
 //! Conversions between numbers, truth values and times. Those from and to text are in `convert`.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use warpmill_plan::{ColType, Expr, ExprKind, Phys, Unsupported};
+use warpmill_ir::{ColType, Expr, ExprKind, Phys, Unsupported};
 
 use super::arith::{outside, range_of, scale_of};
 use super::leaf::{constant, float_constant};

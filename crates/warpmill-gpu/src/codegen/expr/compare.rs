@@ -1,6 +1,6 @@
 //! Comparisons.
 
-use warpmill_plan::{CompareOp, Expr, Unsupported};
+use warpmill_ir::{CompareOp, Expr, Unsupported};
 
 use super::{CType, Context, Library, Value, emit};
 

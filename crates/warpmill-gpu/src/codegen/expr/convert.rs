@@ -1,7 +1,7 @@
 //! Conversions from and to text.
 
 use arrow::datatypes::DataType;
-use warpmill_plan::{ColType, Expr, Unsupported};
+use warpmill_ir::{ColType, Expr, Unsupported};
 
 use super::arith::scale_of;
 use super::cast::{failing, held_as, is_decimal, units_per_second};

@@ -1,7 +1,7 @@
 //! Dates and timestamps: fields, truncation, intervals.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use warpmill_plan::{Expr, ExprKind, Function, Scalar, Unsupported};
+use warpmill_ir::{Expr, ExprKind, Function, Scalar, Unsupported};
 
 use super::arith::range_of;
 use super::cast::{held_as, units_per_second};

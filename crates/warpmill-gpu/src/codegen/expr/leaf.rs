@@ -1,6 +1,6 @@
 //! Columns, literals, constants in the text.
 
-use warpmill_plan::{Expr, Phys, Scalar, Unsupported};
+use warpmill_ir::{Expr, Phys, Scalar, Unsupported};
 
 use super::{CType, Context, Value, null};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpmill_plan::{Expr, Unsupported};
+use warpmill_ir::{Expr, Unsupported};
 
 use super::cast::string;
 use super::{CType, Context, Library, Value};

@@ -1,7 +1,7 @@
 //! Three-valued logic. Terms are evaluated in order; one that costs more than a branch, or can be an error, only for rows
 //! that the terms before it left open, as on the CPU.
 
-use warpmill_plan::{Expr, ExprKind, Unsupported};
+use warpmill_ir::{Expr, ExprKind, Unsupported};
 
 use super::{CType, Context, Value, all_of, emit};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warpmill_cpu::expr::{fold, tabulate};
 use warpmill_cpu::{Data, Vector};
-use warpmill_plan::{Expr, ExprKind, Phys};
+use warpmill_ir::{Expr, ExprKind, Phys};
 
 use super::leaf::literal;
 use super::{CType, Context, Value};

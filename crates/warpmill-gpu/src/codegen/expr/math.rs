@@ -1,6 +1,6 @@
 //! Functions of numbers.
 
-use warpmill_plan::{ColType, Expr, Function, Phys, Unsupported};
+use warpmill_ir::{ColType, Expr, Function, Phys, Unsupported};
 
 use super::arith::{outside, scale_of};
 use super::cast::held_as;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpmill_plan::{CompareOp, Expr, Phys, Scalar, Unsupported};
+use warpmill_ir::{CompareOp, Expr, Phys, Scalar, Unsupported};
 
 use super::compare::relation;
 use super::leaf::{image, literal};

@@ -9,7 +9,7 @@
 //! - `cast`, `convert`: conversions between numbers and times; from and to text;
 //! - `text`, `like`, `math`, `dates`: functions.
 
-use warpmill_plan::{ArithOp, Expr, ExprKind, Function, Phys, Unsupported};
+use warpmill_ir::{ArithOp, Expr, ExprKind, Function, Phys, Unsupported};
 
 use super::cpp::{CType, Code, Value};
 use super::library::Library;

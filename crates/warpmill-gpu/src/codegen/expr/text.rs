@@ -1,6 +1,6 @@
 //! Functions of strings.
 
-use warpmill_plan::{Expr, Function, Phys, Unsupported};
+use warpmill_ir::{Expr, Function, Phys, Unsupported};
 
 use super::cast::{held_as, string};
 use super::{CType, Context, Library, Value, emit, null};

@@ -1,7 +1,7 @@
 //! The words that a sort makes of its keys; that its kernels are CUDA too.
 
 use arrow::datatypes::DataType;
-use warpmill_plan::ColType;
+use warpmill_ir::ColType;
 
 use super::*;
 use crate::device::cuda::nvrtc;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use warpmill_format::parquet_file::PageCodec;
 use warpmill_format::{Codec, TableSnapshot};
-use warpmill_plan::Scan;
+use warpmill_ir::Scan;
 
 use crate::device::DeviceKind;
 use crate::execute::source::DataSource;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use warpmill_plan::Program;
+use warpmill_ir::Program;
 
 use warpmill_format::Codec;
 

@@ -15,7 +15,7 @@ mod overlap;
 use std::collections::{HashMap, HashSet};
 
 use warpmill_cpu::context::ExecError;
-use warpmill_plan::{AggregateExpr, Sink, SinkId};
+use warpmill_ir::{AggregateExpr, Sink, SinkId};
 
 use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{Hints, SinkLayout, Table};
@@ -353,7 +353,7 @@ impl<'a> Parts<'_, 'a> {
         self.made += 1;
         if self.made > MOST_PARTS {
             let reason = format!("too little device memory: sinks would be made in more than {MOST_PARTS} parts");
-            return Err(Failure::from(warpmill_plan::Unsupported::new("program", reason)).into());
+            return Err(Failure::from(warpmill_ir::Unsupported::new("program", reason)).into());
         }
         for (name, value) in names(id).into_iter().zip([range.from, range.size]) {
             self.names.insert(name, value);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use warpmill_cpu::operator::RowSet;
 use warpmill_cpu::pipeline::Placed;
-use warpmill_plan::Field;
+use warpmill_ir::Field;
 
 use crate::codegen::program::Place;
 use crate::device::DevicePtr;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpmill_plan::Unsupported;
+use warpmill_ir::Unsupported;
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::codegen::Library;

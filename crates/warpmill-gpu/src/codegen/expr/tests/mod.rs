@@ -10,7 +10,7 @@ use warpmill_cpu::context::Worker;
 use warpmill_cpu::expr::PreparedExpr;
 use warpmill_cpu::{Chunk, Data, QueryContext, Vector};
 use warpmill_format::Bitmap;
-use warpmill_plan::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar};
+use warpmill_ir::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar};
 
 use super::{Context, emit, emit_predicate};
 use crate::codegen::cpp::{CType, Code, Value};

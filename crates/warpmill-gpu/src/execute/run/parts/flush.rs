@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use warpmill_plan::SinkId;
+use warpmill_ir::SinkId;
 
 use crate::codegen::generator::host_text;
 use crate::codegen::layout::{SinkLayout, Table};
@@ -87,7 +87,7 @@ impl Parts<'_, '_> {
     pub(super) fn flush(&mut self, sink: SinkId, rows: u64) -> Step {
         let results = &self.prepared().memory.results;
         let Some(number) = results.iter().position(|result| result.sink == sink) else {
-            return Err(Failure::from(warpmill_plan::Unsupported::new("rows", "flushed for nobody")).into());
+            return Err(Failure::from(warpmill_ir::Unsupported::new("rows", "flushed for nobody")).into());
         };
         let result = &results[number];
         let flushed = if result.has_strings() {

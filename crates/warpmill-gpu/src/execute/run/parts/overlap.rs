@@ -4,7 +4,7 @@
 //! key, a row is in one part of each: those with its value. Of such sinks, only parts with values in common are combined, about as many as
 //! they have parts together, not as many as the product.
 
-use warpmill_plan::{Expr, ExprKind, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
+use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
 use crate::codegen::estimate::width_before;
 use crate::codegen::keys::KeyShape;

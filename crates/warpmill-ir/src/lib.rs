@@ -1,0 +1,47 @@
+//! The **pipeline program**: what both back ends execute. `warpmill-translate` makes it from DataFusion physical plans.
+//!
+//! - [`types`]: logical type + physical representation + proven value range of every expression;
+//! - [`expr`]: expressions with three-valued logic;
+//! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
+//! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
+//! - [`mod@needed_columns`]: removal of columns that nobody reads;
+//! - [`pruning`]: which rows scans need not read, from metadata;
+//! - [`scalar`]: what functions do with one value;
+//! - [`validate`]: checks of a program's invariants.
+//!
+//! An operator has one meaning, defined here, and one implementation per back end.
+
+pub mod display;
+pub mod expr;
+mod filters;
+pub mod needed_columns;
+pub mod program;
+pub mod pruning;
+pub mod scalar;
+pub mod types;
+pub mod validate;
+
+pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
+pub use program::{
+    AggregateExpr, AggregateFunction, BuildRows, Field, JoinKind, Operator, Pipeline, Probe, Program, PruneKey, Scan,
+    Sink, SinkId, SortKey, Source,
+};
+pub use pruning::PruningMode;
+pub use types::{ColType, Phys};
+
+/// The reason why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[error("{operator}: {reason}")]
+pub struct Unsupported {
+    /// The DataFusion operator or expression.
+    pub operator: String,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Unsupported {
+    /// An `Unsupported` from anything printable.
+    pub fn new(operator: impl ToString, reason: impl ToString) -> Self {
+        Self { operator: operator.to_string(), reason: reason.to_string() }
+    }
+}

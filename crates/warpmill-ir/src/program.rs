@@ -1,0 +1,356 @@
+//! Pipelines and sinks.
+//!
+//! A [`Program`] is a list of pipelines in a valid order of execution and a list of sinks. A pipeline pushes chunks from its
+//! [`Source`] through [`Operator`]s into one sink; several pipelines may feed the same sink (UNION ALL, the unmatched rows
+//! of an outer join). A sink is finished when the last pipeline that feeds it is; sources and probes refer to finished
+//! sinks only. The last sink is the result.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use warpmill_format::TableSnapshot;
+
+use crate::expr::Expr;
+use crate::pruning::{PruningMode, SidewaysFilter};
+use crate::types::ColType;
+
+/// Index of a sink in [`Program::sinks`].
+pub type SinkId = usize;
+
+/// A query, or the part of one, that a back end executes.
+#[derive(Debug)]
+pub struct Program {
+    /// In a valid order of execution.
+    pub pipelines: Vec<Pipeline>,
+    /// The pipeline breakers; the last is the result ([`Sink::Collect`] or [`Sink::Sort`]).
+    pub sinks: Vec<Sink>,
+    /// Names and Arrow types of the result's columns.
+    pub schema: SchemaRef,
+}
+
+/// Source, streaming operators, sink.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    /// The place where rows come from.
+    pub source: Source,
+    /// The operators on them, in order.
+    pub operators: Vec<Operator>,
+    /// The place where they go.
+    pub sink: SinkId,
+}
+
+/// Name (for display) and type of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    /// As EXPLAIN shows it.
+    pub name: String,
+    /// Its type.
+    pub ty: ColType,
+}
+
+/// The place where a pipeline's rows come from.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// Segments of a table.
+    Scan(Scan),
+    /// The rows of a finished `Aggregate`, `Sort` or `Collect` sink, in its order.
+    Rows {
+        /// The sink.
+        sink: SinkId,
+        /// Its columns.
+        fields: Vec<Field>,
+    },
+    /// Rows of a finished hash build selected by their match flags, after all probes of it have run. Columns: its payload.
+    Build {
+        /// The hash build.
+        sink: SinkId,
+        /// Its rows that are meant.
+        rows: BuildRows,
+        /// Its payload columns, followed by all-NULL columns where `fields` is longer than the payload (the probe side of
+        /// an outer join's unmatched rows).
+        fields: Vec<Field>,
+    },
+    /// Arrow batches from outside: a DataFusion plan that Warpmill does not run itself (a file scan, a fallback operator).
+    Input {
+        /// Index among the inputs given to execution.
+        input: usize,
+        /// Its columns.
+        fields: Vec<Field>,
+    },
+    /// Constant rows (`VALUES`, a SELECT without FROM): `rows[r][c]`.
+    Values {
+        /// The rows.
+        rows: Vec<Vec<crate::Scalar>>,
+        /// Their columns.
+        fields: Vec<Field>,
+    },
+}
+
+/// The rows of a hash build that a [`Source::Build`] gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BuildRows {
+    /// Rows that matched a probe row (build-side semi join).
+    Matched,
+    /// Rows that matched none (build-side anti join, unmatched rows of right and full joins). Rows with NULL keys too.
+    Unmatched,
+    /// All rows, followed by a Bool column that says whether the row matched (build-side mark join).
+    Marked,
+}
+
+/// A table scan.
+#[derive(Clone)]
+pub struct Scan {
+    /// The version of the table that the program was planned for (its statistics prove the types).
+    pub table: Arc<TableSnapshot>,
+    /// The table's name, for display.
+    pub name: String,
+    /// Table column of each output column.
+    pub columns: Vec<usize>,
+    /// Name and type of each output column.
+    pub fields: Vec<Field>,
+    /// Conjuncts over the output columns, cheapest first: rows that fail one are dropped.
+    pub filters: Vec<Expr>,
+    /// Hash builds whose key bounds and filters prune rows of this scan before they are decoded.
+    pub prune: Vec<PruneKey>,
+    /// Filters of other tables that the scan's rows need a partner for.
+    pub sideways: Vec<SidewaysFilter>,
+    /// The metadata by which rows are skipped.
+    pub pruning: PruningMode,
+}
+
+impl Scan {
+    /// Bytes of the columns that are read, uncompressed, rows that are skipped included.
+    pub fn plain_bytes(&self) -> u64 {
+        self.columns.iter().map(|&column| self.table.column_stats(column).plain_bytes).sum()
+    }
+}
+
+impl std::fmt::Debug for Scan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scan").field("name", &self.name).field("columns", &self.columns).finish_non_exhaustive()
+    }
+}
+
+/// A scan column that must match a key of a hash build: rows outside the build's key bounds or filter make no difference.
+/// The join may be further up this scan's pipeline, or in the pipeline that probes what this scan is built into; the column
+/// may be the join's key, or equal to it by another inner join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PruneKey {
+    /// Output column of the scan.
+    pub column: usize,
+    /// The hash build.
+    pub build: SinkId,
+    /// Its keys that are meant.
+    pub key: usize,
+}
+
+/// A streaming operator.
+#[derive(Debug, Clone)]
+pub enum Operator {
+    /// Keeps the rows for which the predicate is true.
+    Filter(Expr),
+    /// Replaces the columns.
+    Project(Vec<(Field, Expr)>),
+    /// Probes a hash build.
+    Probe(Probe),
+    /// Lets `fetch` rows pass after the first `skip` (any rows, unless the source is ordered).
+    Limit {
+        /// Rows to drop first.
+        skip: u64,
+        /// Rows to let pass; `None`: all.
+        fetch: Option<u64>,
+    },
+}
+
+/// The treatment of matches by a probe. "Probe" is the streaming side, "build" the side in the hash table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JoinKind {
+    /// Every pair.
+    Inner,
+    /// Every pair, and probe rows without a match with NULL payload.
+    ProbeOuter,
+    /// Probe rows with a match, once.
+    ProbeSemi,
+    /// Probe rows without a match.
+    ProbeAnti,
+    /// Every probe row, with a Bool mark column: does it have a match? With `null_aware`, the mark is NULL where `IN` is.
+    ProbeMark,
+    /// Every pair; the build's match flags are set, so that a `Source::Build { Unmatched }` can follow.
+    BuildOuter,
+    /// `ProbeOuter` and `BuildOuter` at once.
+    Full,
+    /// No output at all: only sets the build's match flags (a `Source::Build` follows).
+    BuildOnly,
+}
+
+/// A probe of a hash build.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// The hash build.
+    pub build: SinkId,
+    /// The treatment of matches.
+    pub kind: JoinKind,
+    /// Keys over the input columns, in the representation of the build's keys.
+    pub keys: Vec<Expr>,
+    /// A further condition on each pair, over input columns followed by payload columns.
+    pub residual: Option<Expr>,
+    /// `NOT IN` semantics for `ProbeAnti` (and NULL marks for `ProbeMark`): a NULL key on either side is "unknown".
+    pub null_aware: bool,
+    /// Output columns as indices into: input columns, then payload columns, then the mark.
+    pub output: Vec<usize>,
+    /// Name and type of each output column.
+    pub fields: Vec<Field>,
+}
+
+/// A pipeline breaker.
+#[derive(Debug, Clone)]
+pub enum Sink {
+    /// A hash table of the rows on `keys` (none: a cross join or a join on the residual only, every row matches).
+    HashBuild {
+        /// Keys over the input columns.
+        keys: Vec<Expr>,
+        /// Columns of the input kept for probes.
+        payload: Vec<usize>,
+        /// Their names and types.
+        fields: Vec<Field>,
+        /// NULL keys equal each other (IS NOT DISTINCT FROM joins); otherwise they match nothing.
+        null_equals_null: bool,
+        /// Whether match flags are needed (some probe is `BuildOuter`, `Full` or `BuildOnly`).
+        track_matches: bool,
+    },
+    /// Groups and aggregates. Output: the groups, then the aggregates. Without groups: exactly one row.
+    Aggregate {
+        /// Group keys over the input columns.
+        groups: Vec<Expr>,
+        /// Aggregates over the input columns.
+        aggregates: Vec<AggregateExpr>,
+        /// Names and types of the output.
+        fields: Vec<Field>,
+    },
+    /// All rows in order, or the first `fetch` after `skip`. Output: the columns of the input.
+    Sort {
+        /// Sort keys, most significant first.
+        keys: Vec<SortKey>,
+        /// Rows to drop first.
+        skip: u64,
+        /// Rows to keep after them; `None`: all.
+        fetch: Option<u64>,
+        /// Names and types of the columns.
+        fields: Vec<Field>,
+    },
+    /// All rows, in the source's order where it has one.
+    Collect {
+        /// Names and types of the columns.
+        fields: Vec<Field>,
+    },
+}
+
+/// A sort key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SortKey {
+    /// Over the input columns.
+    pub expr: Expr,
+    /// Largest first.
+    pub descending: bool,
+    /// NULLs before all values.
+    pub nulls_first: bool,
+}
+
+/// Aggregate functions. NULL inputs are ignored (but by `CountStar`); over no rows: counts are 0, the rest NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is the SQL function of its name")]
+pub enum AggregateFunction {
+    CountStar,
+    Count,
+    Sum,
+    Min,
+    Max,
+    Avg,
+    StddevSamp,
+    StddevPop,
+    VarSamp,
+    VarPop,
+    BoolAnd,
+    BoolOr,
+    /// Any value of the group (first_value without order, functionally dependent columns).
+    AnyValue,
+}
+
+/// An aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AggregateExpr {
+    /// The function.
+    pub function: AggregateFunction,
+    /// Its argument (none for `CountStar`).
+    pub argument: Option<Expr>,
+    /// FILTER (WHERE ...).
+    pub filter: Option<Expr>,
+    /// DISTINCT.
+    pub distinct: bool,
+    /// The type of the result. For `Sum` over integers and decimals, `phys` also is the accumulator: the translator
+    /// proves from ranges and row counts that it cannot overflow, or takes `I128`: then the sum is exact however it is
+    /// added up, and an error where the result is not of its type. Where the row count
+    /// behind joins is an estimate, execution compares the rows that arrived with [`AggregateExpr::safe_rows`].
+    /// `Avg` of decimals: the exact sum, scaled up to the result's scale, over the count, truncated toward zero. `Avg`
+    /// of integers: the exact sum over the count, as floats.
+    pub ty: ColType,
+}
+
+impl AggregateExpr {
+    /// The number of rows this aggregate takes before its accumulator could overflow unchecked; `None`: any number.
+    ///
+    /// Execution counts the rows that reach the sink and gives up when there are more (then the query is translated again
+    /// with `wide_sums` of `warpmill_translate::Options`).
+    pub fn safe_rows(&self) -> Option<u64> {
+        let argument = self.argument.as_ref().filter(|_| self.function == AggregateFunction::Sum)?;
+        let (least, greatest) = match self.ty.phys {
+            crate::Phys::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
+            crate::Phys::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
+            _ => return None,
+        };
+        let (lo, hi) = argument.ty.range?;
+        // Each end by itself: one row of the least value there is fits.
+        let (below, above) = (least / lo.min(-1), greatest / hi.max(1));
+        Some(u64::try_from(below.min(above)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Sink {
+    /// The columns that a source over this sink gives: payload for hash builds.
+    pub fn fields(&self) -> &[Field] {
+        match self {
+            Sink::HashBuild { fields, .. }
+            | Sink::Aggregate { fields, .. }
+            | Sink::Sort { fields, .. }
+            | Sink::Collect { fields } => fields,
+        }
+    }
+}
+
+impl Source {
+    /// The columns of the source.
+    pub fn fields(&self) -> &[Field] {
+        match self {
+            Source::Scan(scan) => &scan.fields,
+            Source::Rows { fields, .. }
+            | Source::Build { fields, .. }
+            | Source::Input { fields, .. }
+            | Source::Values { fields, .. } => fields,
+        }
+    }
+}
+
+impl Pipeline {
+    /// The columns that reach the sink.
+    pub fn fields(&self) -> Vec<Field> {
+        let mut fields = self.source.fields().to_vec();
+        for operator in &self.operators {
+            match operator {
+                Operator::Project(list) => fields = list.iter().map(|(field, _)| field.clone()).collect(),
+                Operator::Probe(probe) => fields = probe.fields.clone(),
+                Operator::Filter(_) | Operator::Limit { .. } => {}
+            }
+        }
+        fields
+    }
+}

@@ -1,0 +1,240 @@
+//! Aggregations: two-phase plans become one sink.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use warpmill_ir::{AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, Source, Unsupported};
+
+use super::expr::Scope;
+use super::stream::{Rows, Stream};
+use super::{Translator, moved, scope};
+
+/// The factor by which a row count may exceed its estimate before a 64-bit sum could overflow.
+const ESTIMATE_MARGIN: f64 = 16.0;
+
+impl Translator<'_> {
+    pub(super) fn aggregate(&mut self, node: &AggregateExec) -> Result<Stream, Unsupported> {
+        let first = first_phase(node)?;
+        if first.group_expr().has_grouping_set() {
+            return Err(Unsupported::new("AggregateExec", "grouping sets"));
+        }
+        let mut stream = self.stream(first.input())?;
+        let groups: Vec<_> = first.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect();
+        let arguments: Vec<_> = first.aggr_expr().iter().flat_map(|aggregate| aggregate.expressions()).collect();
+        let filters = first.filter_expr().iter().flatten();
+        self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
+
+        let schema = first.input().schema();
+        let scope = scope(&stream, &schema);
+        let groups = groups.iter().map(|group| scope.expr(group)).collect::<Result<Vec<_>, _>>()?;
+        let calls = first.aggr_expr().iter().zip(first.filter_expr());
+        let context = Context { scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
+        let aggregates = calls
+            .map(|(call, filter)| context.aggregate(call, filter.as_ref()))
+            .collect::<Result<Vec<_>, Unsupported>>()?;
+
+        let fields = output_fields(&node.schema(), &groups, &aggregates);
+        let (rows, distinct) = group_counts(&stream, &groups, aggregates.len());
+        let sink = self.finish(stream, Sink::Aggregate { groups, aggregates, fields: fields.clone() });
+        Ok(Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) })
+    }
+}
+
+/// The node that reads the rows that `node` aggregates: itself, or the partial aggregation below a final one.
+fn first_phase(node: &AggregateExec) -> Result<&AggregateExec, Unsupported> {
+    match node.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => Ok(node),
+        AggregateMode::Final | AggregateMode::FinalPartitioned => partial(node.input())
+            .ok_or_else(|| Unsupported::new("AggregateExec", "a final aggregation without its partial one")),
+        mode => Err(Unsupported::new("AggregateExec", format!("mode {mode:?} without a final aggregation"))),
+    }
+}
+
+fn partial(plan: &Arc<dyn ExecutionPlan>) -> Option<&AggregateExec> {
+    if let Some(node) = plan.downcast_ref::<AggregateExec>() {
+        return match node.mode() {
+            AggregateMode::Partial => Some(node),
+            AggregateMode::PartialReduce => partial(node.input()),
+            _ => None,
+        };
+    }
+    partial(moved(plan)?)
+}
+
+/// Names from the plan's schema, types as translated.
+fn output_fields(schema: &SchemaRef, groups: &[Expr], aggregates: &[AggregateExpr]) -> Vec<Field> {
+    let types = groups.iter().map(|e| &e.ty).chain(aggregates.iter().map(|a| &a.ty));
+    let named = schema.fields().iter().zip(types);
+    named.map(|(field, ty)| Field { name: field.name().clone(), ty: ty.clone() }).collect()
+}
+
+/// The number of groups, and distinct values of each output column.
+fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, Vec<Option<u64>>) {
+    if groups.is_empty() {
+        return (Rows::at_most(1), vec![Some(1); aggregates]);
+    }
+    let distinct = groups.iter().map(|group| super::column_of(group).and_then(|i| stream.distinct[i]));
+    let distinct: Vec<Option<u64>> = distinct.collect();
+    let product: f64 = distinct.iter().map(|n| n.map_or(f64::INFINITY, |n| n as f64 + 1.0)).product();
+    let rows = Rows { bound: stream.rows.bound, likely: stream.rows.likely.min(product) };
+    // One group key is unique in the output, whatever it is.
+    let estimate = |n: Option<u64>| n.or((groups.len() == 1 && rows.likely.is_finite()).then_some(rows.likely as u64));
+    let columns = distinct.into_iter().map(estimate).chain(vec![None; aggregates]).collect();
+    (rows, columns)
+}
+
+struct Context<'a> {
+    scope: Scope<'a>,
+    rows: Rows,
+    grouped: bool,
+    wide: bool,
+}
+
+impl Context<'_> {
+    fn aggregate(
+        &self,
+        call: &AggregateFunctionExpr,
+        filter: Option<&Arc<dyn PhysicalExpr>>,
+    ) -> Result<AggregateExpr, Unsupported> {
+        let unsupported = |reason: &str| Unsupported::new(call.name(), reason);
+        let arguments = call.expressions();
+        let filter = filter.map(|filter| self.scope.expr(filter)).transpose()?;
+        let mut function = named(call.fun().name()).ok_or_else(|| unsupported("this aggregate function"))?;
+        if function == AggregateFunction::AnyValue && !call.order_bys().is_empty() {
+            return Err(unsupported("an ordered aggregate"));
+        }
+        let argument = match arguments.as_slice() {
+            [] if function == AggregateFunction::Count => None,
+            [argument] => Some(self.scope.expr(argument)?),
+            _ => return Err(unsupported("this number of arguments")),
+        };
+        let mut distinct = call.is_distinct();
+        let mut argument = argument;
+        match function {
+            AggregateFunction::Count if !distinct && argument.as_ref().is_none_or(|a| !a.ty.nullable) => {
+                (function, argument) = (AggregateFunction::CountStar, None);
+            }
+            // An exact sum, whatever the order of rows.
+            AggregateFunction::Avg => argument = argument.map(before_float_cast),
+            AggregateFunction::Min
+            | AggregateFunction::Max
+            | AggregateFunction::BoolAnd
+            | AggregateFunction::BoolOr => {
+                distinct = false;
+            }
+            _ => {}
+        }
+        let ty = self.ty(function, call.field().data_type(), argument.as_ref(), filter.is_some());
+        let ty = ty.ok_or_else(|| unsupported("this aggregate function of this type"))?;
+        Ok(AggregateExpr { function, argument, filter, distinct, ty })
+    }
+
+    /// The type of an aggregate, whose integer representation also is that of its accumulator.
+    fn ty(
+        &self,
+        function: AggregateFunction,
+        logical: &DataType,
+        argument: Option<&Expr>,
+        filtered: bool,
+    ) -> Option<ColType> {
+        let counts = matches!(function, AggregateFunction::Count | AggregateFunction::CountStar);
+        // A sample of one value has no variance.
+        let sample = matches!(function, AggregateFunction::VarSamp | AggregateFunction::StddevSamp);
+        let absent = !self.grouped || filtered || sample || argument.is_some_and(|a| a.ty.nullable);
+        let nullable = !counts && absent;
+        let ty = ColType::of(logical, nullable)?;
+        Some(match function {
+            AggregateFunction::Count | AggregateFunction::CountStar => {
+                let most = self.rows.bound.and_then(|n| i128::try_from(n).ok()).unwrap_or(i128::MAX);
+                ColType { phys: Phys::I64, ..ty.narrowed((0, most)) }
+            }
+            AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::AnyValue => {
+                ColType { logical: logical.clone(), ..argument?.ty.with_nullable(nullable) }
+            }
+            AggregateFunction::Sum if ty.phys.is_int() => self.sum(ty, argument?)?,
+            AggregateFunction::Sum => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
+            AggregateFunction::Avg if ty.phys.is_int() => average(ty, argument?)?,
+            AggregateFunction::Avg if argument.is_some_and(|a| a.ty.phys.is_int()) => ty,
+            AggregateFunction::Avg => Some(ty).filter(|ty| argument.is_some_and(|a| a.ty.phys == ty.phys))?,
+            AggregateFunction::StddevSamp
+            | AggregateFunction::StddevPop
+            | AggregateFunction::VarSamp
+            | AggregateFunction::VarPop => {
+                Some(ty).filter(|ty| ty.phys == Phys::F64 && argument.is_some_and(|a| a.ty.phys == Phys::F64))?
+            }
+            AggregateFunction::BoolAnd | AggregateFunction::BoolOr => ty,
+        })
+    }
+
+    /// Sums of integers: the narrowest accumulator that cannot overflow.
+    fn sum(&self, ty: ColType, argument: &Expr) -> Option<ColType> {
+        let (lo, hi) = argument.ty.range?;
+        let (lo, hi) = (lo.min(0), hi.max(0));
+        let total = |value: i128| i128::try_from(self.rows.bound?).ok()?.checked_mul(value);
+        let proven = total(lo).zip(total(hi));
+        let bounds = ColType::range_of(&ty.logical)?;
+        let clipped = |(lo, hi): (i128, i128)| (lo.max(bounds.0), hi.min(bounds.1));
+        let (range, phys) = match proven {
+            // Narrower than 64 bits would save nothing: rows are added up in registers.
+            Some(range) if Phys::for_range(range) <= Phys::I64 => (clipped(range), Phys::I64),
+            proven => {
+                let max = lo.unsigned_abs().max(hi.unsigned_abs()) as f64;
+                let likely = self.rows.likely * max * ESTIMATE_MARGIN;
+                let phys = if !self.wide && likely < i64::MAX as f64 { Phys::I64 } else { Phys::I128 };
+                let widest =
+                    if phys == Phys::I64 { (i64::MIN.into(), i64::MAX.into()) } else { (i128::MIN, i128::MAX) };
+                let range = clipped(proven.unwrap_or(widest));
+                ((range.0.max(widest.0), range.1.min(widest.1)), phys)
+            }
+        };
+        Some(ColType { range: Some(range), phys, ..ty })
+    }
+}
+
+/// The exact number that `argument` is the float of: averages of such numbers are floats.
+fn before_float_cast(argument: Expr) -> Expr {
+    match argument.kind {
+        ExprKind::Cast { input, .. }
+            if argument.ty.phys == Phys::F64 && input.ty.phys.is_int() && input.ty.logical.is_numeric() =>
+        {
+            *input
+        }
+        kind => Expr { kind, ..argument },
+    }
+}
+
+/// Averages of decimals lie between the least and the greatest value.
+fn average(ty: ColType, argument: &Expr) -> Option<ColType> {
+    let scale = |logical: &DataType| match logical {
+        DataType::Decimal128(_, s) => Some(i32::from(*s)),
+        _ => None,
+    };
+    let digits = u32::try_from(scale(&ty.logical)? - scale(&argument.ty.logical)?).ok()?;
+    let (factor, (lo, hi)) = (10i128.checked_pow(digits)?, argument.ty.range?);
+    Some(match lo.checked_mul(factor).zip(hi.checked_mul(factor)) {
+        Some(range) => ty.narrowed(range),
+        None => ty,
+    })
+}
+
+fn named(name: &str) -> Option<AggregateFunction> {
+    Some(match name {
+        "count" => AggregateFunction::Count,
+        "sum" => AggregateFunction::Sum,
+        "min" => AggregateFunction::Min,
+        "max" => AggregateFunction::Max,
+        "avg" => AggregateFunction::Avg,
+        "stddev" => AggregateFunction::StddevSamp,
+        "stddev_pop" => AggregateFunction::StddevPop,
+        "var" => AggregateFunction::VarSamp,
+        "var_pop" => AggregateFunction::VarPop,
+        "bool_and" => AggregateFunction::BoolAnd,
+        "bool_or" => AggregateFunction::BoolOr,
+        "first_value" | "any_value" => AggregateFunction::AnyValue,
+        _ => return None,
+    })
+}

@@ -1,0 +1,83 @@
+//! A function that gives its argument, and that DataFusion's rules do not look through.
+//!
+//! They compare what is cast instead of the cast (`CAST(x AS TINYINT) > 3` becomes `x > 3`), and the error of a value that does not fit is
+//! gone. [`translate`](crate::translate) puts the argument in its place.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+/// The name of the function.
+pub const NAME: &str = "warpmill_kept";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Kept {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Kept {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    /// That of the argument, as casts have it.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.iter().map(|e| e.schema_name().to_string()).collect())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
+}
+
+/// `e`, as it is.
+pub fn kept(e: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        Arc::new(ScalarUDF::new_from_impl(Kept { signature: Signature::any(1, Volatility::Immutable) }))
+    });
+    FUNCTION.call(vec![e])
+}
+
+/// Whether a cast of any value gives that value. What others do must not be optimized away.
+pub fn always_fits(from: &DataType, to: &DataType) -> bool {
+    // Whole digits, and those after the point.
+    let digits = |ty: &DataType| {
+        Some(match ty {
+            DataType::Boolean => (1, 0),
+            DataType::Int8 | DataType::UInt8 => (3, 0),
+            DataType::Int16 | DataType::UInt16 => (5, 0),
+            DataType::Int32 | DataType::UInt32 => (10, 0),
+            DataType::Int64 => (19, 0),
+            DataType::UInt64 => (20, 0),
+            DataType::Decimal128(width, scale) => (i16::from(*width) - i16::from(*scale), *scale),
+            _ => return None,
+        })
+    };
+    if let (DataType::Timestamp(unit, _), DataType::Timestamp(room, _)) = (from, to) {
+        return unit <= room;
+    }
+    match (digits(from), digits(to)) {
+        // What is rounded is another value, and may be too large then.
+        (Some((whole, scale)), Some((room, digits))) if matches!(to, DataType::Decimal128(..)) => {
+            whole <= room && scale <= digits
+        }
+        (Some((whole, 0)), Some((room, 0))) if from.is_integer() || *from == DataType::Boolean => {
+            whole < room && (*from == DataType::Boolean || from.is_unsigned_integer() || to.is_signed_integer())
+        }
+        (_, Some(_)) => *from == DataType::Null,
+        // Floats, texts, and dates of all but the last years.
+        (_, None) => true,
+    }
+}

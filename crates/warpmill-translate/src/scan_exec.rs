@@ -1,0 +1,187 @@
+//! The leaf of a DataFusion physical plan that stands for the scan of a Warpmill table.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SendableRecordBatchStream,
+};
+use warpmill_format::{StatValue, TableSnapshot};
+use warpmill_ir::ColType;
+
+/// The scan of some columns of one version of a table.
+///
+/// It never runs by itself: the translator turns it into a [`Scan`](warpmill_ir::Scan), and its statistics (exact row count, null
+/// counts and bounds, estimated distinct counts) feed DataFusion's optimizer.
+pub struct WarpmillScanExec {
+    table: Arc<TableSnapshot>,
+    name: String,
+    projection: Vec<usize>,
+    properties: Arc<PlanProperties>,
+}
+
+impl WarpmillScanExec {
+    /// Columns `projection` (indices into the table's schema; all where `None`) of `table`, called `name` in plans.
+    pub fn try_new(table: Arc<TableSnapshot>, name: impl Into<String>, projection: Option<Vec<usize>>) -> Result<Self> {
+        let projection = projection.unwrap_or_else(|| (0..table.schema().fields().len()).collect());
+        let schema: SchemaRef = Arc::new(table.schema().project(&projection)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Ok(Self { table, name: name.into(), projection, properties: Arc::new(properties) })
+    }
+
+    /// The version of the table that is read.
+    pub fn table(&self) -> &Arc<TableSnapshot> {
+        &self.table
+    }
+
+    /// The table's name in plans.
+    pub fn table_name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table column of each output column.
+    pub fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+}
+
+impl fmt::Debug for WarpmillScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WarpmillScanExec")
+            .field("name", &self.name)
+            .field("projection", &self.projection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for WarpmillScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.schema();
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "WarpmillScanExec: table={}, columns=[{}]", self.name, names.join(", "))
+    }
+}
+
+impl ExecutionPlan for WarpmillScanExec {
+    fn name(&self) -> &str {
+        "WarpmillScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("WarpmillScanExec is a leaf") }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("WarpmillScanExec is a leaf") }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        internal_err!("the scan of {:?} is not part of a Warpmill program: it cannot run by itself", self.name)
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(table_statistics(&self.table, &self.projection)))
+    }
+}
+
+/// The statistics that `table` has of columns `projection`, in DataFusion's terms (for scans and table providers).
+pub fn table_statistics(table: &TableSnapshot, projection: &[usize]) -> Statistics {
+    let column_statistics: Vec<_> = projection.iter().map(|&column| column_statistics(table, column)).collect();
+    let total = column_statistics.iter().try_fold(0usize, |sum, c| c.byte_size.get_value().map(|b| sum + b));
+    Statistics {
+        num_rows: Precision::Exact(table.num_rows() as usize),
+        total_byte_size: total.map_or(Precision::Absent, Precision::Inexact),
+        column_statistics,
+    }
+}
+
+fn column_statistics(table: &TableSnapshot, column: usize) -> ColumnStatistics {
+    let stats = table.column_stats(column);
+    let logical = table.schema().field(column).data_type();
+    let bound = |value: &Option<StatValue>, last: bool| match table.dictionary(column) {
+        // The dictionary may hold more than the column (after a replacement), never less.
+        Some(dictionary) if !dictionary.is_empty() => {
+            let code = if last { dictionary.len() as u32 - 1 } else { 0 };
+            scalar(&StatValue::Str(dictionary.get(code).to_owned()), logical)
+                .map_or(Precision::Absent, Precision::Inexact)
+        }
+        _ => match value.as_ref().and_then(|v| scalar(v, logical)) {
+            // Writers take the bounds of integers from the values themselves; strings may be cut, and floats have two zeros.
+            Some(value) if ColType::range_of(logical).is_some() => Precision::Exact(value),
+            Some(value) => Precision::Inexact(value),
+            None => Precision::Absent,
+        },
+    };
+    ColumnStatistics {
+        null_count: Precision::Exact(stats.nulls as usize),
+        min_value: bound(&stats.min, false),
+        max_value: bound(&stats.max, true),
+        sum_value: Precision::Absent,
+        distinct_count: stats.distinct.map_or(Precision::Absent, |n| Precision::Inexact(n as usize)),
+        byte_size: Precision::Inexact(stats.plain_bytes as usize),
+    }
+}
+
+/// A bound as a DataFusion scalar of type `logical`, `None` for types without one.
+fn scalar(value: &StatValue, logical: &DataType) -> Option<ScalarValue> {
+    Some(match (value, logical) {
+        (StatValue::Int(v), DataType::Int8) => ScalarValue::Int8(Some(i8::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Int16) => ScalarValue::Int16(Some(i16::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Int32) => ScalarValue::Int32(Some(i32::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Int64) => ScalarValue::Int64(Some(i64::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::UInt8) => ScalarValue::UInt8(Some(u8::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::UInt16) => ScalarValue::UInt16(Some(u16::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::UInt32) => ScalarValue::UInt32(Some(u32::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::UInt64) => ScalarValue::UInt64(Some(u64::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Date32) => ScalarValue::Date32(Some(i32::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Date64) => ScalarValue::Date64(Some(i64::try_from(*v).ok()?)),
+        (StatValue::Int(v), DataType::Decimal128(p, s)) => ScalarValue::Decimal128(Some(*v), *p, *s),
+        (StatValue::Int(v), DataType::Timestamp(unit, zone)) => {
+            let (ticks, zone) = (Some(i64::try_from(*v).ok()?), zone.clone());
+            match unit {
+                TimeUnit::Second => ScalarValue::TimestampSecond(ticks, zone),
+                TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(ticks, zone),
+                TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(ticks, zone),
+                TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(ticks, zone),
+            }
+        }
+        (StatValue::Float(v), DataType::Float32) => ScalarValue::Float32(Some(*v as f32)),
+        (StatValue::Float(v), DataType::Float64) => ScalarValue::Float64(Some(*v)),
+        (StatValue::Str(v), DataType::Utf8) => ScalarValue::Utf8(Some(v.clone())),
+        (StatValue::Str(v), DataType::LargeUtf8) => ScalarValue::LargeUtf8(Some(v.clone())),
+        (StatValue::Str(v), DataType::Utf8View) => ScalarValue::Utf8View(Some(v.clone())),
+        _ => return None,
+    })
+}

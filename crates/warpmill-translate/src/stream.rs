@@ -1,0 +1,165 @@
+//! Rows on their way through the translator: pipelines that have no sink yet.
+
+use std::sync::Arc;
+
+use crate::expr::SubqueryKey;
+use warpmill_ir::{ColType, Expr, ExprKind, Field, Operator, Scan, SinkId, Source};
+
+/// The pipelines that together give the rows of a plan node. All branches have the same columns (`fields`); there are
+/// several below a union and after a join that also gives unmatched build rows.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub branches: Vec<Branch>,
+    /// Columns at the end of every branch.
+    pub fields: Vec<Field>,
+    /// Estimated distinct values of each of `fields`.
+    pub distinct: Vec<Option<u64>>,
+    /// Column of `fields` that holds each column of the plan node's schema.
+    pub columns: Vec<usize>,
+    pub rows: Rows,
+    /// Columns of `fields` that hold the values of scalar subqueries.
+    pub subqueries: Vec<(SubqueryKey, usize)>,
+}
+
+/// The number of rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rows {
+    /// At most this many, proven.
+    pub bound: Option<u128>,
+    /// At most about this many, from estimated distinct counts of join keys.
+    pub likely: f64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub source: Source,
+    pub operators: Vec<Operator>,
+    /// For each column at the end of the branch: the scan columns that it is or that inner joins make it equal to, where
+    /// dropping the scan's rows that a join further up will drop changes nothing else.
+    pub origin: Vec<Vec<Origin>>,
+}
+
+/// A scan's column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub scan: ScanPlace,
+    pub column: usize,
+}
+
+/// The pipeline that a scan is the source of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanPlace {
+    /// The branch's own.
+    Own,
+    /// The one that is the second-th of those that feed a hash build that the branch probes, or one below it.
+    Build(SinkId, usize),
+}
+
+impl Stream {
+    /// A stream of one branch without operators, whose columns are all of the plan node's.
+    pub fn of_source(source: Source, rows: Rows) -> Self {
+        let fields = source.fields().to_vec();
+        let origin = match &source {
+            Source::Scan(_) => (0..fields.len()).map(|column| vec![Origin { scan: ScanPlace::Own, column }]).collect(),
+            _ => vec![vec![]; fields.len()],
+        };
+        Self {
+            columns: (0..fields.len()).collect(),
+            distinct: vec![None; fields.len()],
+            fields,
+            rows,
+            subqueries: Vec::new(),
+            branches: vec![Branch { source, operators: Vec::new(), origin }],
+        }
+    }
+
+    /// The type of the node's column `column`.
+    pub fn ty(&self, column: usize) -> &ColType {
+        &self.fields[self.columns[column]].ty
+    }
+
+    /// Keeps the rows for which all `conjuncts` (over `fields`) hold; they join the scan's filters where nothing is between.
+    pub fn filter(&mut self, conjuncts: Vec<Expr>) {
+        for branch in &mut self.branches {
+            match (&mut branch.source, branch.operators.as_slice()) {
+                (Source::Scan(scan), []) => scan.add_filters(conjuncts.clone()),
+                _ => branch.operators.push(Operator::Filter(Expr::all(conjuncts.clone()))),
+            }
+        }
+    }
+
+    /// Replaces the columns by `list`.
+    pub fn project(&mut self, list: Vec<(Field, Expr)>) {
+        let sources: Vec<Option<usize>> = list
+            .iter()
+            .map(|(_, expr)| match expr.kind {
+                ExprKind::Column(index) => Some(index),
+                _ => None,
+            })
+            .collect();
+        for branch in &mut self.branches {
+            let origin = |source: &Option<usize>| source.map_or_else(Vec::new, |i| branch.origin[i].clone());
+            branch.origin = sources.iter().map(origin).collect();
+            branch.operators.push(Operator::Project(list.clone()));
+        }
+        self.distinct = sources.iter().map(|source| source.and_then(|i| self.distinct[i])).collect();
+        self.columns = (0..list.len()).collect();
+        self.fields = list.into_iter().map(|(field, _)| field).collect();
+        self.subqueries.clear();
+    }
+
+    /// Makes `fields` exactly the node's columns, in order.
+    pub fn normalize(&mut self) {
+        if self.columns.iter().copied().eq(0..self.fields.len()) {
+            return;
+        }
+        let list = self.columns.iter().map(|&i| (self.fields[i].clone(), Expr::column(i, self.fields[i].ty.clone())));
+        let list = list.collect();
+        self.project(list);
+    }
+
+    /// Lets `fetch` rows pass in each branch after the first `skip`.
+    pub fn limit(&mut self, skip: u64, fetch: Option<u64>) {
+        for branch in &mut self.branches {
+            branch.origin.fill(vec![]);
+            branch.operators.push(Operator::Limit { skip, fetch });
+        }
+        if let Some(fetch) = fetch {
+            let fetch = u128::from(fetch) * self.branches.len() as u128;
+            self.rows.bound = Some(self.rows.bound.map_or(fetch, |bound| bound.min(fetch)));
+            self.rows.likely = self.rows.likely.min(fetch as f64);
+        }
+    }
+}
+
+impl Rows {
+    /// Exactly known to be at most `n`.
+    pub fn at_most(n: u64) -> Self {
+        Self { bound: Some(n.into()), likely: n as f64 }
+    }
+
+    /// Nothing is known.
+    pub fn unknown() -> Self {
+        Self { bound: None, likely: f64::INFINITY }
+    }
+
+    /// Of two streams one after the other.
+    pub fn plus(self, other: Self) -> Self {
+        let bound = self.bound.zip(other.bound).and_then(|(a, b)| a.checked_add(b));
+        Self { bound, likely: self.likely + other.likely }
+    }
+}
+
+/// The type of a column of `table`: narrowed by what its statistics prove.
+pub(crate) fn column_type(table: &Arc<warpmill_format::TableSnapshot>, column: usize) -> Option<ColType> {
+    let stats = table.column_stats(column);
+    let ty = ColType::of(table.schema().field(column).data_type(), stats.nulls > 0)?;
+    if let Some(dictionary) = table.dictionary(column) {
+        return Some(ColType { phys: warpmill_ir::Phys::Code, dictionary: Some(Arc::clone(dictionary)), ..ty });
+    }
+    Some(match stats.int_range() {
+        Some(range) if ty.phys.is_int() => ty.narrowed(range),
+        None if ty.phys.is_int() && stats.nulls == stats.rows => ty.narrowed((0, 0)),
+        _ => ty,
+    })
+}
