@@ -7,7 +7,8 @@ use warpmill_ir::Field;
 
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result, Share};
-use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use crate::operator::{LocalSink, Sink, SinkOutput};
+use crate::rows::RowSet;
 use crate::vector::Vector;
 
 /// The dense columns of one chunk.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result};
 use crate::join::HashTable;
+pub use crate::rows::RowSet;
 use crate::source::ChunkSource;
 use crate::vector::Vector;
 
@@ -99,17 +100,3 @@ pub trait SpilledRows: Send + Sync {
 
 /// Takes the columns of some rows, and their number; whether it wants more.
 pub type GiveRows<'a> = &'a mut dyn FnMut(Vec<Arc<Vector>>, usize) -> Result<bool>;
-
-/// Materialized rows: dense batches of any length, in order.
-#[derive(Debug, Default)]
-pub struct RowSet {
-    /// Each batch's columns (equal length) and its number of rows.
-    pub batches: Vec<(Vec<Arc<Vector>>, usize)>,
-}
-
-impl RowSet {
-    /// Number of rows of all batches.
-    pub fn rows(&self) -> usize {
-        self.batches.iter().map(|(_, rows)| rows).sum()
-    }
-}

@@ -7,11 +7,15 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_cpu::compaction::Compaction;
-use warpmill_cpu::context::{CancelToken, ExecError, QueryContext, Settings};
-use warpmill_cpu::operator::{RowSet, SpilledRows};
-use warpmill_cpu::pipeline::{Output, Placed};
+use warpmill_cpu::context::{QueryContext, Settings};
+use warpmill_cpu::operator::SpilledRows;
+use warpmill_cpu::pipeline::Output;
 use warpmill_cpu::source::InputStream;
 use warpmill_cpu::spill::SpillSettings;
+use warpmill_eval::ExecError;
+use warpmill_eval::arrow::to_batches;
+use warpmill_eval::cancel::CancelToken;
+use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::parquet::ERROR_DATA;
 use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
@@ -193,7 +197,7 @@ impl RowsInFiles {
                 None => columns,
             };
             let set = Arc::new(RowSet { batches: vec![(columns, rows)] });
-            let batches = warpmill_cpu::arrow::to_batches(set, fields, &self.program.schema)?;
+            let batches = to_batches(set, fields, &self.program.schema)?;
             Ok(batches.into_iter().all(&mut give))
         })?;
         profile.peak_memory = self.query.memory_peak() as u64;
@@ -254,7 +258,7 @@ fn run(
     let fields = parts.program.sinks.last().map(|sink| sink.fields()).unwrap_or_default();
     let arrow = Instant::now();
     let (batches, in_files) = match rows {
-        Output::Rows(rows) => (warpmill_cpu::arrow::to_batches(rows, fields, &parts.program.schema)?, None),
+        Output::Rows(rows) => (to_batches(rows, fields, &parts.program.schema)?, None),
         Output::Spilled(rows, columns) => {
             let (program, before) = (parts.program.clone(), started.elapsed().as_nanos() as u64);
             (vec![], Some(RowsInFiles { rows, columns, program, query: query.clone(), before }))

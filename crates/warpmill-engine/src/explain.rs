@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use warpmill_cpu::expr::PreparedExpr;
-use warpmill_cpu::scan::{BYTES_PER_NANO, select};
+use warpmill_cpu::scan::BYTES_PER_NANO;
+use warpmill_eval::expr::PreparedExpr;
+use warpmill_eval::pruning::select;
 use warpmill_gpu::codegen::layout::{Hints, Limits};
 use warpmill_gpu::codegen::planner;
 use warpmill_gpu::codegen::program::{self, Place, ScanSegments};

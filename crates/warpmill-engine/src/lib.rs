@@ -11,10 +11,11 @@ pub use execute::{DeviceProgram, EngineError, ExecutionContext, QueryOutput, Row
 pub use explain::{Kernels, Placement, kernels, placement, pruning};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;
-pub use warpmill_cpu::context::{CancelToken, ExecError};
 pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};
 pub use warpmill_cpu::source::InputStream;
 pub use warpmill_cpu::spill::SpillSettings;
+pub use warpmill_eval::ExecError;
+pub use warpmill_eval::cancel::CancelToken;
 /// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
 pub use warpmill_gpu::execute::{DataSource, JoinStrategy, Pipelines, Representation};

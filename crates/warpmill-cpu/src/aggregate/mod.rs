@@ -29,7 +29,8 @@ use warpmill_ir::{AggregateExpr, Expr, Field};
 use crate::chunk::Chunk;
 use crate::collect::downcast;
 use crate::context::{ExecError, QueryContext, Result, Worker};
-use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use crate::operator::{LocalSink, Sink, SinkOutput};
+use crate::rows::RowSet;
 use crate::spill::SpillStats;
 use crate::vector::{Data, Vector};
 use groups::{Feed, Groups, Part};
@@ -118,7 +119,7 @@ impl Sink for AggregateSink {
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
         Box::new(LocalAggregate {
             shared: self.shared.clone(),
-            worker: Worker::new(query),
+            worker: Worker::new(&query.memory),
             groups: Groups::new(&self.shared.layout, query),
             distinct: self.shared.distinct.iter().map(|layout| Groups::new(layout, query)).collect(),
             rows: 0,

@@ -10,7 +10,8 @@ use warpmill_ir::{AggregateExpr, AggregateFunction as F, ColType, Expr, Field, P
 use super::AggregateSink;
 use crate::chunk::Chunk;
 use crate::context::{ExecError, QueryContext, Result, Settings};
-use crate::operator::{RowSet, Sink, SinkOutput};
+use crate::operator::{Sink, SinkOutput};
+use crate::rows::RowSet;
 use crate::source::ChunkSource;
 use crate::spill::{Fault, SpillSettings};
 use crate::vector::{Data, Vector};

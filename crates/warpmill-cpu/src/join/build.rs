@@ -64,6 +64,7 @@ struct Rows {
 
 struct LocalBuild {
     spec: Arc<Spec>,
+    query: Arc<QueryContext>,
     worker: Worker,
     keyed: Rows,
     /// Rows with a NULL key, where NULLs do not equal each other.
@@ -120,7 +121,8 @@ impl Sink for HashBuildSink {
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalSink> {
         Box::new(LocalBuild {
             spec: self.spec.clone(),
-            worker: Worker::new(query),
+            query: query.clone(),
+            worker: Worker::new(&query.memory),
             keyed: Rows::new(&self.spec),
             unkeyed: Rows::new(&self.spec),
             reserved: 0,
@@ -237,7 +239,7 @@ impl LocalSink for LocalBuild {
 impl LocalBuild {
     /// Accounts for `bytes` more; whether rows have to be put aside.
     fn reserve(&mut self, bytes: usize) -> Result<bool> {
-        let query = &self.worker.query;
+        let query = &self.query;
         let mut full = false;
         if !query.spills() {
             query.reserve(NAME, bytes)?;
@@ -252,7 +254,7 @@ impl LocalBuild {
 
     /// Writes all rows, divided by key hash.
     fn put_aside(&mut self) -> Result<()> {
-        let (spec, query) = (&self.spec, &self.worker.query);
+        let (spec, query) = (&self.spec, &self.query);
         let file = {
             let mut file = spec.file.lock();
             match &*file {

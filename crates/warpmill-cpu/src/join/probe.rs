@@ -130,7 +130,8 @@ impl Operator for ProbeOperator {
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
         Box::new(LocalProbe {
             spec: self.spec.clone(),
-            worker: Worker::new(query),
+            query: query.clone(),
+            worker: Worker::new(&query.memory),
             cap: query.settings.chunk_rows,
             logical: matches!(query.settings.compaction, Compaction::Logical | Compaction::Smart),
             scratch: Scratch::default(),
@@ -143,6 +144,7 @@ impl Operator for ProbeOperator {
 
 struct LocalProbe {
     spec: Arc<Spec>,
+    query: Arc<QueryContext>,
     worker: Worker,
     /// Rows of a full chunk.
     cap: usize,
@@ -171,7 +173,7 @@ impl LocalOperator for LocalProbe {
         let mut keys = eval(&chunk, &mut self.worker)?;
         if let Some(aside) = &spec.aside {
             let nulls = spec.table.null_equals_null;
-            if let Some(rows) = self.outgoing.take(aside, &chunk, &keys, nulls, &self.worker.query)? {
+            if let Some(rows) = self.outgoing.take(aside, &chunk, &keys, nulls, &self.query)? {
                 keys = keys.iter().map(|key| Arc::new(key.gather(&rows))).collect();
                 chunk.select(&rows);
             }
@@ -198,7 +200,7 @@ impl LocalOperator for LocalProbe {
 
     fn finish(&mut self, _emit: Emit<'_>) -> Result<()> {
         match &self.spec.aside {
-            Some(aside) => self.outgoing.flush(aside, &self.worker.query),
+            Some(aside) => self.outgoing.flush(aside, &self.query),
             None => Ok(()),
         }
     }
@@ -255,7 +257,7 @@ impl LocalProbe {
         let mut pairs = std::mem::take(&mut self.pairs);
         let mut batches = self.enumerate(outer);
         while batches.next(&self.matches, outer, &[], self.cap, &mut pairs) {
-            self.worker.query.cancel.check()?;
+            self.query.cancel.check()?;
             self.emit_pairs(chunk, std::mem::take(&mut pairs), emit)?;
         }
         self.pairs = pairs;
@@ -293,7 +295,7 @@ impl LocalProbe {
         let (mut pairs, mut passed) = (std::mem::take(&mut self.pairs), Pairs::default());
         let mut batches = self.enumerate(false);
         while batches.next(&self.matches, false, &[], self.cap, &mut pairs) {
-            self.worker.query.cancel.check()?;
+            self.query.cancel.check()?;
             self.retain(chunk, residual, &mut pairs)?;
             if !has_match.is_empty() {
                 pairs.probe.iter().for_each(|&row| has_match[row as usize] = true);
@@ -338,7 +340,7 @@ impl LocalProbe {
         let mut pairs = std::mem::take(&mut self.pairs);
         let mut batches = Enumerate::rows();
         while batches.next(&self.matches, false, &[], self.cap, &mut pairs) {
-            self.worker.query.cancel.check()?;
+            self.query.cancel.check()?;
             self.retain(chunk, residual, &mut pairs)?;
             pairs.build.iter().for_each(|&row| self.spec.table.set_matched(row..row + 1));
         }
@@ -424,7 +426,7 @@ impl LocalProbe {
         let mut pairs = std::mem::take(&mut self.pairs);
         let mut batches = Enumerate::steps(matches, false, true);
         while batches.next(matches, false, &found, self.cap, &mut pairs) {
-            self.worker.query.cancel.check()?;
+            self.query.cancel.check()?;
             let passes: Vec<u32> =
                 (0..pairs.len() as u32).filter(|&i| test(pairs.probe[i as usize], pairs.build[i as usize])).collect();
             pairs.keep(&passes);

@@ -167,7 +167,7 @@ impl Aside {
             let columns = probe.read(block)?;
             let rows = probe.blocks[block].rows;
             let chunk = self.chunk(columns.clone(), rows);
-            let mut worker = Worker::new(query);
+            let mut worker = Worker::new(&query.memory);
             let keys = self.exprs.keys.iter().map(|key| key.eval(&chunk, &mut worker)).collect::<Result<Columns>>()?;
             let ids = self.build.partitions(&keys, rows, depth);
             self.stats.wrote(to.write(&columns.iter().collect::<Vec<_>>(), &ids)?);

@@ -14,9 +14,10 @@ use crate::context::{ExecError, Result, Settings};
 use crate::expr::PreparedExpr;
 use crate::join::{HashBuildSink, ProbeOperator};
 use crate::operator::{Operator, Sink};
+use crate::rows::values;
 use crate::scan::{KeyPrune, TableSource};
 use crate::sort::SortSink;
-use crate::source::{BuildSource, ChunkSource, InputSource, RowsSource, values};
+use crate::source::{BuildSource, ChunkSource, InputSource, RowsSource};
 use crate::stream::{FilterOperator, LimitOperator, ProjectOperator};
 
 /// The executable form of a sink.

@@ -9,30 +9,11 @@ use std::time::Instant;
 use warpmill_ir::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
-use crate::operator::{LocalSink, RowSet, SinkOutput, SpilledRows};
+use crate::operator::{LocalSink, SinkOutput, SpilledRows};
 use crate::profile::PipelineProfile;
+pub use crate::rows::Placed;
+use crate::rows::RowSet;
 use crate::source::{ChunkSource, InputStream, RowsSource};
-
-/// The place where a pipeline of a program is run.
-#[derive(Debug, Clone, Default)]
-pub enum Placed {
-    /// Here.
-    #[default]
-    Here,
-    /// By another back end, which keeps what its sink holds.
-    Elsewhere,
-    /// By another back end up to its sink, at which these rows arrive.
-    Arrived(Arc<RowSet>),
-    /// By another back end, as all that feed its sink: these are the sink's rows.
-    Finished(Arc<RowSet>),
-    /// By another back end up to one of its operators, or its sink, and here from there.
-    Resumed {
-        /// The rows that arrive there: all columns, of which those that nothing reads from there on may hold anything.
-        rows: Arc<RowSet>,
-        /// The number of operators that are done.
-        operators: usize,
-    },
-}
 
 /// The rows of a program's last sink.
 pub enum Output {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use warpmill_eval::pruning::select;
 use warpmill_format::{Codec, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
 use warpmill_ir::pruning::{PruningReport, Selected};
 use warpmill_ir::{Field, Scan};
 
 use super::filter::{self, EncodedFilter, KeyPrune, ScanFilter};
 use super::open::RowSegment;
-use super::pruning;
+use super::pruning::{BYTES_PER_NANO, key_ranges};
 use crate::chunk::{Chunk, Column, LazyColumn, Selection, Values};
 use crate::context::{QueryContext, Result, Worker};
 use crate::operator::Emit;
@@ -60,7 +61,8 @@ impl TableSource {
         let filters = scan.filters.iter().map(ScanFilter::new).collect::<Result<Vec<_>>>()?;
         let table = &scan.table;
         let prepared: Vec<_> = filters.iter().map(|filter| &filter.expr).collect();
-        let Selected { rows, report } = pruning::select(scan, &prepared, &prune, pruning::BYTES_PER_NANO)?;
+        let keys: Vec<_> = prune.iter().filter_map(|key| key_ranges(scan, key)).collect();
+        let Selected { rows, report } = select(scan, &prepared, &keys, BYTES_PER_NANO)?;
         let (segments, morsels) = in_morsels(&rows);
         let (encoded, filters) =
             filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());
@@ -93,7 +95,8 @@ impl ChunkSource for TableSource {
     }
 
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
-        Box::new(LocalScan { scan: self, worker: Worker::new(query), rows: Vec::new(), spare: Vec::new() })
+        let (query, worker) = (query.clone(), Worker::new(&query.memory));
+        Box::new(LocalScan { scan: self, query, worker, rows: Vec::new(), spare: Vec::new() })
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -123,6 +126,7 @@ impl ChunkSource for TableSource {
 
 struct LocalScan<'a> {
     scan: &'a TableSource,
+    query: Arc<QueryContext>,
     worker: Worker,
     rows: Vec<u32>,
     spare: Vec<u32>,
@@ -135,14 +139,14 @@ impl LocalSource for LocalScan<'_> {
         let Some(&(segment, start, len)) = scan.morsels.get(morsel) else { return Ok(false) };
         let mut columns = Columns { scan, from: &scan.segments[segment], opened: vec![None; scan.columns.len()] };
         scan.rows_scanned.fetch_add(len as u64, Ordering::Relaxed);
-        let chunk_rows = self.worker.query.settings.chunk_rows;
+        let chunk_rows = self.query.settings.chunk_rows;
         let step = chunk_rows.max(VECTOR_ROWS);
         for (i, offset) in (0..len).step_by(step).enumerate() {
             let rows = step.min(len - offset);
             if let Some(mut chunk) = self.chunk(&mut columns, start + offset, rows)? {
                 chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
                 emit_in_pieces(chunk, chunk_rows, emit)?;
-                self.worker.query.check_strings("Scan (strings of decompressed segments)")?;
+                self.query.check_strings("Scan (strings of decompressed segments)")?;
             }
         }
         drop(columns);
@@ -204,9 +208,9 @@ impl LocalScan<'_> {
         // These rows leave the scan: operators may ask for any column, and keep strings for as long as the query runs.
         let mut owned = false;
         for (index, lazy) in lazy.iter().enumerate() {
-            lazy.open(columns.open(index, &self.worker.query)?);
+            lazy.open(columns.open(index, &self.query)?);
             let (codec, _) = scan.table.segment_codec(columns.from.segment, scan.columns[index]);
-            owned |= codec != Codec::None && lazy.own_strings(&self.worker.query);
+            owned |= codec != Codec::None && lazy.own_strings(&self.query.memory);
         }
         if owned {
             chunk.forget_dense();
@@ -223,7 +227,7 @@ impl LocalScan<'_> {
     ) -> Result<Option<Chunk>> {
         for filter in &self.scan.filters {
             for &index in &filter.columns {
-                lazy[index].open(columns.open(index, &self.worker.query)?);
+                lazy[index].open(columns.open(index, &self.query)?);
             }
             if let Some(rows) = filter.expr.select(&chunk, &mut self.worker)? {
                 if rows.is_empty() {
@@ -244,7 +248,7 @@ impl LocalScan<'_> {
         let mut mask = [u64::MAX; crate::CHUNK_ROWS / 64];
         let mask = &mut mask[..len.div_ceil(64)];
         for filter in &self.scan.encoded {
-            let segment = columns.open(filter.column, &self.worker.query)?;
+            let segment = columns.open(filter.column, &self.query)?;
             filter.apply(segment, start, len, mask);
             let stats = segment.stats();
             self.scan.bytes_read.fetch_add(stats.stored_bytes * len as u64 / stats.rows.max(1), Ordering::Relaxed);
@@ -265,7 +269,7 @@ impl LocalScan<'_> {
     ) -> Result<Option<Chunk>> {
         for key in &self.scan.prune {
             let Some(filter) = key.filter.as_ref().filter(|_| key.pays()) else { continue };
-            lazy[key.column].open(columns.open(key.column, &self.worker.query)?);
+            lazy[key.column].open(columns.open(key.column, &self.query)?);
             self.spare.clear();
             KeyPrune::select(filter, chunk.dense(key.column), &mut self.spare);
             key.note(chunk.len(), self.spare.len());

@@ -21,7 +21,8 @@ use crate::aggregate::operand::Operand;
 use crate::chunk::Chunk;
 use crate::collect::downcast;
 use crate::context::{QueryContext, Result, Worker};
-use crate::operator::{LocalSink, RowSet, Sink, SinkOutput};
+use crate::operator::{LocalSink, Sink, SinkOutput};
+use crate::rows::RowSet;
 use crate::spill::{SpillFile, SpillStats};
 use normalize::{Direction, Normalizer, Prefix};
 use run::{Origins, SortBatch};
@@ -154,6 +155,7 @@ impl Sink for SortSink {
 
 struct LocalSort<P> {
     shared: Arc<Shared>,
+    query: Arc<QueryContext>,
     worker: Worker,
     batches: Vec<SortBatch<P>>,
     /// Rows in `batches`.
@@ -178,9 +180,9 @@ fn too_large<P: Prefix>(locals: &[LocalSort<P>], query: &QueryContext) -> bool {
 
 impl<P: Prefix> LocalSort<P> {
     fn new(shared: &Arc<Shared>, query: &Arc<QueryContext>) -> Self {
-        let worker = Worker::new(query);
-        let (shared, batches, runs) = (shared.clone(), vec![], vec![]);
-        Self { shared, worker, batches, rows: 0, chunks: 0, threshold: None, reserved: 0, runs, file: None }
+        let worker = Worker::new(&query.memory);
+        let (shared, query, batches, runs) = (shared.clone(), query.clone(), vec![], vec![]);
+        Self { shared, query, worker, batches, rows: 0, chunks: 0, threshold: None, reserved: 0, runs, file: None }
     }
 
     /// Drops the rows that cannot be in the result.
@@ -191,14 +193,14 @@ impl<P: Prefix> LocalSort<P> {
         self.threshold = entries.last().map(|entry| entry.0);
         self.rows = entries.len();
         let kept = run::compact(&batches, &entries);
-        self.worker.query.release(self.reserved);
+        self.query.release(self.reserved);
         self.reserved = 0;
         self.batches.push(kept);
     }
 
     /// Accounts for `bytes` more; whether rows have to be put aside.
     fn reserve(&mut self, bytes: usize) -> Result<bool> {
-        let query = &self.worker.query;
+        let query = &self.query;
         let mut full = false;
         if !query.spills() {
             query.reserve("Sort", bytes)?;
@@ -217,7 +219,7 @@ impl<P: Prefix> LocalSort<P> {
         }
         let file = match &self.file {
             Some(file) => file,
-            None => self.file.insert(Arc::new(self.worker.query.spill.create()?)),
+            None => self.file.insert(Arc::new(self.query.spill.create()?)),
         };
         let (run, last) = spill::write(&self.batches, &self.shared, file)?;
         self.runs.push(run);
@@ -227,14 +229,14 @@ impl<P: Prefix> LocalSort<P> {
         };
         self.batches.clear();
         self.rows = 0;
-        self.worker.query.release(std::mem::take(&mut self.reserved));
+        self.query.release(std::mem::take(&mut self.reserved));
         Ok(())
     }
 }
 
 impl<P> Drop for LocalSort<P> {
     fn drop(&mut self) {
-        self.worker.query.release(self.reserved);
+        self.query.release(self.reserved);
     }
 }
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use crate::context::{QueryContext, Result};
 use crate::operator::Emit;
 
+pub use crate::rows::values;
 pub use build::BuildSource;
 pub use input::{InputSource, InputStream};
-pub use rows::{RowsSource, values};
+pub use rows::RowsSource;
 
 /// A source, shared by all workers of a pipeline.
 pub trait ChunkSource: Send + Sync {

@@ -1,16 +1,13 @@
-//! Rows that are in memory: the output of a sink, constant rows.
+//! Rows that are in memory as a source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use warpmill_format::{Bitmap, StrView};
-use warpmill_ir::{Field, Scalar};
-
 use super::{ChunkSource, LocalSource};
 use crate::chunk::{Chunk, Column, Selection, Values};
 use crate::context::{QueryContext, Result};
-use crate::operator::{Emit, RowSet};
-use crate::vector::{Data, Vector};
+use crate::operator::Emit;
+use crate::rows::RowSet;
 
 /// Chunks over a [`RowSet`], in its order.
 pub struct RowsSource {
@@ -71,37 +68,5 @@ impl LocalSource for LocalRows<'_> {
             emit(chunk)?;
         }
         Ok(true)
-    }
-}
-
-/// Constant rows as a [`RowSet`]; strings point into `rows`, which the running program keeps alive.
-pub fn values(rows: &[Vec<Scalar>], fields: &[Field]) -> RowSet {
-    let columns = fields
-        .iter()
-        .enumerate()
-        .map(|(c, field)| {
-            let mut data = Data::zeros(field.ty.phys, rows.len());
-            let validity = Bitmap::from_fn(rows.len(), |r| rows[r][c] != Scalar::Null);
-            for (r, row) in rows.iter().enumerate() {
-                set(&mut data, r, &row[c]);
-            }
-            Arc::new(Vector::with_validity(data, Some(validity)))
-        })
-        .collect();
-    RowSet { batches: vec![(columns, rows.len())] }
-}
-
-fn set(data: &mut Data, row: usize, value: &Scalar) {
-    match (data, value) {
-        (_, Scalar::Null) => {}
-        (Data::Bool(out), Scalar::Bool(v)) => out[row] = *v,
-        (Data::I32(out), Scalar::Int(v)) => out[row] = *v as i32,
-        (Data::I64(out), Scalar::Int(v)) => out[row] = *v as i64,
-        (Data::I128(out), Scalar::Int(v)) => out[row] = *v,
-        (Data::Code(out), Scalar::Int(v)) => out[row] = *v as u32,
-        (Data::F32(out), Scalar::Float(v)) => out[row] = *v as f32,
-        (Data::F64(out), Scalar::Float(v)) => out[row] = *v,
-        (Data::Str(out), Scalar::Str(v)) => out[row] = StrView::new(v),
-        (data, value) => unreachable!("constant {value:?} in a column of {:?}", data.phys()),
     }
 }

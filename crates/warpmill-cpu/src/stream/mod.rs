@@ -37,7 +37,7 @@ impl Operator for FilterOperator {
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
-        Box::new(LocalFilter { predicate: self.predicate.clone(), worker: Worker::new(query) })
+        Box::new(LocalFilter { predicate: self.predicate.clone(), worker: Worker::new(&query.memory) })
     }
 }
 
@@ -92,7 +92,7 @@ impl Operator for ProjectOperator {
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
-        Box::new(LocalProject { outputs: self.outputs.clone(), worker: Worker::new(query) })
+        Box::new(LocalProject { outputs: self.outputs.clone(), worker: Worker::new(&query.memory) })
     }
 }
 

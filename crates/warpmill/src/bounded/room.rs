@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use warpmill_cpu::free_memory;
+use warpmill_eval::free_memory;
 
 use crate::settings::WarpmillOptions;
 

@@ -287,7 +287,7 @@ fn plain(vector: &Vector, row: usize) -> Vec<u8> {
 /// The CPU's value for each row, evaluated by itself so that an error is that row's.
 fn oracle(columns: &[Column], expr: &Expr, rows: usize, ask: Ask) -> Vec<Result<Option<Vec<u8>>, String>> {
     let prepared = PreparedExpr::new(expr).unwrap_or_else(|error| panic!("{expr}: {error}"));
-    let mut worker = Worker::new(&Arc::new(QueryContext::default()));
+    let mut worker = Worker::new(&QueryContext::default().memory);
     let mut row = |row: usize| {
         let columns = columns.iter().map(|column| Arc::new(column.vector.gather(&[row as u32]))).collect();
         let chunk = Chunk::from_vectors(columns);

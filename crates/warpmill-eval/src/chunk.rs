@@ -1,0 +1,328 @@
+//! Chunks: up to 2048 rows of columns that live elsewhere, seen through selection vectors.
+//!
+//! Columns that came together (from one scan, one build side, one projection) form a *group* and share a selection: the
+//! physical row of each logical row. Filters and joins compose selections and copy no values (chunk compaction paper,
+//! section 5.1). Operators that need values ask for a dense vector with [`Chunk::dense`]; it is kept until rows change.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use warpmill_format::{Segment, StrView};
+use warpmill_ir::Phys;
+
+use crate::decode;
+use crate::memory::QueryMemory;
+use crate::vector::{Data, Vector};
+
+/// The physical row of each logical row of a chunk, for the columns of one group.
+#[derive(Debug, Clone)]
+pub enum Selection {
+    /// Logical row `i` is physical row `start + i`.
+    Range {
+        /// The first physical row.
+        start: u32,
+    },
+    /// Logical row `i` is physical row `rows[i]`.
+    Rows(Arc<Vec<u32>>),
+    /// As `Rows`, where [`crate::vector::NULL_ROW`] stands for a row of NULLs.
+    RowsOrNull(Arc<Vec<u32>>),
+}
+
+/// The place where a column's values are.
+#[derive(Debug, Clone)]
+pub enum Values {
+    /// In memory.
+    Vector(Arc<Vector>),
+    /// In an encoded segment, decoded when first asked for.
+    Lazy(Arc<LazyColumn>),
+}
+
+/// A column of a chunk.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// The values, by physical row.
+    pub values: Values,
+    /// The group whose selection applies.
+    pub group: usize,
+}
+
+/// A run of rows of an encoded segment, decoded on demand.
+pub struct LazyColumn {
+    /// Opened by the scan before anybody asks for values.
+    segment: OnceLock<Arc<Segment>>,
+    start: usize,
+    rows: usize,
+    phys: Phys,
+    decoded: OnceLock<Arc<Vector>>,
+    /// The keeper of strings, where the segment may be gone before the query ends; all rows with such strings.
+    keeper: OnceLock<Arc<QueryMemory>>,
+    owned: OnceLock<Arc<Vector>>,
+    /// The place where the encoded bytes read are counted.
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for LazyColumn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LazyColumn({} rows from {})", self.rows, self.start)
+    }
+}
+
+/// Below one row in this many, values are extracted one by one; above, the whole run is decoded.
+const SPARSE: usize = 8;
+
+impl LazyColumn {
+    /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024), held as `phys`. The segment comes with
+    /// [`LazyColumn::open`]. Encoded bytes are added to `bytes_read` as they are decoded.
+    pub fn new(start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
+        let (segment, decoded, keeper, owned) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { segment, start, rows, phys, decoded, keeper, owned, bytes_read }
+    }
+
+    /// The rows are those of `segment`; the first call counts.
+    pub fn open(&self, segment: &Arc<Segment>) {
+        self.segment.get_or_init(|| segment.clone());
+    }
+
+    /// From here on strings are copied, and kept by `memory`: the segment need not outlive it. Whether there are strings.
+    pub fn own_strings(&self, memory: &Arc<QueryMemory>) -> bool {
+        let strings = self.phys == Phys::Str;
+        if strings {
+            self.keeper.get_or_init(|| memory.clone());
+        }
+        strings
+    }
+
+    fn segment(&self) -> &Segment {
+        self.segment.get().expect("the scan opens columns before their rows are used")
+    }
+
+    fn count(&self, rows: usize) {
+        let stats = self.segment().stats();
+        self.bytes_read.fetch_add(stats.stored_bytes * rows as u64 / stats.rows.max(1), Ordering::Relaxed);
+    }
+
+    /// All rows, decoded.
+    pub fn vector(&self) -> &Arc<Vector> {
+        match self.keeper.get() {
+            Some(memory) => self.owned.get_or_init(|| Arc::new(owned(Vector::clone(self.decoded()), memory))),
+            None => self.decoded(),
+        }
+    }
+
+    /// All rows; strings are views into the segment.
+    fn decoded(&self) -> &Arc<Vector> {
+        self.decoded.get_or_init(|| {
+            self.count(self.rows);
+            Arc::new(decode::run(self.segment(), self.start, self.rows, self.phys))
+        })
+    }
+
+    fn gather(&self, rows: &[u32]) -> Vector {
+        let gathered = self.gather_decoded(rows);
+        match self.keeper.get() {
+            Some(memory) => owned(gathered, memory),
+            None => gathered,
+        }
+    }
+
+    fn gather_decoded(&self, rows: &[u32]) -> Vector {
+        if self.decoded.get().is_none()
+            && rows.len() * SPARSE < self.rows
+            && let Some(vector) = decode::rows(self.segment(), self.start, rows, self.phys)
+        {
+            self.count(rows.len());
+            return vector;
+        }
+        self.decoded().gather(rows)
+    }
+}
+
+/// `vector` with its strings copied to where they live as long as `memory`.
+fn owned(mut vector: Vector, memory: &QueryMemory) -> Vector {
+    if let Data::Str(views) = &mut vector.data {
+        let mut bytes = Vec::with_capacity(views.iter().map(|view| view.len()).sum());
+        for view in views.iter_mut() {
+            let start = bytes.len();
+            bytes.extend_from_slice(view.as_bytes());
+            // SAFETY: the bytes of a string; there is room for all, so they are not moved, and the query keeps them.
+            *view = StrView::new(unsafe { std::str::from_utf8_unchecked(&bytes[start..]) });
+        }
+        memory.account_strings(bytes.capacity());
+        memory.keep_alive(bytes);
+    }
+    vector
+}
+
+/// Rows on their way through a pipeline.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    len: usize,
+    columns: Vec<Column>,
+    groups: Vec<Selection>,
+    dense: Vec<OnceCell<Arc<Vector>>>,
+    /// Position in the source's order: sinks that keep order sort by it.
+    pub sequence: u64,
+}
+
+impl Chunk {
+    /// A chunk of dense vectors of equal length (at least one column; see [`Chunk::without_columns`]).
+    pub fn from_vectors(vectors: Vec<Arc<Vector>>) -> Self {
+        let len = vectors.first().map_or(0, |v| v.len());
+        debug_assert!(vectors.iter().all(|v| v.len() == len));
+        let dense = vectors.iter().map(|v| OnceCell::from(v.clone())).collect();
+        let columns = vectors.into_iter().map(|v| Column { values: Values::Vector(v), group: 0 }).collect();
+        Self { len, columns, groups: vec![Selection::Range { start: 0 }], dense, sequence: 0 }
+    }
+
+    /// `len` rows without any columns (`count(*)` over a scan).
+    pub fn without_columns(len: usize) -> Self {
+        Self { len, columns: vec![], groups: vec![Selection::Range { start: 0 }], dense: vec![], sequence: 0 }
+    }
+
+    /// A chunk of `len` rows from its parts; every column's group must exist and its selection cover `len` rows.
+    pub fn from_parts(len: usize, columns: Vec<Column>, groups: Vec<Selection>) -> Self {
+        debug_assert!(columns.iter().all(|c| c.group < groups.len()));
+        let dense = vec![OnceCell::new(); columns.len()];
+        Self { len, columns, groups, dense, sequence: 0 }
+    }
+
+    /// Number of logical rows.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no rows.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The columns.
+    #[inline]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The selections of the column groups.
+    #[inline]
+    pub fn groups(&self) -> &[Selection] {
+        &self.groups
+    }
+
+    /// Column `index` as a dense vector of [`Chunk::len`] rows.
+    #[inline]
+    pub fn dense(&self, index: usize) -> &Arc<Vector> {
+        self.dense[index].get_or_init(|| {
+            let column = &self.columns[index];
+            match (&self.groups[column.group], &column.values) {
+                (Selection::Range { start: 0 }, Values::Vector(v)) if v.len() == self.len => v.clone(),
+                (Selection::Range { start: 0 }, Values::Lazy(lazy)) if lazy.rows == self.len => lazy.vector().clone(),
+                (Selection::Range { start }, Values::Vector(v)) => Arc::new(v.slice(*start as usize, self.len)),
+                (Selection::Range { start }, Values::Lazy(lazy)) => {
+                    Arc::new(lazy.vector().slice(*start as usize, self.len))
+                }
+                (Selection::Rows(rows), Values::Vector(v)) => Arc::new(v.gather(rows)),
+                (Selection::Rows(rows), Values::Lazy(lazy)) => Arc::new(lazy.gather(rows)),
+                (Selection::RowsOrNull(rows), Values::Vector(v)) => Arc::new(v.gather_or_null(rows)),
+                (Selection::RowsOrNull(rows), Values::Lazy(lazy)) => Arc::new(lazy.vector().gather_or_null(rows)),
+            }
+        })
+    }
+
+    /// Forgets dense vectors that have been made: columns give other ones from now on.
+    pub fn forget_dense(&mut self) {
+        self.dense = vec![OnceCell::new(); self.columns.len()];
+    }
+
+    /// Keeps logical rows `rows` (any order, repeats allowed), composing every group's selection.
+    pub fn select(&mut self, rows: &[u32]) {
+        self.groups = compose(&self.groups, rows);
+        self.len = rows.len();
+        self.dense = vec![OnceCell::new(); self.columns.len()];
+    }
+
+    /// As [`Chunk::select`], on a copy.
+    pub fn selected(&self, rows: &[u32]) -> Chunk {
+        let mut chunk = Self::from_parts(self.len, self.columns.clone(), self.groups.clone());
+        chunk.sequence = self.sequence;
+        chunk.select(rows);
+        chunk
+    }
+
+    /// Keeps only columns `columns`, in that order (repeats allowed).
+    pub fn project(&self, columns: &[usize]) -> Chunk {
+        let mut chunk = Chunk {
+            len: self.len,
+            columns: columns.iter().map(|&i| self.columns[i].clone()).collect(),
+            groups: self.groups.clone(),
+            dense: columns.iter().map(|&i| self.dense[i].clone()).collect(),
+            sequence: self.sequence,
+        };
+        chunk.drop_unused_groups();
+        chunk
+    }
+
+    /// The same rows with other columns: `Err(i)` is column `i` of this chunk, `Ok` a dense vector of [`Chunk::len`] rows.
+    pub fn rebuild(&self, columns: impl Iterator<Item = std::result::Result<Arc<Vector>, usize>>) -> Chunk {
+        let mut chunk = Chunk {
+            len: self.len,
+            columns: vec![],
+            groups: self.groups.clone(),
+            dense: vec![],
+            sequence: self.sequence,
+        };
+        chunk.groups.push(Selection::Range { start: 0 });
+        for column in columns {
+            match column {
+                Err(i) => {
+                    chunk.columns.push(self.columns[i].clone());
+                    chunk.dense.push(self.dense[i].clone());
+                }
+                Ok(vector) => {
+                    debug_assert_eq!(vector.len(), self.len);
+                    chunk.dense.push(OnceCell::from(vector.clone()));
+                    chunk.columns.push(Column { values: Values::Vector(vector), group: self.groups.len() });
+                }
+            }
+        }
+        chunk.drop_unused_groups();
+        chunk
+    }
+
+    /// All columns as dense vectors.
+    pub fn to_dense(&self) -> Vec<Arc<Vector>> {
+        (0..self.columns.len()).map(|i| self.dense(i).clone()).collect()
+    }
+
+    fn drop_unused_groups(&mut self) {
+        let mut used = vec![usize::MAX; self.groups.len()];
+        let mut kept = Vec::with_capacity(self.groups.len());
+        for column in &mut self.columns {
+            if used[column.group] == usize::MAX {
+                used[column.group] = kept.len();
+                kept.push(self.groups[column.group].clone());
+            }
+            column.group = used[column.group];
+        }
+        if kept.is_empty() {
+            kept.push(Selection::Range { start: 0 });
+        }
+        self.groups = kept;
+    }
+}
+
+/// The selections that give row `rows[i]` of `groups` as row `i`.
+pub fn compose(groups: &[Selection], rows: &[u32]) -> Vec<Selection> {
+    let pick = |old: &Arc<Vec<u32>>| Arc::new(rows.iter().map(|&row| old[row as usize]).collect::<Vec<u32>>());
+    groups
+        .iter()
+        .map(|group| match group {
+            Selection::Range { start: 0 } => Selection::Rows(Arc::new(rows.to_vec())),
+            Selection::Range { start } => Selection::Rows(Arc::new(rows.iter().map(|row| start + row).collect())),
+            Selection::Rows(old) => Selection::Rows(pick(old)),
+            Selection::RowsOrNull(old) => Selection::RowsOrNull(pick(old)),
+        })
+        .collect()
+}

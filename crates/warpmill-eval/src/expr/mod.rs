@@ -1,0 +1,99 @@
+//! Expressions over chunks.
+//!
+//! An [`Expr`] is prepared once ([`PreparedExpr::new`]) and evaluated by all workers:
+//! - `node`: the prepared tree and its evaluation; `prepare`: how it is made;
+//! - `value`: operands as columns or broadcast constants, truth values as bits;
+//! - `arith`, `compare`, `cast`: loops over slices, one per representation and operation;
+//! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
+//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists);
+//! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
+//! - `range`: predicates that a scan can decide on encoded values.
+
+use std::sync::Arc;
+
+use warpmill_format::Bitmap;
+use warpmill_ir::{Expr, Phys};
+
+use crate::chunk::Chunk;
+use crate::error::Result;
+use crate::memory::{QueryMemory, StringArena, Worker};
+use crate::vector::Vector;
+
+mod arith;
+mod branch;
+mod call;
+mod cast;
+mod compare;
+mod dates;
+mod logic;
+mod lookup;
+mod math;
+mod members;
+mod node;
+mod prepare;
+mod range;
+mod text;
+mod value;
+
+pub use lookup::{Table, code_set, fold, tabulate};
+
+#[cfg(test)]
+mod tests;
+
+/// An expression made ready for execution: shared by all workers.
+///
+/// It owns the bytes of its string literals and of strings computed once per dictionary entry: results refer to them, so it
+/// must live until the query's results have been copied out (as the pipelines that hold it do).
+#[derive(Debug)]
+pub struct PreparedExpr {
+    root: node::Node,
+    code_set: Option<(usize, Bitmap)>,
+    int_range: Option<(usize, i128, i128)>,
+    _strings: StringArena,
+}
+
+impl PreparedExpr {
+    /// Prepares `expr`: folds constants, compiles patterns, evaluates sub-expressions over a single dictionary column once
+    /// per dictionary entry.
+    pub fn new(expr: &Expr) -> Result<Self> {
+        let mut worker = Worker::new(&Arc::new(QueryMemory::for_planning()));
+        let root = prepare::with_lookups(expr, &mut worker)?;
+        let code_set = match &root.kind {
+            _ if expr.ty.phys != Phys::Bool => None,
+            node::Kind::Lookup(lookup) => lookup.code_set().map(|set| (lookup.column, set)),
+            _ => lookup::Lookup::tabulate(expr, &mut worker)
+                .and_then(|lookup| lookup.code_set().map(|set| (lookup.column, set))),
+        };
+        let int_range = range::int_range(expr);
+        Ok(Self { root, code_set, int_range, _strings: std::mem::take(&mut worker.strings) })
+    }
+
+    /// The value for every row of `chunk`, dense.
+    pub fn eval(&self, chunk: &Chunk, worker: &mut Worker) -> Result<Arc<Vector>> {
+        if chunk.is_empty() {
+            return Ok(Arc::new(Vector::nulls(self.root.phys(), 0)));
+        }
+        Ok(self.root.eval(chunk, worker)?.into_vector(chunk.len()))
+    }
+
+    /// The logical rows for which a predicate is true, ascending; `None`: all rows.
+    pub fn select(&self, chunk: &Chunk, worker: &mut Worker) -> Result<Option<Vec<u32>>> {
+        if chunk.is_empty() {
+            return Ok(None);
+        }
+        logic::select(&self.root, chunk, worker)
+    }
+
+    /// For a predicate of one dictionary column that is not true for NULL: the column and the codes for which it is true.
+    /// Scans select by it without decoding strings ([`warpmill_format::Segment::select_codes`]).
+    pub fn as_code_set(&self) -> Option<(usize, &Bitmap)> {
+        self.code_set.as_ref().map(|(column, set)| (*column, set))
+    }
+
+    /// For a predicate that is true exactly where one integer column is not NULL and within bounds: the column and the
+    /// inclusive bounds (`lo > hi` when none can be). Scans prune by it and select on encoded values
+    /// ([`warpmill_format::Segment::select_range`]).
+    pub fn as_int_range(&self) -> Option<(usize, i128, i128)> {
+        self.int_range
+    }
+}

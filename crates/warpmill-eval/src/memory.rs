@@ -1,0 +1,414 @@
+//! What a query holds in memory: the account of its limit, and the strings that expressions make.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use warpmill_format::StrView;
+
+use crate::cancel::CancelToken;
+use crate::error::{ExecError, Result};
+use crate::machine::free_memory;
+
+/// Bytes that a query holds.
+#[derive(Debug, Default)]
+struct Account {
+    used: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Account {
+    fn add(&self, bytes: usize) {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.peak.fetch_max(used + bytes, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory that cannot be put aside. Where other memory can, each of these is compared with the limit by itself: the rest makes room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Rows of the result.
+    Result,
+    /// Strings that are kept until the query ends.
+    Strings,
+    /// Decompressed segments.
+    Segments,
+}
+
+/// Bytes that are accounted for until this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    account: Arc<Account>,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Takes over `bytes` that are accounted for already.
+    pub fn adopt(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Accounts for `bytes` instead of what it was.
+    pub fn resize(&mut self, bytes: usize) {
+        self.account.add(bytes.saturating_sub(self.bytes));
+        self.account.remove(self.bytes.saturating_sub(bytes));
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.account.remove(self.bytes);
+    }
+}
+
+/// Memory of a running query: what its operators hold, within its limit, and the strings that its rows view.
+#[derive(Debug)]
+pub struct QueryMemory {
+    /// Whether to stop.
+    pub cancel: CancelToken,
+    /// Bytes that the query may hold.
+    limit: usize,
+    /// Whether operators put aside what does not fit.
+    spills: bool,
+    account: Arc<Account>,
+    /// Bytes that cannot be put aside, by [`Share`].
+    shares: [AtomicUsize; 3],
+    arenas: Mutex<Vec<StringArena>>,
+    kept: Mutex<Kept>,
+}
+
+/// Things that own strings which results may view; a mutex makes any of them shareable.
+#[derive(Default)]
+struct Kept(Vec<Box<dyn Any + Send>>);
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} kept", self.0.len())
+    }
+}
+
+impl Default for QueryMemory {
+    /// Without a limit.
+    fn default() -> Self {
+        Self::new(usize::MAX, false, CancelToken::default())
+    }
+}
+
+impl QueryMemory {
+    /// Memory of a query that may hold `limit` bytes (`usize::MAX`: any number). `spill`: whether operators put aside what does not fit.
+    pub fn new(limit: usize, spill: bool, cancel: CancelToken) -> Self {
+        let (account, shares) = (Arc::default(), Default::default());
+        let spills = spill && limit != usize::MAX;
+        Self { cancel, limit, spills, account, shares, arenas: Mutex::default(), kept: Mutex::default() }
+    }
+
+    /// Whether operators put aside what does not fit.
+    #[inline]
+    pub fn spills(&self) -> bool {
+        self.spills
+    }
+
+    /// Bytes left.
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(self.memory_used())
+    }
+
+    /// Accounts for `bytes` more if they, and `spare` after them, are within the limit; whether they are.
+    pub fn try_reserve(&self, bytes: usize, spare: usize) -> bool {
+        let used = self.account.used.fetch_add(bytes, Ordering::Relaxed);
+        let fits = used.saturating_add(bytes).saturating_add(spare) <= self.limit;
+        if fits {
+            self.account.peak.fetch_max(used + bytes, Ordering::Relaxed);
+        } else {
+            self.account.remove(bytes);
+        }
+        fits
+    }
+
+    /// Accounts for `bytes` until the result is dropped.
+    pub fn hold(&self, bytes: usize) -> Reservation {
+        self.account.add(bytes);
+        Reservation { account: self.account.clone(), bytes }
+    }
+
+    /// As [`QueryMemory::reserve`], of memory that cannot be put aside.
+    pub fn reserve_share(&self, share: Share, operator: &'static str, bytes: usize) -> Result<()> {
+        if !self.spills() {
+            return self.reserve(operator, bytes);
+        }
+        let used = self.shares[share as usize].fetch_add(bytes, Ordering::Relaxed);
+        let limit = self.limit;
+        if used.saturating_add(bytes) > limit {
+            self.shares[share as usize].fetch_sub(bytes, Ordering::Relaxed);
+            return Err(ExecError::OutOfMemory { operator, requested: bytes, used, limit });
+        }
+        self.account.add(bytes);
+        Ok(())
+    }
+
+    /// Gives back `bytes` of [`QueryMemory::reserve_share`].
+    pub fn release_share(&self, share: Share, bytes: usize) {
+        if self.spills() {
+            self.shares[share as usize].fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.release(bytes);
+    }
+
+    /// As [`QueryMemory::reserve`] where what does not fit is put aside at once or not at all: it may exceed the limit then.
+    pub fn reserve_or_exceed(&self, operator: &'static str, bytes: usize) -> Result<()> {
+        if !self.spills() {
+            return self.reserve(operator, bytes);
+        }
+        self.account.add(bytes);
+        Ok(())
+    }
+
+    /// Accounts for `bytes` more memory held by `operator` until the query ends (or [`QueryMemory::release`]).
+    pub fn reserve(&self, operator: &'static str, bytes: usize) -> Result<()> {
+        let used = self.account.used.fetch_add(bytes, Ordering::Relaxed);
+        let limit = self.limit;
+        if used.saturating_add(bytes) > limit {
+            self.account.remove(bytes);
+            return Err(ExecError::OutOfMemory { operator, requested: bytes, used, limit });
+        }
+        self.account.peak.fetch_max(used + bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// For what is computed before a query runs: the values of dictionaries' entries and of constants.
+    pub fn for_planning() -> Self {
+        /// Bytes of strings that are worth it.
+        const STRINGS: usize = 64 << 20;
+        Self::new(STRINGS, false, CancelToken::default())
+    }
+
+    /// Accounts for `bytes` of strings that are kept until the query ends; [`QueryMemory::check_strings`] follows.
+    pub fn account_strings(&self, bytes: usize) {
+        self.shares[Share::Strings as usize].fetch_add(bytes, Ordering::Relaxed);
+        self.account.add(bytes);
+    }
+
+    /// Gives back `bytes` of [`QueryMemory::account_strings`].
+    fn release_texts(&self, bytes: usize) {
+        self.shares[Share::Strings as usize].fetch_sub(bytes, Ordering::Relaxed);
+        self.account.remove(bytes);
+    }
+
+    /// Accounts for `bytes` more memory where nothing can fail.
+    pub fn account(&self, bytes: usize) {
+        self.account.add(bytes);
+    }
+
+    /// Whether what [`QueryMemory::account_strings`] counted for `operator` is within the limit.
+    pub fn check_strings(&self, operator: &'static str) -> Result<()> {
+        let strings = self.shares[Share::Strings as usize].load(Ordering::Relaxed);
+        let used = if self.spills() { strings } else { self.memory_used() };
+        let limit = self.limit;
+        match used > limit {
+            true => Err(ExecError::OutOfMemory { operator, requested: used - limit, used, limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// [`QueryMemory::check_strings`] of texts that are computed, for which half of the machine's memory is the limit where there is none.
+    fn check_texts(&self) -> Result<()> {
+        static MOST: LazyLock<usize> = LazyLock::new(|| free_memory().map_or(usize::MAX, |free| free / 2));
+        let (used, limit) = (self.shares[Share::Strings as usize].load(Ordering::Relaxed), self.limit);
+        match limit == usize::MAX && used > *MOST {
+            true => Err(ExecError::OutOfMemory { operator: TEXTS, requested: used - *MOST, used, limit: *MOST }),
+            false => self.check_strings(TEXTS),
+        }
+    }
+
+    /// The error of `operator`, which cannot do with what is left.
+    pub fn out_of_memory(&self, operator: &'static str) -> ExecError {
+        let (used, limit) = (self.memory_used(), self.limit);
+        ExecError::OutOfMemory { operator, requested: limit, used, limit }
+    }
+
+    /// Gives back `bytes` of an earlier reservation.
+    pub fn release(&self, bytes: usize) {
+        self.account.remove(bytes);
+    }
+
+    /// The most bytes accounted for at any time.
+    pub fn memory_peak(&self) -> usize {
+        self.account.peak.load(Ordering::Relaxed)
+    }
+
+    /// Bytes accounted for at present.
+    pub fn memory_used(&self) -> usize {
+        self.account.used.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a worker's strings alive until the query ends.
+    pub fn keep(&self, arena: StringArena) {
+        self.arenas.lock().push(arena);
+    }
+
+    /// Keeps the owner of strings (an input batch, prepared expressions) alive until the query ends.
+    pub fn keep_alive(&self, owner: impl Any + Send) {
+        self.kept.lock().0.push(Box::new(owner));
+    }
+}
+
+/// Bytes of strings that expressions make. Views stay valid while the arena lives: blocks are never moved or shrunk.
+#[derive(Debug, Default)]
+pub struct StringArena {
+    blocks: Vec<Vec<u8>>,
+}
+
+/// Bytes of an arena's first block, and of most: those between are twice as large as the one before, those of long strings larger.
+const BLOCKS: (usize, usize) = (4 << 10, 64 << 10);
+
+impl StringArena {
+    /// Copies `s` into the arena.
+    pub fn alloc(&mut self, s: &str) -> StrView {
+        if self.free() < s.len() {
+            self.blocks.push(Vec::with_capacity(self.next_block(s.len())));
+        }
+        let Some(block) = self.blocks.last_mut() else { return StrView::default() };
+        let start = block.len();
+        block.extend_from_slice(s.as_bytes());
+        // SAFETY: these are the bytes of `s`; the block has room for them, so it is not reallocated now or later.
+        StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
+    }
+
+    /// Copies `s`, which is ASCII and for which there is room, with every letter changed by `change`.
+    fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
+        let Some(block) = self.blocks.last_mut() else { return StrView::default() };
+        let start = block.len();
+        // Bytes that are not ASCII would break UTF-8.
+        block.extend(s.bytes().map(|byte| change(byte) & 0x7f));
+        // SAFETY: the bytes are ASCII; the block has room for them, so it is not reallocated now or later.
+        StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
+    }
+
+    /// Bytes for which there is room.
+    fn free(&self) -> usize {
+        self.blocks.last().map_or(0, |block| block.capacity() - block.len())
+    }
+
+    /// The size of a new block in which a string of `bytes` has room.
+    fn next_block(&self, bytes: usize) -> usize {
+        (BLOCKS.0 << self.blocks.len().min(8)).min(BLOCKS.1).max(bytes)
+    }
+
+    /// Forgets all strings; the bytes of the blocks that are freed.
+    fn clear(&mut self) -> usize {
+        let Some(mut last) = self.blocks.pop() else { return 0 };
+        let freed = self.blocks.drain(..).map(|block| block.capacity()).sum();
+        last.clear();
+        self.blocks.push(last);
+        freed
+    }
+}
+
+/// A worker's own state for evaluating expressions; its strings pass to the query when it is dropped.
+#[derive(Debug)]
+pub struct Worker {
+    /// The memory of the query.
+    pub memory: Arc<QueryMemory>,
+    /// Strings made by this worker.
+    pub strings: StringArena,
+}
+
+impl Worker {
+    /// State for one worker (or one operator of one worker).
+    pub fn new(memory: &Arc<QueryMemory>) -> Self {
+        Self { memory: memory.clone(), strings: StringArena::default() }
+    }
+
+    /// Copies `s`, to be kept until the query ends.
+    ///
+    /// # Errors
+    /// [`ExecError::OutOfMemory`] where there is no memory for it: within the query's limit, or at all.
+    pub fn text(&mut self, s: &str) -> Result<StrView> {
+        self.make_room(s.len())?;
+        Ok(self.strings.alloc(s))
+    }
+
+    /// [`Worker::text`] of `s`, which is ASCII, with every letter changed by `change`.
+    ///
+    /// # Errors
+    /// Those of [`Worker::text`].
+    pub fn ascii_text(&mut self, s: &str, change: impl Fn(u8) -> u8) -> Result<StrView> {
+        self.make_room(s.len())?;
+        Ok(self.strings.alloc_ascii(s, change))
+    }
+
+    fn make_room(&mut self, bytes: usize) -> Result<()> {
+        if self.strings.free() >= bytes {
+            return Ok(());
+        }
+        if bytes > MOST_BYTES {
+            return Err(ExecError::Value(format!("a text of {bytes} bytes is too long: {MOST_BYTES} are the most")));
+        }
+        let size = self.strings.next_block(bytes);
+        let mut block = Vec::new();
+        self.memory.account_strings(size);
+        let checked = self.memory.check_texts();
+        if checked.is_err() || block.try_reserve_exact(size).is_err() {
+            self.memory.release_texts(size);
+            return checked.and(Err(self.no_room(size)));
+        }
+        // What the allocator gives beyond that is used, too.
+        self.memory.account_strings(block.capacity() - size);
+        self.strings.blocks.push(block);
+        Ok(())
+    }
+
+    /// Room in `line`, a buffer, for `bytes` more.
+    ///
+    /// # Errors
+    /// Those of [`Worker::text`]: what is made there is to be kept.
+    pub fn room_in(&self, line: &mut String, bytes: usize) -> Result<()> {
+        let size = line.len().saturating_add(bytes);
+        match size <= self.memory.limit && line.try_reserve(bytes).is_ok() {
+            true => Ok(()),
+            false => Err(self.no_room(bytes)),
+        }
+    }
+
+    /// Adds `part` to `line`, a buffer.
+    ///
+    /// # Errors
+    /// Those of [`Worker::room_in`], which is asked where the buffer is full.
+    #[inline]
+    pub fn push(&self, line: &mut String, part: &str) -> Result<()> {
+        if line.capacity() - line.len() < part.len() {
+            self.room_in(line, part.len())?;
+        }
+        line.push_str(part);
+        Ok(())
+    }
+
+    fn no_room(&self, requested: usize) -> ExecError {
+        let (used, limit) = (self.memory.memory_used(), self.memory.limit);
+        ExecError::OutOfMemory { operator: TEXTS, requested, used, limit }
+    }
+
+    /// Forgets the strings that were made so far: nothing views them any more.
+    pub fn forget_texts(&mut self) {
+        let freed = self.strings.clear();
+        self.memory.release_texts(freed);
+    }
+}
+
+/// Bytes of the longest string that a view can have.
+pub(crate) const MOST_BYTES: usize = u32::MAX as usize;
+
+/// The name of expressions in errors about memory.
+const TEXTS: &str = "texts that are computed";
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.memory.keep(std::mem::take(&mut self.strings));
+    }
+}
