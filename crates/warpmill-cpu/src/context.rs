@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use warpmill_eval::memory::QueryMemory;
 
-pub use warpmill_eval::cancel::CancelToken;
-pub use warpmill_eval::error::{ExecError, Result};
-pub use warpmill_eval::memory::{Reservation, Share, Worker};
+pub(crate) use warpmill_eval::cancel::CancelToken;
+pub(crate) use warpmill_eval::error::{ExecError, Result};
+pub(crate) use warpmill_eval::memory::{Reservation, Share, Worker};
 
 use crate::compaction::Compaction;
 use crate::spill::{SpillArea, SpillSettings};

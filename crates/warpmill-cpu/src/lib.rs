@@ -27,8 +27,7 @@ pub mod spill;
 pub mod stream;
 
 pub use context::QueryContext;
-pub use warpmill_eval::{Chunk, Data, ExecError, Vector, arrow, expr, with_data};
-pub(crate) use warpmill_eval::{chunk, rows, vector};
+pub(crate) use warpmill_eval::{arrow, chunk, expr, rows, vector, with_data};
 
 /// Rows of a full chunk (a setting for tests: [`context::Settings::chunk_rows`]).
 pub const CHUNK_ROWS: usize = 2048;

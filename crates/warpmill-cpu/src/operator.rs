@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result};
 use crate::join::HashTable;
-pub use crate::rows::RowSet;
+use crate::rows::RowSet;
 use crate::source::ChunkSource;
 use crate::vector::Vector;
 

@@ -11,8 +11,7 @@ use warpmill_ir::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalSink, SinkOutput, SpilledRows};
 use crate::profile::PipelineProfile;
-pub use crate::rows::Placed;
-use crate::rows::RowSet;
+use crate::rows::{Placed, RowSet};
 use crate::source::{ChunkSource, InputStream, RowsSource};
 
 /// The rows of a program's last sink.

@@ -9,4 +9,3 @@ mod table;
 pub use filter::{KeyPrune, ScanFilter};
 pub use pruning::BYTES_PER_NANO;
 pub use table::TableSource;
-pub use warpmill_eval::pruning::select;

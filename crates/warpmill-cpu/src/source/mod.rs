@@ -9,7 +9,6 @@ use std::sync::Arc;
 use crate::context::{QueryContext, Result};
 use crate::operator::Emit;
 
-pub use crate::rows::values;
 pub use build::BuildSource;
 pub use input::{InputSource, InputStream};
 pub use rows::RowsSource;

@@ -4,7 +4,7 @@
 //! lane, as a mask: ranges, sets of codes, and keys that a hash build must have. Where few rows are left they go to a queue,
 //! so that later columns are loaded for them only and every lane has one; the queue outlives the vector, not the task.
 
-use warpmill_cpu::expr::PreparedExpr;
+use warpmill_eval::expr::PreparedExpr;
 use warpmill_format::{Bitmap, LaneLayout, ValueLayout};
 use warpmill_ir::{Expr, Phys, Scan, Unsupported};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use warpmill_cpu::context::CancelToken;
+use warpmill_eval::cancel::CancelToken;
 
 use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 

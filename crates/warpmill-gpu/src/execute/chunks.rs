@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rayon::prelude::*;
-use warpmill_cpu::ExecError;
+use warpmill_eval::ExecError;
 use warpmill_format::parquet_file::{PageCodec, ParquetPromise, ParquetSlice};
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
 use warpmill_ir::Unsupported;

@@ -7,9 +7,8 @@ use std::sync::{Arc, Weak};
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
-use warpmill_cpu::operator::RowSet;
-use warpmill_cpu::pipeline::Placed;
-use warpmill_cpu::{Data, Vector};
+use warpmill_eval::rows::{Placed, RowSet};
+use warpmill_eval::{Data, Vector};
 use warpmill_ir::{Program, Sink};
 
 use crate::codegen::join::{JoinPlan, JoinStrategy, Side};

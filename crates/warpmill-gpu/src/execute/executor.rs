@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
-use warpmill_cpu::context::CancelToken;
-use warpmill_cpu::pipeline::Placed;
+use warpmill_eval::cancel::CancelToken;
+use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
 use crate::codegen::join::{JoinPlan, JoinStrategy};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use warpmill_cpu::operator::RowSet;
+use warpmill_eval::rows::RowSet;
 use warpmill_ir::{Program, Source};
 
 use super::Result;
@@ -30,13 +30,13 @@ impl Inputs {
                     for batch in &batches[*input] {
                         let columns = batch.columns().iter().zip(fields);
                         let vectors = columns
-                            .map(|(array, field)| warpmill_cpu::arrow::from_arrow(array, &field.ty).map(Arc::new));
+                            .map(|(array, field)| warpmill_eval::arrow::from_arrow(array, &field.ty).map(Arc::new));
                         rows.batches.push((vectors.collect::<Result<_, _>>()?, batch.num_rows()));
                     }
                     (format!("input{input}"), rows, fields)
                 }
                 Source::Values { rows, fields } => {
-                    (format!("values{index}"), warpmill_cpu::source::values(rows, fields), fields)
+                    (format!("values{index}"), warpmill_eval::rows::values(rows, fields), fields)
                 }
                 _ => continue,
             };

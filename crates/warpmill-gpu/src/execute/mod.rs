@@ -45,7 +45,7 @@ pub mod strategy;
 pub mod stream;
 pub mod undone;
 
-use warpmill_cpu::ExecError;
+use warpmill_eval::ExecError;
 use warpmill_ir::Unsupported;
 
 use crate::device::DeviceError;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use warpmill_cpu::operator::RowSet;
-use warpmill_cpu::{Data, Vector};
+use warpmill_eval::rows::RowSet;
+use warpmill_eval::{Data, Vector};
 use warpmill_format::{Bitmap, StrView};
 use warpmill_ir::{Field, Phys};
 

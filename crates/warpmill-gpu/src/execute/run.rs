@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpmill_cpu::context::ExecError;
+use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Program, Sink};
 
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
-use warpmill_cpu::ExecError;
-use warpmill_cpu::expr::PreparedExpr;
+use warpmill_eval::ExecError;
+use warpmill_eval::expr::PreparedExpr;
 use warpmill_format::parquet_file::{PageCodecs, ParquetChunk};
 use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, VECTOR_ROWS, ValueLayout};
 use warpmill_ir::pruning::Selected;
@@ -65,7 +65,7 @@ pub struct OpenScan {
 /// Filters that cannot be evaluated, damaged metadata.
 pub fn select(scan: &Scan, bytes_per_nano: u64) -> Result<Selected> {
     let filters = scan.filters.iter().map(PreparedExpr::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(warpmill_cpu::scan::select(scan, &filters.iter().collect::<Vec<_>>(), &[], bytes_per_nano)?)
+    Ok(warpmill_eval::pruning::select(scan, &filters.iter().collect::<Vec<_>>(), &[], bytes_per_nano)?)
 }
 
 /// Opens the `selected` row segments of `scan`. `recoded` keeps segments whose encoding kernels do not

@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use warpmill_cpu::operator::RowSet;
-use warpmill_cpu::{Data, Vector};
+use warpmill_eval::rows::RowSet;
+use warpmill_eval::{Data, Vector};
 use warpmill_ir::{ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported};
 
 use crate::codegen::join::{JoinStrategy, Side};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use warpmill_cpu::expr::{fold, tabulate};
-use warpmill_cpu::{Data, Vector};
+use warpmill_eval::expr::{fold, tabulate};
+use warpmill_eval::{Data, Vector};
 use warpmill_ir::{Expr, ExprKind, Phys};
 
 use super::leaf::literal;

@@ -14,7 +14,7 @@ mod overlap;
 
 use std::collections::{HashMap, HashSet};
 
-use warpmill_cpu::context::ExecError;
+use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Sink, SinkId};
 
 use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS};

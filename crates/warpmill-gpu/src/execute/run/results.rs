@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use warpmill_cpu::operator::RowSet;
-use warpmill_cpu::pipeline::Placed;
+use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_ir::Field;
 
 use crate::codegen::program::Place;

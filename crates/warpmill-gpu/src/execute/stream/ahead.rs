@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use warpmill_cpu::ExecError;
+use warpmill_eval::ExecError;
 use warpmill_format::parquet_file::ParquetPromise;
 
 use crate::execute::Result;

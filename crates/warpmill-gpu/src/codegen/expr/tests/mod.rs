@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use warpmill_cpu::context::Worker;
-use warpmill_cpu::expr::PreparedExpr;
-use warpmill_cpu::{Chunk, Data, QueryContext, Vector};
+use warpmill_eval::expr::PreparedExpr;
+use warpmill_eval::memory::{QueryMemory, Worker};
+use warpmill_eval::{Chunk, Data, Vector};
 use warpmill_format::Bitmap;
 use warpmill_ir::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar};
 
@@ -287,7 +287,7 @@ fn plain(vector: &Vector, row: usize) -> Vec<u8> {
 /// The CPU's value for each row, evaluated by itself so that an error is that row's.
 fn oracle(columns: &[Column], expr: &Expr, rows: usize, ask: Ask) -> Vec<Result<Option<Vec<u8>>, String>> {
     let prepared = PreparedExpr::new(expr).unwrap_or_else(|error| panic!("{expr}: {error}"));
-    let mut worker = Worker::new(&QueryContext::default().memory);
+    let mut worker = Worker::new(&Arc::new(QueryMemory::default()));
     let mut row = |row: usize| {
         let columns = columns.iter().map(|column| Arc::new(column.vector.gather(&[row as u32]))).collect();
         let chunk = Chunk::from_vectors(columns);
@@ -367,6 +367,6 @@ fn show(vector: &Vector, row: usize) -> String {
     }
     match &vector.data {
         Data::Str(v) => format!("{:?}", v[row].as_str()),
-        data => warpmill_cpu::with_data!(data, values => format!("{:?}", values[row])),
+        data => warpmill_eval::with_data!(data, values => format!("{:?}", values[row])),
     }
 }
