@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::expr::SubqueryKey;
-use warpmill_ir::{ColType, Expr, ExprKind, Field, Operator, Scan, SinkId, Source};
+use warpmill_ir::{ColType, Expr, ExprKind, Field, Operator, SinkId, Source};
 
 /// The pipelines that together give the rows of a plan node. All branches have the same columns (`fields`); there are
 /// several below a union and after a join that also gives unmatched build rows.
