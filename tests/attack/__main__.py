@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -76,6 +76,10 @@ class Outcome:
     seconds: float = 0.0
     tried: dict[str, Counter[str]] = field(default_factory=dict)
     tail: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, object]:
+        """All but the output."""
+        return {name: value for name, value in vars(self).items() if name != "tail"}
 
 
 def run(step: Step, long: bool) -> Outcome:
@@ -141,7 +145,7 @@ def main() -> int:
             print("\n".join(outcomes[-1].tail), file=sys.stderr)
     print(table(outcomes))
     if options.json:
-        options.json.write_text(json.dumps([asdict(it) | {"tail": []} for it in outcomes], indent=1) + "\n")
+        options.json.write_text(json.dumps([it.counts() for it in outcomes], indent=1) + "\n")
     return 1 if any(it.failed for it in outcomes) else 0
 
 
