@@ -79,7 +79,8 @@ fn open(sim: bool, memory: u64) -> Opened {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
         // For tests of this project: what programs do out of bounds ends the process with a report.
         let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
-        let options = SimOptions { memory_bytes, sanitize, batches: !nvcomp::is_off(), ..SimOptions::default() };
+        let options =
+            SimOptions { memory_bytes, sanitize, batches: !nvcomp::version::is_off(), ..SimOptions::default() };
         Arc::new(SimDevice::new(options).map_err(|error| error.to_string())?)
     } else {
         CudaDevice::open(0).map_err(|error| error.to_string())?
@@ -156,7 +157,9 @@ pub fn devices() -> Devices {
     };
     let (nvrtc, no_nvrtc) = (nvrtc::available().ok(), no_compiler(gpus.first().map(|gpu| &gpu.properties)));
     let (nvcomp, no_nvcomp) = match nvcomp::available() {
-        Ok(nvcomp::NvcompVersion { version, cuda, path }) => (Some(NvcompLibrary { version, cuda, path }), None),
+        Ok(nvcomp::version::NvcompVersion { version, cuda, path }) => {
+            (Some(NvcompLibrary { version, cuda, path }), None)
+        }
         Err(reason) => (None, Some(reason)),
     };
     Devices {

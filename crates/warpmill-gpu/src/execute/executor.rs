@@ -13,7 +13,7 @@ use warpmill_ir::Program;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, Pipelines};
 use crate::codegen::program;
-use crate::device::cuda::available_host_memory;
+use crate::device::cuda::pinned::available_host_memory;
 use crate::device::{Device, DeviceKind};
 
 use super::admission::{self, Admission, Wanted};

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::context::Context;
-use super::pinned;
+use super::pinned::pinned;
 use crate::device::{DevicePtr, PinnedBuffer, Result, Stream};
 
 /// From here on a copy is worth more than one thread.

@@ -1,3 +1,4 @@
+use super::pinned::available_host_memory;
 use super::*;
 
 #[test]

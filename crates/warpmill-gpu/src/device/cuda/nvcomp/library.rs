@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
 
-use super::{MAJOR, NvcompVersion};
+use super::version::{MAJOR, NvcompVersion, is_off};
 use crate::device::batch::BatchFormat;
-use crate::device::cuda::nvrtc::{mapped_file, subfolders};
+use crate::device::cuda::files::{mapped_file, subfolders};
 
 /// The file name that is looked for in folders, and on the loader's path.
 const SONAME: &str = "libnvcomp.so.6";
@@ -184,7 +184,7 @@ fn explain(error: &libloading::Error) -> String {
 
 /// The first library that loads and has the right version.
 fn find() -> Result<Nvcomp, String> {
-    if super::is_off() {
+    if is_off() {
         return Err("nvCOMP is switched off by WARPMILL_NVCOMP".into());
     }
     let mut failures = vec![];

@@ -4,34 +4,21 @@
 //! used), the loader's path, `$CUDA_PATH/lib64` and `$CUDA_HOME/lib64`, `/usr/local/cuda*/lib64`, and the wheels
 //! `nvidia-libnvcomp-cu13` and `-cu12` in the folders of `WARPMILL_PYTHON_PATH` (the Python package sets it to `sys.path`).
 //!
-//! Majors of nvCOMP differ in the structures that they take by value: only [`MAJOR`] is used, whatever others are installed.
+//! Majors of nvCOMP differ in the structures that they take by value: only [`MAJOR`](version::MAJOR) is used, whatever others are installed.
 //!
 //! nvCOMP calls the CUDA runtime, which works in the calling thread's current context: the device's primary one while a
 //! [`Batches`] runs, the same that [`CudaDevice`](super::CudaDevice) uses.
 
 mod library;
+pub mod version;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use self::version::NvcompVersion;
 use super::context::Context;
 use crate::device::batch::{Batch, BatchCodec, BatchFormat};
 use crate::device::{DeviceError, Result, Stream};
 use library::{Format, Nvcomp, Options};
-
-/// The major version whose interface this is.
-pub const MAJOR: u32 = 6;
-
-/// The facts about the process's nvCOMP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NvcompVersion {
-    /// `6.0.0`.
-    pub version: String,
-    /// Its file, where it can be told.
-    pub path: Option<PathBuf>,
-    /// The release of CUDA that it was built with: `13.4`.
-    pub cuda: String,
-}
 
 /// The nvCOMP of this process; or why there is none.
 ///
@@ -39,11 +26,6 @@ pub struct NvcompVersion {
 /// The files that were looked for, and the remedy.
 pub fn available() -> std::result::Result<NvcompVersion, String> {
     Nvcomp::get().map(Nvcomp::version)
-}
-
-/// Whether somebody wants it not to be used.
-pub fn is_off() -> bool {
-    std::env::var_os("WARPMILL_NVCOMP").is_some_and(|value| value == "off")
 }
 
 /// nvCOMP on one device.

@@ -4,14 +4,15 @@
 //! first one on the loader's path whatever its version, panics where a symbol is missing, and its result type cannot
 //! hold the codes of an NVRTC newer than itself.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
 
 use libloading::Library;
 
-use crate::device::cuda::context;
+use crate::device::cuda::context::driver_version;
+use crate::device::cuda::files::{mapped_file, subfolders};
 use crate::device::{DeviceError, Result};
 
 /// Names on the loader's path, the newest first.
@@ -149,20 +150,9 @@ fn preload_builtins(folder: &Path) {
     }
 }
 
-/// The file that is mapped at `address`.
-pub(in crate::device::cuda) fn mapped_file(address: usize) -> Option<PathBuf> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines().find_map(|line| {
-        let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
-        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
-        let path = &line[line.find('/')?..];
-        range.contains(&address).then(|| PathBuf::from(path))
-    })
-}
-
 /// The first library that loads and whose cubins the driver, if there is one, accepts; else the first that loads.
 fn find() -> Result<Nvrtc, String> {
-    let driver = context::driver_version().ok().map(|version| version.major());
+    let driver = driver_version().ok().map(|version| version.major());
     let mut too_new = None;
     let mut failures = Vec::new();
     for candidate in candidates(&|name| std::env::var_os(name).filter(|value| !value.is_empty())) {
@@ -208,18 +198,4 @@ pub(super) fn candidates(variable: &dyn Fn(&str) -> Option<std::ffi::OsString>) 
 fn in_folder(folder: &Path, named: bool) -> Vec<PathBuf> {
     let present: Vec<_> = SONAMES.iter().map(|name| folder.join(name)).filter(|path| path.exists()).collect();
     if present.is_empty() && named { vec![folder.join(SONAMES[0])] } else { present }
-}
-
-/// The folders in `folder` whose names start with `prefix`, the last by name first.
-pub(in crate::device::cuda) fn subfolders(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let starts = |name: &OsStr| name.to_string_lossy().starts_with(prefix);
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<_> = entries
-        .filter(|entry| starts(&entry.file_name()))
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .collect();
-    found.sort();
-    found.reverse();
-    found
 }

@@ -13,7 +13,6 @@ use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
 
 use self::library::{Nvrtc, Program};
-pub(super) use self::library::{mapped_file, subfolders};
 use crate::device::kernel_cache::Key;
 use crate::device::{DeviceError, KernelSource, Result};
 
