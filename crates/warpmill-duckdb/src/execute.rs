@@ -46,7 +46,7 @@ pub struct Profile {
     pub devices: Vec<&'static str>,
     /// The reason why a program did not run on the GPU.
     pub not_on_device: Option<String>,
-    /// The work of devices, by program: `warpmill_gpu::execute::DeviceProfile`.
+    /// The work of devices, by program: `warpmill_gpu::DeviceProfile`.
     pub on_device: Vec<serde_json::Value>,
 }
 

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use warpmill_gpu::Executor;
 use warpmill_gpu::device::cuda::{CudaDevice, nvcomp, nvrtc};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
-use warpmill_gpu::execute::Executor;
 
 /// The place where programs are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -85,7 +85,7 @@ fn open(sim: bool, memory: u64) -> Opened {
     } else {
         CudaDevice::open(0).map_err(|error| error.to_string())?
     };
-    let usable = warpmill_gpu::execute::default_memory(&*device).map_err(|error| error.to_string())?;
+    let usable = warpmill_gpu::default_memory(&*device).map_err(|error| error.to_string())?;
     let memory = if memory == 0 { usable } else { memory.min(usable) };
     Executor::new(device, memory).map(Arc::new).map_err(|error| error.to_string())
 }

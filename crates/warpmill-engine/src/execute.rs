@@ -18,7 +18,7 @@ use warpmill_eval::cancel::CancelToken;
 use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::execute::parquet::ERROR_DATA;
-use warpmill_gpu::execute::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
+use warpmill_gpu::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
 use warpmill_ir::{Pipeline, Program, Source};
 
 use crate::device::{self, DeviceChoice, device_name};
@@ -103,8 +103,8 @@ impl ExecutionContext {
     }
 
     /// The options of a device's executor.
-    pub(crate) fn device_options(&self) -> warpmill_gpu::execute::Options {
-        warpmill_gpu::execute::Options {
+    pub(crate) fn device_options(&self) -> warpmill_gpu::Options {
+        warpmill_gpu::Options {
             cancel: self.cancel.clone(),
             profile: self.time_kernels,
             data: self.device_data,

@@ -18,4 +18,4 @@ pub use warpmill_eval::ExecError;
 pub use warpmill_eval::cancel::CancelToken;
 /// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
-pub use warpmill_gpu::execute::{DataSource, JoinStrategy, Pipelines, Representation};
+pub use warpmill_gpu::{DataSource, JoinStrategy, Pipelines, Representation};

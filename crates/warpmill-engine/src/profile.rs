@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use warpmill_cpu::profile::PipelineProfile;
-use warpmill_gpu::execute::DeviceProfile;
+use warpmill_gpu::DeviceProfile;
 
 /// The profile of one program.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -4,7 +4,7 @@ use super::report::Target;
 use super::{Bench, Measurement, Report, Times};
 use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::algorithm::substring::{Strings, SubstringSearch};
-use crate::codegen::Library;
+use crate::codegen::library::Library;
 use crate::device::{DevicePtr, Result};
 
 const DATA: &str = include_str!("../../kernels/bench/data.cuh");

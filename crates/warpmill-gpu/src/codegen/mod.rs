@@ -36,7 +36,3 @@ pub mod storage;
 pub mod top;
 pub mod updates;
 pub mod wide;
-
-pub use cpp::{CType, Code, Value};
-pub use library::Library;
-pub use params::{Binding, Params};

@@ -13,6 +13,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use warpmill_eval::cancel::CancelToken;
 
+use super::error::{Failure, Result};
 use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 
 use super::executor::Executor;
@@ -20,7 +21,6 @@ use super::kept::Kept;
 use super::mapped::{Mapped, MappedPool};
 use super::memory::Region;
 use super::prepared::Prepared;
-use super::{Failure, Result};
 
 /// Programs that run at once at most.
 const MOST_RUNNING: usize = 16;

@@ -9,11 +9,11 @@ use warpmill_format::parquet_file::{PageCodec, ParquetPromise, ParquetSlice};
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
 use warpmill_ir::Unsupported;
 
+use super::error::{Failure, Result};
 use super::memory::{Key, Owner};
-use super::paths::Decoding;
-use super::stream::Wanted;
+use super::paths::measured::Decoding;
+use super::stream::batches::Wanted;
 use super::undone::{batch_format, page_format, same_rate};
-use super::{Failure, Result};
 use crate::device::batch::BatchFormat;
 
 /// Kinds of data that belong to a chunk.

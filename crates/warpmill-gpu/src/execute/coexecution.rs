@@ -11,12 +11,12 @@ use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_eval::{Data, Vector};
 use warpmill_ir::{Program, Sink};
 
+use super::error::{Failure, Result};
 use crate::codegen::join::{JoinPlan, JoinStrategy, Side};
 
 use super::executor::{Asked, DeviceOutput, Executor, MOST_PREPARED, Options, most_host_rows};
 use super::profile::DeviceProfile;
 use super::split::{Piece, Split};
-use super::{Failure, Result};
 
 /// A split program, and why it is.
 pub(super) struct Known {

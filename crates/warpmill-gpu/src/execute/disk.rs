@@ -11,10 +11,10 @@ use warpmill_format::{FilePlace, FileState};
 use warpmill_ir::Unsupported;
 
 use super::chunks::Chunk;
+use super::error::{Failure, Result};
 use super::memory::{aligned, padded};
-use super::paths::Decoding;
-use super::stream::Ready;
-use super::{Failure, Result};
+use super::paths::measured::Decoding;
+use super::stream::ready::Ready;
 
 /// The alignment of offsets, lengths and addresses of direct reads.
 const BLOCK: usize = 4096;

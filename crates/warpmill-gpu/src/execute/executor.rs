@@ -10,6 +10,10 @@ use warpmill_eval::cancel::CancelToken;
 use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
+use super::error::{Failure, Result};
+use super::paths::model::{Rates, ScanColumn};
+use super::stream::batches::Batches;
+use super::stream::open::Openers;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, Pipelines};
 use crate::codegen::program;
@@ -24,15 +28,13 @@ use super::kept::Kept;
 use super::mapped::MappedPool;
 use super::memory::{Cache, Owner, Region, aligned};
 use super::parquet::Decoder;
-use super::paths::{Choice, Paths, Rates, Representation, ScanColumn};
+use super::paths::{Choice, Paths, Representation};
 use super::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
 use super::segments::Recoded;
 use super::source::{DataSource, PinnedCopies};
-use super::stream::{Batches, Openers};
 use super::undone::Undone;
-use super::{Failure, Result};
 
 /// A program is not run more often than this, each time with more room.
 const MOST_RUNS: u32 = 16;

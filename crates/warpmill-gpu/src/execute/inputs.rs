@@ -6,7 +6,7 @@ use arrow::record_batch::RecordBatch;
 use warpmill_eval::rows::RowSet;
 use warpmill_ir::{Program, Source};
 
-use super::Result;
+use super::error::Result;
 use super::rows::{self, HostArray};
 
 /// The rows of a program's sources that are no scans.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::error::Result;
 use crate::codegen::params::Binding;
 use crate::codegen::program::{Kernel, Work};
 use crate::codegen::{sort, top};
 use crate::device::{Device, DevicePtr, Function, LaunchShape};
 
-use super::Result;
 use super::items::{Descriptors, Resident};
 use super::plan::{QUERY_STATE, SINK_STATE, STATES};
 use super::prepared::Prepared;

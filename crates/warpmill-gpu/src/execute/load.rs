@@ -4,21 +4,22 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::error::Result;
 use crate::device::DevicePtr;
 
 use super::admission::{Lane, Turn};
 use super::executor::Executor;
 use super::items::{Descriptors, Item, Resident, image_bytes};
+use super::memory;
 use super::memory::padded;
 use super::prepared::Prepared;
 use super::profile::{DeviceProfile, TransferProfile};
-use super::{Result, memory};
 
 impl Executor {
     /// The place where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.
     ///
     /// # Errors
-    /// [`super::Failure::Memory`] where it does not fit, the device's errors, unreadable files.
+    /// [`super::error::Failure::Memory`] where it does not fit, the device's errors, unreadable files.
     pub(super) fn load(
         &self,
         turn: &mut Turn<'_>,

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::error::{Failure, Result};
 use crate::device::{Device, DeviceError, DeviceKind, PinnedBuffer};
-
-use super::{Failure, Result};
 
 /// The contents of fresh memory on the simulated device, so that a read of what was not written shows.
 const POISON: u8 = 0xcd;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::error::{Failure, Result};
 use crate::device::{Device, DeviceKind, DevicePtr};
-
-use super::{Failure, Result};
 
 /// Alignment of everything in device memory.
 const ALIGN: u64 = 256;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use warpmill_format::TableSnapshot;
 use warpmill_ir::{Program, Source};
 
+use super::error::{Failure, Result};
 use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::Library;
+use crate::codegen::library::Library;
 use crate::device::{Device, DevicePtr, Stream};
 use crate::kernels;
 
@@ -15,7 +16,6 @@ use super::chunks::Chunk;
 use super::memory::Key;
 use super::profile::ParquetProfile;
 use super::segments::OpenScan;
-use super::{Failure, Result};
 
 /// Bytes of a `ParquetTask` (kernels/parquet.cuh).
 pub const TASK: usize = 24;

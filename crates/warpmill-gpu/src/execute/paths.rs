@@ -6,8 +6,8 @@
 //! at fixed choices is predicted here, and the best choice taken, for each program. Rates are measured while programs run; before that
 //! there are guesses. A choice never changes an answer.
 
-mod measured;
-mod model;
+pub(crate) mod measured;
+pub(crate) mod model;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -21,9 +21,17 @@ use crate::device::DeviceKind;
 
 use super::source::DataSource;
 
-pub use measured::{Decoding, Measured};
+use measured::Measured;
+use model::Forms;
+use model::Rates;
+use model::ScanColumn;
+use model::Setting;
+use model::Stages;
+use model::Work;
+use model::candidates;
+use model::predict;
+use model::total;
 use model::{CODECS, same};
-pub use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, predict, total};
 
 /// The way a column of a scan gets to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]

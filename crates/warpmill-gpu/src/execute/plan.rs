@@ -5,7 +5,7 @@
 
 use warpmill_ir::{Program, Sink};
 
-use crate::codegen::CType;
+use crate::codegen::cpp::CType;
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::program::{Kernel, Lowered, Place};
 use crate::codegen::storage::FlatColumn;

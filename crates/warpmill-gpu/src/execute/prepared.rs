@@ -12,30 +12,30 @@ use warpmill_format::Dictionary;
 use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Program, Scan, Source};
 
+use super::error::Result;
+use super::paths::model::{Forms, ScanColumn};
+use super::run::piece::Range;
+use super::stream::plan::StreamPlan;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
-use crate::codegen::params::Binding;
+use crate::codegen::library::Library;
+use crate::codegen::params::{Binding, Params};
 use crate::codegen::planner;
 use crate::codegen::program::{self, Kernel, Lowered, Work};
-use crate::codegen::{Library, Params};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
-use super::Result;
 use super::chunks::Chunk;
 use super::items::{self, Descriptors, Item, Resident, dictionary_key};
 use super::joins::{self, Means};
 use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key, aligned};
-use super::paths::{Forms, ScanColumn};
 use super::plan::{MemoryPlan, first_arena};
 use super::profile::ScanProfile;
-use super::run::Range;
 use super::segments::{self, OpenScan, Recoded};
 use super::shares;
 use super::source::DataSource;
 use super::spans::Span;
-use super::stream::StreamPlan;
 use super::undone::Undone;
 
 /// A program made ready.
@@ -297,7 +297,7 @@ impl Prepared {
     /// How joins go on of which hash builds do not fit, `means` say.
     ///
     /// # Errors
-    /// [`super::Failure::Unsupported`] where the CPU is to run it.
+    /// [`super::error::Failure::Unsupported`] where the CPU is to run it.
     pub fn with_less_memory(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
         let room = self.room_for_sinks(limit, inputs);
         let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);

@@ -4,9 +4,10 @@ use serde::Serialize;
 use warpmill_format::Codec;
 use warpmill_ir::pruning::PruningReport;
 
+use super::paths::model::{ScanColumn, Stages};
 use crate::codegen::join::JoinPlan;
 
-use super::paths::{Choice, FixedForm, Form, ScanColumn, Stages};
+use super::paths::{Choice, FixedForm, Form};
 use super::source::DataSource;
 
 /// A kernel launch.

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use warpmill_ir::pruning::PruningMode;
 use warpmill_ir::{Expr, JoinKind, Phys, Pipeline, Program, PruneKey, Scan, Sink, SinkId, Source};
 
+use super::error::Result;
 use crate::codegen::estimate::source_column;
 use crate::codegen::keys::{KeyPart, KeyShape};
 use crate::codegen::layout::SinkLayout;
 use crate::device::{Device, Stream};
 
-use super::Result;
 use super::prepared::{Prepared, RowSegment};
 use super::shares::{probes, sets_flags};
 

@@ -7,11 +7,12 @@ use warpmill_eval::{Data, Vector};
 use warpmill_format::{Bitmap, StrView};
 use warpmill_ir::{Field, Phys};
 
+use super::error::{Failure, Result};
+use crate::codegen::cpp::CType;
 use crate::codegen::storage::{FlatColumn, Storage};
 use crate::device::{Device, DevicePtr, Stream};
 
 use super::memory::{self, Owner, Region};
-use super::{Failure, Result};
 
 /// The host memory that is the original of device memory: what strings in device memory point into.
 #[derive(Default)]
@@ -187,7 +188,7 @@ pub fn encode(owner: &str, fields: &[Field], rows: &RowSet) -> Vec<HostArray> {
             bytes_of(&vector.data, column.storage, &mut bytes, &mut text);
             valid.extend((0..*len).map(|row| u8::from(vector.is_valid(row))));
         }
-        let text = (column.storage == Storage::Whole(crate::codegen::CType::Str)).then(|| Arc::new(text));
+        let text = (column.storage == Storage::Whole(CType::Str)).then(|| Arc::new(text));
         arrays.push(HostArray { name: column.buffer.clone(), bytes, text });
         if column.nullable {
             arrays.push(HostArray { name: column.valid_buffer(), bytes: valid, text: None });

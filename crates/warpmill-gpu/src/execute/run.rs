@@ -1,7 +1,7 @@
 //! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
-mod parts;
-mod piece;
+pub(crate) mod parts;
+pub(crate) mod piece;
 mod results;
 mod timings;
 
@@ -12,6 +12,8 @@ use std::time::Instant;
 use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Program, Sink};
 
+use super::error::{Failure, Result};
+use super::stream::plan::StreamPlan;
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::codegen::sort::{self, Sorted};
@@ -30,11 +32,8 @@ use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
 use super::prune::KeyBitmaps;
 use super::rows::Mirrors;
 use super::source::DataSource;
-use super::stream::{Feed, StreamPlan};
-use super::{Failure, Result};
+use super::stream::Feed;
 
-pub(super) use parts::MOST_PARTS;
-pub(super) use piece::{Range, expected};
 use results::Flushed;
 use timings::Timings;
 

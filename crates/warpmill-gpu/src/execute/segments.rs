@@ -12,6 +12,7 @@ use warpmill_format::{Dictionary, LaneLayout, Segment, TableSnapshot, VECTOR_ROW
 use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Scan, Unsupported};
 
+use super::error::{Failure, Result};
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
 use crate::device::DevicePtr;
@@ -22,7 +23,6 @@ use super::memory::Key;
 use super::paths::Form;
 use super::spans::Spans;
 use super::undone::Undone;
-use super::{Failure, Result};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
 pub const DESCRIPTOR: usize = 104;

@@ -6,14 +6,15 @@ use std::collections::HashSet;
 
 use warpmill_ir::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
+use crate::codegen::cpp::CType;
 use crate::codegen::layout::{
     Accumulator, BuildLayout, GroupLayout, GroupTable, Hints, RowsLayout, SinkLayout, Slot, Table,
 };
+use crate::codegen::order;
 use crate::codegen::partition::{HASHES, Partition};
 use crate::codegen::probe::compares_unknown;
 use crate::codegen::program::Place;
 use crate::codegen::storage::FlatColumn;
-use crate::codegen::{CType, order};
 
 use super::buffers;
 use super::memory::aligned;

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::error::Result;
+use super::paths::measured::Decoding;
 use crate::device::{Device, PinnedBuffer};
 use parking_lot::Mutex;
 
-use super::Result;
 use super::chunks::Chunk;
 use super::memory::{Key, aligned, padded};
-use super::paths::Decoding;
 
 /// The place where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

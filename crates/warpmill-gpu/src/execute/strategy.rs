@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use warpmill_ir::{Program, Source};
 
+use super::error::Result;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, SinkLayout};
 use crate::codegen::{planner, program};
 
-use super::Result;
 use super::executor::{Executor, Options};
 use super::joins;
 use super::plan::first_arena;

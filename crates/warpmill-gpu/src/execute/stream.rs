@@ -9,17 +9,19 @@
 //! before their turn, `keep` lets some stay, `open` and `batches` decompress what has arrived.
 
 mod ahead;
-mod batches;
+pub(crate) mod batches;
 mod head;
-mod keep;
-mod open;
-mod plan;
-mod ready;
+pub(crate) mod keep;
+pub(crate) mod open;
+pub(crate) mod plan;
+pub(crate) mod ready;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::error::{Failure, Result};
+use super::paths::measured::Measured;
 use crate::device::batch::BatchFormat;
 use crate::device::{DevicePtr, Event, Stream};
 
@@ -30,25 +32,25 @@ use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::Key;
 use super::parquet;
-use super::paths::Measured;
 use super::prepared::{Prepared, RowSegment};
 use super::profile::TransferProfile;
 use super::rows::Mirrors;
 use super::segments::{COMPRESSED, EXPANSION};
 use super::source::DataSource;
-use super::{Failure, Result};
 
 use ahead::Ahead;
+use batches::Batches;
 use batches::PAGE_ENTRY;
-pub use batches::{Batches, Scratch, Wanted};
+use batches::Scratch;
+use batches::Wanted;
 use head::{
     Group, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, place, places_in_head, slot_bytes,
 };
-pub use keep::Found;
+use keep::Found;
 use keep::Keeper;
-pub use open::Openers;
-pub use plan::StreamPlan;
-pub(super) use ready::Ready;
+use open::Openers;
+use plan::StreamPlan;
+use ready::Ready;
 use ready::{Throttle, fill, pinned};
 
 /// A slot of a run.

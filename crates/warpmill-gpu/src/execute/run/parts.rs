@@ -24,6 +24,7 @@ use crate::codegen::program::{Place, Work};
 use crate::codegen::source::{FROM, TO};
 use crate::codegen::{sort, top};
 use crate::device::DeviceError;
+use crate::execute::error::{Failure, Result};
 use crate::execute::items::Descriptors;
 use crate::execute::launch::{self, Places};
 use crate::execute::plan::{SINK_STATE, Stage};
@@ -31,8 +32,8 @@ use crate::execute::prepared::{Prepared, RowSegment};
 use crate::execute::profile::PartProfile;
 use crate::execute::prune::{KeyBitmaps, RangeTest};
 use crate::execute::shares::Structure;
-use crate::execute::stream::{Feed, StreamPlan};
-use crate::execute::{Failure, Result};
+use crate::execute::stream::Feed;
+use crate::execute::stream::plan::StreamPlan;
 
 use super::piece::{Piece, Range, expected};
 use super::{Outcome, Run, SinkWords, Timings};

@@ -9,7 +9,7 @@ use warpmill_ir::Field;
 
 use crate::codegen::program::Place;
 use crate::device::DevicePtr;
-use crate::execute::Result;
+use crate::execute::error::Result;
 use crate::execute::launch::Places;
 use crate::execute::memory::{Owner, aligned};
 use crate::execute::plan::{ResultRows, Stage};

@@ -1,7 +1,7 @@
 //! The time when launches began and ended.
 
 use crate::device::{Device, Event, Stream};
-use crate::execute::Result;
+use crate::execute::error::Result;
 
 /// The launches of a run that are timed. Whatever becomes of the run, their events are given back.
 pub(super) struct Timings<'a> {
@@ -64,7 +64,7 @@ impl Drop for Timings<'_> {
 mod tests {
     use super::*;
     use crate::device::sim::{SimDevice, SimOptions};
-    use crate::execute::Failure;
+    use crate::execute::error::Failure;
 
     #[test]
     fn events_are_given_back_whatever_happens() {

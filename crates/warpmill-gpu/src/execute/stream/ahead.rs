@@ -11,8 +11,8 @@ use parking_lot::{Condvar, Mutex};
 use warpmill_eval::ExecError;
 use warpmill_format::parquet_file::ParquetPromise;
 
-use crate::execute::Result;
 use crate::execute::chunks::Chunk;
+use crate::execute::error::Result;
 use crate::execute::prepared::RowSegment;
 
 /// Bytes of a group, at most, where it has several row segments: enough for several requests.
@@ -96,7 +96,7 @@ impl Ahead {
     /// The columns of `rows`, for which it waits.
     ///
     /// # Errors
-    /// Files that cannot be read, have changed, or are damaged; [`Failure::Unforeseen`](crate::execute::Failure::Unforeseen).
+    /// Files that cannot be read, have changed, or are damaged; [`Failure::Unforeseen`](crate::execute::error::Failure::Unforeseen).
     pub fn open(&self, rows: &[RowSegment<'_>]) -> Result<Rows> {
         let last = rows.iter().filter_map(|row| self.places.get(&row.number)).map(|(group, _)| *group).max();
         let mut state = self.work.state.lock();

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use warpmill_ir::Unsupported;
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::Library;
+use crate::codegen::library::Library;
 use crate::device::batch::{Batch, BatchCodec, BatchFormat};
 use crate::device::{Device, DevicePtr, Stream};
+use crate::execute::error::{Failure, Result};
 use crate::execute::memory::aligned;
 use crate::execute::parquet::ERROR_DATA;
-use crate::execute::{Failure, Result};
 use crate::kernels;
 
 /// Bytes of a page among the descriptors of a batch: four arrays of u64.

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::device::{DevicePtr, Stream};
-use crate::execute::Result;
 use crate::execute::chunks::Chunk;
+use crate::execute::error::Result;
 use crate::execute::executor::Executor;
 use crate::execute::kept::ColumnId;
 use crate::execute::memory::{Key, Owner, padded};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::Library;
+use crate::codegen::library::Library;
 use crate::device::{Device, DevicePtr, Stream};
-use crate::execute::Result;
+use crate::execute::error::Result;
 use crate::kernels;
 
 /// The helpers that make segments readable when they have arrived.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::codegen::layout::Pipelines;
 use crate::device::batch::BatchCodec;
-use crate::execute::Result;
 use crate::execute::chunks::Chunk;
+use crate::execute::error::Result;
 use crate::execute::memory::aligned;
 use crate::execute::prepared::RowSegment;
 use crate::execute::source::DataSource;

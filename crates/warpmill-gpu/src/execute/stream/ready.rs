@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
-use crate::execute::Result;
 use crate::execute::chunks::Chunk;
+use crate::execute::error::Result;
 use crate::execute::executor::Executor;
 use crate::execute::memory::{aligned, padded};
-use crate::execute::paths::Decoding;
+use crate::execute::paths::measured::Decoding;
 use crate::execute::source::PinnedCopy;
 
 use super::Part;

@@ -13,7 +13,8 @@ use crate::device::{Device, DevicePtr, Stream};
 use crate::execute::chunks::Chunk;
 use crate::execute::memory::padded;
 use crate::execute::segments::describe_compressed;
-use crate::execute::stream::{Batches, Openers, Scratch};
+use crate::execute::stream::batches::{Batches, Scratch};
+use crate::execute::stream::open::Openers;
 
 /// The place where `QueryState` says that a value needs the host.
 const ERROR_HOST: u32 = 5;

@@ -12,7 +12,7 @@ use crate::device::sim::{SimDevice, SimOptions};
 use crate::execute::chunks::Chunk;
 use crate::execute::memory::padded;
 use crate::execute::segments::describe_expansion;
-use crate::execute::stream::Openers;
+use crate::execute::stream::open::Openers;
 
 fn device() -> Arc<dyn Device> {
     let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::Library;
+use crate::codegen::library::Library;
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 

@@ -12,7 +12,7 @@ use warpmill_format::TableSnapshot;
 use warpmill_format::parquet_file::{KeptBytes, PageCodecs, ParquetFile, RangeBytes, RemoteFile, table_of};
 
 use super::*;
-use crate::execute::Failure;
+use crate::execute::error::Failure;
 
 const GROUPS: usize = 12;
 const ROWS: usize = 1000;
