@@ -4,10 +4,10 @@ use warpmill_ir::{Expr, Field, SinkId};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
+use super::hashing::{same_keys, slot_mask, wide_hash};
 use super::layout::{BuildLayout, RowsLayout, Table};
 use super::params::Binding;
 use super::partition;
-use super::probe::{same_keys, slot_mask, wide_hash};
 
 /// Appends the rows that arrive to `rows` of sink `id`.
 pub fn append_rows(g: &mut Generator, id: SinkId, rows: &RowsLayout, fields: &[Field]) -> Result<()> {

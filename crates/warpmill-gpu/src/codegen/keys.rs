@@ -65,3 +65,14 @@ impl KeyShape {
         }
     }
 }
+
+/// The least and the greatest value of a type, as integers; of floats and strings, anything.
+pub fn bounds(ty: &ColType) -> (i128, i128) {
+    match ty.phys {
+        Phys::Bool => (0, 1),
+        Phys::Code => (0, ty.dictionary.as_ref().map_or(u32::MAX.into(), |d| d.len().max(1) as i128 - 1)),
+        Phys::I32 => ty.range.unwrap_or((i32::MIN.into(), i32::MAX.into())),
+        Phys::I64 => ty.range.unwrap_or((i64::MIN.into(), i64::MAX.into())),
+        _ => ty.range.unwrap_or((i128::MIN, i128::MAX)),
+    }
+}

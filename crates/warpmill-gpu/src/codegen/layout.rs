@@ -8,10 +8,7 @@ use super::cpp::CType;
 use super::join::JoinPlan;
 use super::keys::{KeyPart, KeyShape};
 use super::library::Library;
-use super::partition::Partition;
-use super::sort::Sorted;
 use super::storage::FlatColumn;
-use super::top::Top;
 
 /// The lessons of an earlier run of the program.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -370,4 +367,122 @@ impl SinkLayout {
             SinkLayout::Rows(_) => None,
         }
     }
+}
+
+/// Values that a hash can have.
+pub const HASHES: u64 = 1 << 63;
+
+/// The way a sink is made in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    /// Values of keys: `0 .. total`.
+    pub total: u64,
+    /// Values that a part has at most: tables that are indexed by keys have no room for more.
+    pub most: u64,
+    /// Parts that are expected to suffice.
+    pub parts: u64,
+    /// Rows or groups that a part has room for.
+    pub room: u64,
+}
+
+/// The executors' names of the least value of the part of sink `id` that there is, and how many values it has.
+pub fn names(id: SinkId) -> [String; 2] {
+    [format!("sink{id}.part.from"), format!("sink{id}.part.size")]
+}
+
+/// The way the first rows of a sort are found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Top {
+    /// The number of rows that are wanted, with those that are skipped.
+    pub limit: u64,
+    /// No further bits are looked at when so few rows are left.
+    pub enough: u64,
+    /// The image of each row's first sort key.
+    pub order: FlatColumn,
+    /// Upper bits of the images in which rows differ.
+    pub bits: u32,
+    /// The rows that can be in the result.
+    pub rows: RowsLayout,
+    pub(super) owner: String,
+}
+
+/// A digit of the images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digit {
+    /// Its lowest bit.
+    pub shift: u32,
+    /// Its bits.
+    pub bits: u32,
+    /// Whether rows do not differ in lower bits.
+    pub last: bool,
+}
+
+/// The way a sort's rows are put into order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sorted {
+    /// Rows that are dropped first.
+    pub skip: u64,
+    /// Rows that are kept after them.
+    pub fetch: Option<u64>,
+    /// The words, most significant first.
+    pub words: Vec<Word>,
+    /// The rows in order.
+    pub rows: RowsLayout,
+    /// Rows that there is room for before the sort.
+    pub capacity: u64,
+    pub(super) owner: String,
+}
+
+/// Images that are sorted together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Word {
+    /// Most significant first.
+    pub images: Vec<Image>,
+    /// Bits of all of them.
+    pub bits: u32,
+}
+
+/// An image of a sort key, in its lowest bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image {
+    /// The key.
+    pub key: usize,
+    /// The way it follows from the value.
+    pub kind: ImageKind,
+    /// Its bits.
+    pub bits: u32,
+}
+
+/// The way an image follows from a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageKind {
+    /// Whether there is a value.
+    Null,
+    /// The distance from the first value in order. With `null` NULL is one more value, before or behind all others.
+    Distance {
+        /// The least value.
+        least: i128,
+        /// The greatest value.
+        most: i128,
+        /// Whether NULL is one of the values.
+        null: bool,
+    },
+    /// Bits from `shift` on of a distance of up to 128 bits.
+    Wide {
+        /// The least value.
+        least: i128,
+        /// The greatest value.
+        most: i128,
+        /// Its lowest bit.
+        shift: u32,
+    },
+    /// `order_bits`; NULL is beyond those of all values.
+    Float,
+    /// 8 bytes of a string.
+    Text {
+        /// The first.
+        from: u32,
+    },
+    /// Bytes of a string, up to 255: tells apart strings of which one is the other with zeros behind it.
+    Length,
 }

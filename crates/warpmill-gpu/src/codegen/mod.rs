@@ -7,7 +7,7 @@
 //! - [`layout`], [`keys`], [`storage`], [`join`]: how sinks lie in device memory; [`planner`], [`aggregates`], [`estimate`],
 //!   [`order`], [`partition`] decide;
 //! - [`program`]: from a program to kernels, by way of the [`generator`]: [`scan`], [`source`], [`expr`], [`probe`], [`build`],
-//!   [`group`], [`wide`], [`top`], [`sort`].
+//!   [`group`], [`wide`] with [`hashing`], [`top`], [`sort`]; each ends in a [`mod@kernel`].
 //!
 //! Generated code handles one row per thread. All lanes of a warp stay together: a row that is not there, or that a
 //! predicate dropped, runs along with its `active` flag down, so that warp collectives always name the full mask.
@@ -19,7 +19,9 @@ pub mod estimate;
 pub mod expr;
 pub mod generator;
 pub mod group;
+pub mod hashing;
 pub mod join;
+pub mod kernel;
 pub mod keys;
 pub mod layout;
 pub mod library;

@@ -9,31 +9,10 @@ use warpmill_ir::SinkId;
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;
+use super::hashing::wide_hash;
 use super::keys::KeyShape;
-use super::layout::BuildLayout;
+use super::layout::{BuildLayout, Partition, names};
 use super::params::Binding;
-use super::probe::wide_hash;
-
-/// Values that a hash can have.
-pub const HASHES: u64 = 1 << 63;
-
-/// The way a sink is made in parts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Partition {
-    /// Values of keys: `0 .. total`.
-    pub total: u64,
-    /// Values that a part has at most: tables that are indexed by keys have no room for more.
-    pub most: u64,
-    /// Parts that are expected to suffice.
-    pub parts: u64,
-    /// Rows or groups that a part has room for.
-    pub room: u64,
-}
-
-/// The executors' names of the least value of the part of sink `id` that there is, and how many values it has.
-pub fn names(id: SinkId) -> [String; 2] {
-    [format!("sink{id}.part.from"), format!("sink{id}.part.size")]
-}
 
 impl Partition {
     /// The least value of the part of sink `id`, and how many it has, as operands.

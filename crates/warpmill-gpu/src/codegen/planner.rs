@@ -9,12 +9,12 @@ use super::aggregates::Aggregates;
 use super::cpp::CType;
 use super::estimate;
 use super::keys::{KeyPart, KeyShape};
-use super::layout::{BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Table};
+use super::layout::{BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Sorted, Table, Top};
 use super::order;
 use super::probe::compares_unknown;
-use super::sort::{FEW_ROWS, Sorted, TEXT_WORDS};
+use super::sort::{FEW_ROWS, TEXT_WORDS};
 use super::storage::{FlatColumn, Storage};
-use super::top::{Top, is_computable};
+use super::top::is_computable;
 
 /// Decides for all sinks of `program`. `inputs` are the rows of each external input.
 ///

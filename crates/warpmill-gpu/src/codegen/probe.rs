@@ -8,6 +8,7 @@ use warpmill_ir::{ExprKind, JoinKind, Probe};
 
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Load, Result};
+use super::hashing::{same_keys, slot_mask, wide_hash};
 use super::layout::{BuildLayout, Table};
 use super::params::Binding;
 use super::partition;
@@ -126,40 +127,6 @@ fn tested(g: &Generator, probe: &Probe) -> Option<Option<String>> {
     let buffer = format!("sink{}.bits", probe.build);
     let test = g.tested.iter().find(|test| test.column == column && test.buffer == buffer)?;
     Some(test.unless.clone())
-}
-
-/// The operand of an open-addressing table's mask.
-pub fn slot_mask(g: &mut Generator, build: &BuildLayout) -> String {
-    g.params.value(CType::U64, "mask", (build.slots - 1).to_le_bytes().to_vec())
-}
-
-/// The hash of key values, NULLs included, as a `u64` variable.
-pub fn wide_hash(g: &mut Generator, values: &[Value]) -> String {
-    let mut hash = "0x9E3779B97F4A7C15ull".to_string();
-    for value in values {
-        let own = match &value.valid {
-            Some(valid) => format!("({valid} ? hash_value({}) : 0x51ull)", value.text),
-            None => format!("hash_value({})", value.text),
-        };
-        hash = g.code.define(CType::U64, "h", format!("hash_mix({hash}, {own})"));
-    }
-    hash
-}
-
-/// Whether `values` equal stored keys, NULL equal to NULL: `read` gives the element of an array.
-pub fn same_keys(arrays: &[(String, Option<String>)], values: &[Value], read: impl Fn(&str) -> String) -> String {
-    let same = values.iter().zip(arrays).map(|(value, (data, valid))| {
-        let equal = format!("same_value({}, ({}){})", value.text, value.ty.name(), read(data));
-        match (&value.valid, valid) {
-            (None, None) => equal,
-            (own, stored) => {
-                let own = own.clone().unwrap_or("true".into());
-                let stored = stored.as_ref().map_or("true".into(), |valid| format!("({} != 0)", read(valid)));
-                format!("({own} == {stored} && (!{own} || {equal}))")
-            }
-        }
-    });
-    same.collect::<Vec<_>>().join(" && ")
 }
 
 fn find_wide(g: &mut Generator, build: &BuildLayout, names: &Names, values: &[Value]) -> String {

@@ -10,10 +10,11 @@ use warpmill_ir::{Expr, Field, Phys, SinkId, SortKey};
 use super::build::append_at;
 use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
-use super::layout::RowsLayout;
+use super::kernel::{Kernel, Work, kernel, state_count};
+use super::keys::bounds;
+use super::layout::{Image, ImageKind, RowsLayout, Sorted, Word};
 use super::library::Library;
 use super::params::Binding;
-use super::program::{Kernel, Work, kernel, state_count};
 use super::scan::BLOCK;
 use super::source;
 use super::storage::FlatColumn;
@@ -36,80 +37,10 @@ const COUNT_THREADS: u32 = 512;
 /// A pass's shared memory: `RadixTile::Shared` for 64-bit words with row numbers.
 const PASS_SHARED: usize = (8 * DIGITS + TILE * 12 + 4 * DIGITS * (PASS_THREADS as u64 / 32) + 64) as usize;
 
-/// The way a sort's rows are put into order.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sorted {
-    /// Rows that are dropped first.
-    pub skip: u64,
-    /// Rows that are kept after them.
-    pub fetch: Option<u64>,
-    /// The words, most significant first.
-    pub words: Vec<Word>,
-    /// The rows in order.
-    pub rows: RowsLayout,
-    /// Rows that there is room for before the sort.
-    pub capacity: u64,
-    owner: String,
-}
-
-/// Images that are sorted together.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Word {
-    /// Most significant first.
-    pub images: Vec<Image>,
-    /// Bits of all of them.
-    pub bits: u32,
-}
-
 impl Word {
     fn places(&self) -> u32 {
         self.bits.div_ceil(DIGIT_BITS)
     }
-}
-
-/// An image of a sort key, in its lowest bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Image {
-    /// The key.
-    pub key: usize,
-    /// The way it follows from the value.
-    pub kind: ImageKind,
-    /// Its bits.
-    pub bits: u32,
-}
-
-/// The way an image follows from a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImageKind {
-    /// Whether there is a value.
-    Null,
-    /// The distance from the first value in order. With `null` NULL is one more value, before or behind all others.
-    Distance {
-        /// The least value.
-        least: i128,
-        /// The greatest value.
-        most: i128,
-        /// Whether NULL is one of the values.
-        null: bool,
-    },
-    /// Bits from `shift` on of a distance of up to 128 bits.
-    Wide {
-        /// The least value.
-        least: i128,
-        /// The greatest value.
-        most: i128,
-        /// Its lowest bit.
-        shift: u32,
-    },
-    /// `order_bits`; NULL is beyond those of all values.
-    Float,
-    /// 8 bytes of a string.
-    Text {
-        /// The first.
-        from: u32,
-    },
-    /// Bytes of a string, up to 255: tells apart strings of which one is the other with zeros behind it.
-    Length,
 }
 
 impl Sorted {
@@ -177,7 +108,7 @@ fn images(key: usize, sort: &SortKey, text_words: u32) -> Vec<Image> {
             images.push(image(ImageKind::Length, 8));
         }
         _ => {
-            let (least, most) = top::bounds(ty);
+            let (least, most) = bounds(ty);
             let span = most.max(least).wrapping_sub(least) as u128;
             let with_null = span.checked_add(u128::from(ty.nullable)).filter(|&last| last <= u64::MAX.into());
             let bits = |last: u128| (128 - last.leading_zeros()).max(1);

@@ -4,6 +4,7 @@ use warpmill_ir::{BuildRows, Field, SinkId};
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;
+use super::kernel::sink_count;
 use super::layout::{BuildLayout, Table};
 use super::params::Binding;
 
@@ -57,7 +58,7 @@ pub fn build_rows(
             g.filter(&format!("bit_test({bits}, row)"));
         }
         _ => {
-            let count = super::program::sink_count(g, id, layout.capacity);
+            let count = sink_count(g, id, layout.capacity);
             open(g, &count);
         }
     }

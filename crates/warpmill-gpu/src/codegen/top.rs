@@ -8,7 +8,8 @@ use super::build::{append, append_at};
 use super::cpp::{CType, Code, Value};
 use super::expr::{self, Context, Memo};
 use super::generator::{Generator, Result};
-use super::layout::RowsLayout;
+use super::keys::bounds;
+use super::layout::{Digit, RowsLayout, Top};
 use super::library::Library;
 use super::params::{Binding, Params};
 use super::source;
@@ -25,22 +26,6 @@ const FEW_ROWS: u64 = 16 << 10;
 
 /// Room for this many first rows is always made.
 const ROOM: u64 = 64 << 10;
-
-/// The way the first rows of a sort are found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Top {
-    /// The number of rows that are wanted, with those that are skipped.
-    pub limit: u64,
-    /// No further bits are looked at when so few rows are left.
-    pub enough: u64,
-    /// The image of each row's first sort key.
-    pub order: FlatColumn,
-    /// Upper bits of the images in which rows differ.
-    pub bits: u32,
-    /// The rows that can be in the result.
-    pub rows: RowsLayout,
-    owner: String,
-}
 
 impl Top {
     /// The way the first rows of `sink`, which has room for `capacity` rows, are found; `None`: it is no sort with a small
@@ -83,17 +68,6 @@ impl Top {
     }
 }
 
-/// A digit of the images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Digit {
-    /// Its lowest bit.
-    pub shift: u32,
-    /// Its bits.
-    pub bits: u32,
-    /// Whether rows do not differ in lower bits.
-    pub last: bool,
-}
-
 /// Name of the `SinkState` of the first rows of sink `id`.
 pub fn state(id: SinkId) -> String {
     format!("sink{id}.top.state")
@@ -132,17 +106,6 @@ impl Image {
             Image::Distance { bits, .. } => bits,
             Image::Bits | Image::Float => 64,
         }
-    }
-}
-
-/// The least and the greatest value of a type, as integers; of floats and strings, anything.
-pub fn bounds(ty: &ColType) -> (i128, i128) {
-    match ty.phys {
-        Phys::Bool => (0, 1),
-        Phys::Code => (0, ty.dictionary.as_ref().map_or(u32::MAX.into(), |d| d.len().max(1) as i128 - 1)),
-        Phys::I32 => ty.range.unwrap_or((i32::MIN.into(), i32::MAX.into())),
-        Phys::I64 => ty.range.unwrap_or((i64::MIN.into(), i64::MAX.into())),
-        _ => ty.range.unwrap_or((i128::MIN, i128::MAX)),
     }
 }
 

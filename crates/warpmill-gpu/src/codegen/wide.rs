@@ -5,8 +5,8 @@ use warpmill_ir::SinkId;
 
 use super::cpp::{CType, Value};
 use super::generator::Generator;
+use super::hashing::{same_keys, wide_hash};
 use super::params::Binding;
-use super::probe::{same_keys, wide_hash};
 use super::storage::FlatColumn;
 
 /// A set of rows. Its buffers are `{owner}.heads` (for each slot the number of its row + 1, or 0), `{owner}.taken` (numbers

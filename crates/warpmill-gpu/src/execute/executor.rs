@@ -15,8 +15,8 @@ use super::paths::model::{Rates, ScanColumn};
 use super::stream::batches::Batches;
 use super::stream::open::Openers;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
+use crate::codegen::kernel::Kernel;
 use crate::codegen::layout::{Hints, Limits, Pipelines};
-use crate::codegen::program;
 use crate::device::cuda::pinned::available_host_memory;
 use crate::device::{Device, DeviceKind};
 
@@ -207,7 +207,7 @@ impl Executor {
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, &Options::default())?;
         prepared.compiled(&self.device)?;
-        let text = |kernel: &program::Kernel| (kernel.label.clone(), kernel.text.clone());
+        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
 

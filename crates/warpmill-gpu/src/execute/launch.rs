@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::error::Result;
+use crate::codegen::kernel::{Kernel, Work};
 use crate::codegen::params::Binding;
-use crate::codegen::program::{Kernel, Work};
 use crate::codegen::{sort, top};
 use crate::device::{Device, DevicePtr, Function, LaunchShape};
 

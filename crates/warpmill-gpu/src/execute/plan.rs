@@ -6,8 +6,9 @@
 use warpmill_ir::{Program, Sink};
 
 use crate::codegen::cpp::CType;
+use crate::codegen::kernel::Kernel;
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
-use crate::codegen::program::{Kernel, Lowered, Place};
+use crate::codegen::program::{Lowered, Place};
 use crate::codegen::storage::FlatColumn;
 
 use super::buffers::{self, Buffer};

@@ -17,11 +17,12 @@ use super::paths::model::{Forms, ScanColumn};
 use super::run::piece::Range;
 use super::stream::plan::StreamPlan;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
+use crate::codegen::kernel::{Kernel, Work};
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
 use crate::codegen::library::Library;
 use crate::codegen::params::{Binding, Params};
 use crate::codegen::planner;
-use crate::codegen::program::{self, Kernel, Lowered, Work};
+use crate::codegen::program::{self, Lowered};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
 use super::chunks::Chunk;

@@ -15,8 +15,8 @@ use warpmill_ir::{AggregateExpr, Program, Sink};
 use super::error::{Failure, Result};
 use super::stream::plan::StreamPlan;
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
-use crate::codegen::layout::{SinkLayout, Table};
-use crate::codegen::sort::{self, Sorted};
+use crate::codegen::layout::{SinkLayout, Sorted, Table};
+use crate::codegen::sort;
 use crate::device::{Device, DevicePtr};
 
 use super::admission::Lane;

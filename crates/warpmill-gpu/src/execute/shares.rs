@@ -8,10 +8,9 @@ use warpmill_ir::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, So
 
 use crate::codegen::cpp::CType;
 use crate::codegen::layout::{
-    Accumulator, BuildLayout, GroupLayout, GroupTable, Hints, RowsLayout, SinkLayout, Slot, Table,
+    Accumulator, BuildLayout, GroupLayout, GroupTable, HASHES, Hints, Partition, RowsLayout, SinkLayout, Slot, Table,
 };
 use crate::codegen::order;
-use crate::codegen::partition::{HASHES, Partition};
 use crate::codegen::probe::compares_unknown;
 use crate::codegen::program::Place;
 use crate::codegen::storage::FlatColumn;

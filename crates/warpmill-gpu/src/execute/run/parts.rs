@@ -18,9 +18,9 @@ use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Sink, SinkId};
 
 use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS};
-use crate::codegen::layout::{Hints, SinkLayout, Table};
-use crate::codegen::partition::{Partition, names};
-use crate::codegen::program::{Place, Work};
+use crate::codegen::kernel::{Kernel, Work};
+use crate::codegen::layout::{Hints, Partition, SinkLayout, Table, names};
+use crate::codegen::program::Place;
 use crate::codegen::source::{FROM, TO};
 use crate::codegen::{sort, top};
 use crate::device::DeviceError;
@@ -314,7 +314,7 @@ impl<'a> Parts<'_, 'a> {
         Ok(())
     }
 
-    fn kernels(&self, wanted: impl Fn(&crate::codegen::program::Kernel) -> bool) -> Vec<usize> {
+    fn kernels(&self, wanted: impl Fn(&Kernel) -> bool) -> Vec<usize> {
         let kernels = self.prepared().lowered.kernels.iter().enumerate();
         kernels.filter(|(_, kernel)| wanted(kernel)).map(|(index, _)| index).collect()
     }

@@ -1,6 +1,6 @@
 //! Parts of sinks, and pieces of what a kernel goes through.
 
-use crate::codegen::partition::Partition;
+use crate::codegen::layout::Partition;
 use crate::execute::items::Descriptors;
 use crate::execute::segments::DESCRIPTOR;
 

@@ -1,8 +1,7 @@
 //! Sinks that are made in more parts than they would need, because fewer rows or groups came than were expected: estimates of groups
 //! multiply what their columns have, and every part costs another pass through the data.
 
-use crate::codegen::layout::{GroupTable, Hints, Limits, SinkLayout, Table};
-use crate::codegen::partition::HASHES;
+use crate::codegen::layout::{GroupTable, HASHES, Hints, Limits, SinkLayout, Table};
 use crate::codegen::planner::with_reserved;
 use crate::execute::plan::Stage;
 use crate::execute::shares::parts_for;
