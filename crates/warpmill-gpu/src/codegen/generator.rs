@@ -4,7 +4,8 @@
 use warpmill_ir::{Expr, Field, Phys, SinkId, Unsupported};
 
 use super::cpp::{CType, Code, Value};
-use super::expr::{self, Context, Memo};
+use super::expr;
+use super::expr::context::{Context, Memo};
 use super::keys::KeyShape;
 use super::library::Library;
 use super::params::{Binding, Params};
@@ -268,7 +269,7 @@ impl Generator {
     }
 
     fn eval_in(&mut self, expr: &Expr, scope: usize) -> Result<Value> {
-        self.over_columns(expr, scope, expr::emit)
+        self.over_columns(expr, scope, |expr, context| context.emit(expr))
     }
 
     /// Loads the columns that `expr` reads and generates it.

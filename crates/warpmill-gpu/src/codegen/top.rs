@@ -6,7 +6,7 @@ use warpmill_ir::{ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, SortKey};
 
 use super::build::{append, append_at};
 use super::cpp::{CType, Code, Value};
-use super::expr::{self, Context, Memo};
+use super::expr::context::{Context, Memo};
 use super::generator::{Generator, Result};
 use super::keys::bounds;
 use super::layout::{Digit, RowsLayout, Top};
@@ -127,7 +127,7 @@ pub fn is_computable(expr: &Expr, fields: &[Field]) -> bool {
         guard: "true".into(),
         memo: Memo::default(),
     };
-    let supported = expr::emit(expr, &mut context).is_ok();
+    let supported = context.emit(expr).is_ok();
     // Who asks for the query's state raises errors, or makes strings.
     supported && !params.members().iter().any(|member| matches!(member.binding, Binding::State))
 }

@@ -3,8 +3,10 @@
 use arrow::datatypes::DataType;
 use warpmill_ir::{ArithOp, ColType, Expr, Phys, Unsupported};
 
+use super::context::Context;
 use super::leaf::constant;
-use super::{CType, Context, Library, Value, emit};
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 
 /// The scale of a decimal type, zero for other types.
 pub(super) fn scale_of(logical: &DataType) -> i32 {
@@ -54,7 +56,7 @@ pub(super) fn arith(
         ArithOp::Div if expr.ty.phys.is_int() => dividend_scale(expr, left, right)?,
         _ => 1,
     };
-    let (a, b) = (emit(left, context)?, emit(right, context)?);
+    let (a, b) = (context.emit(left)?, context.emit(right)?);
     let valid = context.both_valid(&[&a, &b]);
     let ty = CType::of(expr.ty.phys);
     context.params.require(Library::Arith);
@@ -160,7 +162,7 @@ pub(super) fn negate(
     context: &mut Context<'_>,
 ) -> Result<Value, Unsupported> {
     let ty = CType::of(expr.ty.phys);
-    let a = emit(input, context)?;
+    let a = context.emit(input)?;
     context.params.require(Library::Arith);
     if checked && expr.ty.phys.is_int() {
         let text = format!("sub_checked(({})0, {}, ", ty.name(), a.text);

@@ -3,8 +3,9 @@
 use warpmill_ir::{CompareOp, Expr, Function, Unsupported};
 
 use super::compare::relation_where_valid;
+use super::context::{Context, all_of, null};
 use super::logic::truth;
-use super::{CType, Context, Value, all_of, emit};
+use crate::codegen::cpp::{CType, Value};
 
 /// Variables that take the value of one of several branches; NULL until assigned.
 struct Slot {
@@ -21,7 +22,7 @@ impl Slot {
 
     /// Takes the value of `expr`.
     fn assign(&self, expr: &Expr, context: &mut Context<'_>) -> Result<(), Unsupported> {
-        let value = emit(expr, context)?;
+        let value = context.emit(expr)?;
         context.code.line(format!("{} = {};", self.value, value.text));
         if let Some(valid) = &self.valid {
             context.code.line(format!("{valid} = {};", value.valid_text()));
@@ -63,9 +64,9 @@ fn choice(
     let mut chosen = Vec::with_capacity(branches.len());
     for (when, then) in branches {
         let when = truth(when, context)?;
-        chosen.push((context.named(CType::Bool, "when", &when), emit(then, context)?));
+        chosen.push((context.named(CType::Bool, "when", &when), context.emit(then)?));
     }
-    let last = otherwise.map(|otherwise| emit(otherwise, context)).transpose()?.unwrap_or_else(|| super::null(ty));
+    let last = otherwise.map(|otherwise| context.emit(otherwise)).transpose()?.unwrap_or_else(|| null(ty));
     let choose = |part: &dyn Fn(&Value) -> String| {
         chosen.iter().rev().fold(part(&last), |rest, (when, value)| format!("{when} ? {} : {rest}", part(value)))
     };
@@ -107,14 +108,14 @@ fn alternatives(
 /// COALESCE: each argument is evaluated for rows in which those before it are NULL.
 pub(super) fn coalesce(expr: &Expr, args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let ty = CType::of(expr.ty.phys);
-    let Some((first, rest)) = args.split_first() else { return Ok(super::null(ty)) };
-    let mut result = emit(first, context)?;
+    let Some((first, rest)) = args.split_first() else { return Ok(null(ty)) };
+    let mut result = context.emit(first)?;
     for (i, arg) in rest.iter().enumerate() {
         let Some(valid) = result.valid.clone() else { return Ok(result) };
         if !context.is_simple(arg) {
             return coalesce_rest(result, &rest[i..], context);
         }
-        let next = emit(arg, context)?;
+        let next = context.emit(arg)?;
         let either = next.valid.as_ref().map(|next| context.named(CType::Bool, "valid", &format!("{valid} || {next}")));
         result = context.define(ty, &format!("{valid} ? {} : {}", result.text, next.text), either);
     }
@@ -135,7 +136,7 @@ fn coalesce_rest(first: Value, rest: &[Expr], context: &mut Context<'_>) -> Resu
 /// NULLIF: the first argument, NULL where it equals the second.
 pub(super) fn null_if(expr: &Expr, args: &[Expr], context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let [value, other] = args else { return Err(Unsupported::new(expr, "arguments of another number")) };
-    let (value, other) = (emit(value, context)?, emit(other, context)?);
+    let (value, other) = (context.emit(value)?, context.emit(other)?);
     let both = context.both_valid(&[&value, &other]);
     let same = relation_where_valid(CompareOp::Eq, &value, &other, both.as_deref(), context);
     let same = context.named(CType::Bool, "same", &same);
@@ -158,9 +159,9 @@ pub(super) fn extreme(
     let op = if function == Function::Greatest { CompareOp::Gt } else { CompareOp::Lt };
     let mut args = args.iter();
     let first = args.next().ok_or_else(|| Unsupported::new(expr, "no arguments"))?;
-    let mut best = emit(first, context)?;
+    let mut best = context.emit(first)?;
     for arg in args {
-        let next = emit(arg, context)?;
+        let next = context.emit(arg)?;
         let both = context.both_valid(&[&next, &best]);
         let better = relation_where_valid(op, &next, &best, both.as_deref(), context);
         let better = context.named(CType::Bool, "better", &better);

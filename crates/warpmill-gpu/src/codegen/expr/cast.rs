@@ -4,8 +4,11 @@ use arrow::datatypes::{DataType, TimeUnit};
 use warpmill_ir::{ColType, Expr, ExprKind, Phys, Unsupported};
 
 use super::arith::{outside, range_of, scale_of};
+use super::context::Context;
+use super::convert;
 use super::leaf::{constant, float_constant};
-use super::{CType, Context, Library, Value, convert, emit};
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 use crate::codegen::params::Binding;
 
 /// The way quotients round.
@@ -117,18 +120,18 @@ pub(super) fn cast(expr: &Expr, input: &Expr, try_cast: bool, context: &mut Cont
     }
     let (from, to) = (&input.ty.logical, &expr.ty.logical);
     if from == to || is_string(from) && is_string(to) {
-        let value = emit(input, context)?;
+        let value = context.emit(input)?;
         return Ok(held_as(value, CType::of(expr.ty.phys), context));
     }
     if let Some(rescale) = Rescale::between(from, to) {
-        let value = emit(input, context)?;
+        let value = context.emit(input)?;
         return Ok(rescaled(&value, &input.ty, &expr.ty, &rescale, try_cast, context));
     }
     if is_string(to) {
         return convert::to_text(expr, input, context);
     }
     if is_string(from) {
-        let value = emit(input, context)?;
+        let value = context.emit(input)?;
         return convert::from_text(expr, value, try_cast, context);
     }
     if is_ticks(from) && to.is_numeric() || from.is_numeric() && is_ticks(to) {
@@ -139,21 +142,21 @@ pub(super) fn cast(expr: &Expr, input: &Expr, try_cast: bool, context: &mut Cont
     }
     match (from, to) {
         (_, to) if is_float(to) && (from.is_integer() || is_decimal(from)) => {
-            let value = emit(input, context)?;
+            let value = context.emit(input)?;
             Ok(float(&value, scale_of(from), CType::of(expr.ty.phys), context))
         }
         (from, to)
             if is_float(from) && is_float(to) || *from == DataType::Boolean && (to.is_integer() || is_float(to)) =>
         {
-            let value = emit(input, context)?;
+            let value = context.emit(input)?;
             Ok(held_as(value, CType::of(expr.ty.phys), context))
         }
         (from, DataType::Boolean) if from.is_integer() || is_float(from) => {
-            let value = emit(input, context)?;
+            let value = context.emit(input)?;
             Ok(context.define(CType::Bool, &format!("{} != 0", value.text), value.valid))
         }
         (from, to) if is_float(from) && (to.is_integer() || is_decimal(to)) => {
-            let value = emit(input, context)?;
+            let value = context.emit(input)?;
             Ok(from_float(&value, &expr.ty, try_cast, context))
         }
         _ => Err(Unsupported::new(expr, format!("a conversion of {from} to {to}"))),
@@ -172,7 +175,7 @@ pub(super) fn held_as(value: Value, ty: CType, context: &mut Context<'_>) -> Val
 /// Integers in a wider representation, the strings of codes.
 pub(super) fn widen(expr: &Expr, input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let ty = CType::of(expr.ty.phys);
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     if input.ty.phys != Phys::Code {
         return Ok(held_as(value, ty, context));
     }
@@ -308,8 +311,8 @@ fn from_float(value: &Value, to: &ColType, try_cast: bool, context: &mut Context
 pub(super) fn string(input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     if input.ty.phys == Phys::Code {
         let ty = input.ty.widened(Phys::Str);
-        return emit(&Expr { kind: ExprKind::Widen(Box::new(input.clone())), ty }, context);
+        return context.emit(&Expr { kind: ExprKind::Widen(Box::new(input.clone())), ty });
     }
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     if value.ty == CType::Str { Ok(value) } else { Err(Unsupported::new(input, "a value that is no string")) }
 }

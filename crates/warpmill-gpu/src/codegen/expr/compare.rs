@@ -2,7 +2,9 @@
 
 use warpmill_ir::{CompareOp, Expr, Unsupported};
 
-use super::{CType, Context, Library, Value, emit};
+use super::context::Context;
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 
 /// `left op right`.
 pub(super) fn compare(
@@ -11,7 +13,7 @@ pub(super) fn compare(
     right: &Expr,
     context: &mut Context<'_>,
 ) -> Result<Value, Unsupported> {
-    let (a, b) = (emit(left, context)?, emit(right, context)?);
+    let (a, b) = (context.emit(left)?, context.emit(right)?);
     if !matches!(op, CompareOp::IsDistinct | CompareOp::IsNotDistinct) {
         let valid = context.both_valid(&[&a, &b]);
         let text = relation_where_valid(op, &a, &b, valid.as_deref(), context);

@@ -5,12 +5,14 @@ use warpmill_ir::{ColType, Expr, Unsupported};
 
 use super::arith::scale_of;
 use super::cast::{failing, held_as, is_decimal, units_per_second};
+use super::context::Context;
 use super::leaf::constant;
-use super::{CType, Context, Library, Value, emit};
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 
 /// `input` as text.
 pub(super) fn to_text(expr: &Expr, input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     context.params.require(Library::Format);
     let state = context.params.state();
     let x = &value.text;

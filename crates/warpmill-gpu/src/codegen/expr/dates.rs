@@ -5,8 +5,10 @@ use warpmill_ir::{Expr, ExprKind, Function, Scalar, Unsupported};
 
 use super::arith::range_of;
 use super::cast::{held_as, units_per_second};
+use super::context::Context;
 use super::leaf::{constant, float_constant};
-use super::{CType, Context, Library, Value, emit};
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 
 /// The way time is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +63,7 @@ pub(super) fn call(
     let clock = Clock::of(&input.ty.logical)
         .ok_or_else(|| Unsupported::new(expr, format!("fields of {}", input.ty.logical)))?;
     context.params.require(Library::Dates);
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     let quote = |c| c == '\'' || c == '"';
     match function {
         Function::DatePart => {
@@ -217,11 +219,11 @@ pub(super) fn add_interval(
     let clock = Clock::of(&expr.ty.logical)
         .ok_or_else(|| Unsupported::new(expr, format!("an interval added to {}", expr.ty.logical)))?;
     let value = if input.ty.logical == expr.ty.logical {
-        emit(input, context)?
+        context.emit(input)?
     } else {
         // A date that becomes a timestamp.
         let kind = ExprKind::Cast { input: Box::new(input.clone()), try_cast: false };
-        emit(&Expr { kind, ty: expr.ty.with_nullable(input.ty.nullable) }, context)?
+        context.emit(&Expr { kind, ty: expr.ty.with_nullable(input.ty.nullable) })?
     };
     context.params.require(Library::Dates);
     let per_day = i128::from(clock.per_day());

@@ -2,7 +2,8 @@
 
 use warpmill_ir::{Expr, Phys, Scalar, Unsupported};
 
-use super::{CType, Context, Value, null};
+use super::context::{Context, null};
+use crate::codegen::cpp::{CType, Value};
 
 /// Column `index` of the input.
 pub(super) fn column(expr: &Expr, index: usize, context: &Context<'_>) -> Result<Value, Unsupported> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use warpmill_ir::{Expr, Unsupported};
 
 use super::cast::string;
-use super::{CType, Context, Library, Value};
+use super::context::Context;
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 use crate::codegen::params::Binding;
 
 /// A pattern.

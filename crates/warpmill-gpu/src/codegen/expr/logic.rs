@@ -3,7 +3,8 @@
 
 use warpmill_ir::{Expr, ExprKind, Unsupported};
 
-use super::{CType, Context, Value, all_of, emit};
+use super::context::{Context, all_of, is_operand};
+use crate::codegen::cpp::{CType, Value};
 
 /// Whether `expr` is true, as C++ (perhaps not an operand). Of conjunctions and disjunctions, false and NULL are not told
 /// apart, so that a conjunct is evaluated only where all before it are true.
@@ -11,7 +12,7 @@ pub(super) fn truth(expr: &Expr, context: &mut Context<'_>) -> Result<String, Un
     match &expr.kind {
         ExprKind::And(list) if context.known(expr).is_none() => all(list, context),
         ExprKind::Or(list) if context.known(expr).is_none() => any(list, context),
-        _ => Ok(emit(expr, context)?.is_true()),
+        _ => Ok(context.emit(expr)?.is_true()),
     }
 }
 
@@ -62,7 +63,7 @@ fn any_of(terms: &[String]) -> String {
 /// `text` with parentheses where it needs them as a part of a larger expression.
 fn operand(text: String) -> String {
     let enclosed = text.starts_with('(') && text.ends_with(')');
-    if super::is_operand(&text) || enclosed { text } else { format!("({text})") }
+    if is_operand(&text) || enclosed { text } else { format!("({text})") }
 }
 
 /// The knowledge of a list of terms: whether all (or any) are true, and the opposite, where that does not follow.
@@ -108,7 +109,7 @@ fn kleene(list: &[Expr], conjunction: bool, context: &mut Context<'_>) -> Result
             })?;
             return Ok(Kleene { truth, falsehood });
         }
-        let value = emit(expr, context)?;
+        let value = context.emit(expr)?;
         nullable |= value.valid.is_some();
         truths.push(value.is_true());
         falsehoods.push(match &value.valid {
@@ -124,13 +125,13 @@ fn kleene(list: &[Expr], conjunction: bool, context: &mut Context<'_>) -> Result
 
 /// Three-valued negation.
 pub(super) fn not(input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     Ok(context.define(CType::Bool, &format!("!{}", value.text), value.valid))
 }
 
 /// Whether the input is (or, without `null`, is not) NULL.
 pub(super) fn is_null(input: &Expr, null: bool, context: &mut Context<'_>) -> Result<Value, Unsupported> {
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     let text = match (&value.valid, null) {
         (None, _) => (!null).to_string(),
         (Some(valid), true) => format!("!{valid}"),

@@ -8,8 +8,9 @@ use warpmill_eval::expr::{fold, tabulate};
 use warpmill_eval::{Data, Vector};
 use warpmill_ir::{Expr, ExprKind, Phys};
 
+use super::context::Context;
 use super::leaf::literal;
-use super::{CType, Context, Value};
+use crate::codegen::cpp::{CType, Value};
 use crate::codegen::params::Binding;
 
 /// The value of an expression of constants.

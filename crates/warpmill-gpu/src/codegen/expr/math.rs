@@ -4,7 +4,9 @@ use warpmill_ir::{ColType, Expr, Function, Phys, Unsupported};
 
 use super::arith::{outside, scale_of};
 use super::cast::held_as;
-use super::{CType, Context, Library, Value, emit};
+use super::context::Context;
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 
 /// `function(args)`.
 pub(super) fn call(
@@ -15,8 +17,8 @@ pub(super) fn call(
 ) -> Result<Value, Unsupported> {
     let first = args.first().ok_or_else(|| Unsupported::new(expr, "no arguments"))?;
     context.params.require(Library::Math);
-    let value = emit(first, context)?;
-    let second = args.get(1).map(|arg| emit(arg, context)).transpose()?;
+    let value = context.emit(first)?;
+    let second = args.get(1).map(|arg| context.emit(arg)).transpose()?;
     if first.ty.phys.is_int() {
         return exact(expr, function, (first, value), second, context);
     }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use warpmill_ir::{CompareOp, Expr, Phys, Scalar, Unsupported};
 
 use super::compare::relation;
+use super::context::{Context, FEW};
 use super::leaf::{image, literal};
-use super::{CType, Context, Library, Value, emit};
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 use crate::codegen::params::Binding;
-
-/// Lists up to this long are compared one by one.
-pub(super) const FEW: usize = 8;
 
 /// `input [NOT] IN (list)`.
 pub(super) fn in_list(
@@ -20,7 +19,7 @@ pub(super) fn in_list(
     negated: bool,
     context: &mut Context<'_>,
 ) -> Result<Value, Unsupported> {
-    let value = emit(input, context)?;
+    let value = context.emit(input)?;
     let found = if list.len() <= FEW || input.ty.phys == Phys::Bool {
         few(input, &value, list, context)?
     } else {

@@ -3,7 +3,9 @@
 use warpmill_ir::{Expr, Function, Phys, Unsupported};
 
 use super::cast::{held_as, string};
-use super::{CType, Context, Library, Value, emit, null};
+use super::context::{Context, null};
+use crate::codegen::cpp::{CType, Value};
+use crate::codegen::library::Library;
 
 /// `function(args)`.
 pub(super) fn call(
@@ -74,10 +76,10 @@ fn argument(arg: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported>
     match arg.ty.phys {
         Phys::Code => string(arg, context),
         Phys::I32 => {
-            let value = emit(arg, context)?;
+            let value = context.emit(arg)?;
             Ok(held_as(value, CType::I64, context))
         }
-        Phys::Str | Phys::I64 => emit(arg, context),
+        Phys::Str | Phys::I64 => context.emit(arg),
         other => Err(Unsupported::new(arg, format!("an argument held as {other:?}"))),
     }
 }

@@ -12,7 +12,8 @@ use warpmill_eval::{Chunk, Data, Vector};
 use warpmill_format::Bitmap;
 use warpmill_ir::{ArithOp, ColType, CompareOp, Expr, ExprKind, Function, Phys, Scalar};
 
-use super::{Context, emit, emit_predicate};
+use super::context::Context;
+use super::emit_predicate;
 use crate::codegen::cpp::{CType, Code, Value};
 use crate::codegen::params::{Binding, Member, Params};
 use crate::device::cuda::CudaDevice;
@@ -252,7 +253,7 @@ fn kernel(columns: &[Column], exprs: &[Expr], ask: Ask) -> (KernelSource, Params
             code.line(format!("{state} = (QueryState*)({states} + ({i}ull * p.threads_1 + row) * {STATE});"));
             let mut context = Context::new(code, &mut params, &values, "active");
             let value = match ask {
-                Ask::Value => emit(expr, &mut context),
+                Ask::Value => context.emit(expr),
                 Ask::Truth => emit_predicate(expr, &mut context).map(|truth| Value::new(truth, CType::Bool)),
             };
             let value = value.unwrap_or_else(|error| panic!("{expr}: {error:?}"));

@@ -12,7 +12,7 @@ fn generated(columns: &[Column], exprs: &[Expr]) -> String {
     let mut context = Context::new(&mut code, &mut params, &values, "active");
     let results: Vec<String> = exprs
         .iter()
-        .map(|expr| emit(expr, &mut context).unwrap())
+        .map(|expr| context.emit(expr).unwrap())
         .map(|value| format!("{} if {}", value.text, value.valid_text()))
         .collect();
     format!("{}{}\n=> {}\n", params.definition("Params"), code.text(), results.join("\n=> "))
