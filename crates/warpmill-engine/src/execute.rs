@@ -17,7 +17,7 @@ use warpmill_eval::arrow::to_batches;
 use warpmill_eval::cancel::CancelToken;
 use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::execute::memory::Owner;
-use warpmill_gpu::execute::parquet::ERROR_DATA;
+use warpmill_gpu::kernels::ERROR_DATA;
 use warpmill_gpu::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
 use warpmill_ir::{Pipeline, Program, Source};
 

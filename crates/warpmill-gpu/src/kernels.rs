@@ -61,5 +61,11 @@ pub const GROUP_BY: &str = include_str!("../kernels/group_by.cuh");
 /// Substring search over many strings at once.
 pub const SUBSTRING: &str = include_str!("../kernels/substring.cuh");
 
+/// The error number of `QueryState` for data that is damaged (kernels/value.cuh).
+pub const ERROR_DATA: u32 = 6;
+
+/// The error number of `QueryState` for blocks that only the host can say more about (kernels/value.cuh).
+pub(crate) const ERROR_HOST: u32 = 5;
+
 #[cfg(test)]
 mod tests;

@@ -15,10 +15,8 @@ pub mod execute;
 pub mod kernels;
 
 pub use codegen::join::JoinStrategy;
-pub use codegen::layout::Pipelines;
 pub use execute::error::Failure;
 pub use execute::executor::{Executor, Options, default_memory};
-pub use execute::paths::Representation;
+pub use execute::form::{DataSource, Pipelines, Representation};
 pub use execute::profile::DeviceProfile;
-pub use execute::source::DataSource;
 pub use execute::strategy::Strategy;

@@ -9,6 +9,7 @@ use super::join::JoinPlan;
 use super::keys::{KeyPart, KeyShape};
 use super::library::Library;
 use super::storage::FlatColumn;
+use crate::execute::form::Pipelines;
 
 /// The lessons of an earlier run of the program.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,15 +46,6 @@ pub struct Hints {
     pub pipelines: Pipelines,
     /// The number of times that remote files were not what their footers let expect.
     pub unforeseen: u32,
-}
-
-/// The share of the data that passes through a device's memory which is on its way at once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Pipelines {
-    /// Batches that are on their way, each in a slot of its own; 0: as many as overlap.
-    pub count: u32,
-    /// Bytes of a batch, where row segments are no larger; 0: what overlaps best.
-    pub batch_bytes: u64,
 }
 
 impl Hints {

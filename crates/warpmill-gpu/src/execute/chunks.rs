@@ -9,10 +9,10 @@ use warpmill_format::parquet_file::{PageCodec, ParquetPromise, ParquetSlice};
 use warpmill_format::{Codec, ColumnStats, FilePlace, Segment, SegmentLayout, SegmentParts, StoredChunk, ValueLayout};
 use warpmill_ir::Unsupported;
 
+use super::batch_spec::Wanted;
+use super::decoding::Decoding;
 use super::error::{Failure, Result};
 use super::memory::{Key, Owner};
-use super::paths::measured::Decoding;
-use super::stream::batches::Wanted;
 use super::undone::{batch_format, page_format, same_rate};
 use crate::device::batch::BatchFormat;
 

@@ -11,9 +11,9 @@ use warpmill_format::{FilePlace, FileState};
 use warpmill_ir::Unsupported;
 
 use super::chunks::Chunk;
+use super::decoding::Decoding;
 use super::error::{Failure, Result};
 use super::memory::{aligned, padded};
-use super::paths::measured::Decoding;
 use super::stream::ready::Ready;
 
 /// The alignment of offsets, lengths and addresses of direct reads.

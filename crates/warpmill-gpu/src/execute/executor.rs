@@ -11,12 +11,14 @@ use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
 use super::error::{Failure, Result};
+use super::form::{DataSource, Pipelines, Representation, is_scanned};
 use super::paths::model::{Rates, ScanColumn};
+use super::scan_profiles::scan_profiles;
 use super::stream::batches::Batches;
 use super::stream::open::Openers;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::kernel::Kernel;
-use crate::codegen::layout::{Hints, Limits, Pipelines};
+use crate::codegen::layout::{Hints, Limits};
 use crate::device::cuda::pinned::available_host_memory;
 use crate::device::{Device, DeviceKind};
 
@@ -28,12 +30,12 @@ use super::kept::Kept;
 use super::mapped::MappedPool;
 use super::memory::{Cache, Owner, Region, aligned};
 use super::parquet::Decoder;
-use super::paths::{Choice, Paths, Representation};
+use super::paths::{Choice, Paths};
 use super::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
 use super::segments::Recoded;
-use super::source::{DataSource, PinnedCopies};
+use super::source::PinnedCopies;
 use super::undone::Undone;
 
 /// A program is not run more often than this, each time with more room.
@@ -138,7 +140,7 @@ pub(super) struct Asked {
 impl Asked {
     /// Pages of Parquet are decoded where they pass through.
     pub(super) fn of(program: &Program, options: &Options) -> Self {
-        let streamed = options.data != DataSource::Cache || super::parquet::is_scanned(program);
+        let streamed = options.data != DataSource::Cache || is_scanned(program);
         let Options { data: source, partitions, join, pipelines, .. } = *options;
         Self { source, streamed, partitions, join, pipelines }
     }
@@ -376,7 +378,7 @@ impl Executor {
             device: self.device.properties().name.clone(),
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
-            scans: prepared.scan_profiles(),
+            scans: scan_profiles(prepared),
             join: prepared.hints.join.clone(),
             path: prepared.stream.is_some().then(|| self.path(program, prepared, options)),
             ..DeviceProfile::default()

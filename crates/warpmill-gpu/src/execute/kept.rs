@@ -7,10 +7,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::form::Form;
 use crate::device::DevicePtr;
 
 use super::memory::{Cache, Key, Owner, Region};
-use super::paths::Form;
 
 /// Uses count half after so many runs, and nothing where a column was not used in as many.
 const FADES: u64 = 64;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::error::Result;
+use super::transfer::TransferProfile;
 use crate::device::DevicePtr;
 
 use super::admission::{Lane, Turn};
@@ -13,7 +14,7 @@ use super::items::{Descriptors, Item, Resident, image_bytes};
 use super::memory;
 use super::memory::padded;
 use super::prepared::Prepared;
-use super::profile::{DeviceProfile, TransferProfile};
+use super::profile::DeviceProfile;
 
 impl Executor {
     /// The place where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.

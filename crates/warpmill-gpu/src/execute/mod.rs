@@ -14,13 +14,16 @@
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
+pub mod batch_spec;
 pub mod buffers;
 pub mod chunks;
 mod coexecution;
+pub mod decoding;
 pub mod defer;
 mod disk;
 pub mod error;
 pub mod executor;
+pub mod form;
 pub mod inputs;
 pub mod items;
 mod joins;
@@ -37,6 +40,7 @@ pub mod profile;
 mod prune;
 pub mod rows;
 mod run;
+mod scan_profiles;
 pub mod segments;
 mod shares;
 pub mod source;
@@ -44,4 +48,5 @@ pub mod spans;
 mod split;
 pub mod strategy;
 pub mod stream;
+pub mod transfer;
 pub mod undone;

@@ -1,10 +1,7 @@
 //! Pages of Parquet files: what decodes them when they have arrived in a slot, and what profiles say of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
-
-use warpmill_format::TableSnapshot;
-use warpmill_ir::{Program, Source};
 
 use super::error::{Failure, Result};
 use crate::algorithm::launch::{Kernel, ParamBytes};
@@ -14,14 +11,9 @@ use crate::kernels;
 
 use super::chunks::Chunk;
 use super::memory::Key;
-use super::profile::ParquetProfile;
-use super::segments::OpenScan;
 
 /// Bytes of a `ParquetTask` (kernels/parquet.cuh).
 pub const TASK: usize = 24;
-
-/// The error number of `QueryState` for data that is damaged (kernels/value.cuh).
-pub const ERROR_DATA: u32 = 6;
 
 /// The amount that there is to decode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,27 +91,4 @@ impl Decoder {
         }
         Ok(())
     }
-}
-
-/// Whether `program` scans Parquet files.
-pub fn is_scanned(program: &Program) -> bool {
-    program.pipelines.iter().any(|pipeline| matches!(&pipeline.source, Source::Scan(scan) if scan.table.is_parquet()))
-}
-
-/// The decoder of the columns of `scan`, which is of the Parquet files of `table`.
-pub(super) fn profile(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile {
-    let (mut profile, mut reasons) = (ParquetProfile::default(), BTreeSet::new());
-    profile.pages_left_out = table.left_out().pages;
-    for chunk in scan.columns.iter().flatten() {
-        if chunk.is_pages() {
-            profile.by_device += 1;
-            profile.stored_bytes += chunk.stored_bytes();
-            profile.decoded_bytes += chunk.bytes;
-        } else if let Some(reason) = &chunk.decoded_by_host {
-            profile.by_host += 1;
-            reasons.insert(reason.clone());
-        }
-    }
-    profile.reasons = reasons.into_iter().collect();
-    profile
 }

@@ -17,74 +17,12 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use warpmill_ir::{Operator, Program, Source};
 
+use super::decoding::CODECS;
+use super::form::{DataSource, Form, Representation};
 use crate::device::DeviceKind;
 
-use super::source::DataSource;
-
 use measured::Measured;
-use model::Forms;
-use model::Rates;
-use model::ScanColumn;
-use model::Setting;
-use model::Stages;
-use model::Work;
-use model::candidates;
-use model::predict;
-use model::total;
-use model::{CODECS, same};
-
-/// The way a column of a scan gets to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// As it is encoded; where it is only stored through a codec, the host undoes that on the way.
-    Light,
-    /// Through its codec, which the device undoes where it can (LZ4, Snappy; others by a library, if there is one),
-    /// otherwise the host on the way.
-    Heavy,
-    /// Read through its codec, which the host undoes on the way.
-    #[serde(rename = "heavy_host")]
-    HeavyOnHost,
-}
-
-impl Form {
-    /// All forms.
-    pub const ALL: [Form; 3] = [Form::Light, Form::Heavy, Form::HeavyOnHost];
-
-    /// As the setting calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Form::Light => "light",
-            Form::Heavy => "heavy",
-            Form::HeavyOnHost => "heavy_host",
-        }
-    }
-}
-
-/// The representation that is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Representation {
-    /// The forms that are predicted to be fastest.
-    #[default]
-    Auto,
-    /// All columns [`Form::Light`].
-    Light,
-    /// All columns [`Form::Heavy`].
-    Heavy,
-    /// All columns [`Form::HeavyOnHost`].
-    HeavyOnHost,
-}
-
-impl Representation {
-    fn form(self) -> Option<Form> {
-        match self {
-            Representation::Auto => None,
-            Representation::Light => Some(Form::Light),
-            Representation::Heavy => Some(Form::Heavy),
-            Representation::HeavyOnHost => Some(Form::HeavyOnHost),
-        }
-    }
-}
+use model::{Forms, Rates, ScanColumn, Setting, Stages, Work, candidates, predict, same, total};
 
 /// A choice, and why.
 #[derive(Debug, Clone, PartialEq)]

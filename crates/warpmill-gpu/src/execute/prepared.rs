@@ -13,6 +13,7 @@ use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Program, Scan, Source};
 
 use super::error::Result;
+use super::form::DataSource;
 use super::paths::model::{Forms, ScanColumn};
 use super::run::piece::Range;
 use super::stream::plan::StreamPlan;
@@ -32,10 +33,8 @@ use super::launch::Replays;
 use super::load::data_bytes;
 use super::memory::{Cache, Key, aligned};
 use super::plan::{MemoryPlan, first_arena};
-use super::profile::ScanProfile;
 use super::segments::{self, OpenScan, Recoded};
 use super::shares;
-use super::source::DataSource;
 use super::spans::Span;
 use super::undone::Undone;
 
@@ -206,22 +205,6 @@ impl Prepared {
     /// Time that preparing took, compilation included, in nanoseconds.
     pub(super) fn all_nanos(&self) -> u64 {
         self.nanos + self.functions.nanos.load(Ordering::Relaxed)
-    }
-
-    /// The rows that its scans leave out.
-    pub(super) fn scan_profiles(&self) -> Vec<ScanProfile> {
-        let profile = |(pipeline, scan): (&usize, &OpenScan)| {
-            let Source::Scan(source) = &self.program.pipelines[*pipeline].source else { return None };
-            let (table, plain_bytes) = (source.name.clone(), source.plain_bytes());
-            let (pruning, parquet) = (
-                scan.selected.report.clone(),
-                source.table.is_parquet().then(|| super::parquet::profile(scan, &source.table)),
-            );
-            Some(ScanProfile { pipeline: *pipeline, table, plain_bytes, pruning, parquet })
-        };
-        let mut profiles: Vec<ScanProfile> = self.scans.iter().filter_map(profile).collect();
-        profiles.sort_by_key(|profile| profile.pipeline);
-        profiles
     }
 
     /// Bytes of its data that `cache` has not.

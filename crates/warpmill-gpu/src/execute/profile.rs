@@ -4,11 +4,12 @@ use serde::Serialize;
 use warpmill_format::Codec;
 use warpmill_ir::pruning::PruningReport;
 
+use super::form::{DataSource, Form};
 use super::paths::model::{ScanColumn, Stages};
+use super::transfer::TransferProfile;
 use crate::codegen::join::JoinPlan;
 
-use super::paths::{Choice, FixedForm, Form};
-use super::source::DataSource;
+use super::paths::{Choice, FixedForm};
 
 /// A kernel launch.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -32,19 +33,6 @@ pub struct KernelProfile {
     /// The part of the bandwidth measured on this device that its bytes and time are; `None` where either is not known.
     /// More than 1 where the bytes come from the L2 cache, or columns are not read where no row is left.
     pub peak_fraction: Option<f64>,
-}
-
-/// Copies between host and device of one kind.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct TransferProfile {
-    /// The kind of data that was copied.
-    pub what: &'static str,
-    /// Bytes.
-    pub bytes: u64,
-    /// Copies.
-    pub count: u64,
-    /// Time, in nanoseconds, where it was measured.
-    pub nanos: u64,
 }
 
 /// The rows that a scan left out.

@@ -13,7 +13,9 @@ use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Program, Sink};
 
 use super::error::{Failure, Result};
+use super::form::{DataSource, is_scanned};
 use super::stream::plan::StreamPlan;
+use super::transfer::TransferProfile;
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Sorted, Table};
 use crate::codegen::sort;
@@ -28,10 +30,9 @@ use super::launch::{self, Launch, Places};
 use super::memory::aligned;
 use super::plan::{QUERY_STATE, SINK_STATE, Stage};
 use super::prepared::{Prepared, RowSegment};
-use super::profile::{DeviceProfile, KernelProfile, TransferProfile};
+use super::profile::{DeviceProfile, KernelProfile};
 use super::prune::KeyBitmaps;
 use super::rows::Mirrors;
-use super::source::DataSource;
 use super::stream::Feed;
 
 use results::Flushed;
@@ -272,7 +273,7 @@ impl<'a> Run<'a> {
     fn source(&self) -> DataSource {
         match self.options.data.passing() {
             // Copies of files are not kept: they may change.
-            DataSource::Pinned if super::parquet::is_scanned(&self.prepared.program) => DataSource::Host,
+            DataSource::Pinned if is_scanned(&self.prepared.program) => DataSource::Host,
             other => other,
         }
     }

@@ -13,6 +13,7 @@ use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Scan, Unsupported};
 
 use super::error::{Failure, Result};
+use super::form::Form;
 use crate::codegen::program::ScanSegments;
 use crate::codegen::scan::ColumnShape;
 use crate::device::DevicePtr;
@@ -20,7 +21,6 @@ use crate::device::DevicePtr;
 use super::chunks::{Chunk, Expanded};
 use super::items::remap_key;
 use super::memory::Key;
-use super::paths::Form;
 use super::spans::Spans;
 use super::undone::Undone;
 

@@ -3,74 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::decoding::Decoding;
 use super::error::Result;
-use super::paths::measured::Decoding;
 use crate::device::{Device, PinnedBuffer};
 use parking_lot::Mutex;
 
 use super::chunks::Chunk;
 use super::memory::{Key, aligned, padded};
-
-/// The place where data is when a program starts. What does not stay in device memory passes through it ([`super::stream`]).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum DataSource {
-    /// In the device's caching region: copied there by the first program that reads it. What a program needs and does not fit there
-    /// comes from pageable host memory.
-    #[default]
-    Cache,
-    /// In page-locked host memory; copied for every run.
-    Pinned,
-    /// In pageable host memory (a memory-mapped table: the page cache); copied for every run.
-    Host,
-    /// In the table's files; read past the page cache, and copied, for every run.
-    Disk,
-}
-
-impl DataSource {
-    /// Its name in profiles.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            DataSource::Cache => "the cache",
-            DataSource::Pinned => "pinned",
-            DataSource::Host => "host",
-            DataSource::Disk => "disk",
-        }
-    }
-
-    /// Where what passes through comes from: what does not fit the caching region comes from the host.
-    pub(super) fn passing(self) -> Self {
-        if self == DataSource::Cache { DataSource::Host } else { self }
-    }
-
-    /// Bytes that reach kernels in a nanosecond from there, at best: what finding out which need not may take depends on it.
-    pub(super) fn bytes_per_nano(self) -> u64 {
-        match self {
-            // Kernels read device memory at some terabytes a second, and have to be started.
-            DataSource::Cache => 1000,
-            DataSource::Pinned => 50,
-            DataSource::Host => 10,
-            DataSource::Disk => 4,
-        }
-    }
-
-    /// The name of the copies in profiles.
-    pub(super) fn transfer(self) -> &'static str {
-        match self {
-            DataSource::Cache => "segments to the device",
-            DataSource::Pinned => "segments from pinned memory",
-            DataSource::Host => "segments from host memory",
-            DataSource::Disk => "segments from disk",
-        }
-    }
-
-    /// The name of the host's work before them in profiles.
-    pub(super) fn filling(self) -> &'static str {
-        match self {
-            DataSource::Disk => "read into pinned memory",
-            DataSource::Cache | DataSource::Pinned | DataSource::Host => "copied to pinned memory",
-        }
-    }
-}
 
 /// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]

@@ -20,8 +20,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::batch_spec::Wanted;
 use super::error::{Failure, Result};
+use super::form::DataSource;
 use super::paths::measured::Measured;
+use super::transfer::TransferProfile;
 use crate::device::batch::BatchFormat;
 use crate::device::{DevicePtr, Event, Stream};
 
@@ -33,21 +36,15 @@ use super::items::Descriptors;
 use super::memory::Key;
 use super::parquet;
 use super::prepared::{Prepared, RowSegment};
-use super::profile::TransferProfile;
 use super::rows::Mirrors;
 use super::segments::{COMPRESSED, EXPANSION};
-use super::source::DataSource;
 
 use ahead::Ahead;
-use batches::Batches;
-use batches::PAGE_ENTRY;
-use batches::Scratch;
-use batches::Wanted;
+use batches::{Batches, PAGE_ENTRY, Scratch};
 use head::{
     Group, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, place, places_in_head, slot_bytes,
 };
-use keep::Found;
-use keep::Keeper;
+use keep::{Found, Keeper};
 use open::Openers;
 use plan::StreamPlan;
 use ready::Ready;

@@ -1,11 +1,9 @@
 //! Measurements of the stages of a run's data.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use warpmill_format::Codec;
-
-use super::model::{ByCodec, Stages};
+use super::model::Stages;
+use crate::execute::decoding::{ByCodec, Decoding};
 
 /// The measurements of a run.
 #[derive(Debug, Default)]
@@ -61,33 +59,5 @@ impl Measured {
             kernels: seconds(self.kernels),
             total: seconds(self.total),
         }
-    }
-}
-
-/// The chunks that the host's threads decompressed.
-#[derive(Debug, Default)]
-pub struct Decoding(ByCodec<(AtomicU64, AtomicU64)>);
-
-impl Decoding {
-    /// A thread took `time` for `bytes` bytes of `codec`.
-    pub fn add(&self, codec: Codec, bytes: u64, time: Duration) {
-        let (all, nanos) = &self.0[codec as usize];
-        all.fetch_add(bytes, Ordering::Relaxed);
-        nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    /// Bytes of all codecs.
-    pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|(bytes, _)| bytes.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Time of all threads together.
-    pub fn time(&self) -> Duration {
-        Duration::from_nanos(self.0.iter().map(|(_, nanos)| nanos.load(Ordering::Relaxed)).sum())
-    }
-
-    pub(super) fn of(&self, codec: usize) -> (u64, f64) {
-        let (bytes, nanos) = &self.0[codec];
-        (bytes.load(Ordering::Relaxed), nanos.load(Ordering::Relaxed) as f64 / 1e9)
     }
 }

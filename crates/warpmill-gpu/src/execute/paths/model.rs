@@ -6,15 +6,9 @@ use warpmill_format::{Codec, TableSnapshot};
 use warpmill_ir::Scan;
 
 use crate::device::DeviceKind;
-use crate::execute::source::DataSource;
+use crate::execute::decoding::{ByCodec, CODECS};
+use crate::execute::form::{DataSource, Form};
 use crate::execute::undone::{Undone, batch_format, same_rate};
-
-use super::Form;
-
-pub(super) const CODECS: usize = Codec::ALL.len();
-
-/// Bytes by codec.
-pub(super) type ByCodec<T> = [T; CODECS];
 
 /// The costs of bringing some columns to the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use crate::execute::error::Result;
 use crate::execute::launch::Places;
 use crate::execute::memory::{Owner, aligned};
 use crate::execute::plan::{ResultRows, Stage};
-use crate::execute::profile::TransferProfile;
 use crate::execute::rows::{self, Mirrors};
+use crate::execute::transfer::TransferProfile;
 
 use super::Run;
 

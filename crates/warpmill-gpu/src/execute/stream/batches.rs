@@ -14,33 +14,20 @@ use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::codegen::library::Library;
 use crate::device::batch::{Batch, BatchCodec, BatchFormat};
 use crate::device::{Device, DevicePtr, Stream};
+use crate::execute::batch_spec::Wanted;
 use crate::execute::error::{Failure, Result};
 use crate::execute::memory::aligned;
-use crate::execute::parquet::ERROR_DATA;
 use crate::kernels;
+use crate::kernels::{ERROR_DATA, ERROR_HOST};
 
 /// Bytes of a page among the descriptors of a batch: four arrays of u64.
 pub const PAGE_ENTRY: usize = 32;
-
-/// The error number of `QueryState` for blocks that only the host can say more about (kernels/value.cuh).
-const ERROR_HOST: u32 = 5;
 
 /// Most bytes for intermediate results: enough for Zstandard to decompress a slot of blocks at once.
 const MOST_TEMP: u64 = 256 << 20;
 
 /// The divisor that gives the part of the memory of data passing through which they take at most.
 const MOST_PART: u64 = 3;
-
-/// Blocks of one format and the same greatest size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// The format.
-    pub format: BatchFormat,
-    /// Blocks.
-    pub count: u64,
-    /// Bytes of the largest, decompressed.
-    pub largest: u64,
-}
 
 /// The memory that decompressing takes, beside slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

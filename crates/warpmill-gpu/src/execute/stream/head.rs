@@ -6,16 +6,17 @@ use std::sync::Arc;
 use super::keep::Found;
 use crate::device::DevicePtr;
 use crate::device::batch::BatchFormat;
+use crate::execute::batch_spec::Wanted;
 use crate::execute::chunks::Chunk;
 use crate::execute::error::Result;
+use crate::execute::form::DataSource;
 use crate::execute::memory::{Key, aligned, padded};
 use crate::execute::parquet;
 use crate::execute::prepared::RowSegment;
 use crate::execute::segments::{self, COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
-use crate::execute::source::DataSource;
 
 use super::Part;
-use super::batches::{PAGE_ENTRY, Wanted};
+use super::batches::PAGE_ENTRY;
 
 /// The bytes that row segments and their descriptors take of a slot.
 pub(super) fn slot_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {

@@ -3,15 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::codegen::layout::Pipelines;
 use crate::device::batch::BatchCodec;
+use crate::execute::batch_spec::Wanted;
 use crate::execute::chunks::Chunk;
 use crate::execute::error::Result;
+use crate::execute::form::{DataSource, Pipelines};
 use crate::execute::memory::aligned;
 use crate::execute::prepared::RowSegment;
-use crate::execute::source::DataSource;
 
-use super::batches::{Scratch, Wanted};
+use super::batches::Scratch;
 use super::head::{KINDS, chunks, head_bytes, parts_of_slot, slot_bytes, together, wanted_of};
 use super::keep::Found;
 

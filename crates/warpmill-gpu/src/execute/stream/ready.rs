@@ -8,10 +8,10 @@ use rayon::prelude::*;
 
 use crate::device::{Device, DevicePtr, PinnedBuffer, Stream};
 use crate::execute::chunks::Chunk;
+use crate::execute::decoding::Decoding;
 use crate::execute::error::Result;
 use crate::execute::executor::Executor;
 use crate::execute::memory::{aligned, padded};
-use crate::execute::paths::measured::Decoding;
 use crate::execute::source::PinnedCopy;
 
 use super::Part;

@@ -13,7 +13,8 @@ use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::execute::chunks::Chunk;
 use crate::execute::memory::padded;
-use crate::execute::parquet::{Decoder, ERROR_DATA, describe};
+use crate::execute::parquet::{Decoder, describe};
+use crate::kernels::ERROR_DATA;
 
 struct Fixture {
     device: Arc<dyn Device>,
