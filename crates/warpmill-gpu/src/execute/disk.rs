@@ -11,10 +11,10 @@ use warpmill_format::{FilePlace, FileState};
 use warpmill_ir::Unsupported;
 
 use super::chunks::Chunk;
+use super::copies::Ready;
 use super::decoding::Decoding;
 use super::error::{Failure, Result};
 use super::memory::{aligned, padded};
-use super::stream::ready::Ready;
 
 /// The alignment of offsets, lengths and addresses of direct reads.
 const BLOCK: usize = 4096;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use warpmill_format::{Dictionary, Segment, ValueLayout};
 
+use super::mirrors::Mirrors;
 use crate::device::DevicePtr;
 
 use super::chunks::Chunk;
-use super::memory::{self, Key, Owner};
-use super::rows::Mirrors;
+use super::memory::{self, Key, Owner, padded};
 
 /// Kinds of data.
 const REMAP: u8 = 1;
@@ -163,4 +163,10 @@ impl Resident {
             self.mirrors.add(at, image_bytes(image), image.clone());
         }
     }
+}
+
+/// The bytes that data and descriptors of a program take of a region.
+pub(crate) fn data_bytes(items: &[Item], descriptors: impl Iterator<Item = u64>) -> u64 {
+    items.iter().map(Item::allocated).sum::<u64>()
+        + descriptors.map(|bytes| memory::aligned(padded(bytes))).sum::<u64>()
 }

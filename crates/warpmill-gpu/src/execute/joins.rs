@@ -14,8 +14,7 @@
 use warpmill_ir::{Pipeline, Program, Scan, Sink, SinkId, Source};
 
 use super::error::Result;
-use super::run::parts::MOST_PARTS;
-use super::run::piece::expected;
+use super::ranges::{MOST_PARTS, RangeTest, expected};
 use crate::codegen::join::{JoinPlan, JoinStrategy, JoinTimes, Side};
 use crate::codegen::layout::{BuildLayout, Hints, Limits, SinkLayout, Table};
 use crate::codegen::program::{self, Place};
@@ -23,7 +22,6 @@ use crate::codegen::storage::FlatColumn;
 use crate::codegen::{estimate, planner};
 
 use super::buffers::host_bytes_of_sink;
-use super::prune::RangeTest;
 use super::shares::{Structure, bytes, host_text_of_sink, probes, rows_of, share_out};
 use super::split::Split;
 

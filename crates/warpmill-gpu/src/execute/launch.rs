@@ -2,11 +2,9 @@
 //! to launch.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use super::error::Result;
+use super::replay::{Launch, Places};
 use crate::codegen::kernel::{Kernel, Work};
 use crate::codegen::params::Binding;
 use crate::codegen::{sort, top};
@@ -16,66 +14,8 @@ use super::items::{Descriptors, Resident};
 use super::plan::{QUERY_STATE, SINK_STATE, STATES};
 use super::prepared::Prepared;
 
-/// Places in memory for which a program's launches are kept: programs that run at once take turns with a few.
-const MOST_REPLAYS: usize = 4;
-
 /// Vectors that a warp takes at a time, at most: 2 to the power of this.
 const MOST_VECTORS: u64 = 2;
-
-/// A launch.
-#[derive(Debug)]
-pub(super) struct Launch {
-    pub kernel: usize,
-    pub shape: LaunchShape,
-    /// The bytes of the parameter.
-    pub params: Vec<u8>,
-    /// Bytes of the segments that it reads.
-    pub bytes: u64,
-}
-
-/// The place where a run's memory is.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Places {
-    /// Constants, and behind them the states.
-    pub block: DevicePtr,
-    pub states: DevicePtr,
-    pub arena: DevicePtr,
-    /// Strings in the host's memory.
-    pub hosted: DevicePtr,
-    /// As in the plan.
-    pub buffers: Vec<DevicePtr>,
-}
-
-/// The launches of a program for one place of its memory.
-pub(super) struct Replay {
-    places: Places,
-    resident: Arc<Resident>,
-    pub launches: Vec<Launch>,
-}
-
-/// The launches of earlier runs.
-#[derive(Default)]
-pub(super) struct Replays(Mutex<Vec<Arc<Replay>>>);
-
-impl Replays {
-    /// The launches for `places` and `resident`, if there are some.
-    pub fn find(&self, places: &Places, resident: &Arc<Resident>) -> Option<Arc<Replay>> {
-        let same = |replay: &&Arc<Replay>| Arc::ptr_eq(&replay.resident, resident) && replay.places == *places;
-        self.0.lock().iter().find(same).cloned()
-    }
-
-    /// Keeps launches.
-    pub fn keep(&self, places: Places, resident: Arc<Resident>, launches: Vec<Launch>) -> Arc<Replay> {
-        let replay = Arc::new(Replay { places, resident, launches });
-        let mut replays = self.0.lock();
-        replays.retain(|other| Arc::ptr_eq(&other.resident, &replay.resident));
-        if replays.len() >= MOST_REPLAYS {
-            replays.remove(0);
-        }
-        replays.push(replay.clone());
-        replay
-    }
-}
 
 /// The names that kernels give addresses and counts: `inputs` has those of rows from outside.
 pub(super) fn names(prepared: &Prepared, places: &Places, inputs: HashMap<String, u64>) -> HashMap<String, u64> {

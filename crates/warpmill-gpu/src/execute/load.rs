@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::error::Result;
+use super::lane::Lane;
 use super::transfer::TransferProfile;
 use crate::device::DevicePtr;
 
-use super::admission::{Lane, Turn};
+use super::admission::Turn;
 use super::executor::Executor;
-use super::items::{Descriptors, Item, Resident, image_bytes};
-use super::memory;
+use super::items::{Descriptors, Resident, image_bytes};
 use super::memory::padded;
 use super::prepared::Prepared;
 use super::profile::DeviceProfile;
@@ -137,10 +137,4 @@ impl Executor {
         }
         Ok(())
     }
-}
-
-/// The bytes that data and descriptors of a program take of a region.
-pub(super) fn data_bytes(items: &[Item], descriptors: impl Iterator<Item = u64>) -> u64 {
-    items.iter().map(Item::allocated).sum::<u64>()
-        + descriptors.map(|bytes| memory::aligned(padded(bytes))).sum::<u64>()
 }

@@ -15,7 +15,9 @@ use warpmill_ir::{Program, Scan, Source};
 use super::error::Result;
 use super::form::DataSource;
 use super::paths::model::{Forms, ScanColumn};
-use super::run::piece::Range;
+use super::ranges::Range;
+use super::replay::Replays;
+use super::row_segment::RowSegment;
 use super::stream::plan::StreamPlan;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::kernel::{Kernel, Work};
@@ -26,16 +28,12 @@ use crate::codegen::planner;
 use crate::codegen::program::{self, Lowered};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
 
-use super::chunks::Chunk;
-use super::items::{self, Descriptors, Item, Resident, dictionary_key};
+use super::items::{self, Descriptors, Item, Resident, data_bytes, dictionary_key};
 use super::joins::{self, Means};
-use super::launch::Replays;
-use super::load::data_bytes;
 use super::memory::{Cache, Key, aligned};
 use super::plan::{MemoryPlan, first_arena};
 use super::segments::{self, OpenScan, Recoded};
 use super::shares;
-use super::spans::Span;
 use super::undone::Undone;
 
 /// A program made ready.
@@ -80,17 +78,6 @@ pub struct Prepared {
     pub(super) ranges: Mutex<HashMap<usize, Vec<Range>>>,
     /// The hints of the next run, where the last one found that fewer parts would do.
     pub(super) learnt: Mutex<Option<Hints>>,
-}
-
-/// A row segment as a kernel reads it.
-#[derive(Clone, Copy)]
-pub struct RowSegment<'a> {
-    /// Its number in the table.
-    pub number: usize,
-    /// The columns that are read.
-    pub columns: &'a [Arc<Chunk>],
-    /// The spans of them that are looked at.
-    pub spans: &'a [Span],
 }
 
 /// Chooses the forms in which columns pass through.

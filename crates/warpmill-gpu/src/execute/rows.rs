@@ -8,57 +8,12 @@ use warpmill_format::{Bitmap, StrView};
 use warpmill_ir::{Field, Phys};
 
 use super::error::{Failure, Result};
+use super::mirrors::Mirrors;
 use crate::codegen::cpp::CType;
 use crate::codegen::storage::{FlatColumn, Storage};
 use crate::device::{Device, DevicePtr, Stream};
 
-use super::memory::{self, Owner, Region};
-
-/// The host memory that is the original of device memory: what strings in device memory point into.
-#[derive(Default)]
-pub struct Mirrors {
-    ranges: Vec<(DevicePtr, u64, *const u8)>,
-    /// Keeps the host memory where it is.
-    pub owners: Vec<Owner>,
-}
-
-// SAFETY: the pointers are to immutable memory that `owners`, which are themselves `Send + Sync`, keep.
-unsafe impl Send for Mirrors {}
-// SAFETY: as above.
-unsafe impl Sync for Mirrors {}
-
-impl Mirrors {
-    /// Device memory at `at` is a copy of `bytes`, which `owner` keeps.
-    pub fn add(&mut self, at: DevicePtr, bytes: &[u8], owner: Owner) {
-        self.ranges.push((at, bytes.len() as u64, bytes.as_ptr()));
-        self.owners.push(owner);
-    }
-
-    /// Bytes of the host memory.
-    pub fn bytes(&self) -> usize {
-        self.ranges.iter().map(|range| range.1 as usize).sum()
-    }
-
-    /// Makes lookups possible.
-    pub fn sort(&mut self) {
-        self.ranges.sort_unstable_by_key(|range| range.0);
-    }
-
-    fn view(&self, at: DevicePtr, len: u32) -> Option<StrView> {
-        if len == 0 {
-            return Some(StrView::default());
-        }
-        let index = self.ranges.partition_point(|range| range.0 <= at).checked_sub(1)?;
-        let (base, size, host) = self.ranges[index];
-        let offset = at - base;
-        if offset + u64::from(len) > size {
-            return None;
-        }
-        // SAFETY: inside the mirrored range, which its owner keeps.
-        let bytes = unsafe { std::slice::from_raw_parts(host.add(offset as usize), len as usize) };
-        std::str::from_utf8(bytes).ok().map(StrView::new)
-    }
-}
+use super::memory::{self, Region};
 
 /// The rows of `columns`, held as `fields` say. `arrays` has the bytes of each column's values and of its validity; strings point
 /// into one of `mirrors`.

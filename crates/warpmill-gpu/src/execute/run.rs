@@ -14,6 +14,10 @@ use warpmill_ir::{AggregateExpr, Program, Sink};
 
 use super::error::{Failure, Result};
 use super::form::{DataSource, is_scanned};
+use super::lane::Lane;
+use super::mirrors::Mirrors;
+use super::replay::{Launch, Places};
+use super::row_segment::RowSegment;
 use super::stream::plan::StreamPlan;
 use super::transfer::TransferProfile;
 use crate::codegen::generator::{SLOT_BYTES, SLOTS};
@@ -21,18 +25,16 @@ use crate::codegen::layout::{SinkLayout, Sorted, Table};
 use crate::codegen::sort;
 use crate::device::{Device, DevicePtr};
 
-use super::admission::Lane;
 use super::buffers::Buffer;
 use super::executor::{DeviceOutput, Executor, Options, Outcome};
 use super::inputs::Inputs;
 use super::items::{Descriptors, Resident};
-use super::launch::{self, Launch, Places};
+use super::launch;
 use super::memory::aligned;
 use super::plan::{QUERY_STATE, SINK_STATE, Stage};
-use super::prepared::{Prepared, RowSegment};
+use super::prepared::Prepared;
 use super::profile::{DeviceProfile, KernelProfile};
 use super::prune::KeyBitmaps;
-use super::rows::Mirrors;
 use super::stream::Feed;
 
 use results::Flushed;

@@ -38,7 +38,7 @@ impl Copies {
 
 /// The place where a chunk's copy is.
 #[derive(Debug, Clone)]
-pub(super) struct PinnedCopy {
+pub(crate) struct PinnedCopy {
     memory: Arc<PinnedBuffer>,
     offset: usize,
     bytes: usize,

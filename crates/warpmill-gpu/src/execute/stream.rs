@@ -17,37 +17,36 @@ pub(crate) mod plan;
 pub(crate) mod ready;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::batch_spec::Wanted;
+use super::copies::Ready;
 use super::error::{Failure, Result};
 use super::form::DataSource;
+use super::lane::Lane;
+use super::mirrors::Mirrors;
 use super::paths::measured::Measured;
+use super::row_segment::RowSegment;
+use super::slot::{Found, Part, chunks};
 use super::transfer::TransferProfile;
 use crate::device::batch::BatchFormat;
 use crate::device::{DevicePtr, Event, Stream};
 
-use super::admission::Lane;
 use super::chunks::Chunk;
 use super::disk::{self, Files};
 use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::Key;
 use super::parquet;
-use super::prepared::{Prepared, RowSegment};
-use super::rows::Mirrors;
+use super::prepared::Prepared;
 use super::segments::{COMPRESSED, EXPANSION};
 
 use ahead::Ahead;
 use batches::{Batches, PAGE_ENTRY, Scratch};
-use head::{
-    Group, batched_pages, chunks, compressed, copied_bytes, expansions, head_bytes, place, places_in_head, slot_bytes,
-};
-use keep::{Found, Keeper};
+use head::{Group, batched_pages, compressed, copied_bytes, expansions, head_bytes, place, places_in_head, slot_bytes};
+use keep::Keeper;
 use open::Openers;
 use plan::StreamPlan;
-use ready::Ready;
 use ready::{Throttle, fill, pinned};
 
 /// A slot of a run.
@@ -100,12 +99,6 @@ pub struct Arrival {
     slot: usize,
     /// Its row segments.
     pub descriptors: Descriptors,
-}
-
-/// The place where what travels of a chunk goes in its slot.
-struct Part {
-    offset: u64,
-    chunk: Arc<Chunk>,
 }
 
 impl<'a> Feed<'a> {

@@ -1,5 +1,6 @@
 //! Turns on the simulated device.
 
+use std::sync::Arc;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;

@@ -26,20 +26,20 @@ use crate::codegen::{sort, top};
 use crate::device::DeviceError;
 use crate::execute::error::{Failure, Result};
 use crate::execute::items::Descriptors;
-use crate::execute::launch::{self, Places};
+use crate::execute::launch;
 use crate::execute::plan::{SINK_STATE, Stage};
-use crate::execute::prepared::{Prepared, RowSegment};
+use crate::execute::prepared::Prepared;
 use crate::execute::profile::PartProfile;
-use crate::execute::prune::{KeyBitmaps, RangeTest};
+use crate::execute::prune::KeyBitmaps;
+use crate::execute::ranges::{MOST_PARTS, Range, RangeTest, expected};
+use crate::execute::replay::Places;
+use crate::execute::row_segment::RowSegment;
 use crate::execute::shares::Structure;
 use crate::execute::stream::Feed;
 use crate::execute::stream::plan::StreamPlan;
 
-use super::piece::{Piece, Range, expected};
+use super::piece::Piece;
 use super::{Outcome, Run, SinkWords, Timings};
-
-/// Parts that are made in a run at most: beyond, the CPU is faster.
-pub(in crate::execute) const MOST_PARTS: u64 = 2048;
 
 /// The number of times that a part is cut into smaller ones: keys that are still together then are one key.
 const MOST_CUTS: u32 = 12;

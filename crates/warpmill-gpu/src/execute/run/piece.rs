@@ -1,31 +1,7 @@
 //! Parts of sinks, and pieces of what a kernel goes through.
 
-use crate::codegen::layout::Partition;
 use crate::execute::items::Descriptors;
 use crate::execute::segments::DESCRIPTOR;
-
-/// Values of keys: a part of a sink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::execute) struct Range {
-    pub(super) from: u64,
-    pub(super) size: u64,
-    /// The number of times that it was cut out of a larger one.
-    pub(super) cuts: u32,
-}
-
-impl Range {
-    /// The least value, and how many there are.
-    pub(in crate::execute) fn values(&self) -> (u64, u64) {
-        (self.from, self.size)
-    }
-}
-
-/// The parts of a sink that are expected to be small enough.
-pub(in crate::execute) fn expected(partition: &Partition) -> Vec<Range> {
-    let size = partition.total.div_ceil(partition.parts).clamp(1, partition.most);
-    let starts = (0..partition.total.div_ceil(size)).map(|number| number * size);
-    starts.map(|from| Range { from, size: size.min(partition.total - from), cuts: 0 }).collect()
-}
 
 /// The work of a launch.
 #[derive(Clone, Copy)]

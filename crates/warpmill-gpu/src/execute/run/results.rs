@@ -10,10 +10,11 @@ use warpmill_ir::Field;
 use crate::codegen::program::Place;
 use crate::device::DevicePtr;
 use crate::execute::error::Result;
-use crate::execute::launch::Places;
 use crate::execute::memory::{Owner, aligned};
+use crate::execute::mirrors::Mirrors;
 use crate::execute::plan::{ResultRows, Stage};
-use crate::execute::rows::{self, Mirrors};
+use crate::execute::replay::Places;
+use crate::execute::rows;
 use crate::execute::transfer::TransferProfile;
 
 use super::Run;

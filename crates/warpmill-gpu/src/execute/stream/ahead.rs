@@ -13,7 +13,7 @@ use warpmill_format::parquet_file::ParquetPromise;
 
 use crate::execute::chunks::Chunk;
 use crate::execute::error::Result;
-use crate::execute::prepared::RowSegment;
+use crate::execute::row_segment::RowSegment;
 
 /// Bytes of a group, at most, where it has several row segments: enough for several requests.
 const GROUP: u64 = 32 << 20;

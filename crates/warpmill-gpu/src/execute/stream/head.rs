@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::keep::Found;
 use crate::device::DevicePtr;
 use crate::device::batch::BatchFormat;
 use crate::execute::batch_spec::Wanted;
@@ -12,10 +11,10 @@ use crate::execute::error::Result;
 use crate::execute::form::DataSource;
 use crate::execute::memory::{Key, aligned, padded};
 use crate::execute::parquet;
-use crate::execute::prepared::RowSegment;
+use crate::execute::row_segment::RowSegment;
 use crate::execute::segments::{self, COMPRESSED, DESCRIPTOR, EXPANSION, describe_compressed, describe_expansion};
+use crate::execute::slot::{Found, Part, chunks};
 
-use super::Part;
 use super::batches::PAGE_ENTRY;
 
 /// The bytes that row segments and their descriptors take of a slot.
@@ -47,10 +46,6 @@ pub(super) fn data_bytes(rows: &[RowSegment<'_>], found: &Found) -> u64 {
 /// The bytes that the descriptors of row segments take of a slot.
 pub(super) fn head_bytes(rows: &[RowSegment<'_>]) -> u64 {
     descriptor_bytes(rows).map(aligned).iter().sum()
-}
-
-pub(super) fn chunks<'a>(rows: &'a [RowSegment<'_>]) -> impl Iterator<Item = &'a Arc<Chunk>> {
-    rows.iter().flat_map(|row| row.columns.iter())
 }
 
 /// The room that `bytes` bytes of data take.

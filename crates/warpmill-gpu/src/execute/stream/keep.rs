@@ -8,14 +8,13 @@ use crate::execute::error::Result;
 use crate::execute::executor::Executor;
 use crate::execute::kept::ColumnId;
 use crate::execute::memory::{Key, Owner, padded};
-use crate::execute::prepared::{Prepared, RowSegment};
-use crate::execute::rows::Mirrors;
+use crate::execute::mirrors::Mirrors;
+use crate::execute::prepared::Prepared;
+use crate::execute::row_segment::RowSegment;
+use crate::execute::slot::{Found, Part};
 
-use super::{Part, chunks};
+use super::chunks;
 use warpmill_format::ValueLayout;
-
-/// The place where chunks are that need not travel, by what they travel as.
-pub type Found = HashMap<Key, DevicePtr>;
 
 /// A chunk that this run has copied to the caching region.
 struct Fresh {

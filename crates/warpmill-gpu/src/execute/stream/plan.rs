@@ -9,11 +9,11 @@ use crate::execute::chunks::Chunk;
 use crate::execute::error::Result;
 use crate::execute::form::{DataSource, Pipelines};
 use crate::execute::memory::aligned;
-use crate::execute::prepared::RowSegment;
+use crate::execute::row_segment::RowSegment;
+use crate::execute::slot::{Found, chunks};
 
 use super::batches::Scratch;
-use super::head::{KINDS, chunks, head_bytes, parts_of_slot, slot_bytes, together, wanted_of};
-use super::keep::Found;
+use super::head::{KINDS, head_bytes, parts_of_slot, slot_bytes, together, wanted_of};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
 const SLOTS: u64 = 3;

@@ -8,9 +8,9 @@ use warpmill_ir::SinkId;
 use crate::codegen::generator::host_text;
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::execute::error::{Failure, Result};
-use crate::execute::launch::Places;
+use crate::execute::mirrors::Mirrors;
 use crate::execute::plan::{SINK_STATE, Stage};
-use crate::execute::rows::Mirrors;
+use crate::execute::replay::Places;
 use crate::execute::run::Run;
 use crate::execute::run::results::{Copied, Flushed};
 

@@ -9,8 +9,8 @@ use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Probe, Program, 
 use crate::codegen::estimate::width_before;
 use crate::codegen::keys::KeyShape;
 use crate::codegen::layout::SinkLayout;
+use crate::execute::ranges::Range;
 
-use super::super::piece::Range;
 use super::Parts;
 
 /// The values of a key column whose rows are in a part, or look into it.
