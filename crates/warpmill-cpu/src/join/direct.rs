@@ -29,7 +29,7 @@ impl Direct {
 
     /// Bytes that a table over `range` codes takes.
     pub fn bytes(range: u64) -> usize {
-        (range as usize + 2) * 4
+        (range as usize).saturating_add(2).saturating_mul(4)
     }
 
     /// A table of rows with these codes (all below `range`) and, for repeated keys, the order of rows it assumes.

@@ -1,6 +1,6 @@
 //! Why a program was not run to its end on the device.
 
-use warpmill_cpu::ExecError;
+use warpmill_eval::ExecError;
 use warpmill_ir::Unsupported;
 
 use crate::device::DeviceError;
