@@ -16,7 +16,8 @@ pub mod kernels;
 
 pub use codegen::join::JoinStrategy;
 pub use execute::error::Failure;
-pub use execute::executor::{Executor, Options, default_memory};
+pub use execute::executor::{Executor, default_memory};
 pub use execute::form::{DataSource, Pipelines, Representation};
+pub use execute::options::Options;
 pub use execute::profile::DeviceProfile;
 pub use execute::strategy::Strategy;

@@ -15,9 +15,9 @@ use warpmill_eval::cancel::CancelToken;
 use super::error::{Failure, Result};
 use super::lane::Lane;
 
-use super::executor::Executor;
 use super::kept::Kept;
-use super::prepared::Prepared;
+use super::memory::Cache;
+use super::store::Store;
 
 /// Programs that run at once at most.
 const MOST_RUNNING: usize = 16;
@@ -25,11 +25,20 @@ const MOST_RUNNING: usize = 16;
 /// The interval at which a program that waits looks whether it was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 
+/// The data of a program, as far as it is to be in the caching region.
+pub trait CachedData {
+    /// Bytes of all of it.
+    fn bytes(&self) -> u64;
+
+    /// Bytes of what `cache` has not.
+    fn missing(&self, cache: &Cache) -> u64;
+}
+
 /// The resources that a program needs to run.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     /// Whose data must be in the caching region; `None`: nothing of it is used.
-    pub prepared: Option<&'a Prepared>,
+    pub data: Option<&'a dyn CachedData>,
     /// Bytes of the processing region.
     pub processing: u64,
     /// Whether nothing else may run, and everything that others left in device memory must go.
@@ -37,8 +46,8 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn data(&self) -> u64 {
-        self.prepared.map_or(0, |prepared| prepared.data_bytes)
+    fn bytes(&self) -> u64 {
+        self.data.map_or(0, CachedData::bytes)
     }
 }
 
@@ -109,19 +118,19 @@ impl Drop for Turn<'_> {
 }
 
 impl Admission {
-    /// Waits for a turn on `executor`.
+    /// Waits for a turn on the device of `store`.
     ///
     /// # Errors
     /// [`Failure::Memory`] where there could never be one, or the device has less memory than it said; cancellation.
-    pub fn enter<'a>(&'a self, executor: &Executor, wanted: Wanted<'_>, cancel: &CancelToken) -> Result<Turn<'a>> {
-        check_size(executor, wanted)?;
+    pub fn enter<'a>(&'a self, store: &Store, wanted: Wanted<'_>, cancel: &CancelToken) -> Result<Turn<'a>> {
+        check_size(store, wanted)?;
         let mut queue = self.queue.lock();
         let ticket = queue.tickets;
         queue.tickets += 1;
         queue.waiting.push_back(ticket);
         let outcome = loop {
             if queue.waiting.front() == Some(&ticket)
-                && let Some(outcome) = self.admit(&mut queue, executor, wanted).transpose()
+                && let Some(outcome) = self.admit(&mut queue, store, wanted).transpose()
             {
                 break outcome;
             }
@@ -138,30 +147,29 @@ impl Admission {
 
     /// Takes room for data that stays, with `take`, which hears how many bytes the caching region may grow by for that: nobody waits for it,
     /// and it is left to programs for as long as they need it. As much as those that run have is left to others.
-    pub(super) fn keep<T>(&self, executor: &Executor, take: impl FnOnce(&mut Kept, u64) -> T) -> T {
+    pub(super) fn keep<T>(&self, store: &Store, take: impl FnOnce(&mut Kept, u64) -> T) -> T {
         let queue = self.queue.lock();
-        let cached = executor.cache.lock().used();
-        let mut kept = executor.kept.lock();
+        let cached = store.cache.lock().used();
+        let mut kept = store.kept.lock();
         let idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
-        let most = cache_limit(executor).min(executor.memory.saturating_sub(2 * queue.claimed + idle));
+        let most = cache_limit(store).min(store.memory.saturating_sub(2 * queue.claimed + idle));
         let spare = most.saturating_sub(cached + kept.held());
         take(&mut kept, spare)
     }
 
     /// The turn of the first in the queue, if it can have it now.
-    fn admit<'a>(&'a self, queue: &mut Queue, executor: &Executor, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
+    fn admit<'a>(&'a self, queue: &mut Queue, store: &Store, wanted: Wanted<'_>) -> Result<Option<Turn<'a>>> {
         let Wanted { processing, alone, .. } = wanted;
         if queue.alone || queue.running >= if alone { 1 } else { MOST_RUNNING } {
             return Ok(None);
         }
-        let mut cache = executor.cache.lock();
-        let mut kept = executor.kept.lock();
+        let mut cache = store.cache.lock();
+        let mut kept = store.kept.lock();
         if queue.running == 0 && kept.is_stale() {
             kept.clear();
         }
-        let mut missing = wanted.prepared.map_or(0, |prepared| prepared.missing(&cache));
-        let fits =
-            |used: u64, claimed: u64| used <= cache_limit(executor) && used + claimed + processing <= executor.memory;
+        let mut missing = wanted.data.map_or(0, |data| data.missing(&cache));
+        let fits = |used: u64, claimed: u64| used <= cache_limit(store) && used + claimed + processing <= store.memory;
         if alone || !fits(cache.used() + kept.held() + missing, queue.claimed) {
             if queue.running > 0 {
                 return Ok(None);
@@ -171,25 +179,25 @@ impl Admission {
             let used = cache.used() + missing;
             match alone {
                 true => kept.clear(),
-                false => kept.make_way(cache_limit(executor).min(executor.memory - processing).saturating_sub(used)),
+                false => kept.make_way(cache_limit(store).min(store.memory - processing).saturating_sub(used)),
             }
             if alone || !fits(cache.used() + missing, queue.claimed) {
                 cache.clear();
-                executor.recoded.clear();
-                missing = wanted.data();
+                store.recoded.clear();
+                missing = wanted.bytes();
             }
         }
         let used = cache.used() + kept.held() + missing + queue.claimed;
         drop((cache, kept));
         let mut lane = match queue.idle.pop() {
             Some(lane) => lane,
-            None => Lane::new(&executor.device)?,
+            None => Lane::new(&store.device)?,
         };
-        if used + processing.max(lane.region.held()) > executor.memory {
+        if used + processing.max(lane.region.held()) > store.memory {
             lane.region.release();
         }
         let idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
-        if used + processing.max(lane.region.held()) + idle > executor.memory {
+        if used + processing.max(lane.region.held()) + idle > store.memory {
             queue.idle.iter_mut().for_each(|lane| lane.region.release());
         }
         lane.region.provide(processing)?;
@@ -201,16 +209,16 @@ impl Admission {
     }
 }
 
-fn cache_limit(executor: &Executor) -> u64 {
-    executor.memory / 4 * 3
+fn cache_limit(store: &Store) -> u64 {
+    store.memory / 4 * 3
 }
 
 /// Refuses what would not fit an empty device.
 ///
 /// # Errors
 /// [`Failure::Memory`].
-pub fn check_size(executor: &Executor, wanted: Wanted<'_>) -> Result<()> {
-    let (data, memory, limit) = (wanted.data(), executor.memory, cache_limit(executor));
+pub fn check_size(store: &Store, wanted: Wanted<'_>) -> Result<()> {
+    let (data, memory, limit) = (wanted.bytes(), store.memory, cache_limit(store));
     let full = |what: &str, requested, available| Err(Failure::Memory { what: what.into(), requested, available });
     if data > limit {
         return full("the caching region", data, limit);

@@ -12,9 +12,10 @@ use warpmill_eval::{Data, Vector};
 use warpmill_ir::{Program, Sink};
 
 use super::error::{Failure, Result};
+use super::options::{Asked, DeviceOutput, MOST_PREPARED, Options, most_host_rows};
 use crate::codegen::join::{JoinPlan, JoinStrategy, Side};
 
-use super::executor::{Asked, DeviceOutput, Executor, MOST_PREPARED, Options, most_host_rows};
+use super::executor::Executor;
 use super::profile::DeviceProfile;
 use super::split::{Piece, Split};
 

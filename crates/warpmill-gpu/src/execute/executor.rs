@@ -1,119 +1,44 @@
 //! Runs programs on one device, several at once, and each again with more room where a size was guessed too small.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
 use warpmill_eval::cancel::CancelToken;
-use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
 use super::error::{Failure, Result};
-use super::form::{DataSource, Pipelines, Representation, is_scanned};
+use super::form::DataSource;
+use super::load::load;
+use super::options::{Asked, DeviceOutput, MOST_PREPARED, Options, Outcome, most_host_rows};
 use super::paths::model::{Rates, ScanColumn};
 use super::scan_profiles::scan_profiles;
-use super::stream::batches::Batches;
-use super::stream::open::Openers;
-use crate::codegen::join::{JoinPlan, JoinStrategy};
+use super::shared::Shared;
 use crate::codegen::kernel::Kernel;
 use crate::codegen::layout::{Hints, Limits};
-use crate::device::cuda::pinned::available_host_memory;
 use crate::device::{Device, DeviceKind};
 
-use super::admission::{self, Admission, Wanted};
+use super::admission::{self, CachedData, Wanted};
 use super::coexecution::Splits;
 use super::inputs::Inputs;
 use super::joins::Means;
-use super::kept::Kept;
-use super::mapped::MappedPool;
-use super::memory::{Cache, Owner, Region, aligned};
-use super::parquet::Decoder;
-use super::paths::{Choice, Paths};
+use super::memory::aligned;
+use super::paths::Choice;
 use super::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
 use super::run::Run;
-use super::segments::Recoded;
-use super::source::PinnedCopies;
-use super::undone::Undone;
 
 /// A program is not run more often than this, each time with more room.
 const MOST_RUNS: u32 = 16;
 
-/// Programs that are kept prepared.
-pub(super) const MOST_PREPARED: usize = 512;
-
-/// The way a program is run.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Stops the query between launches.
-    pub cancel: CancelToken,
-    /// Whether kernels are timed, which takes a few microseconds each.
-    pub profile: bool,
-    /// The place where the program's data is.
-    pub data: DataSource,
-    /// Bytes per second that files are read with at most; 0: as fast as drives are.
-    pub io_bandwidth_limit: u64,
-    /// Bytes of page-locked memory that copies of data may take ([`DataSource::Pinned`]); 0: as many as there are.
-    pub pinned_memory_limit: u64,
-    /// In which form columns pass through.
-    pub representation: Representation,
-    /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.
-    pub partitions: u32,
-    /// The way joins are done whose hash builds do not fit.
-    pub join: JoinStrategy,
-    /// Threads of the CPU back end, where it may run what the device does not; 0: it may not.
-    pub cpu_threads: usize,
-    /// Bytes of rows that the CPU back end may go on with where the program is split between both; `None`: any number.
-    pub host_bytes: Option<u64>,
-    /// Of a program that is a piece of such a one: bytes of rows that it may give.
-    pub piece_bytes: Option<u64>,
-    /// The share of the data that passes through which is on its way at once.
-    pub pipelines: Pipelines,
-    /// Whether a batch is made ready while kernels work on others; otherwise it waits for them (for measurements).
-    pub overlap: bool,
-}
-
-/// The result of a program.
-pub struct DeviceOutput {
-    /// The program that was run: the one asked for, but for the place of a sort.
-    pub program: Arc<Program>,
-    /// The place where each pipeline was run, with the rows that the host goes on with.
-    pub placed: Vec<Placed>,
-    /// The owners of memory that strings in those rows point into.
-    pub owners: Vec<Owner>,
-    /// Bytes of those rows, where the program was split.
-    pub host_bytes: u64,
-    /// The profile of the run.
-    pub profile: DeviceProfile,
-}
-
 /// Runs programs on one device: as many at once as its memory has room for, in the order in which they come.
 pub struct Executor {
-    pub(super) device: Arc<dyn Device>,
-    /// Bytes of device memory, of both regions together.
-    pub(super) memory: u64,
+    pub(super) shared: Shared,
     pub(super) limits: Limits,
-    pub(super) admission: Admission,
-    pub(super) cache: Mutex<Cache>,
-    /// The part of data that passes through which stays.
-    pub(super) kept: Mutex<Kept>,
-    /// Held while data is copied into the caching region.
-    pub(super) loading: Mutex<()>,
-    pub(super) pinned: PinnedCopies,
-    /// The place where rows of hash builds are that do not fit.
-    pub(super) mapped: MappedPool,
-    pub(super) recoded: Recoded,
-    /// The lessons about data that passes through.
-    pub(super) paths: Paths,
     prepared: Mutex<PreparedPrograms>,
     pub(super) splits: Splits,
-    peak: OnceLock<Option<f64>>,
-    /// Made when they are first needed.
-    openers: Mutex<Option<Openers>>,
-    batches: Mutex<Option<Batches>>,
-    parquet: Mutex<Option<Decoder>>,
 }
 
 /// By the program's address, and what was asked for; those of other forms of its columns come after the one that ran last.
@@ -122,44 +47,9 @@ type PreparedPrograms = HashMap<(usize, Asked), (Weak<Program>, Vec<Arc<Prepared
 /// A program is kept prepared for so many forms of its columns.
 const MOST_FORMS: usize = 6;
 
-/// The demand of a user, whatever memory there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
-    /// The place where data comes from: what is worth finding out about it before depends on that.
-    source: DataSource,
-    /// Segments must not stay in device memory; otherwise they may.
-    streamed: bool,
-    /// Every sink that can be is made in so many parts.
-    partitions: u32,
-    /// The way joins are done.
-    join: JoinStrategy,
-    /// The way data passes through.
-    pipelines: Pipelines,
-}
-
-impl Asked {
-    /// Pages of Parquet are decoded where they pass through.
-    pub(super) fn of(program: &Program, options: &Options) -> Self {
-        let streamed = options.data != DataSource::Cache || is_scanned(program);
-        let Options { data: source, partitions, join, pipelines, .. } = *options;
-        Self { source, streamed, partitions, join, pipelines }
-    }
-
-    /// The hints that a program is laid out with at first.
-    fn hints(self) -> Hints {
-        let parts = self.partitions > 1;
-        let forced_partitions = if parts { self.partitions } else { 0 };
-        let join = (self.partitions > 0 && self.join == JoinStrategy::Hybrid).then(JoinPlan::all_hybrid);
-        let streamed = self.streamed || parts || join.is_some();
-        // One part has all the room that there is.
-        let partitioned = (join.is_some() && !parts).then_some(u64::MAX);
-        Hints { streamed, forced_partitions, join, partitioned, pipelines: self.pipelines, ..Hints::default() }
-    }
-}
-
 impl std::fmt::Debug for Executor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Executor").field("device", &self.device.properties().name).finish_non_exhaustive()
+        f.debug_struct("Executor").field("device", &self.shared.store.device.properties().name).finish_non_exhaustive()
     }
 }
 
@@ -169,37 +59,21 @@ impl Executor {
     /// # Errors
     /// The device's.
     pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
-        let memory = memory.min(device.free_memory()?);
-        let kind = device.properties().kind;
-        let region = || Region::new(device.clone(), "the caching region", memory / 4 * 3);
-        let (cache, kept) = (Cache::new(region()), Kept::new(region()));
-        let shared = device.properties().shared_per_block.min(80 << 10);
-        let limits = Limits::new(memory, shared);
-        let recoded = Recoded::new(Undone::of(&*device));
-        Ok(Self {
-            device,
-            memory,
-            limits,
-            admission: Admission::default(),
-            cache: Mutex::new(cache),
-            kept: Mutex::new(kept),
-            loading: Mutex::default(),
-            pinned: PinnedCopies::default(),
-            mapped: MappedPool::default(),
-            recoded,
-            paths: Paths::new(kind),
-            prepared: Mutex::default(),
-            splits: Splits::default(),
-            peak: OnceLock::new(),
-            openers: Mutex::default(),
-            batches: Mutex::default(),
-            parquet: Mutex::default(),
-        })
+        let shared = Shared::new(device, memory)?;
+        let block = shared.store.device.properties().shared_per_block.min(80 << 10);
+        let limits = Limits::new(shared.store.memory, block);
+        Ok(Self { shared, limits, prepared: Mutex::default(), splits: Splits::default() })
     }
 
     /// The device.
     pub fn device(&self) -> &Arc<dyn Device> {
-        &self.device
+        &self.shared.store.device
+    }
+
+    /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
+    /// device, and where measuring fails.
+    pub fn peak_bandwidth(&self) -> Option<f64> {
+        self.shared.peak_bandwidth()
     }
 
     /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
@@ -208,53 +82,20 @@ impl Executor {
     /// Operations that the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, &Options::default())?;
-        prepared.compiled(&self.device)?;
+        prepared.compiled(&self.shared.store.device)?;
         let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
 
     /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
     pub fn clear_cache(&self) {
-        let wanted = Wanted { prepared: None, processing: 0, alone: true };
+        let wanted = Wanted { data: None, processing: 0, alone: true };
         // Whoever is alone finds the caching region empty.
-        if let Err(error) = self.admission.enter(self, wanted, &CancelToken::default()) {
+        if let Err(error) = self.shared.admission.enter(&self.shared.store, wanted, &CancelToken::default()) {
             tracing::warn!(%error, "the device's data was not dropped");
         }
-        self.pinned.clear();
-        self.mapped.clear();
-    }
-
-    /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
-    /// device, and where measuring fails.
-    pub fn peak_bandwidth(&self) -> Option<f64> {
-        *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.device).ok().flatten())
-    }
-
-    /// The helpers that make segments readable when they have arrived.
-    pub(super) fn openers(&self) -> Result<Openers> {
-        let mut openers = self.openers.lock();
-        match &*openers {
-            Some(known) => Ok(known.clone()),
-            None => Ok(openers.insert(Openers::compile(&self.device)?).clone()),
-        }
-    }
-
-    /// The decompressor through the vendor's library.
-    pub(super) fn batches(&self) -> Result<Batches> {
-        let mut batches = self.batches.lock();
-        match &*batches {
-            Some(known) => Ok(known.clone()),
-            None => Ok(batches.insert(Batches::compile(&self.device)?).clone()),
-        }
-    }
-
-    /// The decoder of pages of Parquet that have arrived.
-    pub(super) fn parquet(&self) -> Result<Decoder> {
-        let mut decoder = self.parquet.lock();
-        match &*decoder {
-            Some(known) => Ok(known.clone()),
-            None => Ok(decoder.insert(Decoder::compile(&self.device)?).clone()),
-        }
+        self.shared.store.pinned.clear();
+        self.shared.store.mapped.clear();
     }
 
     /// Runs `program` up to the point where the host goes on.
@@ -269,7 +110,7 @@ impl Executor {
     ) -> Result<DeviceOutput> {
         if options.profile {
             // Measured now if it never was: not while the program runs.
-            self.peak_bandwidth();
+            self.shared.peak_bandwidth();
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
@@ -297,8 +138,8 @@ impl Executor {
                         continue;
                     }
                     let (means, taken) = (self.means(options), inputs.allocated());
-                    let less = match prepared.with_less_memory(self.memory, taken, &means)? {
-                        None => prepared.without_rows_on_host(self.memory, taken, &means)?,
+                    let less = match prepared.with_less_memory(self.shared.store.memory, taken, &means)? {
+                        None => prepared.without_rows_on_host(self.shared.store.memory, taken, &means)?,
                         less => less,
                     };
                     // Remote files that are to come take less room than footers let expect.
@@ -314,7 +155,7 @@ impl Executor {
                 }
                 Err(failure @ Failure::HostMemory { .. }) => {
                     let means = self.means(options);
-                    let less = prepared.without_rows_on_host(self.memory, inputs.allocated(), &means)?;
+                    let less = prepared.without_rows_on_host(self.shared.store.memory, inputs.allocated(), &means)?;
                     let Some(hints) = less else { return Err(failure) };
                     if let Some(plan) = hints.split() {
                         let known = self.split(program, (&prepared.program, plan), &rows, options)?;
@@ -335,8 +176,8 @@ impl Executor {
     /// The means for joins larger than device memory.
     pub(super) fn means(&self, options: &Options) -> Means {
         // The simulated device's measurements of itself say nothing.
-        let rates = match self.device.properties().kind {
-            DeviceKind::Cuda => self.paths.rates(),
+        let rates = match self.shared.store.device.properties().kind {
+            DeviceKind::Cuda => self.shared.paths.rates(),
             DeviceKind::Sim => Rates::guess(DeviceKind::Cuda, 16),
         };
         let passing = match options.data.passing() {
@@ -347,16 +188,8 @@ impl Executor {
         let (strategy, cpu_threads) = (options.join, options.cpu_threads);
         // Rows on the CPU take memory, too.
         let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
-        let (host_room, row_room) = (self.room_on_host(options), half.min(most_host_rows()));
+        let (host_room, row_room) = (self.shared.room_on_host(options), half.min(most_host_rows()));
         Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link }
-    }
-
-    /// Bytes of page-locked memory that kernels may reach: what copies of data leave of the limit, or half of what the host has.
-    pub(super) fn room_on_host(&self, options: &Options) -> u64 {
-        match options.pinned_memory_limit {
-            0 => available_host_memory().map_or(u64::MAX, |free| free / 2 + self.mapped.bytes()),
-            limit => limit.saturating_sub(self.pinned.bytes()),
-        }
     }
 
     fn run_once(
@@ -368,14 +201,16 @@ impl Executor {
         alone: bool,
     ) -> Result<Outcome> {
         // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
-        if !prepared.is_compiled() && (prepared.stream.is_some() || prepared.missing(&self.cache.lock()) == 0) {
-            prepared.compiled(&self.device)?;
+        if !prepared.is_compiled()
+            && (prepared.stream.is_some() || prepared.missing(&self.shared.store.cache.lock()) == 0)
+        {
+            prepared.compiled(&self.shared.store.device)?;
         }
         let started = Instant::now();
         let wanted = Wanted { alone, ..wanted(prepared, inputs) };
-        let mut turn = self.admission.enter(self, wanted, &options.cancel)?;
+        let mut turn = self.shared.admission.enter(&self.shared.store, wanted, &options.cancel)?;
         let mut profile = DeviceProfile {
-            device: self.device.properties().name.clone(),
+            device: self.shared.store.device.properties().name.clone(),
             wait_nanos: started.elapsed().as_nanos() as u64,
             runs,
             scans: scan_profiles(prepared),
@@ -384,10 +219,10 @@ impl Executor {
             ..DeviceProfile::default()
         };
         turn.busy = true;
-        let resident = self.load(&mut turn, prepared, &mut profile)?;
-        prepared.compiled(&self.device)?;
+        let resident = load(&self.shared.store, &mut turn, prepared, &mut profile)?;
+        prepared.compiled(&self.shared.store.device)?;
         profile.prepare_nanos = prepared.all_nanos();
-        let outcome = Run::new(self, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
+        let outcome = Run::new(&self.shared, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
         // A run that succeeded has waited for its work.
         turn.busy = outcome.is_err();
         outcome
@@ -395,7 +230,7 @@ impl Executor {
 
     /// Whether an empty device has room for the program.
     fn fits(&self, prepared: &Arc<Prepared>, inputs: &Inputs) -> bool {
-        admission::check_size(self, wanted(prepared, inputs)).is_ok()
+        admission::check_size(&self.shared.store, wanted(prepared, inputs)).is_ok()
     }
 
     /// The program as it ran last, in the forms that are the best now.
@@ -412,7 +247,7 @@ impl Executor {
         // Not held while the program is prepared: others that run it end meanwhile.
         let learnt = last.learnt.lock().take();
         if let Some(hints) = learnt {
-            self.paths.forget_outcomes(program);
+            self.shared.paths.forget_outcomes(program);
             return self.prepare(program, inputs, hints, options);
         }
         let Some(stream) = &last.stream else { return Ok(last.clone()) };
@@ -444,8 +279,8 @@ impl Executor {
         hints: Hints,
         (options, forms): (&Options, &ChooseForms<'_>),
     ) -> Result<Arc<Prepared>> {
-        let data = (&self.recoded, forms, options.data);
-        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.device, data)?;
+        let data = (&self.shared.store.recoded, forms, options.data);
+        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.shared.store.device, data)?;
         Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
     }
 
@@ -460,15 +295,19 @@ impl Executor {
         }
         // Numbered as it will be run.
         let deferred = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
-        let columns = scan_columns(&deferred, &selected_scans(&deferred, options.data.passing())?, self.recoded.undone);
+        let columns = scan_columns(
+            &deferred,
+            &selected_scans(&deferred, options.data.passing())?,
+            self.shared.store.recoded.undone,
+        );
         let place = (options.data, options.io_bandwidth_limit);
-        let choice = self.paths.preview(program, &columns, place, (options.representation, GUESSED_BATCHES));
+        let choice = self.shared.paths.preview(program, &columns, place, (options.representation, GUESSED_BATCHES));
         Ok((!columns.is_empty()).then(|| PathProfile::new(options.data, &columns, &choice, &self.library())))
     }
 
     fn choose(&self, program: &Arc<Program>, columns: &[ScanColumn], batches: u64, options: &Options) -> Choice {
         let place = (options.data.passing(), options.io_bandwidth_limit);
-        self.paths.choose(program, columns, place, (options.representation, batches))
+        self.shared.paths.choose(program, columns, place, (options.representation, batches))
     }
 
     /// The way the data of `prepared` passes through, and why.
@@ -476,13 +315,13 @@ impl Executor {
         let source = options.data.passing();
         let place = (source, options.io_bandwidth_limit);
         let batches = prepared.stream.as_ref().map_or(1, |stream| stream.batches);
-        let choice = self.paths.explain(program, &prepared.columns, place, (&prepared.forms, batches));
+        let choice = self.shared.paths.explain(program, &prepared.columns, place, (&prepared.forms, batches));
         PathProfile::new(source, &prepared.columns, &choice, &self.library())
     }
 
     /// The name of the vendor's library that decompresses; or why there is none.
     fn library(&self) -> Result<String, String> {
-        self.device.batch_codec().map(|library| library.name())
+        self.shared.store.device.batch_codec().map(|library| library.name())
     }
 
     /// `prepared` is what ran last.
@@ -509,11 +348,6 @@ impl Executor {
     }
 }
 
-/// Bytes of rows for the CPU back end that the host has memory for, besides what becomes of them.
-pub(super) fn most_host_rows() -> u64 {
-    available_host_memory().map_or(u64::MAX, |free| free / 2)
-}
-
 /// Batches of a program that has not been laid out yet.
 const GUESSED_BATCHES: u64 = 8;
 
@@ -521,13 +355,8 @@ const GUESSED_BATCHES: u64 = 8;
 fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
     let own = prepared.stream.as_ref().map_or(0, |stream| aligned(stream.bytes()) + prepared.data_bytes);
     let processing = prepared.memory.bytes + inputs.allocated() + own;
-    Wanted { prepared: prepared.stream.is_none().then_some(prepared), processing, alone: false }
-}
-
-/// The way a run ended.
-pub(super) enum Outcome {
-    Done(Box<DeviceOutput>),
-    Again(Box<Hints>),
+    let data = prepared.stream.is_none().then_some(prepared as &dyn CachedData);
+    Wanted { data, processing, alone: false }
 }
 
 /// Bytes of device memory that an executor takes when nothing else is said.

@@ -12,6 +12,7 @@ use warpmill_format::Dictionary;
 use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Program, Scan, Source};
 
+use super::admission::CachedData;
 use super::error::Result;
 use super::form::DataSource;
 use super::paths::model::{Forms, ScanColumn};
@@ -194,15 +195,6 @@ impl Prepared {
         self.nanos + self.functions.nanos.load(Ordering::Relaxed)
     }
 
-    /// Bytes of its data that `cache` has not.
-    pub(super) fn missing(&self, cache: &Cache) -> u64 {
-        if self.resident.lock().as_ref().is_some_and(|resident| resident.generation == cache.generation()) {
-            return 0;
-        }
-        let missing = self.items.iter().filter(|item| cache.get(&item.key()).is_none()).map(Item::allocated);
-        missing.sum::<u64>() + data_bytes(&[], self.descriptor_bytes())
-    }
-
     /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
     pub(super) fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
         let kernel = &self.lowered.kernels[kernel];
@@ -345,6 +337,20 @@ impl Prepared {
             _ => return None,
         }
         Some(hints)
+    }
+}
+
+impl CachedData for Prepared {
+    fn bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    fn missing(&self, cache: &Cache) -> u64 {
+        if self.resident.lock().as_ref().is_some_and(|resident| resident.generation == cache.generation()) {
+            return 0;
+        }
+        let missing = self.items.iter().filter(|item| cache.get(&item.key()).is_none()).map(Item::allocated);
+        missing.sum::<u64>() + data_bytes(&[], self.descriptor_bytes())
     }
 }
 

@@ -16,6 +16,7 @@ use super::error::{Failure, Result};
 use super::form::{DataSource, is_scanned};
 use super::lane::Lane;
 use super::mirrors::Mirrors;
+use super::options::{DeviceOutput, Options, Outcome};
 use super::replay::{Launch, Places};
 use super::row_segment::RowSegment;
 use super::stream::plan::StreamPlan;
@@ -26,7 +27,6 @@ use crate::codegen::sort;
 use crate::device::{Device, DevicePtr};
 
 use super::buffers::Buffer;
-use super::executor::{DeviceOutput, Executor, Options, Outcome};
 use super::inputs::Inputs;
 use super::items::{Descriptors, Resident};
 use super::launch;
@@ -35,6 +35,7 @@ use super::plan::{QUERY_STATE, SINK_STATE, Stage};
 use super::prepared::Prepared;
 use super::profile::{DeviceProfile, KernelProfile};
 use super::prune::KeyBitmaps;
+use super::shared::Shared;
 use super::stream::Feed;
 
 use results::Flushed;
@@ -42,7 +43,7 @@ use timings::Timings;
 
 /// One run of a program.
 pub(super) struct Run<'a> {
-    executor: &'a Executor,
+    shared: &'a Shared,
     lane: &'a mut Lane,
     program: &'a Arc<Program>,
     /// The program as it was asked for.
@@ -63,7 +64,7 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(
-        executor: &'a Executor,
+        shared: &'a Shared,
         lane: &'a mut Lane,
         (asked, prepared): (&'a Arc<Program>, &'a Arc<Prepared>),
         resident: Arc<Resident>,
@@ -73,7 +74,7 @@ impl<'a> Run<'a> {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
         let (profiled, flushed, flushed_bytes) = Default::default();
         Self {
-            executor,
+            shared,
             lane,
             program,
             asked,
@@ -90,7 +91,7 @@ impl<'a> Run<'a> {
     }
 
     fn device(&self) -> &'a dyn Device {
-        &*self.executor.device
+        &*self.shared.store.device
     }
 
     pub(super) fn run(mut self, inputs: &Inputs) -> Result<Outcome> {
@@ -119,7 +120,7 @@ impl<'a> Run<'a> {
         self.profile.fetch_nanos = self.profile.device_nanos - synchronized;
         self.profile.processing_bytes = self.lane.region.used();
         self.profile.mapped_bytes = self.prepared.memory.on_host();
-        self.profile.cached_bytes = self.executor.cache.lock().used() + self.executor.kept.lock().held();
+        self.profile.cached_bytes = self.shared.store.cache.lock().used() + self.shared.store.kept.lock().held();
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
         owners.extend(self.flushed.into_iter().flat_map(Flushed::owners));
@@ -134,7 +135,7 @@ impl<'a> Run<'a> {
         let states = block + plan.states_at;
         let mut on_host = match plan.on_host() {
             0 => 0,
-            bytes => self.lane.map(&self.executor.mapped, bytes, self.executor.room_on_host(self.options))?,
+            bytes => self.lane.map(&self.shared.store.mapped, bytes, self.shared.room_on_host(self.options))?,
         };
         let region = &mut self.lane.region;
         let place = |buffer: &Buffer| {
@@ -186,7 +187,7 @@ impl<'a> Run<'a> {
     fn upload(&mut self, inputs: &Inputs) -> Result<HashMap<String, u64>> {
         let mut names = HashMap::new();
         for (owner, rows, arrays) in &inputs.sources {
-            let (device, stream, region) = (&*self.executor.device, self.lane.stream, &mut self.lane.region);
+            let (device, stream, region) = (&*self.shared.store.device, self.lane.stream, &mut self.lane.region);
             for array in arrays {
                 names.insert(array.name.clone(), array.upload(device, stream, region, &mut self.mirrors)?);
             }
@@ -294,7 +295,7 @@ impl<'a> Run<'a> {
         let shared = self.prepared.memory.on_host() > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
         if !shared {
             let place = (self.source(), self.options.io_bandwidth_limit);
-            self.executor.paths.learn(self.asked, &self.prepared.forms, place, (&measured, whole));
+            self.shared.paths.learn(self.asked, &self.prepared.forms, place, (&measured, whole));
         }
         Ok(())
     }
@@ -303,7 +304,7 @@ impl<'a> Run<'a> {
     fn feed(&mut self, plan: &StreamPlan, places: &Places) -> Result<Feed<'a>> {
         let source = self.source();
         let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
-        let mut feed = Feed::new(self.executor, plan, self.lane, (source, self.options), places.states, texts)?;
+        let mut feed = Feed::new(self.shared, plan, self.lane, (source, self.options), places.states, texts)?;
         // Data that the user wants to be copied for every run is.
         if self.options.data == DataSource::Cache {
             feed.keep(self.prepared);
@@ -370,7 +371,7 @@ impl<'a> Run<'a> {
     }
 
     fn read_timings(&mut self, timings: &Timings<'_>) -> Result<()> {
-        let peak = if timings.is_empty() { None } else { self.executor.peak_bandwidth() };
+        let peak = if timings.is_empty() { None } else { self.shared.peak_bandwidth() };
         for (kernel, ms) in timings.read()? {
             self.profile.kernels[kernel].nanos += (f64::from(ms) * 1e6) as u64;
         }

@@ -13,7 +13,7 @@ use super::memory::{Key, aligned, padded};
 
 /// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]
-pub(super) struct PinnedCopies(Mutex<Copies>);
+pub(crate) struct PinnedCopies(Mutex<Copies>);
 
 /// Copies by the keys of their chunks, and the bytes of the allocations that they lie in.
 #[derive(Debug, Default)]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use warpmill_ir::{Program, Source};
 
 use super::error::Result;
+use super::options::Options;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::layout::{Hints, SinkLayout};
 use crate::codegen::{planner, program};
 
-use super::executor::{Executor, Options};
+use super::executor::Executor;
 use super::joins;
 use super::plan::first_arena;
 use super::shares::{bytes, rows_of, share_out};
@@ -94,7 +95,7 @@ impl Executor {
         let mut hints = Hints::default();
         let layouts = planner::sinks(&program, inputs, &hints, limits)?;
         strategy.sinks = whole(&hints, &layouts);
-        let (arena, memory) = (first_arena(limits), self.memory);
+        let (arena, memory) = (first_arena(limits), self.shared.store.memory);
         if strategy.data <= memory / 4 * 3 && strategy.data + strategy.sinks + arena <= memory {
             return Ok(strategy);
         }
@@ -137,7 +138,7 @@ impl Executor {
             scan.columns.iter().map(move |&column| (&scan.name, scan.table.schema().field(column).name()))
         });
         let names: HashSet<(&String, &String)> = names.collect();
-        let kept = self.kept.lock();
+        let kept = self.shared.store.kept.lock();
         names.into_iter().map(|(table, column)| kept.bytes_of(table, column)).sum()
     }
 }

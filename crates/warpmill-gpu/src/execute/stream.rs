@@ -25,6 +25,7 @@ use super::error::{Failure, Result};
 use super::form::DataSource;
 use super::lane::Lane;
 use super::mirrors::Mirrors;
+use super::options::Options;
 use super::paths::measured::Measured;
 use super::row_segment::RowSegment;
 use super::slot::{Found, Part, chunks};
@@ -34,12 +35,12 @@ use crate::device::{DevicePtr, Event, Stream};
 
 use super::chunks::Chunk;
 use super::disk::{self, Files};
-use super::executor::{Executor, Options};
 use super::items::Descriptors;
 use super::memory::Key;
 use super::parquet;
 use super::prepared::Prepared;
 use super::segments::{COMPRESSED, EXPANSION};
+use super::shared::Shared;
 
 use ahead::Ahead;
 use batches::{Batches, PAGE_ENTRY, Scratch};
@@ -60,7 +61,7 @@ struct Slot {
 
 /// Brings the batches of a run to the device.
 pub struct Feed<'a> {
-    executor: &'a Executor,
+    shared: &'a Shared,
     source: DataSource,
     throttle: Throttle,
     files: Files,
@@ -107,7 +108,7 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// The device's, where it has no room for them.
     pub fn new(
-        executor: &'a Executor,
+        shared: &'a Shared,
         plan: &StreamPlan,
         lane: &mut Lane,
         (source, options): (DataSource, &Options),
@@ -133,19 +134,19 @@ impl<'a> Feed<'a> {
         }
         let filling = TransferProfile { what: source.filling(), ..TransferProfile::default() };
         let transfer = TransferProfile { what: source.transfer(), ..TransferProfile::default() };
-        let openers = plan.opens.then(|| executor.openers()).transpose()?;
+        let openers = plan.opens.then(|| shared.openers()).transpose()?;
         // Work that runs do once is done by now.
         let started = Instant::now();
         let throttle = Throttle { limit: options.io_bandwidth_limit, started, bytes: 0 };
         let (next, copies, work, arrived, measured) = (0, vec![], vec![], None, Measured::default());
         Ok(Self {
-            executor,
+            shared,
             source,
             throttle,
             files: Files::default(),
             pinned_limit: Some(match options.pinned_memory_limit {
                 0 => u64::MAX,
-                limit => limit.saturating_sub(executor.mapped.bytes()),
+                limit => limit.saturating_sub(shared.store.mapped.bytes()),
             }),
             state,
             base,
@@ -169,7 +170,7 @@ impl<'a> Feed<'a> {
 
     /// Lets what `prepared` reads be looked for in the caching region, and stay there as far as there is room.
     pub fn keep(&mut self, prepared: &Prepared) {
-        self.keeper = Some(Keeper::new(self.executor, prepared));
+        self.keeper = Some(Keeper::new(self.shared, prepared));
     }
 
     /// The place where chunks of these row segments are that need not travel. `mirrors` hears of strings in them.
@@ -224,7 +225,7 @@ impl<'a> Feed<'a> {
         }
         let number = self.next;
         self.next = (number + 1) % self.slots.len();
-        let device = &*self.executor.device;
+        let device = &*self.shared.store.device;
         if !self.overlap {
             device.synchronize(lane.stream)?;
         }
@@ -292,7 +293,7 @@ impl<'a> Feed<'a> {
         if pages.pages > 0 {
             // SAFETY: the descriptors that were just copied name images that are there in full, and work areas of the size that they
             // ask for, both in this slot.
-            unsafe { self.executor.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
+            unsafe { self.shared.parquet()?.decode((at + parquet_at as u64, pages), self.state, lane.stream)? };
         }
         Ok(Arrival { slot: number, descriptors })
     }
@@ -334,7 +335,7 @@ impl<'a> Feed<'a> {
 
     /// The decompressor of `format`.
     fn batches(&mut self, format: BatchFormat) -> Result<Batches> {
-        let batches = self.executor.batches()?;
+        let batches = self.shared.batches()?;
         if batches.is_first(format) {
             (self.measured.first, self.measured.cold) = (true, true);
         }
@@ -351,7 +352,7 @@ impl<'a> Feed<'a> {
         let (started, decoding) = (Instant::now(), &self.measured.on_host);
         let (decoded, busy) = (decoding.bytes(), decoding.time());
         let stays = match self.source {
-            DataSource::Pinned => pinned(self.executor, parts, decoding, self.pinned_limit)?,
+            DataSource::Pinned => pinned(&self.shared.store, parts, decoding, self.pinned_limit)?,
             _ => None,
         };
         let ready = match (self.source, stays) {
@@ -398,7 +399,7 @@ impl<'a> Feed<'a> {
     /// Queues the copies to slot `number`, behind what reads it still; the lane's stream waits for them. The image of the slot has
     /// `bytes` bytes, of which the first `head` are descriptors.
     fn copy(&mut self, lane: &mut Lane, number: usize, ready: Ready, (head, bytes): (u64, u64)) -> Result<()> {
-        let (device, copies) = (&*self.executor.device, lane.copies()?);
+        let (device, copies) = (&*self.shared.store.device, lane.copies()?);
         if let Some(read) = self.slots[number].read.take() {
             device.wait(copies, read)?;
             device.destroy_event(read);
@@ -422,10 +423,10 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// The device's.
     pub fn release(&mut self, lane: &Lane, arrival: &Arrival) -> Result<()> {
-        let read = self.executor.device.record(lane.stream)?;
+        let read = self.shared.store.device.record(lane.stream)?;
         self.slots[arrival.slot].read = Some(read);
         if let Some([there, decompressed]) = self.arrived.take() {
-            self.work.push([there, decompressed, self.executor.device.record(lane.stream)?]);
+            self.work.push([there, decompressed, self.shared.store.device.record(lane.stream)?]);
         }
         Ok(())
     }
@@ -450,7 +451,7 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// The device's.
     pub fn settle(&mut self) -> Result<()> {
-        let device = &*self.executor.device;
+        let device = &*self.shared.store.device;
         let elapsed =
             |from, to| Ok::<_, Failure>(Duration::from_secs_f64(f64::from(device.elapsed_ms(from, to)?) / 1e3));
         for (before, after, bytes) in std::mem::take(&mut self.copies) {
@@ -476,7 +477,7 @@ impl Drop for Feed<'_> {
         let events = self.slots.iter().flat_map(|slot| [slot.copied, slot.read]).flatten();
         let timed = self.copies.iter().flat_map(|&(before, after, _)| [before, after]);
         let work = self.work.iter().flatten().chain(self.arrived.iter().flatten()).copied();
-        events.chain(timed).chain(work).for_each(|event| self.executor.device.destroy_event(event));
+        events.chain(timed).chain(work).for_each(|event| self.shared.store.device.destroy_event(event));
     }
 }
 

@@ -12,21 +12,21 @@ use crate::execute::memory::aligned;
 
 const MEMORY: u64 = 1 << 20;
 
-fn executor() -> Executor {
+fn store() -> Store {
     let device = SimDevice::new(SimOptions { memory_bytes: MEMORY, ..SimOptions::default() }).unwrap();
-    Executor::new(Arc::new(device), MEMORY).unwrap()
+    Store::new(Arc::new(device), MEMORY).unwrap()
 }
 
 fn wanted(processing: u64) -> Wanted<'static> {
-    Wanted { prepared: None, processing, alone: false }
+    Wanted { data: None, processing, alone: false }
 }
 
 #[test]
 fn what_could_never_run_is_refused_at_once() {
-    let executor = executor();
+    let store = store();
     let admission = Admission::default();
-    let _running = admission.enter(&executor, wanted(MEMORY), &CancelToken::default()).unwrap();
-    match admission.enter(&executor, wanted(MEMORY + 1), &CancelToken::default()) {
+    let _running = admission.enter(&store, wanted(MEMORY), &CancelToken::default()).unwrap();
+    match admission.enter(&store, wanted(MEMORY + 1), &CancelToken::default()) {
         Err(Failure::Memory { requested, available, .. }) => assert_eq!((requested, available), (MEMORY + 1, MEMORY)),
         _ => panic!("it does not fit"),
     }
@@ -34,7 +34,7 @@ fn what_could_never_run_is_refused_at_once() {
 
 #[test]
 fn nobody_overtakes_and_all_get_their_turn() {
-    let (executor, admission) = (executor(), Admission::default());
+    let (store, admission) = (store(), Admission::default());
     let (sender, order) = channel();
     let both = Barrier::new(2);
     let waiting = |count: usize| {
@@ -43,13 +43,13 @@ fn nobody_overtakes_and_all_get_their_turn() {
         }
     };
     std::thread::scope(|scope| {
-        let first = admission.enter(&executor, wanted(MEMORY * 6 / 10), &CancelToken::default()).unwrap();
+        let first = admission.enter(&store, wanted(MEMORY * 6 / 10), &CancelToken::default()).unwrap();
         // The second waits for all of the memory; the others would fit beside the first, but come after the second, and do not fit
         // beside it.
         for (number, tenths) in [(2, 10), (3, 1), (4, 1)] {
-            let (admission, executor, sender, both) = (&admission, &executor, sender.clone(), &both);
+            let (admission, store, sender, both) = (&admission, &store, sender.clone(), &both);
             scope.spawn(move || {
-                let turn = admission.enter(executor, wanted(MEMORY * tenths / 10), &CancelToken::default()).unwrap();
+                let turn = admission.enter(store, wanted(MEMORY * tenths / 10), &CancelToken::default()).unwrap();
                 sender.send(number).unwrap();
                 if number > 2 {
                     // The last two have their turn at the same time.
@@ -71,37 +71,37 @@ fn nobody_overtakes_and_all_get_their_turn() {
 
 #[test]
 fn a_program_that_waits_can_be_cancelled() {
-    let (executor, admission) = (executor(), Admission::default());
-    let running = admission.enter(&executor, wanted(MEMORY), &CancelToken::default()).unwrap();
+    let (store, admission) = (store(), Admission::default());
+    let running = admission.enter(&store, wanted(MEMORY), &CancelToken::default()).unwrap();
     let cancel = CancelToken::default();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| admission.enter(&executor, wanted(1), &cancel).map(drop));
+        let waiting = scope.spawn(|| admission.enter(&store, wanted(1), &cancel).map(drop));
         std::thread::sleep(Duration::from_millis(20));
         cancel.cancel();
         assert!(matches!(waiting.join().unwrap(), Err(Failure::Exec(_))));
     });
     drop(running);
     // It left the queue: the next one has its turn.
-    drop(admission.enter(&executor, wanted(MEMORY), &CancelToken::default()).unwrap());
+    drop(admission.enter(&store, wanted(MEMORY), &CancelToken::default()).unwrap());
 }
 
 #[test]
 fn programs_at_once_keep_to_their_own_memory() {
-    let (executor, admission) = (executor(), Admission::default());
+    let (store, admission) = (store(), Admission::default());
     let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for thread in 0..12u64 {
-            let (executor, admission, running, most) = (&executor, &admission, &running, &most);
+            let (store, admission, running, most) = (&store, &admission, &running, &most);
             scope.spawn(move || {
                 for round in 0..20u64 {
                     let bytes = 1 + (thread * 7919 + round * 104_729) % (MEMORY / 2);
                     let alone = (thread + round) % 17 == 0;
                     let wanted = Wanted { alone, ..wanted(aligned(bytes)) };
-                    let mut turn = admission.enter(executor, wanted, &CancelToken::default()).unwrap();
+                    let mut turn = admission.enter(store, wanted, &CancelToken::default()).unwrap();
                     let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                     most.fetch_max(now, Ordering::SeqCst);
                     assert!(!alone || now == 1, "alone with {now}");
-                    let (device, lane) = (executor.device(), turn.lane());
+                    let (device, lane) = (&store.device, turn.lane());
                     let at = lane.region.allocate(bytes).unwrap();
                     let (value, mut back) = ((thread * 20 + round) as u8, vec![0; bytes as usize]);
                     // SAFETY: just allocated with this size; `back` outlives the synchronization.

@@ -166,7 +166,7 @@ impl Run<'_> {
     /// Copies the first rows of a result without strings, as many at once as page-locked memory has room for, and decodes them with all
     /// threads; gives them, and their bytes.
     pub(super) fn copy_decoded(&mut self, result: &ResultRows, rows: u64, places: &Places) -> Result<(RowSet, u64)> {
-        let (device, stream) = (&*self.executor.device, self.lane.stream);
+        let (device, stream) = (&*self.shared.store.device, self.lane.stream);
         let fields = self.program.sinks[result.sink].fields();
         let most = (MOST_HOST / result.bytes(1).max(1)).max(1);
         let mut all = RowSet::default();

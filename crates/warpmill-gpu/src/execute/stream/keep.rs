@@ -5,15 +5,14 @@ use std::collections::{HashMap, HashSet};
 use crate::device::{DevicePtr, Stream};
 use crate::execute::chunks::Chunk;
 use crate::execute::error::Result;
-use crate::execute::executor::Executor;
 use crate::execute::kept::ColumnId;
 use crate::execute::memory::{Key, Owner, padded};
 use crate::execute::mirrors::Mirrors;
 use crate::execute::prepared::Prepared;
 use crate::execute::row_segment::RowSegment;
-use crate::execute::slot::{Found, Part};
+use crate::execute::shared::Shared;
+use crate::execute::slot::{Found, Part, chunks};
 
-use super::chunks;
 use warpmill_format::ValueLayout;
 
 /// A chunk that this run has copied to the caching region.
@@ -26,7 +25,7 @@ struct Fresh {
 
 /// Lets some of what a run brings stay for the next ones.
 pub(super) struct Keeper<'a> {
-    executor: &'a Executor,
+    shared: &'a Shared,
     /// By position among the columns of the program's scans, and what each leaves to others.
     columns: Vec<(ColumnId, u64)>,
     /// The first of them of each pipeline.
@@ -43,23 +42,23 @@ pub(super) struct Keeper<'a> {
 
 impl<'a> Keeper<'a> {
     /// For a run of `prepared`.
-    pub fn new(executor: &'a Executor, prepared: &Prepared) -> Self {
+    pub fn new(shared: &'a Shared, prepared: &Prepared) -> Self {
         let (mut read, mut first) = (vec![], HashMap::new());
         for (position, (column, form)) in prepared.columns.iter().zip(&prepared.forms).enumerate() {
             first.entry(column.pipeline).or_insert(position);
             let (table, column_name) = column.name.clone();
             read.push((ColumnId { table, column: column_name, form: *form }, column.work(*form).copied));
         }
-        let left = executor.kept.lock().begin(&read);
+        let left = shared.store.kept.lock().begin(&read);
         let columns = read.into_iter().zip(left).map(|((id, _), left)| (id, left)).collect();
         let (fresh, mirrored) = Default::default();
-        Self { executor, columns, first, fresh, mirrored, found: 0, kept: 0 }
+        Self { shared, columns, first, fresh, mirrored, found: 0, kept: 0 }
     }
 
     /// The place where chunks of these row segments are in the caching region: those that stayed, and segments of programs whose data is there as
     /// a whole. Rows may refer to strings in them: `mirrors` hears where these are on the host.
     pub fn find(&mut self, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
-        let (cache, kept) = (self.executor.cache.lock(), self.executor.kept.lock());
+        let (cache, kept) = (self.shared.store.cache.lock(), self.shared.store.kept.lock());
         let place = |chunk: &Chunk| {
             let key = chunk.travels_as();
             let here = self.fresh.get(&key).map(|fresh| fresh.at).or_else(|| kept.get(&key));
@@ -89,21 +88,22 @@ impl<'a> Keeper<'a> {
         stream: Stream,
     ) -> Result<()> {
         let Some(&first) = self.first.get(&pipeline) else { return Ok(()) };
-        let executor = self.executor;
+        let shared = self.shared;
         let offsets: HashMap<Key, u64> = parts.iter().map(|part| (part.chunk.travels_as(), part.offset)).collect();
         let all = rows.iter().flat_map(|row| row.columns.iter().enumerate());
         for (position, chunk) in all.filter(|(_, chunk)| chunk.may_stay()) {
             let (key, bytes) = (chunk.travels_as(), chunk.copied_bytes());
             let Some(offset) = offsets.get(&key) else { continue };
             let Some((id, left)) = self.columns.get(first + position) else { continue };
-            let room =
-                executor.admission.keep(executor, |kept, spare| kept.reserve(key, (id, bytes), bytes, (spare, *left)));
+            let room = shared
+                .admission
+                .keep(&shared.store, |kept, spare| kept.reserve(key, (id, bytes), bytes, (spare, *left)));
             let Some(at) = room else { continue };
             let column = (first + position, bytes);
             self.fresh.insert(key, Fresh { at, owner: chunk.owner(), column });
             // SAFETY: the slot has the chunk, with the padding behind it, when what was queued before is done; the room was
             // reserved for both.
-            unsafe { executor.device.copy_on_device(at, slot + offset, padded(bytes), stream)? };
+            unsafe { shared.store.device.copy_on_device(at, slot + offset, padded(bytes), stream)? };
             self.kept += bytes;
         }
         Ok(())
@@ -112,8 +112,8 @@ impl<'a> Keeper<'a> {
     /// All that was queued is done: other programs find what stays.
     pub fn publish(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
-        let executor = self.executor;
-        executor.admission.keep(executor, |kept, spare| {
+        let shared = self.shared;
+        shared.admission.keep(&shared.store, |kept, spare| {
             fresh.into_iter().for_each(|(key, fresh)| kept.insert(key, fresh.at, fresh.owner));
             kept.end(spare);
         });
@@ -122,7 +122,7 @@ impl<'a> Keeper<'a> {
 
 impl Drop for Keeper<'_> {
     fn drop(&mut self) {
-        let mut kept = self.executor.kept.lock();
+        let mut kept = self.shared.store.kept.lock();
         for (key, fresh) in &self.fresh {
             let (position, bytes) = fresh.column;
             kept.abandon(key, (&self.columns[position].0, bytes));

@@ -9,9 +9,9 @@ use crate::execute::chunks::Chunk;
 use crate::execute::copies::Ready;
 use crate::execute::decoding::Decoding;
 use crate::execute::error::Result;
-use crate::execute::executor::Executor;
 use crate::execute::memory::padded;
 use crate::execute::slot::Part;
+use crate::execute::store::Store;
 
 /// Keeps reads at the speed of slower drives.
 pub(super) struct Throttle {
@@ -55,13 +55,13 @@ pub(super) fn fill(staging: &mut [u8], parts: &[Part], decoding: &Decoding) -> R
 /// The copies of chunks that stay in page-locked memory, and whether some were made now; none where all that do would take more
 /// than `limit` bytes, or, without a limit, some would have to be made.
 pub(super) fn pinned(
-    executor: &Executor,
+    store: &Store,
     parts: &[Part],
     decoding: &Decoding,
     limit: Option<u64>,
 ) -> Result<Option<(Ready, bool)>> {
     let chunks: Vec<Arc<Chunk>> = parts.iter().map(|part| part.chunk.clone()).collect();
-    let found = executor.pinned.copies(&*executor.device, &chunks, decoding, limit)?;
+    let found = store.pinned.copies(&*store.device, &chunks, decoding, limit)?;
     let offsets = parts.iter().map(|part| part.offset);
     Ok(found.map(|(copies, made)| (Ready::Pinned(copies.into_iter().zip(offsets).collect()), made)))
 }
