@@ -14,6 +14,7 @@ use super::form::DataSource;
 use super::load::load;
 use super::options::{Asked, DeviceOutput, MOST_PREPARED, Options, Outcome, most_host_rows};
 use super::paths::model::{Rates, ScanColumn};
+use super::run::state::Run;
 use super::scan_profiles::scan_profiles;
 use super::shared::Shared;
 use crate::codegen::kernel::Kernel;
@@ -28,7 +29,6 @@ use super::memory::aligned;
 use super::paths::Choice;
 use super::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use super::profile::{DeviceProfile, PathProfile};
-use super::run::Run;
 
 /// A program is not run more often than this, each time with more room.
 const MOST_RUNS: u32 = 16;

@@ -3,6 +3,7 @@
 pub(crate) mod parts;
 pub(crate) mod piece;
 mod results;
+pub(super) mod state;
 mod timings;
 
 use std::collections::{HashMap, HashSet};
@@ -25,6 +26,7 @@ use crate::codegen::generator::{SLOT_BYTES, SLOTS};
 use crate::codegen::layout::{SinkLayout, Sorted, Table};
 use crate::codegen::sort;
 use crate::device::{Device, DevicePtr};
+use state::{Flushed, Run, SinkWords};
 
 use super::buffers::Buffer;
 use super::inputs::Inputs;
@@ -38,29 +40,7 @@ use super::prune::KeyBitmaps;
 use super::shared::Shared;
 use super::stream::Feed;
 
-use results::Flushed;
 use timings::Timings;
-
-/// One run of a program.
-pub(super) struct Run<'a> {
-    shared: &'a Shared,
-    lane: &'a mut Lane,
-    program: &'a Arc<Program>,
-    /// The program as it was asked for.
-    asked: &'a Arc<Program>,
-    prepared: &'a Arc<Prepared>,
-    resident: Arc<Resident>,
-    options: &'a Options,
-    /// The memory that strings may point into, beside what `resident` has.
-    mirrors: Mirrors,
-    profile: DeviceProfile,
-    /// The place in the profile where each kernel is that was launched.
-    profiled: HashMap<usize, usize>,
-    /// Rows that went to the host while others were still made.
-    flushed: Vec<Flushed>,
-    flushed_bytes: u64,
-    started: Instant,
-}
 
 impl<'a> Run<'a> {
     pub(super) fn new(
@@ -457,15 +437,6 @@ impl<'a> Run<'a> {
     fn state(&self, words: &[u64], id: usize, stage: Stage) -> SinkWords {
         SinkWords::of(words, stage as usize * self.program.sinks.len() + id)
     }
-}
-
-/// A sink's state.
-struct SinkWords {
-    count: u64,
-    duplicate: bool,
-    overflow: bool,
-    input: u64,
-    taken: u64,
 }
 
 impl SinkWords {

@@ -11,22 +11,25 @@
 mod flush;
 mod learn;
 mod overlap;
+mod state;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Sink, SinkId};
 
+use super::state::{Run, SinkWords};
+use super::timings::Timings;
 use crate::codegen::generator::{HOSTED, HOSTED_BYTES, SLOT_BYTES, SLOTS};
 use crate::codegen::kernel::{Kernel, Work};
-use crate::codegen::layout::{Hints, Partition, SinkLayout, Table, names};
+use crate::codegen::layout::{Hints, SinkLayout, Table, names};
 use crate::codegen::program::Place;
 use crate::codegen::source::{FROM, TO};
 use crate::codegen::{sort, top};
-use crate::device::DeviceError;
 use crate::execute::error::{Failure, Result};
 use crate::execute::items::Descriptors;
 use crate::execute::launch;
+use crate::execute::options::Outcome;
 use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::prepared::Prepared;
 use crate::execute::profile::PartProfile;
@@ -35,59 +38,16 @@ use crate::execute::ranges::{MOST_PARTS, Range, RangeTest, expected};
 use crate::execute::replay::Places;
 use crate::execute::row_segment::RowSegment;
 use crate::execute::shares::Structure;
-use crate::execute::stream::Feed;
 use crate::execute::stream::plan::StreamPlan;
+use state::{Divided, Parts, Step, Stop, row_text};
 
 use super::piece::Piece;
-use super::{Outcome, Run, SinkWords, Timings};
 
 /// The number of times that a part is cut into smaller ones: keys that are still together then are one key.
 const MOST_CUTS: u32 = 12;
 
 /// Parts that a part is cut into at most.
 const MOST_PIECES: u64 = 64;
-
-/// Bytes of strings to make room for in each row, where those of `rows` rows take `bytes`.
-fn row_text(bytes: u64, rows: u64) -> u64 {
-    let each = bytes / rows.max(1);
-    each + each / 8 + 1
-}
-
-/// The reason why a run ends before its end.
-enum Stop {
-    /// Another one, with what was learnt, may get further.
-    Again(Box<Hints>),
-    Failed(Failure),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Stop::Failed(failure)
-    }
-}
-
-impl From<DeviceError> for Stop {
-    fn from(error: DeviceError) -> Self {
-        Stop::Failed(error.into())
-    }
-}
-
-type Step<T = ()> = Result<T, Stop>;
-
-/// A sink that is made in parts.
-struct Divided {
-    partition: Partition,
-    ranges: Vec<Range>,
-    /// The number of first ranges that somebody has seen: they stay as they are.
-    seen: usize,
-    /// The part that there is.
-    held: Option<Range>,
-    /// The part that is being made.
-    making: Option<Range>,
-    /// Rows or groups of parts that were there.
-    counts: Vec<(Range, u64)>,
-    profile: PartProfile,
-}
 
 impl<'a> Run<'a> {
     /// Queues all kernels, those of sinks in parts as often as they have parts. Gives when each began and ended, or what was learnt.
@@ -161,31 +121,6 @@ impl<'a> Run<'a> {
             Err(Stop::Failed(failure)) => Err(failure),
         }
     }
-}
-
-/// A run with sinks in parts.
-struct Parts<'r, 'a> {
-    run: &'r mut Run<'a>,
-    places: &'r Places,
-    plan: &'r StreamPlan,
-    feed: Feed<'a>,
-    /// The names that kernels give addresses and counts, and the bounds of parts.
-    names: HashMap<String, u64>,
-    divided: HashMap<SinkId, Divided>,
-    structure: Structure<'a>,
-    /// By pipeline: the sinks whose parts may be told apart by a column of its source, and which.
-    keys: Vec<Vec<(SinkId, usize)>>,
-    timings: Timings<'a>,
-    /// The row segments that each kernel has read.
-    read: HashSet<(usize, usize)>,
-    /// Rows in sinks that are flushed.
-    filled: HashMap<SinkId, u64>,
-    /// Parts that were made.
-    made: u64,
-    /// Bytes of segments that kernels were run over.
-    passed: u64,
-    /// Bytes of segments that were read again.
-    again: u64,
 }
 
 impl<'a> Parts<'_, 'a> {

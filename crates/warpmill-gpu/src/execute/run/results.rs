@@ -7,53 +7,22 @@ use rayon::prelude::*;
 use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_ir::Field;
 
+use super::state::{Flushed, Run};
 use crate::codegen::program::Place;
 use crate::device::DevicePtr;
 use crate::execute::error::Result;
-use crate::execute::memory::{Owner, aligned};
+use crate::execute::memory::aligned;
 use crate::execute::mirrors::Mirrors;
 use crate::execute::plan::{ResultRows, Stage};
 use crate::execute::replay::Places;
 use crate::execute::rows;
 use crate::execute::transfer::TransferProfile;
 
-use super::Run;
-
 /// Page-locked memory for results is kept up to this size; larger results are copied to pageable memory.
 const MOST_HOST: u64 = 64 << 20;
 
 /// Rows that a thread decodes at once.
 const DECODED_ROWS: u64 = 1 << 16;
-
-/// Rows of a result on the host.
-pub(super) enum Flushed {
-    /// Without strings: decoded.
-    Decoded { result: usize, rows: RowSet },
-    /// As they were on the device.
-    Copied(Copied),
-}
-
-/// Rows of a result as they were on the device.
-pub(super) struct Copied {
-    /// The result of the plan.
-    pub result: usize,
-    pub rows: u64,
-    pub bytes: Vec<u8>,
-    /// The place in `bytes` where each array is.
-    pub offsets: Vec<u64>,
-    /// Their strings, which were made again after that.
-    pub text: Mirrors,
-}
-
-impl Flushed {
-    /// The owners of memory that its strings point into.
-    pub(super) fn owners(self) -> Vec<Owner> {
-        match self {
-            Flushed::Decoded { .. } => vec![],
-            Flushed::Copied(copied) => copied.text.owners,
-        }
-    }
-}
 
 impl Run<'_> {
     /// Queues copies of the states, and of the first rows of each result, to the lane's host memory. Gives where there each array

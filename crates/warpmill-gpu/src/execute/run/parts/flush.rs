@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use warpmill_ir::SinkId;
 
+use super::state::{Parts, Step, Stop, row_text};
 use crate::codegen::generator::host_text;
 use crate::codegen::layout::{SinkLayout, Table};
 use crate::execute::error::{Failure, Result};
 use crate::execute::mirrors::Mirrors;
 use crate::execute::plan::{SINK_STATE, Stage};
 use crate::execute::replay::Places;
-use crate::execute::run::Run;
-use crate::execute::run::results::{Copied, Flushed};
-
-use super::{Parts, Step, Stop, row_text};
+use crate::execute::run::state::{Copied, Flushed, Run};
 
 impl Run<'_> {
     /// Lets the strings of sinks that have some of their own be at `base`, or on the host.

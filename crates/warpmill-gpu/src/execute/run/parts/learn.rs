@@ -1,12 +1,13 @@
 //! Sinks that are made in more parts than they would need, because fewer rows or groups came than were expected: estimates of groups
 //! multiply what their columns have, and every part costs another pass through the data.
 
+use warpmill_ir::SinkId;
+
+use super::state::{Divided, Parts, Step, Stop};
 use crate::codegen::layout::{GroupTable, HASHES, Hints, Limits, SinkLayout, Table};
 use crate::codegen::planner::with_reserved;
 use crate::execute::plan::Stage;
 use crate::execute::shares::parts_for;
-
-use super::{Divided, Parts, SinkId, Step, Stop};
 
 /// So many parts are left to make at least where a run begins anew, with fewer.
 const LEAST_LEFT: usize = 4;

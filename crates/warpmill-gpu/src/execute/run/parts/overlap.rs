@@ -6,12 +6,11 @@
 
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
+use super::state::Parts;
 use crate::codegen::estimate::width_before;
 use crate::codegen::keys::KeyShape;
 use crate::codegen::layout::SinkLayout;
 use crate::execute::ranges::Range;
-
-use super::Parts;
 
 /// The values of a key column whose rows are in a part, or look into it.
 struct Values {
