@@ -9,10 +9,10 @@ use warpmill_eval::pruning::select;
 use warpmill_gpu::Strategy;
 use warpmill_gpu::codegen::layout::{Hints, Limits};
 use warpmill_gpu::codegen::planner;
-use warpmill_gpu::codegen::program::{self, Place, ScanSegments};
-use warpmill_gpu::codegen::scan::ColumnShape;
+use warpmill_gpu::codegen::program::{self, Place};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_gpu::execute::defer::defer_sorts;
+use warpmill_gpu::execute::shape::{ColumnShape, ScanSegments};
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
 

@@ -1,6 +1,8 @@
 //! The texts of the hand-written device functions under `kernels/`, composed into kernel sources by concatenation. Each
 //! names the ones it needs, which go before it.
 
+pub mod library;
+
 /// The lane layout: loading, extracting, random access.
 pub const LANE: &str = include_str!("../kernels/lane.cuh");
 
@@ -13,16 +15,16 @@ pub const LANE_DELTA: &str = include_str!("../kernels/lane_delta.cuh");
 /// Lane-packed run lengths. Needs [`LANE`].
 pub const LANE_RLE: &str = include_str!("../kernels/lane_rle.cuh");
 
-/// Segments turned into plain values. Needs [`crate::codegen::Library::Scan`] and [`LANE_DELTA`].
+/// Segments turned into plain values. Needs [`library::Library::Scan`] and [`LANE_DELTA`].
 pub const EXPAND: &str = include_str!("../kernels/expand.cuh");
 
-/// Chunks that went through LZ4 or Snappy. Needs [`crate::codegen::Library::Value`] and [`LANE`].
+/// Chunks that went through LZ4 or Snappy. Needs [`library::Library::Value`] and [`LANE`].
 pub const DECOMPRESS: &str = include_str!("../kernels/decompress.cuh");
 
 /// Blocks that a library for batches decompresses. Needs [`DECOMPRESS`].
 pub const BATCH: &str = include_str!("../kernels/batch.cuh");
 
-/// Whether bytes are UTF-8. Needs [`crate::codegen::Library::Value`].
+/// Whether bytes are UTF-8. Needs [`library::Library::Value`].
 pub const UTF8: &str = include_str!("../kernels/utf8.cuh");
 
 /// Integers that pages of Parquet store as differences.

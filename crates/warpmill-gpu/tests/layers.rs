@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The most files that may import each other in a circle, as imports are written.
-const LIMIT: usize = 8;
+const LIMIT: usize = 2;
 /// The same, with re-exports followed.
-const FOLLOWED_LIMIT: usize = 7;
+const FOLLOWED_LIMIT: usize = 2;
 
 /// A module's path within the crate; that of `lib.rs` is empty.
 type Module = Vec<String>;

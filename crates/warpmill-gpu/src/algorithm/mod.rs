@@ -2,12 +2,10 @@
 //!
 //! - [`sort`]: stable radix sort of integer keys with optional payloads, lexicographic sort of several words, partitioning;
 //! - [`prefix_sum`]: exclusive prefix sums;
-//! - [`substring`]: rows whose string contains given pieces in order;
-//! - [`launch`]: kernels as these modules launch them.
+//! - [`substring`]: rows whose string contains given pieces in order.
 //!
 //! None of them allocates: callers pass scratch memory of the size that the algorithm asks for.
 
-pub mod launch;
 pub mod prefix_sum;
 pub mod sort;
 pub mod substring;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::launch::{Kernel, ParamBytes};
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{Device, DevicePtr, Result, Stream};
 use crate::kernels;
 

@@ -5,9 +5,9 @@
 //! often as needed, so that its bytes come from memory, not from a cache.
 
 use super::encode;
-use super::report::Target;
-use super::{Bench, Buffer, Measurement, Report};
-use crate::algorithm::launch::{Kernel, ParamBytes};
+use super::harness::{Bench, Buffer};
+use super::report::{Measurement, Report, Target};
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{DevicePtr, Result};
 use crate::kernels;
 

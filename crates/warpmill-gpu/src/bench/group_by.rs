@@ -1,9 +1,9 @@
 //! One SUM per group over 1 billion rows of a 4-byte key and a 4-byte value.
 
-use super::report::Target;
-use super::{Bench, Buffer, Measurement, Report};
-use crate::algorithm::launch::{Kernel, ParamBytes};
+use super::harness::{Bench, Buffer};
+use super::report::{Measurement, Report, Target};
 use crate::algorithm::sort::{Key, Options, RadixSort, Rows};
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{DevicePtr, Result};
 use crate::kernels;
 

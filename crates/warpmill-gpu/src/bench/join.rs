@@ -1,9 +1,9 @@
 //! Joins: 100 million unique build keys, 1 billion probes drawn evenly from them.
 
-use super::report::Target;
-use super::{Bench, Buffer, Measurement, Report};
-use crate::algorithm::launch::{Kernel, ParamBytes};
+use super::harness::{Bench, Buffer};
+use super::report::{Measurement, Report, Target};
 use crate::algorithm::sort::{Key, Options, RadixSort, Rows};
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{DevicePtr, Result};
 use crate::kernels;
 

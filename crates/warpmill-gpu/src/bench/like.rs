@@ -1,11 +1,11 @@
 //! LIKE '%a%b%' over strings of 50 bytes: all bytes at once, and a row per thread as generated kernels do.
 
-use super::report::Target;
-use super::{Bench, Measurement, Report, Times};
-use crate::algorithm::launch::{Kernel, ParamBytes};
+use super::harness::{Bench, Times};
+use super::report::{Measurement, Report, Target};
 use crate::algorithm::substring::{Strings, SubstringSearch};
-use crate::codegen::library::Library;
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{DevicePtr, Result};
+use crate::kernels::library::Library;
 
 const DATA: &str = include_str!("../../kernels/bench/data.cuh");
 const LIKE_DATA: &str = include_str!("../../kernels/bench/like.cuh");

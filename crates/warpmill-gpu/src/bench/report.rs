@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::{FLOOR_BYTES_PER_SECOND, Times};
-use crate::algorithm::launch::Kernel;
+use super::harness::{FLOOR_BYTES_PER_SECOND, Times};
+use crate::device::kernel::Kernel;
 
 /// One kernel or algorithm, measured.
 #[derive(Debug, Clone, serde::Serialize)]

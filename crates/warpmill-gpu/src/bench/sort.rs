@@ -1,10 +1,10 @@
 //! Radix sort of 32- and 64-bit keys, with and without a payload, and prefix sums.
 
-use super::report::Target;
-use super::{Bench, Measurement, Report};
-use crate::algorithm::launch::{Kernel, ParamBytes};
+use super::harness::Bench;
+use super::report::{Measurement, Report, Target};
 use crate::algorithm::prefix_sum::PrefixSum;
 use crate::algorithm::sort::{Geometry, Key, Options, RadixSort, Rows};
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{DevicePtr, Result};
 
 const DATA: &str = include_str!("../../kernels/bench/data.cuh");

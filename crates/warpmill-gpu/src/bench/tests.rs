@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Options, Report, Suite};
+use super::Suite;
+use super::harness::Options;
+use super::report::Report;
 use crate::device::Device;
 use crate::device::sim::{SimDevice, SimOptions};
 

@@ -2,7 +2,7 @@
 
 use warpmill_ir::{Expr, ExprKind, JoinKind, Operator, Pipeline, Program, Scan, Sink, SinkId, Source};
 
-use super::scan::{PackedTest, ScanFilters};
+use super::scan_shape::{PackedTest, ScanFilters};
 
 /// The share of rows that pass a condition of which nothing is known.
 const UNKNOWN: f64 = 0.4;

@@ -7,9 +7,11 @@ use super::cpp::{CType, Code, Value};
 use super::expr;
 use super::expr::context::{Context, Memo};
 use super::keys::KeyShape;
-use super::library::Library;
 use super::params::{Binding, Params};
+use super::scan_shape::BLOCK;
 use super::storage::FlatColumn;
+use crate::execute::shape::ColumnShape;
+use crate::kernels::library::Library;
 
 /// The executors' name of the memory that segments pass through, and its size in bytes.
 pub const SLOTS: &str = "slots";
@@ -34,7 +36,7 @@ pub enum Load {
         /// Index among the scan's columns.
         column: usize,
         /// The way it is encoded.
-        shape: super::scan::ColumnShape,
+        shape: ColumnShape,
     },
     /// `data[row]`, if `present` (a `bool` operand): otherwise NULL.
     Flat {
@@ -122,7 +124,7 @@ impl Generator {
     pub fn new() -> Self {
         Self {
             code: Code::at_depth(1),
-            threads: super::scan::BLOCK,
+            threads: BLOCK,
             min_blocks: 0,
             params: Params::default(),
             scopes: vec![],

@@ -8,11 +8,11 @@ use super::cpp::{CType, Value};
 use super::generator::{Generator, Result};
 use super::keys::KeyShape;
 use super::layout::{Accumulator, GroupLayout, GroupTable, Slot};
-use super::library::Library;
 use super::params::Binding;
 use super::partition;
 use super::updates;
 use super::wide::{self, WideSet};
+use crate::kernels::library::Library;
 
 /// Threads of a block that keeps a record per thread: few, so that the records fit.
 pub const PRIVATE_BLOCK: u32 = 128;

@@ -4,8 +4,8 @@ use warpmill_ir::SinkId;
 
 use super::cpp::CType;
 use super::generator::Generator;
-use super::library::Library;
 use super::params::{Binding, Params};
+use crate::kernels::library::Library;
 
 /// A kernel: the text of its parameter's struct and its function, without the device functions that it calls.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use warpmill_ir::{AggregateFunction, Expr, SinkId};
 use super::cpp::CType;
 use super::join::JoinPlan;
 use super::keys::{KeyPart, KeyShape};
-use super::library::Library;
 use super::storage::FlatColumn;
 use crate::execute::form::Pipelines;
+use crate::kernels::library::Library;
 
 /// The lessons of an earlier run of the program.
 #[derive(Debug, Clone, Default, PartialEq)]

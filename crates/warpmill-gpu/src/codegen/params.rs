@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpmill_format::Dictionary;
 
 use super::cpp::CType;
-use super::library::Library;
+use crate::kernels::library::Library;
 
 /// The place where the value of a parameter comes from when the kernel is launched.
 #[derive(Debug, Clone)]

@@ -10,10 +10,12 @@ use super::generator::{Generator, Result};
 use super::kernel::{Kernel, Work, kernel, sink_count, state_count};
 use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table, Top};
 use super::params::Binding;
-use super::scan::{self, BLOCK, Choice, ColumnShape, KeyTest, ScanFilters, TWO_KEYS_BLOCK, WIDE_BLOCK};
+use super::scan::{self, Choice, KeyTest, TWO_KEYS_BLOCK, WIDE_BLOCK};
+use super::scan_shape::{BLOCK, ScanFilters};
 use super::storage::FlatColumn;
 use super::top;
 use super::{build, group, order, probe, sort, source};
+use crate::execute::shape::{ColumnShape, ScanSegments};
 
 /// The place where a pipeline runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +33,6 @@ pub struct Lowered {
     pub kernels: Vec<Kernel>,
     /// One per pipeline.
     pub places: Vec<Place>,
-}
-
-/// The knowledge that lowering has of a scan: for every row segment that statistics do not rule out, how each column is encoded.
-pub struct ScanSegments {
-    /// The row segments.
-    pub segments: Vec<usize>,
-    /// Per row segment, the shape of each of the scan's columns.
-    pub shapes: Vec<Vec<ColumnShape>>,
 }
 
 /// Generates the kernels of `program`. `scans` describes the scan of each pipeline that has one; `streamed`: its segments are gone

@@ -5,104 +5,15 @@
 //! so that later columns are loaded for them only and every lane has one; the queue outlives the vector, not the task.
 
 use warpmill_eval::expr::PreparedExpr;
-use warpmill_format::{Bitmap, LaneLayout, ValueLayout};
-use warpmill_ir::{Expr, Phys, Scan, Unsupported};
+use warpmill_format::Bitmap;
+use warpmill_ir::{Phys, Scan, Unsupported};
 
 use super::cpp::{CType, Value};
 use super::estimate;
 use super::generator::{Generator, Load, Result, Tested};
 use super::params::Binding;
-
-/// The way the segments of a column that one launch reads are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ColumnShape {
-    /// Lane-packed offsets of one width (at most 32 bits) in all segments, without patches or translated codes.
-    Lane {
-        /// Bits.
-        width: u32,
-        /// The way values are held.
-        phys: Phys,
-        /// Whether there are NULLs.
-        nullable: bool,
-        /// Whether vectors have references of their own.
-        local: bool,
-    },
-    /// Any encoding: looked up per row.
-    Any {
-        /// The way values are held.
-        phys: Phys,
-        /// Whether there are NULLs.
-        nullable: bool,
-    },
-}
-
-impl ColumnShape {
-    /// The shape of a single segment.
-    pub fn of_segment(values: &ValueLayout, remapped: bool, phys: Phys, nullable: bool) -> Self {
-        match values {
-            ValueLayout::LaneFor(LaneLayout { width, patches: None, references, .. })
-                if *width <= 32 && !remapped && matches!(phys, Phys::I32 | Phys::I64 | Phys::Code | Phys::Bool) =>
-            {
-                ColumnShape::Lane { width: *width, phys, nullable, local: references.is_some() }
-            }
-            _ => ColumnShape::Any { phys, nullable },
-        }
-    }
-
-    /// A shape for segments of this shape and of another of the same column.
-    pub fn or(self, other: Self) -> Self {
-        if self == other {
-            return self;
-        }
-        if self.with_references() == other.with_references() {
-            return self.with_references();
-        }
-        ColumnShape::Any { phys: self.phys(), nullable: self.nullable() || other.nullable() }
-    }
-
-    /// The same, where vectors may have references of their own.
-    pub fn with_references(self) -> Self {
-        match self {
-            ColumnShape::Lane { width, phys, nullable, .. } => ColumnShape::Lane { width, phys, nullable, local: true },
-            other => other,
-        }
-    }
-
-    /// Whether vectors have references of their own.
-    pub fn has_references(self) -> bool {
-        matches!(self, ColumnShape::Lane { local: true, .. })
-    }
-
-    fn phys(self) -> Phys {
-        match self {
-            ColumnShape::Lane { phys, .. } | ColumnShape::Any { phys, .. } => phys,
-        }
-    }
-
-    fn nullable(self) -> bool {
-        match self {
-            ColumnShape::Lane { nullable, .. } | ColumnShape::Any { nullable, .. } => nullable,
-        }
-    }
-}
-
-/// A scan predicate that packed values decide.
-#[derive(Debug, Clone)]
-pub enum PackedTest {
-    /// Values in `lo ..= hi`.
-    Range(i64, i64),
-    /// Codes in a set.
-    Codes(Bitmap),
-}
-
-/// The predicates of a scan: those that packed values decide, and the rest.
-#[derive(Debug, Clone, Default)]
-pub struct ScanFilters {
-    /// Column and test.
-    pub packed: Vec<(usize, PackedTest)>,
-    /// Evaluated per row.
-    pub rest: Vec<Expr>,
-}
+use super::scan_shape::{PackedTest, ScanFilters};
+use crate::execute::shape::ColumnShape;
 
 impl ScanFilters {
     /// Splits the filters of `scan`.
@@ -182,9 +93,6 @@ impl KeyTest {
 /// rows. Keys take longer to test than ranges.
 const FEW_IN_RANGE: f64 = 0.02;
 const FEW_KEYS: f64 = 0.06;
-
-/// Threads of a block.
-pub const BLOCK: u32 = 256;
 
 /// Threads of a block that shares large tables: one block to a multiprocessor, one copy.
 pub const WIDE_BLOCK: u32 = 1024;

@@ -13,12 +13,12 @@ use super::generator::{Generator, Result};
 use super::kernel::{Kernel, Work, kernel, state_count};
 use super::keys::bounds;
 use super::layout::{Image, ImageKind, RowsLayout, Sorted, Word};
-use super::library::Library;
 use super::params::Binding;
-use super::scan::BLOCK;
+use super::scan_shape::BLOCK;
 use super::source;
 use super::storage::FlatColumn;
 use super::top;
+use crate::kernels::library::Library;
 
 /// So few rows are sorted on the host where they are the result: a device needs ten to forty launches for a sort.
 pub const FEW_ROWS: u64 = 4 << 10;

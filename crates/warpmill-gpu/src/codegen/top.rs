@@ -10,10 +10,10 @@ use super::expr::context::{Context, Memo};
 use super::generator::{Generator, Result};
 use super::keys::bounds;
 use super::layout::{Digit, RowsLayout, Top};
-use super::library::Library;
 use super::params::{Binding, Params};
 use super::source;
 use super::storage::{FlatColumn, Storage};
+use crate::kernels::library::Library;
 
 /// Bytes of a `Selection` (kernels/topk.cuh).
 pub const SELECTION_BYTES: u64 = 24 + 8 * (1 << DIGIT_BITS);

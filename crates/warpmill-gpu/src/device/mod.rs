@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod cuda;
 mod error;
+pub mod kernel;
 mod kernel_cache;
 pub mod sim;
 

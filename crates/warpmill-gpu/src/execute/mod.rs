@@ -14,6 +14,7 @@
 //! - [`inputs`], [`rows`]: rows to and from device memory.
 
 pub mod admission;
+pub(crate) mod bandwidth;
 pub mod batch_spec;
 pub mod buffers;
 pub mod chunks;
@@ -49,6 +50,7 @@ pub mod rows;
 mod run;
 mod scan_profiles;
 pub mod segments;
+pub mod shape;
 pub(crate) mod shared;
 mod shares;
 pub(crate) mod slot;

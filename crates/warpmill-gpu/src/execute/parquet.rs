@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::error::{Failure, Result};
-use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::library::Library;
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::kernels;
+use crate::kernels::library::Library;
 
 use super::chunks::Chunk;
 use super::memory::Key;

@@ -23,11 +23,11 @@ use super::stream::plan::StreamPlan;
 use crate::codegen::join::{JoinPlan, JoinStrategy};
 use crate::codegen::kernel::{Kernel, Work};
 use crate::codegen::layout::{Hints, Limits, SinkLayout};
-use crate::codegen::library::Library;
 use crate::codegen::params::{Binding, Params};
 use crate::codegen::planner;
 use crate::codegen::program::{self, Lowered};
 use crate::device::{Device, DevicePtr, Function, KernelSource};
+use crate::kernels::library::Library;
 
 use super::items::{self, Descriptors, Item, Resident, data_bytes, dictionary_key};
 use super::joins::{self, Means};

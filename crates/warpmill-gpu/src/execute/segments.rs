@@ -14,8 +14,7 @@ use warpmill_ir::{Scan, Unsupported};
 
 use super::error::{Failure, Result};
 use super::form::Form;
-use crate::codegen::program::ScanSegments;
-use crate::codegen::scan::ColumnShape;
+use super::shape::{ColumnShape, ScanSegments};
 use crate::device::DevicePtr;
 
 use super::chunks::{Chunk, Expanded};

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::admission::Admission;
+use super::bandwidth::read_bandwidth;
 use super::error::Result;
 use super::options::Options;
 use super::parquet::Decoder;
@@ -50,7 +51,7 @@ impl Shared {
     /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
     /// device, and where measuring fails.
     pub(crate) fn peak_bandwidth(&self) -> Option<f64> {
-        *self.peak.get_or_init(|| crate::bench::read_bandwidth(&self.store.device).ok().flatten())
+        *self.peak.get_or_init(|| read_bandwidth(&self.store.device).ok().flatten())
     }
 
     /// The helpers that make segments readable when they have arrived.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{LANE, LANE_FILTER};
-use crate::algorithm::launch::{Kernel, ParamBytes};
 use crate::bench::encode;
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 

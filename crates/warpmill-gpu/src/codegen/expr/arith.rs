@@ -6,7 +6,7 @@ use warpmill_ir::{ArithOp, ColType, Expr, Phys, Unsupported};
 use super::context::Context;
 use super::leaf::constant;
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// The scale of a decimal type, zero for other types.
 pub(super) fn scale_of(logical: &DataType) -> i32 {

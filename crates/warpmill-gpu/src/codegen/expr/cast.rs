@@ -8,8 +8,8 @@ use super::context::Context;
 use super::convert;
 use super::leaf::{constant, float_constant};
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
 use crate::codegen::params::Binding;
+use crate::kernels::library::Library;
 
 /// The way quotients round.
 #[derive(Debug, Clone, Copy, PartialEq)]

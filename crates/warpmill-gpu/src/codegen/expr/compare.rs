@@ -4,7 +4,7 @@ use warpmill_ir::{CompareOp, Expr, Unsupported};
 
 use super::context::Context;
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// `left op right`.
 pub(super) fn compare(

@@ -8,7 +8,7 @@ use super::cast::{failing, held_as, is_decimal, units_per_second};
 use super::context::Context;
 use super::leaf::constant;
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// `input` as text.
 pub(super) fn to_text(expr: &Expr, input: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {

@@ -8,7 +8,7 @@ use super::cast::{held_as, units_per_second};
 use super::context::Context;
 use super::leaf::{constant, float_constant};
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// The way time is counted.
 #[derive(Debug, Clone, Copy, PartialEq)]

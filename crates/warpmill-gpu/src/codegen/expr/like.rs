@@ -7,8 +7,8 @@ use warpmill_ir::{Expr, Unsupported};
 use super::cast::string;
 use super::context::Context;
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
 use crate::codegen::params::Binding;
+use crate::kernels::library::Library;
 
 /// A pattern.
 #[derive(Debug, PartialEq)]

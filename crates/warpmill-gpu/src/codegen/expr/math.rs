@@ -6,7 +6,7 @@ use super::arith::{outside, scale_of};
 use super::cast::held_as;
 use super::context::Context;
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// `function(args)`.
 pub(super) fn call(

@@ -8,8 +8,8 @@ use super::compare::relation;
 use super::context::{Context, FEW};
 use super::leaf::{image, literal};
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
 use crate::codegen::params::Binding;
+use crate::kernels::library::Library;
 
 /// `input [NOT] IN (list)`.
 pub(super) fn in_list(

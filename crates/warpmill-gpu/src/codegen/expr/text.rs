@@ -5,7 +5,7 @@ use warpmill_ir::{Expr, Function, Phys, Unsupported};
 use super::cast::{held_as, string};
 use super::context::{Context, null};
 use crate::codegen::cpp::{CType, Value};
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// `function(args)`.
 pub(super) fn call(

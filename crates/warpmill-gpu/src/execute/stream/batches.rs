@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpmill_ir::Unsupported;
 
-use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::library::Library;
 use crate::device::batch::{Batch, BatchCodec, BatchFormat};
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::execute::batch_spec::Wanted;
 use crate::execute::error::{Failure, Result};
 use crate::execute::memory::aligned;
 use crate::kernels;
+use crate::kernels::library::Library;
 use crate::kernels::{ERROR_DATA, ERROR_HOST};
 
 /// Bytes of a page among the descriptors of a batch: four arrays of u64.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::library::Library;
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::execute::error::Result;
 use crate::kernels;
+use crate::kernels::library::Library;
 
 /// The helpers that make segments readable when they have arrived.
 #[derive(Clone)]

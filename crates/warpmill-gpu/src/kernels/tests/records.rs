@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::library::Library;
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
+use crate::kernels::library::Library;
 
 /// Each thread takes in the rows of its stride, into records in global memory: group 0 by way of its own words and its warp's.
 const CHECK: &str = r#"

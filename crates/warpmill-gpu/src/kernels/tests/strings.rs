@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::launch::{Kernel, ParamBytes};
-use crate::codegen::library::Library;
+use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
+use crate::kernels::library::Library;
 
 /// A thread for each string and needle; `RESULTS` words of results each.
 const CHECK: &str = r#"

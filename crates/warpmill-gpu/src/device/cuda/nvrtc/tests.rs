@@ -3,7 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::codegen::library::Library;
+use crate::kernels::library::Library;
 
 /// Whether there is a compiler. Without the wheel these tests have nothing to run.
 fn compiler() -> bool {

@@ -1,4 +1,4 @@
-//! Kernels as the algorithms launch them: their text, their one parameter, their shape.
+//! Kernels as hand-written device functions are launched: their text, their one parameter, their shape.
 
 use std::sync::Arc;
 
