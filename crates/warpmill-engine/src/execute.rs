@@ -12,12 +12,8 @@ use warpmill_cpu::operator::SpilledRows;
 use warpmill_cpu::pipeline::Output;
 use warpmill_cpu::source::InputStream;
 use warpmill_cpu::spill::SpillSettings;
-use warpmill_eval::ExecError;
-use warpmill_eval::arrow::to_batches;
-use warpmill_eval::cancel::CancelToken;
-use warpmill_eval::rows::{Placed, RowSet};
-use warpmill_gpu::execute::memory::Owner;
 use warpmill_gpu::kernels::ERROR_DATA;
+use warpmill_gpu::memory::regions::Owner;
 use warpmill_gpu::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
 use warpmill_ir::{Pipeline, Program, Source};
 

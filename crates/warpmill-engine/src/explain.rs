@@ -7,12 +7,12 @@ use warpmill_cpu::scan::BYTES_PER_NANO;
 use warpmill_eval::expr::PreparedExpr;
 use warpmill_eval::pruning::select;
 use warpmill_gpu::Strategy;
-use warpmill_gpu::codegen::layout::{Hints, Limits};
-use warpmill_gpu::codegen::planner;
-use warpmill_gpu::codegen::program::{self, Place};
+use warpmill_gpu::compile::defer::defer_sorts;
+use warpmill_gpu::compile::layout::{Hints, Limits};
+use warpmill_gpu::compile::planner;
+use warpmill_gpu::compile::program::{self, Place};
+use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
-use warpmill_gpu::execute::defer::defer_sorts;
-use warpmill_gpu::execute::shape::{ColumnShape, ScanSegments};
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
 

@@ -1,23 +1,25 @@
 //! The device back end: pipelines become generated CUDA C++ kernels, run on a GPU or on the simulated device.
 //!
 //! - [`device`]: memory, copies, kernels and streams behind one trait; the real GPU and the simulated device;
-//! - [`codegen`]: from pipelines to kernels;
-//! - [`execute`]: runs a program on a device;
 //! - [`kernels`]: hand-written device functions that kernels are composed of;
+//! - [`memory`], [`data`], [`compile`], [`run`]: memory of a device, the data of programs in it, programs compiled for it, and running
+//!   them; each knows those before it, and none of those behind it;
 //! - [`algorithm`]: sort, prefix sums and search with a host side of their own;
 //! - [`mod@bench`]: micro-benchmarks of all of these.
 
 pub mod algorithm;
 pub mod bench;
-pub mod codegen;
+pub mod compile;
+pub mod data;
 pub mod device;
-pub mod execute;
 pub mod kernels;
+pub mod memory;
+pub mod run;
 
-pub use codegen::join::JoinStrategy;
-pub use execute::error::Failure;
-pub use execute::executor::{Executor, default_memory};
-pub use execute::form::{DataSource, Pipelines, Representation};
-pub use execute::options::Options;
-pub use execute::profile::DeviceProfile;
-pub use execute::strategy::Strategy;
+pub use compile::join::JoinStrategy;
+pub use data::form::{DataSource, Pipelines, Representation};
+pub use memory::error::Failure;
+pub use run::executor::{Executor, default_memory};
+pub use run::options::Options;
+pub use run::preview::Strategy;
+pub use run::profile::DeviceProfile;

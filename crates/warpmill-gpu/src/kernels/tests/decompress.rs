@@ -8,13 +8,13 @@ use warpmill_format::codec::{CodecChoice, CodecOptions};
 use warpmill_format::table::WriteOptions;
 use warpmill_format::{Codec, CompressedChunk, SegmentBytes, Table};
 
+use crate::data::chunks::Chunk;
+use crate::data::segments::describe_compressed;
+use crate::data::stream::batches::{Batches, Scratch};
+use crate::data::stream::open::Openers;
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
-use crate::execute::chunks::Chunk;
-use crate::execute::memory::padded;
-use crate::execute::segments::describe_compressed;
-use crate::execute::stream::batches::{Batches, Scratch};
-use crate::execute::stream::open::Openers;
+use crate::memory::regions::padded;
 
 /// The place where `QueryState` says that a value needs the host.
 const ERROR_HOST: u32 = 5;

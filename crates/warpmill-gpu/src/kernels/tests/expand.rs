@@ -7,12 +7,12 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use proptest::prelude::*;
 use warpmill_format::{Encoding, Segment};
 
+use crate::data::chunks::Chunk;
+use crate::data::segments::describe_expansion;
+use crate::data::stream::open::Openers;
 use crate::device::Device;
 use crate::device::sim::{SimDevice, SimOptions};
-use crate::execute::chunks::Chunk;
-use crate::execute::memory::padded;
-use crate::execute::segments::describe_expansion;
-use crate::execute::stream::open::Openers;
+use crate::memory::regions::padded;
 
 fn device() -> Arc<dyn Device> {
     let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();

@@ -9,12 +9,12 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use warpmill_format::parquet_file::{PageCodecs, ParquetChunk, ParquetSlice, table};
 use warpmill_format::{Segment, TableSnapshot, ValueLayout};
 
+use crate::data::chunks::Chunk;
+use crate::data::parquet::{Decoder, describe};
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
-use crate::execute::chunks::Chunk;
-use crate::execute::memory::padded;
-use crate::execute::parquet::{Decoder, describe};
 use crate::kernels::ERROR_DATA;
+use crate::memory::regions::padded;
 
 struct Fixture {
     device: Arc<dyn Device>,

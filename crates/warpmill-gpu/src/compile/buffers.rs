@@ -1,0 +1,164 @@
+//! The buffers that each sink needs in device memory, by name.
+
+use super::layout::{BuildLayout, GroupLayout, GroupTable, RowsLayout, SinkLayout, Table};
+use super::storage::FlatColumn;
+use crate::compile::{top, wide};
+
+use crate::memory::regions::aligned;
+
+/// Bytes of a `KeyBounds` (kernels/aggregate.cuh).
+const KEY_BOUNDS: u64 = 24;
+
+/// An array in device memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buffer {
+    /// As `Binding::Named` calls it.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The value of all its bytes at first; `None`: whatever was there.
+    pub fill: Option<u8>,
+    /// Whether it is in page-locked memory of the host.
+    pub on_host: bool,
+}
+
+impl Buffer {
+    fn new(name: String, bytes: u64, fill: Option<u8>) -> Self {
+        Self { name, bytes, fill, on_host: false }
+    }
+}
+
+/// The buffers of all sinks, without their states.
+pub fn of_sinks(layouts: &[SinkLayout]) -> Vec<Buffer> {
+    let mut buffers = vec![];
+    layouts.iter().enumerate().for_each(|(id, layout)| of_sink(id, layout, &mut buffers));
+    buffers
+}
+
+fn of_sink(id: usize, layout: &SinkLayout, buffers: &mut Vec<Buffer>) {
+    match layout {
+        SinkLayout::Rows(rows) => of_rows(rows, buffers),
+        SinkLayout::Build(build) => of_build(id, build, buffers),
+        SinkLayout::Groups(groups) => of_groups(id, groups, buffers),
+    }
+}
+
+/// The bytes that the buffers of sink `id` take of a region.
+pub fn bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
+    let mut buffers = vec![];
+    of_sink(id, layout, &mut buffers);
+    let on_device = buffers.iter().filter(|buffer| !buffer.on_host);
+    on_device.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
+}
+
+/// The bytes that the buffers of sink `id` take of the host's memory.
+pub fn host_bytes_of_sink(id: usize, layout: &SinkLayout) -> u64 {
+    let mut buffers = vec![];
+    of_sink(id, layout, &mut buffers);
+    host_bytes(&buffers)
+}
+
+/// The bytes that those of `buffers` take that are in the host's memory.
+pub fn host_bytes(buffers: &[Buffer]) -> u64 {
+    let on_host = buffers.iter().filter(|buffer| buffer.on_host);
+    on_host.map(|buffer| aligned(buffer.bytes)).fold(0, u64::saturating_add)
+}
+
+/// The arrays of columns of `capacity` rows.
+pub fn of_columns(columns: &[FlatColumn], capacity: u64, buffers: &mut Vec<Buffer>) {
+    for column in columns {
+        buffers.push(Buffer::new(column.buffer.clone(), capacity * column.storage.size() as u64, None));
+        if column.nullable {
+            buffers.push(Buffer::new(column.valid_buffer(), capacity, None));
+        }
+    }
+}
+
+fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
+    of_columns(&rows.columns, rows.capacity, buffers);
+    if let Some(top) = &rows.top {
+        of_columns(std::slice::from_ref(&top.order), rows.capacity, buffers);
+        buffers.push(Buffer::new(top.selection(), top::SELECTION_BYTES, Some(0)));
+        of_rows(&top.rows, buffers);
+    }
+    if let Some(sorted) = &rows.sorted {
+        let buffer = |(name, bytes, zero): (String, u64, bool)| Buffer::new(name, bytes, zero.then_some(0));
+        buffers.extend(sorted.buffers().into_iter().map(buffer));
+        of_rows(&sorted.rows, buffers);
+    }
+}
+
+/// A bitmap's bytes, with a zero bit past its last: what stands for keys that it has no bit for.
+fn bitmap_bytes(bits: u64) -> u64 {
+    (bits / 32 + 1) * 4
+}
+
+fn of_build(id: usize, build: &BuildLayout, buffers: &mut Vec<Buffer>) {
+    let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
+        buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
+    };
+    let cells = build.partition.map_or(build.keys.cells().unwrap_or(0), |partition| partition.most);
+    for (key, part) in &build.bitmaps {
+        add(&format!("bits{key}"), bitmap_bytes(part.size), Some(0));
+    }
+    for (key, ..) in &build.bounds {
+        add(&format!("bounds{key}"), KEY_BOUNDS, Some(0));
+    }
+    match build.table {
+        Table::Bitmap => add("bits", bitmap_bytes(cells), Some(0)),
+        Table::Direct => {
+            add("heads", 4 * cells, Some(0));
+            add("next", 4 * build.capacity, None);
+        }
+        Table::Hash => {
+            add("keys", 8 * build.slots, Some(0xFF));
+            add("heads", 4 * build.slots, Some(0));
+            add("next", 4 * build.capacity, None);
+        }
+        Table::Wide => {
+            add("heads", 4 * build.slots, Some(0));
+            add("next", 4 * build.capacity, None);
+            add("keyed", build.capacity, None);
+        }
+        Table::All => {}
+    }
+    if build.track_matches {
+        add("flags", build.capacity, Some(0));
+    }
+    of_columns(&build.key_columns, build.capacity, buffers);
+    let payload = buffers.len();
+    of_columns(&build.payload, build.capacity, buffers);
+    buffers[payload..].iter_mut().for_each(|buffer| buffer.on_host = build.on_host);
+}
+
+fn of_groups(id: usize, groups: &GroupLayout, buffers: &mut Vec<Buffer>) {
+    let mut add = |what: &str, bytes: u64, fill: Option<u8>| {
+        buffers.push(Buffer::new(format!("sink{id}.{what}"), bytes, fill));
+    };
+    add("groups", 8 * groups.cells * groups.words.max(1) as u64, Some(0));
+    match groups.table {
+        GroupTable::Hash => add("keys", 8 * groups.cells, Some(0xFF)),
+        GroupTable::Wide => {
+            add("heads", 4 * wide::slots(groups.cells), Some(0));
+            add("used", groups.cells, Some(0));
+            add("taken", 8, Some(0));
+        }
+        _ => {}
+    }
+    if groups.rows.reserves {
+        add("live", groups.rows.capacity, Some(0));
+    }
+    for (index, set) in groups.distinct.iter().enumerate() {
+        if set.columns.is_empty() {
+            add(&format!("set{index}"), 8 * groups.distinct_slots, Some(0xFF));
+        } else {
+            add(&format!("set{index}.heads"), 4 * wide::slots(groups.distinct_slots / 2), Some(0));
+            add(&format!("set{index}.taken"), 8, Some(0));
+        }
+    }
+    for set in &groups.distinct {
+        of_columns(&set.columns, groups.distinct_slots / 2, buffers);
+    }
+    of_columns(&groups.key_columns, groups.cells, buffers);
+    of_columns(&groups.rows.columns, groups.rows.capacity, buffers);
+}

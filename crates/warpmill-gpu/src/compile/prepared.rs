@@ -1,0 +1,544 @@
+//! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+use warpmill_format::Dictionary;
+use warpmill_ir::pruning::Selected;
+use warpmill_ir::{Program, Scan, Source};
+
+use super::join::{JoinPlan, JoinStrategy};
+use super::kernel::{Kernel, Work};
+use super::layout::{Hints, Limits, SinkLayout};
+use super::params::{Binding, Params};
+use super::program::{self, Lowered};
+use super::ranges::Range;
+use super::replay::Replays;
+use crate::compile::planner;
+use crate::data::admission::CachedData;
+use crate::data::form::DataSource;
+use crate::data::paths::model::{Forms, ScanColumn};
+use crate::data::row_segment::RowSegment;
+use crate::data::stream::plan::StreamPlan;
+use crate::device::{Device, DevicePtr, Function, KernelSource};
+use crate::kernels::library::Library;
+use crate::memory::error::Result;
+
+use super::joins::{self, Means};
+use super::plan::{MemoryPlan, first_arena};
+use super::shares;
+use crate::data::items::{self, Descriptors, Item, Resident, data_bytes, dictionary_key};
+use crate::data::segments::{self, OpenScan, Recoded};
+use crate::data::undone::Undone;
+use crate::memory::regions::{Cache, Key, aligned};
+
+/// A program made ready.
+pub struct Prepared {
+    /// The program, in an order that the device can keep.
+    pub program: Arc<Program>,
+    /// The way sinks lie in memory.
+    pub layouts: Vec<SinkLayout>,
+    /// Kernels and places.
+    pub lowered: Lowered,
+    /// One per kernel, once they are compiled.
+    functions: Functions,
+    /// The scans, by pipeline.
+    pub scans: HashMap<usize, OpenScan>,
+    /// Literals and tables.
+    pub constants: Constants,
+    /// The hints that it was laid out with.
+    pub hints: Hints,
+    /// Rows of each input that it was laid out for.
+    pub inputs: Vec<u64>,
+    /// Time that it took, in nanoseconds, without compilation.
+    nanos: u64,
+    /// The host objects that its kernels read, but for the segments that are streamed.
+    pub items: Vec<Item>,
+    /// The way segments pass through device memory; `None`: they are among the items.
+    pub stream: Option<StreamPlan>,
+    /// The columns that pass through, and the form of each.
+    pub columns: Vec<ScanColumn>,
+    /// See there.
+    pub forms: Forms,
+    /// The bytes that items and descriptors take of a region.
+    pub data_bytes: u64,
+    /// The other memory that it allocates.
+    pub memory: MemoryPlan,
+    /// The place where its data is in the caching region, once it was there.
+    pub resident: Mutex<Option<Arc<Resident>>>,
+    /// Limits that it was laid out for.
+    pub limits: Limits,
+    /// Launches of earlier runs.
+    pub(crate) replays: Replays,
+    /// The parts of sinks, as the last run left them.
+    pub(crate) ranges: Mutex<HashMap<usize, Vec<Range>>>,
+    /// The hints of the next run, where the last one found that fewer parts would do.
+    pub(crate) learnt: Mutex<Option<Hints>>,
+}
+
+/// Chooses the forms in which columns pass through.
+pub type ChooseForms<'a> = dyn Fn(&[ScanColumn]) -> Forms + 'a;
+
+/// Descriptors, and the bytes of those of columns and of row counts.
+type DescriptorImages = (Descriptors, Vec<u8>, Vec<u8>);
+
+impl Prepared {
+    /// Prepares `program` for inputs of so many rows; data that does not stay in device memory comes from `data`.
+    ///
+    /// # Errors
+    /// Operations that the device cannot do, unreadable segments, compiler errors.
+    pub fn new(
+        program: &Arc<Program>,
+        inputs: &[u64],
+        hints: Hints,
+        limits: Limits,
+        device: &Arc<dyn Device>,
+        (recoded, forms, data): (&Recoded, &ChooseForms<'_>, DataSource),
+    ) -> Result<Self> {
+        let started = Instant::now();
+        let program = super::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
+        let mut layouts = planner::sinks(&program, inputs, &hints, limits)?;
+        if hints.makes_parts() {
+            let places = program::places(&program, &layouts)?;
+            shares::share_out(&program, &mut layouts, &places, &hints);
+        }
+        let selected = selected_scans(&program, if hints.streamed { data.passing() } else { DataSource::Cache })?;
+        let columns = if hints.streamed { scan_columns(&program, &selected, recoded.undone) } else { vec![] };
+        let forms = if hints.streamed { forms(&columns) } else { vec![] };
+        let mut scans = HashMap::new();
+        let mut next = 0;
+        for (index, selected) in selected {
+            let Source::Scan(scan) = &program.pipelines[index].source else { continue };
+            let own = hints.streamed.then(|| &forms[next..next + scan.columns.len()]);
+            next += scan.columns.len();
+            scans.insert(index, segments::open(scan, selected, recoded, own, hints.may_read_later())?);
+        }
+        let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
+        let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
+        let functions = Functions::compile(&lowered.kernels, device);
+        let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
+        let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
+        let mut items = items::collect(segments, &constants.dictionaries);
+        if hints.streamed {
+            items.retain(|item| !matches!(item, Item::Segment(_)));
+        }
+        let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
+        let inputs = inputs.to_vec();
+        let (resident, replays, ranges, learnt) = Default::default();
+        let mut prepared = Self {
+            program,
+            layouts,
+            lowered,
+            functions,
+            scans,
+            constants,
+            hints,
+            inputs,
+            nanos: 0,
+            items,
+            stream: None,
+            columns,
+            forms,
+            data_bytes: 0,
+            memory,
+            resident,
+            limits,
+            replays,
+            ranges,
+            learnt,
+        };
+        let descriptors: Vec<u64> = if prepared.hints.streamed {
+            let kernels = 0..prepared.lowered.kernels.len();
+            let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
+            let library = device.batch_codec().ok();
+            prepared.stream = Some(StreamPlan::new(
+                &kernels,
+                data.passing(),
+                limits.stream_bytes,
+                prepared.hints.pipelines,
+                library.as_deref(),
+            )?);
+            vec![]
+        } else {
+            prepared.descriptor_bytes().collect()
+        };
+        prepared.data_bytes = data_bytes(&prepared.items, descriptors.into_iter());
+        prepared.nanos = started.elapsed().as_nanos() as u64;
+        Ok(prepared)
+    }
+
+    /// Waits until its kernels are compiled.
+    ///
+    /// # Errors
+    /// Compiler errors.
+    pub fn compiled(&self, device: &Arc<dyn Device>) -> Result<()> {
+        self.functions.wait(&self.lowered.kernels, device)
+    }
+
+    /// Whether its kernels are known to be compiled.
+    pub fn is_compiled(&self) -> bool {
+        self.functions.made.get().is_some()
+    }
+
+    /// The function of kernel `kernel`. Panics before [`Prepared::compiled`].
+    pub(crate) fn function(&self, kernel: usize) -> &Function {
+        &self.functions.made.get().expect("kernels are compiled before they run")[kernel]
+    }
+
+    /// Time that preparing took, compilation included, in nanoseconds.
+    pub(crate) fn all_nanos(&self) -> u64 {
+        self.nanos + self.functions.nanos.load(Ordering::Relaxed)
+    }
+
+    /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
+    pub(crate) fn row_segments(&self, kernel: usize) -> Option<Vec<RowSegment<'_>>> {
+        let kernel = &self.lowered.kernels[kernel];
+        let Work::Segments(segments) = &kernel.work else { return None };
+        let scan = self.scans.get(&kernel.pipeline)?;
+        let positions: HashMap<usize, usize> =
+            scan.segments.segments.iter().enumerate().map(|(position, &segment)| (segment, position)).collect();
+        let row_segment = |&number: &usize| {
+            let position = positions[&number];
+            RowSegment { number, columns: &scan.columns[position], spans: &scan.spans.by_segment[position] }
+        };
+        Some(segments.iter().map(row_segment).collect())
+    }
+
+    fn descriptor_bytes(&self) -> impl Iterator<Item = u64> {
+        (0..self.lowered.kernels.len()).filter_map(|kernel| self.row_segments(kernel)).flat_map(|rows| {
+            let columns: usize = rows.iter().map(|row| row.columns.len() * row.spans.len()).sum();
+            let spans: usize = rows.iter().map(|row| row.spans.len()).sum();
+            [(columns * segments::DESCRIPTOR) as u64, 4 * spans as u64]
+        })
+    }
+
+    /// The descriptors of what is looked at of some row segments of kernel `kernel`, still without addresses of their own: those of columns
+    /// and of row counts.
+    ///
+    /// # Errors
+    /// Segments that are not at one of `places`.
+    pub(crate) fn describe(
+        &self,
+        kernel: usize,
+        rows: &[RowSegment<'_>],
+        places: &HashMap<Key, DevicePtr>,
+    ) -> Result<DescriptorImages> {
+        let (mut image, mut counts) = (vec![], vec![]);
+        let span_bits = self.scans.get(&self.lowered.kernels[kernel].pipeline).map_or(0, |scan| scan.spans.bits);
+        let mut made = Descriptors { span_bits, ..Descriptors::default() };
+        for row in rows {
+            for span in row.spans {
+                for column in row.columns {
+                    segments::describe(column, places, span.first, &mut image)?;
+                    made.bytes += column.bytes * u64::from(span.rows) / (column.rows as u64).max(1);
+                }
+                made.count += 1;
+                made.vectors += span.vectors();
+                counts.extend_from_slice(&span.rows.to_le_bytes());
+            }
+        }
+        Ok((made, image, counts))
+    }
+
+    /// The scan of kernel `kernel`; `None` where it reads other rows.
+    pub(crate) fn scan(&self, kernel: usize) -> Option<&Scan> {
+        match &self.program.pipelines[self.lowered.kernels[kernel].pipeline].source {
+            Source::Scan(scan) => Some(scan),
+            _ => None,
+        }
+    }
+
+    /// The hints of the next layout where memory does not suffice: segments pass through, sizes are found out instead
+    /// of guessed, the host sorts the result.
+    ///
+    /// `limit` are the bytes that the device has for it, `inputs` those of them that rows from outside take.
+    /// How joins go on of which hash builds do not fit, `means` say.
+    ///
+    /// # Errors
+    /// [`crate::memory::error::Failure::Unsupported`] where the CPU is to run it.
+    pub fn with_less_memory(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
+        let room = self.room_for_sinks(limit, inputs);
+        let hopeless = self.hints.streamed && self.memory.sinks() / 2 > room.unwrap_or(0);
+        let hints = if hopeless || self.hints.makes_parts() { None } else { self.with_whole_sinks() };
+        match (hints, room) {
+            (Some(hints), _) => Ok(Some(hints)),
+            (None, Some(room)) => self.with_parts(room, means),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The hints of the next layout where there is too little page-locked memory for rows of hash builds: without such.
+    ///
+    /// # Errors
+    /// As [`Prepared::with_less_memory`].
+    pub fn without_rows_on_host(&self, limit: u64, inputs: u64, means: &Means) -> Result<Option<Hints>> {
+        if means.strategy != JoinStrategy::Auto || !self.is_hybrid() {
+            return Ok(None);
+        }
+        let Some(room) = self.room_for_sinks(limit, inputs) else { return Ok(None) };
+        let mut hints = Hints { join: None, ..self.hints.clone() };
+        hints.partitioned = Some(room);
+        hints.join = self.joins(&hints, &Means { host_room: 0, ..*means })?;
+        Ok(Some(hints))
+    }
+
+    fn is_hybrid(&self) -> bool {
+        self.hints.join.as_ref().is_some_and(|plan| plan.strategy == JoinStrategy::Hybrid)
+    }
+
+    /// The way joins are done of which hash builds do not fit.
+    fn joins(&self, hints: &Hints, means: &Means) -> Result<Option<JoinPlan>> {
+        match joins::choose(&self.program, &self.inputs, (hints, self.limits), means)? {
+            Some(plan) if plan.strategy == JoinStrategy::Cpu => Err(plan.refusal().into()),
+            plan => Ok(plan),
+        }
+    }
+
+    /// Bytes that all sinks may take beside what else there is.
+    fn room_for_sinks(&self, limit: u64, inputs: u64) -> Option<u64> {
+        let own = self.stream.as_ref().map_or(0, |stream| aligned(stream.bytes())) + self.data_bytes;
+        let texts: u64 = self.memory.texts.iter().map(|(_, bytes)| bytes).sum();
+        let rest = self.memory.bytes - self.memory.sinks() - texts - aligned(self.memory.arena);
+        // Most strings will be those of parts.
+        let arena = if self.hints.makes_parts() { self.memory.arena } else { first_arena(self.limits) };
+        limit.checked_sub(rest + aligned(arena) + inputs + own)
+    }
+
+    /// Sinks of `room` bytes together: those that would take more are made in parts, or flushed to the host.
+    fn with_parts(&self, room: u64, means: &Means) -> Result<Option<Hints>> {
+        let mut hints = self.hints.clone();
+        if !hints.makes_parts() {
+            hints.capacity.remove(&usize::MAX);
+        }
+        hints.streamed = true;
+        hints.give_up_sorts(&self.program, &self.layouts, room);
+        hints.partitioned = Some(room);
+        if hints.join.is_none() && hints.forced_partitions <= 1 {
+            hints.join = self.joins(&hints, means)?;
+        }
+        Ok((hints != self.hints && self.hints.partitioned.is_none_or(|before| room <= before)).then_some(hints))
+    }
+
+    fn with_whole_sinks(&self) -> Option<Hints> {
+        let mut hints = self.hints.clone();
+        let last = self.layouts.len() - 1;
+        let sorts = matches!(&self.layouts[last], SinkLayout::Rows(rows) if rows.sorted.is_some());
+        let can_stream = !self.hints.streamed && !self.scans.is_empty();
+        match (can_stream, sorts, hints.frugal) {
+            (true, sorts, _) if !sorts || self.data_bytes > self.memory.bytes => hints.streamed = true,
+            (_, _, false) => hints.frugal = true,
+            (_, true, _) => hints.host_sorts.push(last),
+            (true, ..) => hints.streamed = true,
+            _ => return None,
+        }
+        Some(hints)
+    }
+}
+
+impl CachedData for Prepared {
+    fn bytes(&self) -> u64 {
+        self.data_bytes
+    }
+
+    fn missing(&self, cache: &Cache) -> u64 {
+        if self.resident.lock().as_ref().is_some_and(|resident| resident.generation == cache.generation()) {
+            return 0;
+        }
+        let missing = self.items.iter().filter(|item| cache.get(&item.key()).is_none()).map(Item::allocated);
+        missing.sum::<u64>() + data_bytes(&[], self.descriptor_bytes())
+    }
+}
+
+/// The scans of `program`, by pipeline, and what of them metadata does not rule out; their data comes from `data`.
+///
+/// # Errors
+/// Filters that cannot be evaluated, damaged metadata.
+pub(crate) fn selected_scans(program: &Program, data: DataSource) -> Result<Vec<(usize, Selected)>> {
+    let pipelines = program.pipelines.iter().enumerate();
+    let scans = pipelines.filter_map(|(index, pipeline)| match &pipeline.source {
+        Source::Scan(scan) => Some(segments::select(scan, data.bytes_per_nano()).map(|selected| (index, selected))),
+        _ => None,
+    });
+    scans.collect()
+}
+
+/// All columns of these scans, in order.
+pub(crate) fn scan_columns(program: &Program, selected: &[(usize, Selected)], undone: Undone) -> Vec<ScanColumn> {
+    let mut columns = vec![];
+    for (index, selected) in selected {
+        let Source::Scan(scan) = &program.pipelines[*index].source else { continue };
+        let segments = selected.segments();
+        let column = |position| ScanColumn::new(*index, scan, position, &segments, undone);
+        columns.extend((0..scan.columns.len()).map(column));
+    }
+    columns
+}
+
+/// The result of a thread that compiles kernels: these, and the time that it took.
+type Compiled = (Result<Vec<Function>>, Duration);
+
+/// Kernels that are compiled on a thread of their own: data can be copied meanwhile.
+struct Functions {
+    made: OnceLock<Vec<Function>>,
+    running: Mutex<Option<JoinHandle<Compiled>>>,
+    nanos: AtomicU64,
+}
+
+impl Functions {
+    fn compile(kernels: &[Kernel], device: &Arc<dyn Device>) -> Self {
+        let (sources, device) = (kernels.iter().map(source).collect::<Vec<_>>(), device.clone());
+        let running = std::thread::spawn(move || {
+            let started = Instant::now();
+            (compile(&sources, &device), started.elapsed())
+        });
+        Self { made: OnceLock::new(), running: Mutex::new(Some(running)), nanos: AtomicU64::new(0) }
+    }
+
+    /// Waits until they are there.
+    fn wait(&self, kernels: &[Kernel], device: &Arc<dyn Device>) -> Result<()> {
+        let mut running = self.running.lock();
+        if self.made.get().is_some() {
+            return Ok(());
+        }
+        let made = match running.take() {
+            Some(running) => {
+                let (made, time) = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                self.nanos.store(time.as_nanos() as u64, Ordering::Relaxed);
+                made?
+            }
+            // It failed before: the error again, unless that has passed.
+            None => compile(&kernels.iter().map(source).collect::<Vec<_>>(), device)?,
+        };
+        self.made.get_or_init(|| made);
+        Ok(())
+    }
+}
+
+/// Compiles kernels: those of the same text once.
+fn compile(sources: &[KernelSource], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
+    let distinct: HashSet<&KernelSource> = sources.iter().collect();
+    let compiled = distinct
+        .into_par_iter()
+        .map(|source| Ok((source, device.compile(source)?.function(&source.entries[0])?)))
+        .collect::<Result<HashMap<_, _>>>()?;
+    Ok(sources.iter().map(|source| compiled[source].clone()).collect())
+}
+
+/// The complete text of a kernel.
+pub fn source(kernel: &Kernel) -> KernelSource {
+    let mut libraries: Vec<Library> = kernel.params.libraries().chain([Library::Value]).collect();
+    let order = |part: &Library| Library::ALL.iter().position(|other| other == part);
+    libraries.sort_by_key(order);
+    libraries.dedup();
+    let mut text: String = libraries.iter().map(|part| part.text()).collect::<Vec<_>>().join("\n");
+    text.push('\n');
+    text.push_str(&kernel.text);
+    KernelSource { text, entries: vec![kernel.entry.clone()] }
+}
+
+/// The literals and tables of a program's kernels, as one block of device memory.
+#[derive(Debug, Default)]
+pub struct Constants {
+    /// Everything but addresses.
+    bytes: Vec<u8>,
+    /// The place in `bytes` where an address of another part of the block stands: position, and the offset that it points to.
+    pointers: Vec<(usize, usize)>,
+    data: HashMap<Vec<u8>, usize>,
+    strings: HashMap<Vec<String>, usize>,
+    dictionaries: Vec<Arc<Dictionary>>,
+}
+
+impl Constants {
+    fn collect<'a>(params: impl Iterator<Item = &'a Params>) -> Self {
+        let mut constants = Self::default();
+        for member in params.flat_map(|params| params.members()) {
+            match &member.binding {
+                Binding::Data(bytes) => drop(constants.data(bytes)),
+                Binding::Text(text) => drop(constants.data(text.as_bytes())),
+                Binding::Strings(strings) => drop(constants.strings(strings)),
+                Binding::Dictionary(dictionary) => {
+                    if !constants.dictionaries.iter().any(|other| Arc::ptr_eq(other, dictionary)) {
+                        constants.dictionaries.push(dictionary.clone());
+                    }
+                }
+                Binding::Bytes(_) | Binding::State | Binding::Named(_) => {}
+            }
+        }
+        constants
+    }
+
+    fn data(&mut self, bytes: &[u8]) -> usize {
+        if let Some(&at) = self.data.get(bytes) {
+            return at;
+        }
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        // Words may be read whole past the last byte.
+        self.bytes.resize((self.bytes.len() + 8).next_multiple_of(16), 0);
+        self.data.insert(bytes.to_vec(), at);
+        at
+    }
+
+    fn strings(&mut self, strings: &[String]) -> usize {
+        if let Some(&at) = self.strings.get(strings) {
+            return at;
+        }
+        let places: Vec<usize> = strings.iter().map(|text| self.data(text.as_bytes())).collect();
+        let at = self.bytes.len();
+        for (place, text) in places.into_iter().zip(strings) {
+            self.pointers.push((self.bytes.len(), place));
+            self.bytes.extend_from_slice(&[0; 8]);
+            self.bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        }
+        self.strings.insert(strings.to_vec(), at);
+        at
+    }
+
+    /// Size of the block.
+    pub fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The block, for device memory at `base`.
+    pub fn image(&self, base: DevicePtr) -> Vec<u8> {
+        let mut image = self.bytes.clone();
+        for &(position, offset) in &self.pointers {
+            image[position..position + 8].copy_from_slice(&(base + offset as u64).to_le_bytes());
+        }
+        image
+    }
+
+    /// The bytes, without addresses: what strings that kernels give out point into.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes of a member, if it is a constant; the block is at `base`, dictionaries are at `places`.
+    pub fn value(&self, binding: &Binding, base: DevicePtr, places: &HashMap<Key, DevicePtr>) -> Option<Vec<u8>> {
+        let address = |offset: usize| (base + offset as u64).to_le_bytes().to_vec();
+        Some(match binding {
+            Binding::Bytes(bytes) => bytes.clone(),
+            Binding::Data(bytes) => address(self.data[&bytes[..]]),
+            Binding::Strings(strings) => address(self.strings[&strings[..]]),
+            Binding::Text(text) => {
+                let mut image = address(self.data[text.as_bytes()]);
+                image.extend_from_slice(&(text.len() as u64).to_le_bytes());
+                image
+            }
+            Binding::Dictionary(dictionary) => {
+                places.get(&dictionary_key(dictionary)).copied().unwrap_or(0).to_le_bytes().to_vec()
+            }
+            Binding::State | Binding::Named(_) => return None,
+        })
+    }
+}

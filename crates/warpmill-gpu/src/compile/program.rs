@@ -1,0 +1,473 @@
+//! From a program to kernels: one per pipeline and group of segments that are encoded alike, one to link each wide hash
+//! table, one to turn each aggregation into rows.
+
+use std::collections::HashMap;
+
+use warpmill_ir::{JoinKind, Operator, Phys, Pipeline, Program, Scan, Sink, SinkId, Source, Unsupported};
+
+use super::cpp::CType;
+use super::generator::{Generator, Result};
+use super::kernel::{Kernel, Work, kernel, sink_count, state_count};
+use super::layout::{BuildLayout, GroupTable, RowsLayout, SinkLayout, Table, Top};
+use super::params::Binding;
+use super::scan::{self, Choice, KeyTest, TWO_KEYS_BLOCK, WIDE_BLOCK};
+use super::scan_shape::{BLOCK, ScanFilters};
+use super::storage::FlatColumn;
+use super::top;
+use super::{build, group, order, probe, sort, source};
+use crate::data::shape::{ColumnShape, ScanSegments};
+
+/// The place where a pipeline runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// All of it on the device.
+    Device,
+    /// On the host: it reads rows that the host sorts.
+    Host,
+}
+
+/// A program, ready to be compiled.
+#[derive(Debug)]
+pub struct Lowered {
+    /// In order of execution.
+    pub kernels: Vec<Kernel>,
+    /// One per pipeline.
+    pub places: Vec<Place>,
+}
+
+/// Generates the kernels of `program`. `scans` describes the scan of each pipeline that has one; `streamed`: its segments are gone
+/// when the kernel that reads them has ended.
+///
+/// # Errors
+/// Operations that the device cannot do.
+pub fn lower(
+    program: &Program,
+    sinks: &[SinkLayout],
+    scans: &HashMap<usize, &ScanSegments>,
+    inputs: &[u64],
+    streamed: bool,
+) -> Result<Lowered> {
+    let places = places(program, sinks)?;
+    let mut kernels = vec![];
+    for (index, pipeline) in program.pipelines.iter().enumerate() {
+        if places[index] == Place::Host {
+            continue;
+        }
+        let lowering = Lowering { program, sinks, index, pipeline, streamed };
+        match scans.get(&index) {
+            Some(&scan) => {
+                for (number, (shapes, segments)) in alike(scan).into_iter().enumerate() {
+                    kernels.push(lowering.scan(number, shapes, segments)?);
+                }
+            }
+            None => kernels.push(lowering.flat(inputs)?),
+        }
+        let here = |later: usize| places[later] == Place::Device && program.pipelines[later].sink == pipeline.sink;
+        if !(index + 1..program.pipelines.len()).any(here) {
+            let finishing = lowering.end()?.into_iter().map(|kernel| Kernel { finishes: true, ..kernel });
+            kernels.extend(finishing);
+        }
+    }
+    Ok(Lowered { kernels, places })
+}
+
+/// The host takes over where rows are read that it sorts.
+pub fn places(program: &Program, layouts: &[SinkLayout]) -> Result<Vec<Place>> {
+    let by_host = |(sink, layout): (&Sink, &SinkLayout)| {
+        matches!(sink, Sink::Sort { .. }) && !matches!(layout, SinkLayout::Rows(rows) if rows.sorted.is_some())
+    };
+    let mut on_host: Vec<bool> = program.sinks.iter().zip(layouts).map(by_host).collect();
+    let mut places = vec![];
+    for pipeline in &program.pipelines {
+        let reads_host = match &pipeline.source {
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => on_host[*sink],
+            _ => false,
+        };
+        let probes_host = pipeline
+            .operators
+            .iter()
+            .any(|operator| matches!(operator, Operator::Probe(probe) if on_host[probe.build]));
+        let probes = pipeline.operators.iter().any(|operator| matches!(operator, Operator::Probe(_)));
+        if probes_host || (reads_host && probes) {
+            return Err(Unsupported::new("join", "of rows that are sorted in between"));
+        }
+        if reads_host {
+            on_host[pipeline.sink] = true;
+        }
+        places.push(if reads_host { Place::Host } else { Place::Device });
+    }
+    Ok(places)
+}
+
+/// Row segments grouped by how they are encoded: the most common shapes get a kernel of their own, all others share one
+/// that looks encodings up.
+fn alike(scan: &ScanSegments) -> Vec<(Vec<ColumnShape>, Vec<usize>)> {
+    let mut groups: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
+    for (segment, shapes) in scan.segments.iter().zip(&scan.shapes) {
+        match groups.iter_mut().find(|(other, _)| other == shapes) {
+            Some((_, segments)) => segments.push(*segment),
+            None => groups.push((shapes.clone(), vec![*segment])),
+        }
+    }
+    let columns = groups.first().map_or(0, |(shapes, _)| shapes.len());
+    for column in 0..columns {
+        // One kernel serves segments with and without references per vector.
+        if groups.iter().any(|(shapes, _)| shapes[column].has_references()) {
+            groups.iter_mut().for_each(|(shapes, _)| shapes[column] = shapes[column].with_references());
+        }
+    }
+    let mut merged: Vec<(Vec<ColumnShape>, Vec<usize>)> = vec![];
+    for (shapes, segments) in groups {
+        match merged.iter_mut().find(|(other, _)| *other == shapes) {
+            Some((_, others)) => others.extend(segments),
+            None => merged.push((shapes, segments)),
+        }
+    }
+    let mut groups = merged;
+    groups.sort_by_key(|(_, segments)| std::cmp::Reverse(segments.len()));
+    const SPECIALIZED: usize = 1;
+    if groups.len() > SPECIALIZED + 1 {
+        let rest = groups.split_off(SPECIALIZED);
+        let mut shapes = rest[0].0.clone();
+        for (other, _) in &rest[1..] {
+            shapes.iter_mut().zip(other).for_each(|(shape, other)| *shape = shape.or(*other));
+        }
+        let mut segments: Vec<usize> = rest.into_iter().flat_map(|(_, segments)| segments).collect();
+        segments.sort_unstable();
+        groups.push((shapes, segments));
+    }
+    groups
+}
+
+/// Bytes of tables in shared memory from which on a multiprocessor runs one block only.
+const LARGE_SHARED: u64 = 8 << 10;
+
+/// Bytes of a bitmap that is copied into shared memory, and of all that a kernel copies.
+const SHARED_BITMAP: u32 = 32 << 10;
+const SHARED_BITMAPS: u32 = 40 << 10;
+
+struct Lowering<'a> {
+    program: &'a Program,
+    sinks: &'a [SinkLayout],
+    index: usize,
+    pipeline: &'a Pipeline,
+    streamed: bool,
+}
+
+impl Lowering<'_> {
+    fn scan(&self, number: usize, shapes: Vec<ColumnShape>, segments: Vec<usize>) -> Result<Kernel> {
+        let Source::Scan(scan) = &self.pipeline.source else { unreachable!("a scan's pipeline") };
+        let mut g = Generator::new();
+        let prunes = self.prunes(scan);
+        let filters = ScanFilters::of(scan)?;
+        let choice = Choice::new(scan, &filters, &shapes, &prunes);
+        (g.threads, g.min_blocks) = self.block(&choice);
+        g.passing = self.streamed && scan.fields.iter().any(|field| field.ty.phys == Phys::Str) || self.uses_parts();
+        g.hosted = self.uses_host_text();
+        g.passing |= g.hosted;
+        self.prologue(&mut g);
+        scan::scan(&mut g, scan, &filters, &shapes, &choice)?;
+        self.operators(&mut g)?;
+        let name = format!("pipeline_{}_{number}", self.index);
+        self.finish(g, name, Work::Segments(segments), format!("pipeline {}: scan {}", self.index, scan.name))
+    }
+
+    /// Whether it reads or probes a sink that is made in parts: strings are gone when the next part is made.
+    fn uses_parts(&self) -> bool {
+        self.uses(|sink| sink.partition().is_some())
+    }
+
+    /// Whether it reads or probes a hash build with strings in the host's memory: the query after it gets that memory.
+    fn uses_host_text(&self) -> bool {
+        self.uses(|sink| matches!(sink, SinkLayout::Build(build) if build.host_strings() > 0))
+    }
+
+    fn uses(&self, is: impl Fn(&SinkLayout) -> bool) -> bool {
+        let probes = |operator: &Operator| matches!(operator, Operator::Probe(probe) if is(&self.sinks[probe.build]));
+        let reads = match &self.pipeline.source {
+            Source::Rows { sink, .. } | Source::Build { sink, .. } => is(&self.sinks[*sink]),
+            _ => false,
+        };
+        reads || self.pipeline.operators.iter().any(probes)
+    }
+
+    /// Threads of a block, and blocks that a multiprocessor must have room for. Large tables in shared memory are shared by
+    /// as many threads as there can be, which leaves the most to the cache.
+    fn block(&self, choice: &Choice<'_>) -> (u32, u32) {
+        let bitmaps: u64 = choice.keys().filter(|test| test.shared).map(|test| u64::from(test.keys / 8)).sum();
+        let groups = match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(layout) if layout.table == GroupTable::Private => return (group::PRIVATE_BLOCK, 0),
+            SinkLayout::Groups(layout) if layout.table == GroupTable::Shared => layout.cells * layout.words as u64 * 8,
+            _ => 0,
+        };
+        let far = choice.keys().any(|test| !test.shared);
+        match bitmaps + groups > LARGE_SHARED || far {
+            true if choice.keys().count() > 1 => (TWO_KEYS_BLOCK, 1),
+            true => (WIDE_BLOCK, 1),
+            false => (BLOCK, 4),
+        }
+    }
+
+    /// The bitmaps that decide which rows of `scan` can find a partner, in the order of what they save for what they cost.
+    fn prunes(&self, scan: &Scan) -> Vec<KeyTest> {
+        let mut tests: Vec<(f64, KeyTest)> = vec![];
+        for prune in &scan.prune {
+            let SinkLayout::Build(layout) = &self.sinks[prune.build] else { continue };
+            let Some((buffer, part)) = layout.key_bits(prune.build, prune.key) else { continue };
+            let Ok(keys) = u32::try_from(part.size) else { continue };
+            // Of a build in parts nobody knows here which part there will be.
+            if layout.partition.is_some()
+                || layout.fraction >= 0.6
+                || tests.iter().any(|(_, test)| test.column == prune.column)
+            {
+                continue;
+            }
+            let shared = (keys / 32 + 1) * 4 <= SHARED_BITMAP;
+            let (fraction, bounds) = (layout.fraction, layout.key_bounds(prune.build, prune.key));
+            let range = scan.fields[prune.column].ty.range;
+            let within = range.is_some_and(|(lo, hi)| lo >= part.min && hi < part.min + i128::from(keys));
+            let (column, min) = (prune.column, part.min as i64);
+            let test = KeyTest { column, buffer, min, keys, within, shared, fraction, bounds };
+            tests.push(((1.0 - fraction) / test.cost(), test));
+        }
+        tests.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut left = SHARED_BITMAPS;
+        let fits = |mut test: KeyTest| {
+            let bytes = (test.keys / 32 + 1) * 4;
+            test.shared &= bytes <= left;
+            left -= if test.shared { bytes } else { 0 };
+            test
+        };
+        tests.into_iter().map(|(_, test)| test).map(fits).collect()
+    }
+
+    /// The kernel of a pipeline over rows in device memory.
+    fn flat(&self, inputs: &[u64]) -> Result<Kernel> {
+        let mut g = Generator::new();
+        g.hosted = self.uses_host_text();
+        g.passing = self.uses_parts() || g.hosted;
+        self.prologue(&mut g);
+        let (most, from) = match &self.pipeline.source {
+            Source::Rows { sink, .. } => {
+                let rows = match &self.sinks[*sink] {
+                    SinkLayout::Rows(rows) => rows,
+                    SinkLayout::Groups(groups) => &groups.rows,
+                    SinkLayout::Build(_) => return Err(Unsupported::new("rows", "of a hash build")),
+                };
+                let (rows, state) = match &rows.sorted {
+                    Some(sorted) => (&sorted.rows, sort::state(*sink)),
+                    None => (rows, format!("sink{sink}.state")),
+                };
+                let count = state_count(&mut g, &state, rows.capacity);
+                self.rows_loop(&mut g, &count);
+                if rows.reserves {
+                    let live = g.params.pointer("u8", "live", Binding::Named(format!("sink{sink}.live")));
+                    g.filter(&format!("{live}[row]"));
+                }
+                let loads = g.flat_loads(&rows.columns, "row", None);
+                g.push_loads(loads);
+                (rows.capacity, format!("rows of #{sink}"))
+            }
+            Source::Build { sink, rows, fields } => {
+                let SinkLayout::Build(layout) = &self.sinks[*sink] else {
+                    return Err(Unsupported::new("build rows", "of a sink that is no hash build"));
+                };
+                source::build_rows(&mut g, (*sink, layout), *rows, fields, |g, count| self.rows_loop(g, count));
+                (layout.capacity, format!("rows of build #{sink}"))
+            }
+            Source::Input { input, fields } => {
+                self.uploaded(&mut g, &format!("input{input}"), fields);
+                (inputs[*input], format!("input {input}"))
+            }
+            Source::Values { rows, fields } => {
+                self.uploaded(&mut g, &format!("values{}", self.index), fields);
+                (rows.len() as u64, "values".into())
+            }
+            Source::Scan(_) => unreachable!("scans have segments"),
+        };
+        self.operators(&mut g)?;
+        let name = format!("pipeline_{}", self.index);
+        self.finish(g, name, Work::Rows(most), format!("pipeline {}: {from}", self.index))
+    }
+
+    /// Opens the loop over `count` rows in device memory: in windows, where those that the sink gets may be too many.
+    fn rows_loop(&self, g: &mut Generator, count: &str) {
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Rows(rows) if rows.flushes => source::window(g, count),
+            _ => source::flat(g, count),
+        }
+    }
+
+    fn uploaded(&self, g: &mut Generator, owner: &str, fields: &[warpmill_ir::Field]) {
+        let count = g.params.add("u64".into(), 8, "count", Binding::Named(format!("{owner}.count")));
+        self.rows_loop(g, &count);
+        let loads = g.flat_loads(&FlatColumn::all(owner, fields), "row", None);
+        g.push_loads(loads);
+    }
+
+    fn prologue(&self, g: &mut Generator) {
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(layout) => group::prologue(g, self.pipeline.sink, layout),
+            SinkLayout::Build(layout) => build::prologue(g, layout),
+            SinkLayout::Rows(_) => {}
+        }
+    }
+
+    /// The operators and the sink, inside the loop over rows.
+    fn operators(&self, g: &mut Generator) -> Result<()> {
+        let mut rank = self.reads_sorted().then(|| "row".to_string());
+        for operator in &self.pipeline.operators {
+            match operator {
+                Operator::Filter(predicate) => {
+                    rank = None;
+                    g.filter_by(predicate)?;
+                }
+                Operator::Project(list) => g.push_exprs(list.iter().map(|(_, expr)| expr)),
+                Operator::Limit { skip, fetch } => rank = self.limit(g, rank, *skip, *fetch),
+                Operator::Probe(probe) => {
+                    rank = None;
+                    let SinkLayout::Build(layout) = &self.sinks[probe.build] else {
+                        return Err(Unsupported::new("probe", "of a sink that is no hash build"));
+                    };
+                    probe::probe(g, probe, layout)?;
+                    if probe.kind == JoinKind::BuildOnly {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        let id = self.pipeline.sink;
+        match (&self.program.sinks[id], &self.sinks[id]) {
+            (Sink::HashBuild { keys, payload, .. }, SinkLayout::Build(layout)) => {
+                build::build(g, id, layout, keys, payload)
+            }
+            (Sink::Aggregate { groups, .. }, SinkLayout::Groups(layout)) => group::accumulate(g, id, layout, groups),
+            (Sink::Sort { keys, fields, .. }, SinkLayout::Rows(layout)) => match &layout.top {
+                Some(top) => top::append_rows(g, id, layout, top, &keys[0], fields),
+                None => build::append_rows(g, id, layout, fields),
+            },
+            (sink @ Sink::Collect { .. }, SinkLayout::Rows(layout)) => match rank {
+                Some(rank) if order::feeds_alone(self.program, id) => {
+                    build::append_in_order(g, id, layout, sink.fields(), &rank)
+                }
+                _ => build::append_rows(g, id, layout, sink.fields()),
+            },
+            (sink, SinkLayout::Rows(layout)) => build::append_rows(g, id, layout, sink.fields()),
+            _ => Err(Unsupported::new("sink", "whose layout is of another kind")),
+        }
+    }
+
+    /// Whether the rows come in an order that matters.
+    fn reads_sorted(&self) -> bool {
+        matches!(&self.pipeline.source, Source::Rows { sink, .. }
+            if matches!(&self.sinks[*sink], SinkLayout::Rows(rows) if rows.sorted.is_some()))
+    }
+
+    /// Lets some rows pass: those of certain ranks where rows have one, which then have others.
+    fn limit(&self, g: &mut Generator, rank: Option<String>, skip: u64, fetch: Option<u64>) -> Option<String> {
+        let ordered = rank.is_some();
+        let at = rank.unwrap_or_else(|| {
+            let counter = Binding::Named(format!("limit{}", self.index));
+            let counter = g.params.output("SinkState", "limit", counter);
+            let active = g.active.clone();
+            g.code.define(CType::U64, "at", format!("append({counter}, {active}, lane)"))
+        });
+        let skip_at = g.params.value(CType::U64, "skip", skip.to_le_bytes().to_vec());
+        let end = skip.saturating_add(fetch.unwrap_or(u64::MAX));
+        let end = g.params.value(CType::U64, "end", end.to_le_bytes().to_vec());
+        g.filter(&format!("{at} >= {skip_at} && {at} < {end}"));
+        ordered.then(|| g.code.define(CType::U64, "rank", format!("{at} - {skip_at}")))
+    }
+
+    fn finish(&self, mut g: Generator, entry: String, work: Work, label: String) -> Result<Kernel> {
+        g.code.close_to(1);
+        match &self.sinks[self.pipeline.sink] {
+            SinkLayout::Groups(layout) => {
+                group::epilogue(&mut g, self.pipeline.sink, layout);
+                if layout.table == GroupTable::Private {
+                    g.threads = group::PRIVATE_BLOCK;
+                }
+            }
+            SinkLayout::Build(layout) => build::epilogue(&mut g, self.pipeline.sink, layout),
+            SinkLayout::Rows(_) => {}
+        }
+        let threads = g.threads;
+        Ok(kernel(g, entry, threads, work, self.index, label))
+    }
+
+    /// The kernels that finish the sink when all of the device's pipelines of the sink have run.
+    fn end(&self) -> Result<Vec<Kernel>> {
+        let id = self.pipeline.sink;
+        match (&self.program.sinks[id], &self.sinks[id]) {
+            (Sink::HashBuild { .. }, SinkLayout::Build(layout)) if layout.table == Table::Wide => {
+                Ok(vec![self.link(id, layout)])
+            }
+            (Sink::Aggregate { groups, fields, .. }, SinkLayout::Groups(layout)) => {
+                let mut g = Generator::new();
+                g.code.line("const u32 lane = threadIdx.x & 31;");
+                let count = match layout.table {
+                    GroupTable::Wide => {
+                        let taken = g.params.pointer("u64", "taken", Binding::Named(format!("sink{id}.taken")));
+                        let cells = g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec());
+                        let state = g.sink_state(id);
+                        g.code.line(format!("if (blockIdx.x == 0 && threadIdx.x == 0) {state}->taken = *{taken};"));
+                        format!("*{taken} < {cells} ? *{taken} : {cells}")
+                    }
+                    _ => g.params.value(CType::U64, "cells", layout.cells.to_le_bytes().to_vec()),
+                };
+                if layout.rows.reserves {
+                    g.code.line("Reserved reserved = {0, 0};");
+                }
+                source::flat(&mut g, &count);
+                group::finish(&mut g, id, layout, groups, fields)?;
+                g.code.close_to(1);
+                let label = format!("pipeline {}: groups to rows", self.index);
+                Ok(vec![kernel(g, format!("groups_{id}"), BLOCK, Work::Rows(layout.cells), self.index, label)])
+            }
+            (sink, SinkLayout::Rows(layout)) => {
+                let mut kernels = match &layout.top {
+                    Some(top) => self.top(id, layout, top)?,
+                    None => vec![],
+                };
+                if let Sink::Sort { keys, .. } = sink {
+                    kernels.extend(sort::kernels(id, layout, keys, self.index)?);
+                }
+                Ok(kernels)
+            }
+            _ => Ok(vec![]),
+        }
+    }
+
+    /// Finds the first rows of a sort, digit by digit of their order images, and copies them.
+    fn top(&self, id: SinkId, layout: &RowsLayout, top: &Top) -> Result<Vec<Kernel>> {
+        let label = format!("pipeline {}: top {}", self.index, top.limit);
+        let finish = |g: Generator, entry: String, label: String| {
+            kernel(g, entry, BLOCK, Work::Rows(layout.capacity), self.index, label)
+        };
+        let mut kernels = vec![];
+        for digit in top.digits() {
+            let mut g = Generator::new();
+            let count = sink_count(&mut g, id, layout.capacity);
+            top::select(&mut g, top, &digit, &count);
+            kernels.push(finish(g, format!("select_{id}"), format!("{label}: bits from {}", digit.shift)));
+        }
+        let mut g = Generator::new();
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        let count = sink_count(&mut g, id, layout.capacity);
+        top::copy_rows(&mut g, id, layout, top, &count)?;
+        kernels.push(finish(g, format!("top_{id}"), label));
+        Ok(kernels)
+    }
+
+    fn link(&self, id: SinkId, layout: &BuildLayout) -> Kernel {
+        let mut g = Generator::new();
+        g.code.line("const u32 lane = threadIdx.x & 31;");
+        let count = sink_count(&mut g, id, layout.capacity);
+        source::flat(&mut g, &count);
+        build::link_wide(&mut g, id, layout);
+        g.code.close_to(1);
+        let label = format!("pipeline {}: link rows", self.index);
+        kernel(g, format!("link_{id}"), BLOCK, Work::Rows(layout.capacity), self.index, label)
+    }
+}

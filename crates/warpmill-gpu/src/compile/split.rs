@@ -1,0 +1,372 @@
+//! Programs of which the device runs what is below the joins that are larger than its memory, and the CPU back end the rest: the two CPU
+//! strategies of GOLAP (Boeschen et al., SIGMOD 2024, section 5).
+//!
+//! A program is cut where rows meet something that only the host has: a hash build that does not fit, what such joins give, a sort. What is
+//! below a cut becomes a program of its own, a [`Piece`], whose result is the rows there, of the columns that somebody reads; the device runs one
+//! piece after the other. The CPU back end runs the program as it is, but that pipelines begin where rows arrive.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use warpmill_eval::rows::RowSet;
+use warpmill_eval::{Data, Vector};
+use warpmill_ir::{ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported};
+
+use super::join::{JoinStrategy, Side};
+
+use super::shares::{has_limit, probes, sets_flags};
+
+/// A program that is cut.
+#[derive(Debug)]
+pub struct Split {
+    /// The program that the CPU runs: no scan is pruned by builds that it has not.
+    pub program: Arc<Program>,
+    /// The runner of each pipeline.
+    pub sides: Vec<Side>,
+    /// The pieces that the device runs, one after the other.
+    pub pieces: Vec<Piece>,
+}
+
+/// The part of a program that the device runs, up to a cut.
+#[derive(Debug)]
+pub struct Piece {
+    /// A program whose result is the rows at the cut.
+    pub program: Arc<Program>,
+    /// The whole program's number of each of its pipelines.
+    pub pipelines: Vec<usize>,
+    /// The whole program's number of each of its sinks but the last.
+    pub sinks: Vec<SinkId>,
+    /// The pipelines that are cut, and how many of their operators are done: their rows are together.
+    pub cut: Vec<(usize, usize)>,
+    /// The columns at the cut.
+    fields: Vec<Field>,
+    /// Those of them that there are rows of.
+    columns: Vec<usize>,
+}
+
+impl Split {
+    /// `program`, cut below hash builds `builds`.
+    ///
+    /// # Errors
+    /// Where the device has nothing to run then, or the CPU would have to scan what only devices can.
+    pub fn new(program: &Program, builds: &[SinkId], strategy: JoinStrategy) -> Result<Self, Unsupported> {
+        let mut cutter = Cutter::new(program, builds, strategy);
+        let pieces = loop {
+            cutter.assign();
+            let pieces = cutter.pieces();
+            match cutter.shared(&pieces) {
+                Some(sink) => cutter.host[sink] = true,
+                None => break pieces,
+            }
+        };
+        let refuse = |reason: &str| {
+            Err(Unsupported::new("joins larger than device memory", format!("{}: {reason}", strategy.name())))
+        };
+        if pieces.is_empty() {
+            return refuse("there is nothing for the device below them");
+        }
+        let scans_files = |(pipeline, side): (&Pipeline, &Side)| {
+            *side == Side::Cpu && matches!(&pipeline.source, Source::Scan(scan) if scan.table.is_parquet())
+        };
+        if program.pipelines.iter().zip(&cutter.sides).any(scans_files) {
+            return refuse("the CPU back end would have to scan Parquet files, which DataFusion does for it");
+        }
+        Ok(Self { program: Arc::new(cutter.for_host()), sides: cutter.sides, pieces })
+    }
+}
+
+/// The pipelines that feed, read and probe each sink.
+struct Cutter<'a> {
+    program: &'a Program,
+    /// Pipelines that the CPU runs as a whole.
+    whole: Vec<bool>,
+    /// Sinks that only the host has.
+    host: Vec<bool>,
+    /// Sinks that the host needs: it has them, too.
+    needed: Vec<bool>,
+    sides: Vec<Side>,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(program: &'a Program, builds: &[SinkId], strategy: JoinStrategy) -> Self {
+        let last = program.sinks.len() - 1;
+        let is_host =
+            |(id, sink): (SinkId, &Sink)| id == last || builds.contains(&id) || matches!(sink, Sink::Sort { .. });
+        let host = program.sinks.iter().enumerate().map(is_host).collect();
+        let (needed, sides) = (vec![false; last + 1], vec![]);
+        let mut whole = vec![false; program.pipelines.len()];
+        if strategy == JoinStrategy::Naive {
+            let mut wanted: Vec<bool> = (0..=last).map(|id| builds.contains(&id)).collect();
+            // A pipeline uses sinks that are fed by earlier ones.
+            for (index, pipeline) in program.pipelines.iter().enumerate().rev() {
+                whole[index] = wanted[pipeline.sink];
+                if whole[index] {
+                    used(pipeline, 0).into_iter().for_each(|id| wanted[id] = true);
+                }
+            }
+        }
+        Self { program, whole, host, needed, sides }
+    }
+
+    /// The operator at which a pipeline meets something that only the host has; `None`: it does not. Its source is before all operators.
+    fn meets(&self, pipeline: &Pipeline) -> Option<Side> {
+        if read(pipeline).is_some_and(|id| self.host[id]) {
+            return Some(Side::Cpu);
+        }
+        probes(pipeline).find(|(_, probe)| self.host[probe.build]).map(|(at, _)| Side::Split(at))
+    }
+
+    /// Says who runs each pipeline.
+    fn assign(&mut self) {
+        let pipelines = &self.program.pipelines;
+        for pipeline in pipelines {
+            self.host[pipeline.sink] |= self.meets(pipeline).is_some();
+        }
+        self.needed.fill(false);
+        self.sides = vec![Side::Device; pipelines.len()];
+        for (index, pipeline) in pipelines.iter().enumerate().rev() {
+            let end = Side::Split(pipeline.operators.len());
+            let wanted = self.host[pipeline.sink] || self.needed[pipeline.sink];
+            let mut side = match self.meets(pipeline) {
+                Some(side) => side,
+                None if wanted => end,
+                None => Side::Device,
+            };
+            if let Side::Split(at) = side
+                && !is_worth_it(pipeline, at)
+            {
+                side = Side::Cpu;
+            }
+            if self.whole[index] {
+                side = Side::Cpu;
+            }
+            let own = match side {
+                Side::Device => vec![],
+                Side::Split(at) => used(pipeline, at + 1),
+                Side::Cpu => used(pipeline, 0),
+            };
+            own.into_iter().for_each(|id| self.needed[id] = true);
+            self.sides[index] = side;
+        }
+    }
+
+    /// The programs of the device: rows for the same sink are of one, where they are alike.
+    fn pieces(&self) -> Vec<Piece> {
+        let mut groups: Vec<Vec<(usize, usize)>> = vec![];
+        for (index, side) in self.sides.iter().enumerate() {
+            let Side::Split(at) = *side else { continue };
+            let alike = |group: &&mut Vec<(usize, usize)>| self.arrive_alike((index, at), group[0]);
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.push((index, at)),
+                None => groups.push(vec![(index, at)]),
+            }
+        }
+        groups.into_iter().map(|cut| self.piece(cut)).collect()
+    }
+
+    /// Whether two pipelines are cut at the sink that both feed, with rows of the same types.
+    fn arrive_alike(&self, (index, at): (usize, usize), (other, end): (usize, usize)) -> bool {
+        let (pipeline, other) = (&self.program.pipelines[index], &self.program.pipelines[other]);
+        let (fields, others) = (pipeline.fields(), other.fields());
+        pipeline.sink == other.sink
+            && at == pipeline.operators.len()
+            && end == other.operators.len()
+            && fields.len() == others.len()
+            && fields.iter().zip(&others).all(|(a, b)| a.ty == b.ty)
+    }
+
+    /// The pipelines that are not cut, and the sinks, that make the rows at cuts.
+    fn below(&self, cut: &[(usize, usize)]) -> (BTreeSet<usize>, BTreeSet<SinkId>) {
+        let pipelines = &self.program.pipelines;
+        let (mut below, mut sinks) = (BTreeSet::new(), BTreeSet::new());
+        let mut pending: Vec<SinkId> = cut.iter().flat_map(|&(index, at)| used_before(&pipelines[index], at)).collect();
+        while let Some(sink) = pending.pop() {
+            if !sinks.insert(sink) {
+                continue;
+            }
+            for (index, pipeline) in pipelines.iter().enumerate() {
+                // Who reads a build may ask which of its rows have found a partner.
+                let flags = probes(pipeline).any(|(_, probe)| probe.build == sink && sets_flags(probe));
+                let is_cut = cut.iter().any(|(other, _)| *other == index);
+                if !is_cut && (pipeline.sink == sink || flags) && below.insert(index) {
+                    pending.extend(used(pipeline, 0));
+                    pending.push(pipeline.sink);
+                }
+            }
+        }
+        (below, sinks)
+    }
+
+    fn piece(&self, cut: Vec<(usize, usize)>) -> Piece {
+        let (mut below, sinks) = self.below(&cut);
+        below.extend(cut.iter().map(|(index, _)| index));
+        let (first, at) = (&self.program.pipelines[cut[0].0], cut[0].1);
+        let all = cut.iter().map(|&(index, at)| before(&self.program.pipelines[index], at).fields());
+        let fields = all.reduce(|a, b| a.into_iter().zip(&b).map(|(a, b)| common(a, b)).collect()).unwrap_or_default();
+        let columns = self.columns(first, at, fields.len());
+        let taken: Vec<Field> = columns.iter().map(|&column| fields[column].clone()).collect();
+        let numbers: HashMap<SinkId, SinkId> = sinks.iter().enumerate().map(|(new, &old)| (old, new)).collect();
+        let pipelines = below.iter().map(|&index| {
+            let whole = &self.program.pipelines[index];
+            let mut pipeline = match cut.iter().find(|(other, _)| *other == index) {
+                Some(&(_, at)) => picking(before(whole, at), &columns, sinks.len()),
+                None => Pipeline { sink: numbers[&whole.sink], ..whole.clone() },
+            };
+            renumber(&mut pipeline, &numbers);
+            pipeline
+        });
+        let pipelines = pipelines.collect();
+        let named = |field: &Field| arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), true);
+        let schema = Arc::new(Schema::new(taken.iter().map(named).collect::<Vec<_>>()));
+        let all = sinks.iter().map(|&id| self.program.sinks[id].clone());
+        let program = Program { pipelines, sinks: all.chain([Sink::Collect { fields: taken }]).collect(), schema };
+        let (pipelines, sinks) = (below.into_iter().collect(), sinks.into_iter().collect());
+        Piece { program: Arc::new(program), pipelines, sinks, cut, fields, columns }
+    }
+
+    /// The columns, of so many, that are read from operator `at` of a pipeline on: at least one.
+    fn columns(&self, pipeline: &Pipeline, at: usize, width: usize) -> Vec<usize> {
+        let mut columns = BTreeSet::new();
+        let mut add = |expr: &Expr| expr.visit_columns(&mut |column| columns.extend([column]));
+        match (pipeline.operators.get(at), &self.program.sinks[pipeline.sink]) {
+            (Some(Operator::Probe(probe)), _) => {
+                probe.keys.iter().chain(&probe.residual).for_each(&mut add);
+                columns.extend(&probe.output);
+            }
+            (None, Sink::HashBuild { keys, payload, .. }) => {
+                keys.iter().for_each(&mut add);
+                columns.extend(payload);
+            }
+            (None, Sink::Aggregate { groups, aggregates, .. }) => {
+                groups.iter().for_each(&mut add);
+                let used = aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter));
+                used.for_each(add);
+            }
+            _ => columns.extend(0..width),
+        }
+        columns.retain(|&column| column < width);
+        if columns.is_empty() {
+            columns.insert(0);
+        }
+        columns.into_iter().collect()
+    }
+
+    /// A sink that would be made more than once, and need not be the same each time, or whose rows would not all hear of their partners: the
+    /// host makes it instead.
+    fn shared(&self, pieces: &[Piece]) -> Option<SinkId> {
+        let pipelines = &self.program.pipelines;
+        (0..self.program.sinks.len()).filter(|&id| !self.host[id]).find(|&id| {
+            let is_read = |(pipeline, side): (&Pipeline, &Side)| {
+                *side == Side::Cpu && matches!(pipeline.source, Source::Build { sink, .. } if sink == id)
+            };
+            let read_by_host = pipelines.iter().zip(&self.sides).any(is_read);
+            let places = pieces.iter().filter(|piece| piece.sinks.contains(&id)).count() + usize::from(self.needed[id]);
+            let same = matches!(self.program.sinks[id], Sink::HashBuild { track_matches: false, .. })
+                && !pipelines.iter().any(|pipeline| pipeline.sink == id && has_limit(pipeline));
+            read_by_host || (places > 1 && !same)
+        })
+    }
+
+    /// The program without pruning by builds that the host has not.
+    fn for_host(&self) -> Program {
+        let mut pipelines = self.program.pipelines.clone();
+        for pipeline in &mut pipelines {
+            if let Source::Scan(scan) = &mut pipeline.source {
+                scan.prune.retain(|prune| self.needed[prune.build]);
+            }
+        }
+        Program { pipelines, sinks: self.program.sinks.clone(), schema: self.program.schema.clone() }
+    }
+}
+
+/// Whether the device has something to do before operator `at` of a pipeline.
+fn is_worth_it(pipeline: &Pipeline, at: usize) -> bool {
+    let given = matches!(pipeline.source, Source::Input { .. } | Source::Values { .. });
+    let joins = probes(pipeline).any(|(position, _)| position < at);
+    (!given || joins) && !before(pipeline, at).fields().is_empty()
+}
+
+/// The first operators of a pipeline.
+fn before(pipeline: &Pipeline, at: usize) -> Pipeline {
+    Pipeline { operators: pipeline.operators[..at].to_vec(), source: pipeline.source.clone(), sink: pipeline.sink }
+}
+
+/// A column that holds values of either of two of the same type.
+fn common(a: Field, b: &Field) -> Field {
+    let range = a.ty.range.zip(b.ty.range).map(|(a, b)| (a.0.min(b.0), a.1.max(b.1)));
+    let nullable = a.ty.nullable || b.ty.nullable;
+    Field { ty: ColType { range, nullable, ..a.ty }, ..a }
+}
+
+/// A pipeline that ends with these of its columns, in sink `sink`.
+fn picking(mut pipeline: Pipeline, columns: &[usize], sink: SinkId) -> Pipeline {
+    let fields = pipeline.fields();
+    let pick = |&column: &usize| (fields[column].clone(), Expr::column(column, fields[column].ty.clone()));
+    pipeline.operators.push(Operator::Project(columns.iter().map(pick).collect()));
+    Pipeline { sink, ..pipeline }
+}
+
+/// The sink whose rows are a pipeline's source.
+fn read(pipeline: &Pipeline) -> Option<SinkId> {
+    match &pipeline.source {
+        Source::Rows { sink, .. } | Source::Build { sink, .. } => Some(*sink),
+        _ => None,
+    }
+}
+
+/// The sinks that a pipeline uses from operator `from - 1` on; 0: and its source.
+fn used(pipeline: &Pipeline, from: usize) -> Vec<SinkId> {
+    let source = read(pipeline).filter(|_| from == 0);
+    let probed = probes(pipeline).filter(|(at, _)| at + 1 >= from).map(|(_, probe)| probe.build);
+    source.into_iter().chain(probed).collect()
+}
+
+/// The sinks that a pipeline uses before operator `at`.
+fn used_before(pipeline: &Pipeline, at: usize) -> Vec<SinkId> {
+    let probed = probes(pipeline).filter(|(position, _)| *position < at).map(|(_, probe)| probe.build);
+    read(pipeline).into_iter().chain(probed).collect()
+}
+
+/// Lets a pipeline use sinks by their new numbers; those without one only pruned its scan.
+fn renumber(pipeline: &mut Pipeline, numbers: &HashMap<SinkId, SinkId>) {
+    match &mut pipeline.source {
+        Source::Rows { sink, .. } | Source::Build { sink, .. } => *sink = numbers[sink],
+        Source::Scan(scan) => {
+            scan.prune.retain(|prune| numbers.contains_key(&prune.build));
+            scan.prune.iter_mut().for_each(|prune| prune.build = numbers[&prune.build]);
+        }
+        Source::Input { .. } | Source::Values { .. } => {}
+    }
+    for operator in &mut pipeline.operators {
+        if let Operator::Probe(probe) = operator {
+            probe.build = numbers[&probe.build];
+        }
+    }
+}
+
+impl Piece {
+    /// The columns that there are rows of.
+    pub fn taken(&self) -> &[Field] {
+        self.program.sinks.last().map(Sink::fields).unwrap_or_default()
+    }
+
+    /// The piece's rows, with all columns of the cut: those that nothing reads are zeros.
+    pub fn spread(&self, rows: RowSet) -> RowSet {
+        let longest = rows.batches.iter().map(|(_, rows)| *rows).max().unwrap_or(0);
+        let mut zeros: HashMap<Phys, Arc<Vector>> = HashMap::new();
+        for field in self.fields.iter().enumerate().filter(|(column, _)| !self.columns.contains(column)) {
+            let phys = field.1.ty.phys;
+            zeros.entry(phys).or_insert_with(|| Arc::new(Vector::new(Data::zeros(phys, longest))));
+        }
+        let spread = |(vectors, rows): (Vec<Arc<Vector>>, usize)| {
+            let mut taken = self.columns.iter().zip(vectors).peekable();
+            let all = self.fields.iter().enumerate().map(|(column, field)| {
+                let own = taken.next_if(|(at, _)| **at == column);
+                own.map_or_else(|| zeros[&field.ty.phys].clone(), |(_, vector)| vector)
+            });
+            (all.collect(), rows)
+        };
+        RowSet { batches: rows.batches.into_iter().map(spread).collect() }
+    }
+}

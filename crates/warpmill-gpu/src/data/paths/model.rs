@@ -1,0 +1,356 @@
+//! The costs of bringing columns to the device: bytes, rates, and the stages that follow from them.
+
+use serde::Serialize;
+use warpmill_format::parquet_file::PageCodec;
+use warpmill_format::{Codec, TableSnapshot};
+use warpmill_ir::Scan;
+
+use crate::data::decoding::{ByCodec, CODECS};
+use crate::data::form::{DataSource, Form};
+use crate::data::undone::{Undone, batch_format, same_rate};
+use crate::device::DeviceKind;
+
+/// The costs of bringing some columns to the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes as stored.
+    pub read: u64,
+    /// Bytes that are copied to the device.
+    pub copied: u64,
+    /// Bytes that the device decompresses to.
+    pub on_device: ByCodec<u64>,
+    /// Bytes that the host decompresses to.
+    pub on_host: ByCodec<u64>,
+    /// Bytes of the largest block that a warp of the device decompresses, alone.
+    pub largest: u64,
+}
+
+impl Work {
+    pub(super) fn add(&mut self, other: &Work) {
+        self.read += other.read;
+        self.copied += other.copied;
+        self.largest = self.largest.max(other.largest);
+        for codec in 0..CODECS {
+            self.on_device[codec] += other.on_device[codec];
+            self.on_host[codec] += other.on_host[codec];
+        }
+    }
+}
+
+/// A column of a scan: the work that each form of it is, over the row segments that are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanColumn {
+    /// The pipeline whose source the scan is.
+    pub pipeline: usize,
+    /// The table and the column.
+    pub name: (String, String),
+    /// Its codec, of the first chunk that has one.
+    pub codec: &'static str,
+    /// Whether the device undoes it.
+    pub undone: bool,
+    pub(super) light: Work,
+    pub(super) heavy: Work,
+    pub(super) on_host: Work,
+}
+
+impl ScanColumn {
+    /// Of `pipeline`'s scan, column `position`, of row segments `segments`, for a device that undoes these codecs.
+    pub fn new(pipeline: usize, scan: &Scan, position: usize, segments: &[usize], undone: Undone) -> Self {
+        let (table, column) = (&scan.table, scan.columns[position]);
+        let name = (scan.name.clone(), table.schema().field(column).name().clone());
+        let (light, heavy, on_host) = Default::default();
+        let mut found = Self { pipeline, name, codec: Codec::None.name(), undone: false, light, heavy, on_host };
+        for &segment in segments {
+            let bytes = table.segment_stats(segment, column).stored_bytes;
+            let as_it_is = Work { read: bytes, copied: bytes, ..Work::default() };
+            let Some(form) = Compressed::of(table, segment, column, undone) else {
+                [&mut found.light, &mut found.heavy, &mut found.on_host]
+                    .into_iter()
+                    .for_each(|work| work.add(&as_it_is));
+                continue;
+            };
+            let Compressed { name, codec, stored, decompressed, largest, undone, light } = form;
+            if found.codec == Codec::None.name() {
+                (found.codec, found.undone) = (name, undone);
+            }
+            let mut on_host = Work { read: stored, copied: decompressed, ..Work::default() };
+            let mut heavy = Work { read: stored, copied: stored, ..Work::default() };
+            on_host.on_host[codec as usize] = decompressed;
+            heavy.on_device[codec as usize] = decompressed;
+            heavy.largest = largest;
+            found.light.add(if light { &as_it_is } else { &on_host });
+            found.heavy.add(if undone { &heavy } else { &on_host });
+            found.on_host.add(&on_host);
+        }
+        found
+    }
+
+    /// The work of a form.
+    pub fn work(&self, form: Form) -> &Work {
+        match form {
+            Form::Light => &self.light,
+            Form::Heavy => &self.heavy,
+            Form::HeavyOnHost => &self.on_host,
+        }
+    }
+}
+
+/// Bytes of a page of Parquet, where there are more (of PyArrow and Java; DuckDB makes one of a row group of 122,880 rows, which is about
+/// the same).
+const USUAL_PAGE: u64 = 1 << 20;
+
+/// Bytes of a block of a chunk, where there are more.
+const USUAL_BLOCK: u64 = 64 << 10;
+
+/// A column of a row segment that has a codec.
+struct Compressed {
+    name: &'static str,
+    /// By whose rate it is decompressed.
+    codec: Codec,
+    stored: u64,
+    decompressed: u64,
+    /// Bytes of the largest block that a warp decompresses, about; 0: none does.
+    largest: u64,
+    /// Whether the device undoes it.
+    undone: bool,
+    /// Whether it is there without the codec as well.
+    light: bool,
+}
+
+impl Compressed {
+    fn of(table: &TableSnapshot, segment: usize, column: usize, device: Undone) -> Option<Self> {
+        if let Some((pages, stored, decompressed)) = table.page_sizes(segment, column) {
+            let (name, undone) = match pages {
+                PageCodec::Zstd => ("zstd", device.pages().zstd),
+                PageCodec::Gzip => ("gzip", device.pages().gzip),
+                PageCodec::Snappy => ("snappy", device.pages().own),
+                PageCodec::Lz4 => ("lz4", device.pages().own),
+                PageCodec::None => return None,
+            };
+            let codec = same_rate(pages);
+            let largest = if batch_format(codec).is_some() { 0 } else { decompressed.min(USUAL_PAGE) };
+            return Some(Self { name, codec, stored, decompressed, largest, undone, light: false });
+        }
+        let (codec, stored, decompressed) = table.stored_sizes(segment, column)?;
+        let (undone, light) = (device.has(codec), table.has_light(segment, column));
+        let largest = if batch_format(codec).is_some() { 0 } else { decompressed.min(USUAL_BLOCK) };
+        Some(Self { name: codec.name(), codec, stored, decompressed, largest, undone, light })
+    }
+}
+
+/// Bytes per second (seconds, where that is said) of everything that happens on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates {
+    /// Reading from files, past the page cache.
+    pub disk: f64,
+    /// Copying to page-locked memory.
+    pub staging: f64,
+    /// Copying from there to the device.
+    pub link: f64,
+    /// The rates of the device, by codec.
+    pub on_device: ByCodec<f64>,
+    /// The rates of one thread of the host, by codec.
+    pub on_host: ByCodec<f64>,
+    /// The bytes that a warp of the device decompresses per second by itself, by kernels of ours.
+    pub warp: f64,
+    /// Threads of the host.
+    pub threads: usize,
+    /// The stages that were measured: disk, staging, link, then codecs on the device, then on the host.
+    pub measured: [bool; 3 + 2 * CODECS],
+}
+
+impl Rates {
+    /// Before anything has been measured: an H200 and an NVMe drive; or the simulated device, whose threads are slow.
+    pub fn guess(kind: DeviceKind, threads: usize) -> Self {
+        let by_codec = |known: [f64; 5]| {
+            let codecs = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
+            let mut rates = [f64::INFINITY; CODECS];
+            codecs.into_iter().zip(known).for_each(|(codec, rate)| rates[codec as usize] = rate);
+            rates
+        };
+        let on_host = by_codec([2e9, 1.5e9, 0.9e9, 0.5e9, 0.3e9]);
+        // The simulated device's own kernels are slow; what it has for a library is the host's.
+        let (link, on_device, warp) = match kind {
+            // A page of a megabyte took 60 to 90 ms on an H200.
+            DeviceKind::Cuda => (50e9, by_codec([40e9, 40e9, 30e9, 30e9, 60e9]), 15e6),
+            DeviceKind::Sim => (5e9, by_codec([20e6, 20e6, 0.9e9, 0.5e9, 0.3e9]), f64::INFINITY),
+        };
+        let staging = (4e9 * threads.max(1) as f64).min(40e9);
+        Self {
+            disk: 2.2e9,
+            staging,
+            link,
+            on_device,
+            on_host,
+            warp,
+            threads: threads.max(1),
+            measured: [false; 3 + 2 * CODECS],
+        }
+    }
+}
+
+/// Times of what happens while data passes through, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Stages {
+    /// Reading files.
+    pub read: f64,
+    /// The other work of the host: copying to page-locked memory, decompressing.
+    pub host: f64,
+    /// Copying to the device.
+    pub copy: f64,
+    /// Decompressing on the device.
+    pub decompress: f64,
+    /// The query's kernels.
+    pub kernels: f64,
+    /// All of it, overlapping.
+    pub total: f64,
+}
+
+impl Stages {
+    /// Adds what comes before or after.
+    pub fn add(&mut self, other: &Self) {
+        self.read += other.read;
+        self.host += other.host;
+        self.copy += other.copy;
+        self.decompress += other.decompress;
+        self.kernels += other.kernels;
+        self.total += other.total;
+    }
+}
+
+/// Everything else that a prediction depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Setting {
+    /// The place where the data is.
+    pub source: DataSource,
+    /// Bytes per second that files are read with at most; 0: as fast as drives are.
+    pub disk_limit: u64,
+    /// Seconds of the query's kernels.
+    pub kernels: f64,
+    /// Batches: what is done of the first overlaps with nothing.
+    pub batches: u64,
+}
+
+/// Predicts the stages of `work`: the host, the link and the device work at the same time, each on another batch.
+pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
+    let sum = |bytes: &ByCodec<u64>, rates: &ByCodec<f64>| -> f64 {
+        bytes.iter().zip(rates).map(|(&bytes, &rate)| if bytes == 0 { 0.0 } else { bytes as f64 / rate }).sum()
+    };
+    let decoding = sum(&work.on_host, &rates.on_host) / rates.threads as f64;
+    let limit = if setting.disk_limit == 0 { f64::INFINITY } else { setting.disk_limit as f64 };
+    let decoded: u64 = work.on_host.iter().sum();
+    let (read, host) = match setting.source {
+        DataSource::Disk => (work.read as f64 / rates.disk.min(limit), decoding),
+        // Decompressed bytes are written where they are wanted; the rest is copied there.
+        DataSource::Host | DataSource::Cache => {
+            (0.0, decoding + work.copied.saturating_sub(decoded) as f64 / rates.staging)
+        }
+        // Copied and decompressed once.
+        DataSource::Pinned => (0.0, 0.0),
+    };
+    let copy = work.copied as f64 / rates.link;
+    // Batches are decompressed one after the other, and each takes as long as its largest block.
+    let alone = setting.batches.max(1) as f64 * work.largest as f64 / rates.warp;
+    let decompress = sum(&work.on_device, &rates.on_device).max(alone);
+    let kernels = setting.kernels;
+    // Threads that wait for the disk leave others time to decompress.
+    let stages = [read.max(host), copy, decompress + kernels];
+    let slowest = stages.iter().copied().fold(0.0, f64::max);
+    let fill = (stages.iter().sum::<f64>() - slowest) / setting.batches.max(1) as f64;
+    Stages { read, host, copy, decompress, kernels, total: slowest + fill }
+}
+
+/// The forms of a program's columns.
+pub type Forms = Vec<Form>;
+
+/// Assignments of forms that can be the best: as many columns compressed as the stages balance, those first that save the most
+/// bytes for the time that decompressing them takes.
+pub fn candidates(columns: &[ScanColumn], rates: &Rates) -> Vec<Forms> {
+    let mut found = vec![vec![Form::Light; columns.len()]];
+    for form in [Form::Heavy, Form::HeavyOnHost] {
+        let mut order: Vec<usize> =
+            (0..columns.len()).filter(|&c| columns[c].work(form) != &columns[c].light).collect();
+        let gain = |&c: &usize| {
+            let (light, own) = (&columns[c].light, columns[c].work(form));
+            let saved = (light.read as f64 - own.read as f64) + (light.copied as f64 - own.copied as f64);
+            let nothing = Setting { source: DataSource::Host, disk_limit: 0, kernels: 0.0, batches: 1 };
+            let only = Work { read: 0, copied: 0, ..*own };
+            let stages = predict(&only, rates, nothing);
+            saved / (stages.decompress + stages.host).max(1e-12)
+        };
+        order.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+        let mut forms = found[0].clone();
+        for c in order {
+            forms[c] = form;
+            if !found.iter().any(|other| same(columns, other, &forms)) {
+                found.push(forms.clone());
+            }
+        }
+    }
+    found
+}
+
+/// The work of all columns.
+pub fn total(columns: &[ScanColumn], forms: &[Form]) -> Work {
+    let mut work = Work::default();
+    columns.iter().zip(forms).for_each(|(column, form)| work.add(column.work(*form)));
+    work
+}
+
+impl Rates {
+    /// Whether what is predicted for `work` depends on a guess: of what a codec's decompression takes, of the disk, or of
+    /// copying to page-locked memory.
+    pub(super) fn guesses(&self, work: &Work, source: DataSource) -> bool {
+        let codecs = (0..CODECS).any(|codec| {
+            (work.on_device[codec] > 0 && !self.measured[3 + codec])
+                || (work.on_host[codec] > 0 && !self.measured[3 + CODECS + codec])
+        });
+        let staged = work.copied > work.on_host.iter().sum();
+        codecs
+            || (source == DataSource::Disk && !self.measured[0])
+            || (source == DataSource::Host && staged && !self.measured[1])
+    }
+
+    /// Notes that `bytes` bytes took `seconds`, of the rate at position `which` of [`Rates::measured`]. A rate is what can be reached: others
+    /// that use the same link, threads or memory, and beginnings, make it seem slower, nothing makes it seem faster. So it falls slowly, and
+    /// the less the fewer bytes there were.
+    pub(super) fn learn(&mut self, which: usize, bytes: u64, seconds: f64) {
+        // A measurement of little work is mostly overhead.
+        if bytes < LEAST_BYTES || seconds <= 0.0 {
+            return;
+        }
+        let rate = match which {
+            0 => &mut self.disk,
+            1 => &mut self.staging,
+            2 => &mut self.link,
+            _ if which < 3 + CODECS => &mut self.on_device[which - 3],
+            _ => &mut self.on_host[which - 3 - CODECS],
+        };
+        let found = bytes as f64 / seconds;
+        let weight = (bytes as f64 / MANY_BYTES as f64).min(1.0);
+        let known = std::mem::replace(&mut self.measured[which], true);
+        let trust = match (known, found < *rate) {
+            (false, _) => 1.0,
+            (true, true) => FALLING,
+            (true, false) => RISING,
+        };
+        *rate += (found - *rate) * weight * trust;
+    }
+}
+
+/// Fewer bytes tell nothing of a rate.
+const LEAST_BYTES: u64 = 64 << 10;
+
+/// So many bytes tell all that one run can.
+const MANY_BYTES: u64 = 16 << 20;
+
+/// The share of the difference that a rate follows that was measured before follows, where it was better.
+const RISING: f64 = 0.5;
+
+/// The same where it was worse.
+const FALLING: f64 = 0.2;
+
+/// Whether two assignments are the same work.
+pub(super) fn same(columns: &[ScanColumn], a: &[Form], b: &[Form]) -> bool {
+    columns.iter().zip(a.iter().zip(b)).all(|(column, (a, b))| column.work(*a) == column.work(*b))
+}

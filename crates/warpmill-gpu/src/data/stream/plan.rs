@@ -1,0 +1,142 @@
+//! The way a program's segments are cut into batches, and what memory those take.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::data::batch_spec::Wanted;
+use crate::data::chunks::Chunk;
+use crate::data::form::{DataSource, Pipelines};
+use crate::data::row_segment::RowSegment;
+use crate::data::slot::{Found, chunks};
+use crate::device::batch::BatchCodec;
+use crate::memory::error::Result;
+use crate::memory::regions::aligned;
+
+use super::batches::Scratch;
+use super::head::{KINDS, head_bytes, parts_of_slot, slot_bytes, together, wanted_of};
+
+/// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
+const SLOTS: u64 = 3;
+
+/// Bytes of a slot, where memory allows: long enough copies for full bandwidth, short enough to overlap.
+const SLOT_BYTES: u64 = 64 << 20;
+
+/// A scan is cut into so many batches at least, where its row segments allow: the first copy overlaps with nothing.
+const LEAST_BATCHES: u64 = 8;
+
+/// The bytes that are read from a disk at once, where there are as many: the host waits for the slowest request of a batch before it begins the next one,
+/// so that batches of 8 MiB come at three quarters of a disk's rate. What is copied while nothing is read hardly matters beside.
+const READ_BYTES: u64 = 16 << 20;
+
+/// Bytes of a slot of pages of Parquet, each of which a warp goes through from its beginning to its end, however large it is: there have to be
+/// many at once.
+const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
+
+/// A scan of pages of Parquet is cut into so many batches at least.
+const LEAST_BATCHES_OF_PAGES: u64 = 3;
+
+/// The way a program's segments travel.
+#[derive(Debug, Default)]
+pub struct StreamPlan {
+    /// Slots.
+    pub slots: u64,
+    /// Bytes of each.
+    pub slot_bytes: u64,
+    /// Bytes of descriptors that a batch has at most.
+    pub(crate) descriptor_bytes: u64,
+    /// Segments that a batch has at most.
+    pub(crate) segments: u64,
+    /// Batches of all scans, where nothing is left out.
+    pub batches: u64,
+    /// Whether there is something to decompress or to expand when it has arrived.
+    pub(crate) opens: bool,
+    /// The memory that the vendor's library takes to decompress a batch, behind the slots.
+    pub(crate) scratch: Scratch,
+}
+
+impl StreamPlan {
+    /// For kernels that read these row segments from `source`, with slots of `most` bytes together, where row segments are no larger, and as
+    /// many of them as `asked` says. `library` decompresses what kernels of ours do not.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn new(
+        kernels: &[Vec<RowSegment<'_>>],
+        source: DataSource,
+        most: u64,
+        asked: Pipelines,
+        library: Option<&dyn BatchCodec>,
+    ) -> Result<Self> {
+        let nothing = Found::new();
+        let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
+        let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
+        if total == 0 {
+            return Ok(Self::default());
+        }
+        let all: Vec<Wanted> = kernels.iter().flat_map(|rows| wanted_of(rows)).collect();
+        let library = library.filter(|_| !all.is_empty());
+        let temp = library.map_or(Ok(0), |library| Scratch::room(library, &all, most))?;
+        let most = most.saturating_sub(temp);
+        let count_of_slots = if asked.count == 0 { SLOTS } else { asked.count.into() };
+        let pages = kernels.iter().any(|rows| chunks(rows).any(|chunk| chunk.is_pages()));
+        let wanted = match (asked.batch_bytes, pages) {
+            (0, false) if source == DataSource::Disk => (total / 2).clamp(READ_BYTES, SLOT_BYTES).min(total),
+            (0, false) => (total / LEAST_BATCHES).min(SLOT_BYTES),
+            (0, true) => (total / LEAST_BATCHES_OF_PAGES).min(SLOT_BYTES_OF_PAGES),
+            (asked, _) => asked,
+        };
+        let wanted = wanted.min(most / count_of_slots);
+        let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
+        let mut count = 0;
+        let own = |chunk: &Chunk| chunk.for_device().is_some() && chunk.batch_format().is_none();
+        let opened = |chunk: &Arc<Chunk>| own(chunk) || chunk.expanded.is_some();
+        plan.opens = kernels.iter().any(|rows| chunks(rows).any(opened));
+        for rows in kernels {
+            for batch in plan.batches(rows, &nothing) {
+                let rows = &rows[batch];
+                plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
+                plan.segments = plan.segments.max(chunks(rows).count() as u64);
+                if let Some(library) = library {
+                    wanted_of(rows).iter().try_for_each(|wanted| plan.scratch.add(library, wanted, temp))?;
+                }
+                count += 1;
+            }
+        }
+        plan.slots = (most / plan.slot_bytes).clamp(count_of_slots.min(2), count_of_slots).min(count);
+        plan.batches = count;
+        Ok(plan)
+    }
+
+    /// The bytes that all slots take of a region, and what is behind them.
+    pub fn bytes(&self) -> u64 {
+        self.slots * self.slot_bytes + self.scratch.bytes()
+    }
+
+    /// The row segments that travel together, but for those of their chunks that were found in device memory.
+    pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
+        let mut batches: Vec<Range<usize>> = vec![];
+        let mut size = ([0; KINDS], 0, 0);
+        for (position, row) in rows.iter().enumerate() {
+            let (descriptors, others) = parts_of_slot(std::slice::from_ref(row), found);
+            let own = (descriptors, others, row.columns.len() as u64);
+            let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1, size.2 + own.2);
+            match batches.last_mut() {
+                Some(last) if self.holds(joined) => (last.end, size) = (position + 1, joined),
+                _ => {
+                    batches.push(position..position + 1);
+                    size = own;
+                }
+            }
+        }
+        batches
+    }
+
+    /// Whether a batch may have these bytes of descriptors, by kind, and of everything else, and so many segments. Where only small row
+    /// segments are left of some, more of them fit into a slot than the memory beside it was made for.
+    fn holds(&self, (descriptors, others, segments): ([u64; KINDS], u64, u64)) -> bool {
+        let unknown = self.batches == 0;
+        let head: u64 = descriptors.map(aligned).iter().sum();
+        together((descriptors, others)) <= self.slot_bytes
+            && (unknown || (head <= self.descriptor_bytes && segments <= self.segments))
+    }
+}

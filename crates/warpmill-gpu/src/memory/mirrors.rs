@@ -1,0 +1,53 @@
+//! The originals of what is in device memory.
+
+use warpmill_format::StrView;
+
+use super::regions::Owner;
+use crate::device::DevicePtr;
+
+/// The host memory that is the original of device memory: what strings in device memory point into.
+#[derive(Default)]
+pub struct Mirrors {
+    ranges: Vec<(DevicePtr, u64, *const u8)>,
+    /// Keeps the host memory where it is.
+    pub owners: Vec<Owner>,
+}
+
+// SAFETY: the pointers are to immutable memory that `owners`, which are themselves `Send + Sync`, keep.
+unsafe impl Send for Mirrors {}
+
+// SAFETY: as above.
+unsafe impl Sync for Mirrors {}
+
+impl Mirrors {
+    /// Device memory at `at` is a copy of `bytes`, which `owner` keeps.
+    pub fn add(&mut self, at: DevicePtr, bytes: &[u8], owner: Owner) {
+        self.ranges.push((at, bytes.len() as u64, bytes.as_ptr()));
+        self.owners.push(owner);
+    }
+
+    /// Bytes of the host memory.
+    pub fn bytes(&self) -> usize {
+        self.ranges.iter().map(|range| range.1 as usize).sum()
+    }
+
+    /// Makes lookups possible.
+    pub fn sort(&mut self) {
+        self.ranges.sort_unstable_by_key(|range| range.0);
+    }
+
+    pub(crate) fn view(&self, at: DevicePtr, len: u32) -> Option<StrView> {
+        if len == 0 {
+            return Some(StrView::default());
+        }
+        let index = self.ranges.partition_point(|range| range.0 <= at).checked_sub(1)?;
+        let (base, size, host) = self.ranges[index];
+        let offset = at - base;
+        if offset + u64::from(len) > size {
+            return None;
+        }
+        // SAFETY: inside the mirrored range, which its owner keeps.
+        let bytes = unsafe { std::slice::from_raw_parts(host.add(offset as usize), len as usize) };
+        std::str::from_utf8(bytes).ok().map(StrView::new)
+    }
+}

@@ -1,0 +1,369 @@
+//! Runs programs on one device, several at once, and each again with more room where a size was guessed too small.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
+use warpmill_eval::cancel::CancelToken;
+use warpmill_ir::Program;
+
+use super::load::load;
+use super::once::state::Run;
+use super::options::{Asked, DeviceOutput, MOST_PREPARED, Options, Outcome, most_host_rows};
+use super::scan_profiles::scan_profiles;
+use super::shared::Shared;
+use crate::compile::kernel::Kernel;
+use crate::compile::layout::{Hints, Limits};
+use crate::data::form::DataSource;
+use crate::data::paths::model::{Rates, ScanColumn};
+use crate::device::{Device, DeviceKind};
+use crate::memory::error::{Failure, Result};
+
+use super::coexecution::Splits;
+use super::inputs::Inputs;
+use super::profile::{DeviceProfile, PathProfile};
+use crate::compile::joins::Means;
+use crate::compile::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
+use crate::data::admission::{self, CachedData, Wanted};
+use crate::data::paths::Choice;
+use crate::memory::regions::aligned;
+
+/// A program is not run more often than this, each time with more room.
+const MOST_RUNS: u32 = 16;
+
+/// Runs programs on one device: as many at once as its memory has room for, in the order in which they come.
+pub struct Executor {
+    pub(super) shared: Shared,
+    pub(super) limits: Limits,
+    prepared: Mutex<PreparedPrograms>,
+    pub(super) splits: Splits,
+}
+
+/// By the program's address, and what was asked for; those of other forms of its columns come after the one that ran last.
+type PreparedPrograms = HashMap<(usize, Asked), (Weak<Program>, Vec<Arc<Prepared>>)>;
+
+/// A program is kept prepared for so many forms of its columns.
+const MOST_FORMS: usize = 6;
+
+impl std::fmt::Debug for Executor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Executor").field("device", &self.shared.store.device.properties().name).finish_non_exhaustive()
+    }
+}
+
+impl Executor {
+    /// An executor on `device` that uses at most `memory` bytes of it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn new(device: Arc<dyn Device>, memory: u64) -> Result<Self> {
+        let shared = Shared::new(device, memory)?;
+        let block = shared.store.device.properties().shared_per_block.min(80 << 10);
+        let limits = Limits::new(shared.store.memory, block);
+        Ok(Self { shared, limits, prepared: Mutex::default(), splits: Splits::default() })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        &self.shared.store.device
+    }
+
+    /// Bytes per second that kernels can read of the device's memory, measured when first asked for; `None` on the simulated
+    /// device, and where measuring fails.
+    pub fn peak_bandwidth(&self) -> Option<f64> {
+        self.shared.peak_bandwidth()
+    }
+
+    /// The texts of the kernels that `program` needs, with what each does, as they were laid out at first.
+    ///
+    /// # Errors
+    /// Operations that the device cannot do.
+    pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
+        let prepared = self.prepared(program, inputs, &Options::default())?;
+        prepared.compiled(&self.shared.store.device)?;
+        let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
+        Ok(prepared.lowered.kernels.iter().map(text).collect())
+    }
+
+    /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
+    pub fn clear_cache(&self) {
+        let wanted = Wanted { data: None, processing: 0, alone: true };
+        // Whoever is alone finds the caching region empty.
+        if let Err(error) = self.shared.admission.enter(&self.shared.store, wanted, &CancelToken::default()) {
+            tracing::warn!(%error, "the device's data was not dropped");
+        }
+        self.shared.store.pinned.clear();
+        self.shared.store.mapped.clear();
+    }
+
+    /// Runs `program` up to the point where the host goes on.
+    ///
+    /// # Errors
+    /// [`Failure`]: nothing of a failed run is given, and the program can be run elsewhere.
+    pub fn execute(
+        &self,
+        program: &Arc<Program>,
+        inputs: &[Vec<RecordBatch>],
+        options: &Options,
+    ) -> Result<DeviceOutput> {
+        if options.profile {
+            // Measured now if it never was: not while the program runs.
+            self.shared.peak_bandwidth();
+        }
+        let rows: Vec<u64> =
+            inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
+        if let Some(known) = self.known_split(program, &rows, options)? {
+            return self.split_or_other(program, &known, inputs, options);
+        }
+        let mut prepared = self.prepared(program, &rows, options)?;
+        let batches = inputs;
+        let inputs = Inputs::encode(&prepared.program, inputs)?;
+        let (mut runs, mut alone) = (1, false);
+        loop {
+            match self.run_once((program, &prepared), &inputs, options, runs, alone) {
+                Ok(Outcome::Done(output)) => return Ok(*output),
+                Ok(Outcome::Again(hints)) if runs < MOST_RUNS => {
+                    runs += 1;
+                    prepared = self.prepare(program, &rows, *hints, options)?;
+                }
+                Ok(Outcome::Again(_)) => {
+                    return Err(warpmill_ir::Unsupported::new("program", "sizes could not be found in 16 runs").into());
+                }
+                Err(failure @ Failure::Memory { .. }) => {
+                    // It would fit: allocations of other sizes, left by other queries or held by other processes, are in the way.
+                    if !alone && self.fits(&prepared, &inputs) {
+                        alone = true;
+                        continue;
+                    }
+                    let (means, taken) = (self.means(options), inputs.allocated());
+                    let less = match prepared.with_less_memory(self.shared.store.memory, taken, &means)? {
+                        None => prepared.without_rows_on_host(self.shared.store.memory, taken, &means)?,
+                        less => less,
+                    };
+                    // Remote files that are to come take less room than footers let expect.
+                    let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints.clone() };
+                    let to_come = prepared.scans.values().any(|scan| scan.to_come);
+                    let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
+                    if let Some(plan) = hints.split() {
+                        let known = self.split(program, (&prepared.program, plan), &rows, options)?;
+                        return self.split_or_other(program, &known, batches, options);
+                    }
+                    prepared = self.prepare(program, &rows, hints, options)?;
+                    alone = false;
+                }
+                Err(failure @ Failure::HostMemory { .. }) => {
+                    let means = self.means(options);
+                    let less = prepared.without_rows_on_host(self.shared.store.memory, inputs.allocated(), &means)?;
+                    let Some(hints) = less else { return Err(failure) };
+                    if let Some(plan) = hints.split() {
+                        let known = self.split(program, (&prepared.program, plan), &rows, options)?;
+                        return self.split_or_other(program, &known, batches, options);
+                    }
+                    prepared = self.prepare(program, &rows, hints, options)?;
+                }
+                Err(Failure::Unforeseen) if prepared.hints.may_read_later() => {
+                    runs += 1;
+                    let hints = Hints { unforeseen: prepared.hints.unforeseen + 1, ..prepared.hints.clone() };
+                    prepared = self.prepare(program, &rows, hints, options)?;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// The means for joins larger than device memory.
+    pub(super) fn means(&self, options: &Options) -> Means {
+        // The simulated device's measurements of itself say nothing.
+        let rates = match self.shared.store.device.properties().kind {
+            DeviceKind::Cuda => self.shared.paths.rates(),
+            DeviceKind::Sim => Rates::guess(DeviceKind::Cuda, 16),
+        };
+        let passing = match options.data.passing() {
+            DataSource::Disk => rates.link.min(rates.disk),
+            DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
+            DataSource::Pinned => rates.link,
+        };
+        let (strategy, cpu_threads) = (options.join, options.cpu_threads);
+        // Rows on the CPU take memory, too.
+        let half = options.host_bytes.map_or(u64::MAX, |limit| limit / 2);
+        let (host_room, row_room) = (self.shared.room_on_host(options), half.min(most_host_rows()));
+        Means { strategy, cpu_threads, host_room, row_room, passing, link: rates.link }
+    }
+
+    fn run_once(
+        &self,
+        (program, prepared): (&Arc<Program>, &Arc<Prepared>),
+        inputs: &Inputs,
+        options: &Options,
+        runs: u32,
+        alone: bool,
+    ) -> Result<Outcome> {
+        // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
+        if !prepared.is_compiled()
+            && (prepared.stream.is_some() || prepared.missing(&self.shared.store.cache.lock()) == 0)
+        {
+            prepared.compiled(&self.shared.store.device)?;
+        }
+        let started = Instant::now();
+        let wanted = Wanted { alone, ..wanted(prepared, inputs) };
+        let mut turn = self.shared.admission.enter(&self.shared.store, wanted, &options.cancel)?;
+        let mut profile = DeviceProfile {
+            device: self.shared.store.device.properties().name.clone(),
+            wait_nanos: started.elapsed().as_nanos() as u64,
+            runs,
+            scans: scan_profiles(prepared),
+            join: prepared.hints.join.clone(),
+            path: prepared.stream.is_some().then(|| self.path(program, prepared, options)),
+            ..DeviceProfile::default()
+        };
+        turn.busy = true;
+        let resident = load(&self.shared.store, &mut turn, prepared, &mut profile)?;
+        prepared.compiled(&self.shared.store.device)?;
+        profile.prepare_nanos = prepared.all_nanos();
+        let outcome = Run::new(&self.shared, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
+        // A run that succeeded has waited for its work.
+        turn.busy = outcome.is_err();
+        outcome
+    }
+
+    /// Whether an empty device has room for the program.
+    fn fits(&self, prepared: &Arc<Prepared>, inputs: &Inputs) -> bool {
+        admission::check_size(&self.shared.store, wanted(prepared, inputs)).is_ok()
+    }
+
+    /// The program as it ran last, in the forms that are the best now.
+    fn prepared(&self, program: &Arc<Program>, inputs: &[u64], options: &Options) -> Result<Arc<Prepared>> {
+        let asked = Asked::of(program, options);
+        let key = (Arc::as_ptr(program) as usize, asked);
+        let known = match self.prepared.lock().get(&key) {
+            Some((held, known)) if held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) => known.clone(),
+            _ => vec![],
+        };
+        let Some(last) = known.first().filter(|last| last.inputs == inputs) else {
+            return self.prepare(program, inputs, asked.hints(), options);
+        };
+        // Not held while the program is prepared: others that run it end meanwhile.
+        let learnt = last.learnt.lock().take();
+        if let Some(hints) = learnt {
+            self.shared.paths.forget_outcomes(program);
+            return self.prepare(program, inputs, hints, options);
+        }
+        let Some(stream) = &last.stream else { return Ok(last.clone()) };
+        let forms = self.choose(program, &last.columns, stream.batches, options).forms;
+        if last.forms == forms {
+            return Ok(last.clone());
+        }
+        match known.iter().find(|other| other.forms == forms && other.hints == last.hints && other.inputs == inputs) {
+            Some(found) => Ok(self.keep(program, asked, found.clone())),
+            None => self.prepare_as(program, inputs, last.hints.clone(), (options, &|_| forms.clone())),
+        }
+    }
+
+    fn prepare(
+        &self,
+        program: &Arc<Program>,
+        inputs: &[u64],
+        hints: Hints,
+        options: &Options,
+    ) -> Result<Arc<Prepared>> {
+        let forms = |columns: &[ScanColumn]| self.choose(program, columns, GUESSED_BATCHES, options).forms;
+        self.prepare_as(program, inputs, hints, (options, &forms))
+    }
+
+    fn prepare_as(
+        &self,
+        program: &Arc<Program>,
+        inputs: &[u64],
+        hints: Hints,
+        (options, forms): (&Options, &ChooseForms<'_>),
+    ) -> Result<Arc<Prepared>> {
+        let data = (&self.shared.store.recoded, forms, options.data);
+        let prepared = Prepared::new(program, inputs, hints, self.limits, &self.shared.store.device, data)?;
+        Ok(self.keep(program, Asked::of(program, options), Arc::new(prepared)))
+    }
+
+    /// The way the data of `program` would pass through, as far as that is known before it runs; `None` where it may stay in device
+    /// memory. Reads metadata only.
+    ///
+    /// # Errors
+    /// Filters that cannot be evaluated, damaged metadata.
+    pub fn preview(&self, program: &Arc<Program>, options: &Options) -> Result<Option<PathProfile>> {
+        if !Asked::of(program, options).streamed {
+            return Ok(None);
+        }
+        // Numbered as it will be run.
+        let deferred = crate::compile::defer::defer_sorts(program).map_or_else(|| program.clone(), Arc::new);
+        let columns = scan_columns(
+            &deferred,
+            &selected_scans(&deferred, options.data.passing())?,
+            self.shared.store.recoded.undone,
+        );
+        let place = (options.data, options.io_bandwidth_limit);
+        let choice = self.shared.paths.preview(program, &columns, place, (options.representation, GUESSED_BATCHES));
+        Ok((!columns.is_empty()).then(|| PathProfile::new(options.data, &columns, &choice, &self.library())))
+    }
+
+    fn choose(&self, program: &Arc<Program>, columns: &[ScanColumn], batches: u64, options: &Options) -> Choice {
+        let place = (options.data.passing(), options.io_bandwidth_limit);
+        self.shared.paths.choose(program, columns, place, (options.representation, batches))
+    }
+
+    /// The way the data of `prepared` passes through, and why.
+    fn path(&self, program: &Arc<Program>, prepared: &Prepared, options: &Options) -> PathProfile {
+        let source = options.data.passing();
+        let place = (source, options.io_bandwidth_limit);
+        let batches = prepared.stream.as_ref().map_or(1, |stream| stream.batches);
+        let choice = self.shared.paths.explain(program, &prepared.columns, place, (&prepared.forms, batches));
+        PathProfile::new(source, &prepared.columns, &choice, &self.library())
+    }
+
+    /// The name of the vendor's library that decompresses; or why there is none.
+    fn library(&self) -> Result<String, String> {
+        self.shared.store.device.batch_codec().map(|library| library.name())
+    }
+
+    /// `prepared` is what ran last.
+    fn keep(&self, program: &Arc<Program>, asked: Asked, prepared: Arc<Prepared>) -> Arc<Prepared> {
+        let mut all = self.prepared.lock();
+        if all.len() >= MOST_PREPARED {
+            all.retain(|_, (program, _)| program.strong_count() > 0);
+        }
+        if all.len() >= MOST_PREPARED {
+            all.clear();
+        }
+        let entry = all.entry((Arc::as_ptr(program) as usize, asked));
+        let (held, known) = entry.or_insert_with(|| (Arc::downgrade(program), vec![]));
+        if !held.upgrade().is_some_and(|held| Arc::ptr_eq(&held, program)) {
+            // Another program at the address of one that is gone.
+            (*held, *known) = (Arc::downgrade(program), vec![]);
+        }
+        known.retain(|other| {
+            other.forms != prepared.forms && other.hints == prepared.hints && other.inputs == prepared.inputs
+        });
+        known.insert(0, prepared.clone());
+        known.truncate(MOST_FORMS);
+        prepared
+    }
+}
+
+/// Batches of a program that has not been laid out yet.
+const GUESSED_BATCHES: u64 = 8;
+
+/// The bytes of the device's memory that a run needs.
+fn wanted<'a>(prepared: &'a Prepared, inputs: &Inputs) -> Wanted<'a> {
+    let own = prepared.stream.as_ref().map_or(0, |stream| aligned(stream.bytes()) + prepared.data_bytes);
+    let processing = prepared.memory.bytes + inputs.allocated() + own;
+    let data = prepared.stream.is_none().then_some(prepared as &dyn CachedData);
+    Wanted { data, processing, alone: false }
+}
+
+/// Bytes of device memory that an executor takes when nothing else is said.
+pub fn default_memory(device: &dyn Device) -> Result<u64> {
+    let free = device.free_memory()?;
+    Ok(match device.properties().kind {
+        DeviceKind::Cuda => free / 10 * 9,
+        DeviceKind::Sim => free,
+    })
+}

@@ -1,0 +1,454 @@
+//! One run of a program: memory, launches, checks, and the rows that the host goes on with.
+
+pub(crate) mod parts;
+pub(crate) mod piece;
+mod results;
+pub(super) mod state;
+mod timings;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use warpmill_eval::ExecError;
+use warpmill_ir::{AggregateExpr, Program, Sink};
+
+use super::options::{DeviceOutput, Options, Outcome};
+use crate::compile::generator::{SLOT_BYTES, SLOTS};
+use crate::compile::layout::{SinkLayout, Sorted, Table};
+use crate::compile::replay::{Launch, Places};
+use crate::compile::sort;
+use crate::data::form::{DataSource, is_scanned};
+use crate::data::row_segment::RowSegment;
+use crate::data::stream::plan::StreamPlan;
+use crate::data::transfer::TransferProfile;
+use crate::device::{Device, DevicePtr};
+use crate::memory::error::{Failure, Result};
+use crate::memory::lane::Lane;
+use crate::memory::mirrors::Mirrors;
+use state::{Flushed, Run, SinkWords};
+
+use super::feed::Feed;
+use super::inputs::Inputs;
+use super::launch;
+use super::profile::{DeviceProfile, KernelProfile};
+use super::prune::KeyBitmaps;
+use super::shared::Shared;
+use crate::compile::buffers::Buffer;
+use crate::compile::plan::{QUERY_STATE, SINK_STATE, Stage};
+use crate::compile::prepared::Prepared;
+use crate::data::items::{Descriptors, Resident};
+use crate::memory::regions::aligned;
+
+use timings::Timings;
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        shared: &'a Shared,
+        lane: &'a mut Lane,
+        (asked, prepared): (&'a Arc<Program>, &'a Arc<Prepared>),
+        resident: Arc<Resident>,
+        options: &'a Options,
+        profile: DeviceProfile,
+    ) -> Self {
+        let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
+        let (profiled, flushed, flushed_bytes) = Default::default();
+        Self {
+            shared,
+            lane,
+            program,
+            asked,
+            prepared,
+            resident,
+            options,
+            mirrors,
+            profile,
+            profiled,
+            flushed,
+            flushed_bytes,
+            started,
+        }
+    }
+
+    fn device(&self) -> &'a dyn Device {
+        &*self.shared.store.device
+    }
+
+    pub(super) fn run(mut self, inputs: &Inputs) -> Result<Outcome> {
+        self.options.cancel.check()?;
+        let places = self.allocate()?;
+        let names = self.upload(inputs)?;
+        let timings = match &self.prepared.stream {
+            Some(stream) if self.prepared.hints.makes_parts() => match self.run_parts(stream, &places, names)? {
+                Ok(timings) => timings,
+                Err(hints) => return Ok(Outcome::Again(hints)),
+            },
+            _ => self.launch_all(&places, names)?,
+        };
+        let host = self.queue_results(&places)?;
+        self.profile.queue_nanos = self.started.elapsed().as_nanos() as u64;
+        self.device().synchronize(self.lane.stream)?;
+        let synchronized = self.started.elapsed().as_nanos() as u64;
+        self.profile.sync_nanos = synchronized - self.profile.queue_nanos;
+        self.read_timings(&timings)?;
+        let words = self.words();
+        if let Some(outcome) = self.check(&words)? {
+            return Ok(outcome);
+        }
+        let placed = self.fetch(&words, &places, &host)?;
+        self.profile.device_nanos = self.started.elapsed().as_nanos() as u64;
+        self.profile.fetch_nanos = self.profile.device_nanos - synchronized;
+        self.profile.processing_bytes = self.lane.region.used();
+        self.profile.mapped_bytes = self.prepared.memory.on_host();
+        self.profile.cached_bytes = self.shared.store.cache.lock().used() + self.shared.store.kept.lock().held();
+        let program = self.program.clone();
+        let mut owners = self.mirrors.owners;
+        owners.extend(self.flushed.into_iter().flat_map(Flushed::owners));
+        owners.push(self.resident);
+        Ok(Outcome::Done(Box::new(DeviceOutput { program, placed, owners, host_bytes: 0, profile: self.profile })))
+    }
+
+    /// Allocates and initializes constants, states and buffers.
+    fn allocate(&mut self) -> Result<Places> {
+        let (device, stream, plan) = (self.device(), self.lane.stream, &self.prepared.memory);
+        let block = self.lane.region.allocate(plan.block_bytes)?;
+        let states = block + plan.states_at;
+        let mut on_host = match plan.on_host() {
+            0 => 0,
+            bytes => self.lane.map(&self.shared.store.mapped, bytes, self.shared.room_on_host(self.options))?,
+        };
+        let region = &mut self.lane.region;
+        let place = |buffer: &Buffer| {
+            if !buffer.on_host {
+                return region.allocate(buffer.bytes);
+            }
+            let at = on_host;
+            on_host += aligned(buffer.bytes);
+            Ok(at)
+        };
+        let buffers: Vec<DevicePtr> = plan.buffers.iter().map(place).collect::<Result<_>>()?;
+        let hosted = on_host;
+        let arena = if plan.arena > 0 { region.allocate(plan.arena)? } else { 0 };
+        let mut image = self.prepared.constants.image(block);
+        image.resize(plan.block_bytes as usize, 0);
+        let arena_at = plan.states_at as usize + 16;
+        image[arena_at..arena_at + 8].copy_from_slice(&plan.arena.to_le_bytes());
+        image[arena_at + 8..arena_at + 16].copy_from_slice(&arena.to_le_bytes());
+        // SAFETY: just allocated with this size.
+        unsafe { device.copy_to_device(block, &image, stream)? };
+        self.mirrors.add(block, self.prepared.constants.bytes(), self.prepared.clone());
+        let places = Places { block, states, arena, hosted, buffers };
+        self.fill(&places)?;
+        Ok(places)
+    }
+
+    /// Fills buffers: those that lie side by side by one call.
+    fn fill(&self, places: &Places) -> Result<()> {
+        let mut fills: Vec<(DevicePtr, u64, u8)> = vec![];
+        for (buffer, &at) in self.prepared.memory.buffers.iter().zip(&places.buffers) {
+            let Some(value) = buffer.fill.filter(|_| buffer.bytes > 0) else { continue };
+            match fills.last_mut() {
+                Some((start, bytes, same))
+                    if *same == value && *start + aligned(*bytes) == at && self.lane.region.together(*start, at) =>
+                {
+                    *bytes = at + buffer.bytes - *start;
+                }
+                _ => fills.push((at, buffer.bytes, value)),
+            }
+        }
+        for (at, bytes, value) in fills {
+            // SAFETY: allocated; what lies between two buffers is nobody's.
+            unsafe { self.device().fill(at, value, bytes, self.lane.stream)? };
+        }
+        Ok(())
+    }
+
+    /// Uploads rows from outside and constant rows; gives what kernels call their arrays and counts.
+    fn upload(&mut self, inputs: &Inputs) -> Result<HashMap<String, u64>> {
+        let mut names = HashMap::new();
+        for (owner, rows, arrays) in &inputs.sources {
+            let (device, stream, region) = (&*self.shared.store.device, self.lane.stream, &mut self.lane.region);
+            for array in arrays {
+                names.insert(array.name.clone(), array.upload(device, stream, region, &mut self.mirrors)?);
+            }
+            names.insert(format!("{owner}.count"), *rows);
+            let bytes = arrays.iter().map(|array| array.bytes()).sum();
+            let transfer = TransferProfile { what: "rows to the device", bytes, count: arrays.len() as u64, nanos: 0 };
+            self.profile.transfers.push(transfer);
+        }
+        Ok(names)
+    }
+
+    /// Queues all kernels; gives when each began and ended.
+    fn launch_all(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings<'a>> {
+        let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
+        if let Some(stream) = &prepared.stream {
+            return self.launch_streamed(stream, places, inputs);
+        }
+        // Rows from outside are somewhere else every time.
+        let again = inputs.is_empty();
+        let found = again.then(|| prepared.replays.find(places, &resident)).flatten();
+        let (replay, made);
+        let launches: &[Launch] = match found {
+            Some(found) => {
+                replay = found;
+                &replay.launches
+            }
+            None => {
+                let names = launch::names(prepared, places, inputs);
+                made = launch::launches(device, prepared, &resident, places, &names)?;
+                if again {
+                    replay = prepared.replays.keep(places.clone(), resident, made);
+                    &replay.launches
+                } else {
+                    &made
+                }
+            }
+        };
+        let mut timings = Timings::new(device);
+        for launch in launches {
+            self.launch(launch, &mut timings)?;
+        }
+        Ok(timings)
+    }
+
+    /// Queues all kernels, each as often as it has batches, while the batches arrive.
+    fn launch_streamed(
+        &mut self,
+        plan: &StreamPlan,
+        places: &Places,
+        inputs: HashMap<String, u64>,
+    ) -> Result<Timings<'a>> {
+        let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
+        let mut feed = self.feed(plan, places)?;
+        let mut names = launch::names(prepared, places, inputs);
+        names.insert(SLOTS.into(), feed.base());
+        names.insert(SLOT_BYTES.into(), plan.bytes());
+        let at = (places.block, places.states, &*resident);
+        let mut timings = Timings::new(device);
+        let mut bitmaps = KeyBitmaps::default();
+        for kernel in 0..prepared.lowered.kernels.len() {
+            let Some(rows) = prepared.row_segments(kernel) else {
+                let made = launch::launch(device, prepared, (kernel, Descriptors::default()), at, &names)?;
+                made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
+                continue;
+            };
+            let all: Vec<usize> = rows.iter().map(|row| row.number).collect();
+            let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
+            self.note_pruned(kernel, all, &rows);
+            let found = feed.find(&rows, &mut self.mirrors);
+            let places = (&resident.places, &found);
+            feed.expect(prepared, kernel, &rows);
+            for batch in plan.batches(&rows, &found) {
+                let arrival = feed.bring(self.lane, prepared, places, (kernel, &rows[batch]))?;
+                let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
+                made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
+                feed.release(self.lane, &arrival)?;
+            }
+        }
+        // Results are fetched in one go: what was copied is known then.
+        self.device().synchronize(self.lane.stream)?;
+        self.note_passed(feed, true)?;
+        Ok(timings)
+    }
+
+    /// The place where what passes through comes from.
+    fn source(&self) -> DataSource {
+        match self.options.data.passing() {
+            // Copies of files are not kept: they may change.
+            DataSource::Pinned if is_scanned(&self.prepared.program) => DataSource::Host,
+            other => other,
+        }
+    }
+
+    /// Notes what `feed` has brought, once all of it is done; `whole`: of the whole program.
+    fn note_passed(&mut self, feed: Feed<'_>, whole: bool) -> Result<()> {
+        let (found, kept) = feed.kept();
+        let (transfers, measured) = feed.profile()?;
+        self.profile.transfers.extend(transfers);
+        if let Some(path) = &mut self.profile.path {
+            path.measured = Some(measured.stages());
+            (path.found_bytes, path.kept_bytes) = (found, kept);
+        }
+        // Where kernels reach host memory by themselves, or rows come back meanwhile, copies share the link, and the host's memory, with them: such runs
+        // say nothing of their rates.
+        let shared = self.prepared.memory.on_host() > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
+        if !shared {
+            let place = (self.source(), self.options.io_bandwidth_limit);
+            self.shared.paths.learn(self.asked, &self.prepared.forms, place, (&measured, whole));
+        }
+        Ok(())
+    }
+
+    /// Brings the segments that pass through.
+    fn feed(&mut self, plan: &StreamPlan, places: &Places) -> Result<Feed<'a>> {
+        let source = self.source();
+        let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
+        let mut feed = Feed::new(self.shared, plan, self.lane, (source, self.options), places.states, texts)?;
+        // Data that the user wants to be copied for every run is.
+        if self.options.data == DataSource::Cache {
+            feed.keep(self.prepared);
+        }
+        Ok(feed)
+    }
+
+    /// Bytes of the buffers of sink `id`.
+    fn bytes_of_sink(&self, id: usize) -> u64 {
+        crate::compile::buffers::bytes_of_sink(id, &self.prepared.layouts[id])
+    }
+
+    /// Notes in the profile that, of row segments `all`, those but `rows` need not be read by kernel `kernel`.
+    fn note_pruned(&mut self, kernel: usize, all: Vec<usize>, rows: &[RowSegment<'_>]) {
+        let prepared = self.prepared;
+        let pipeline = prepared.lowered.kernels[kernel].pipeline;
+        let profile = self.profile.scans.iter_mut().find(|scan| scan.pipeline == pipeline);
+        let (Some(profile), Some(scan)) = (profile, prepared.scan(kernel)) else { return };
+        let kept: HashSet<usize> = rows.iter().map(|row| row.number).collect();
+        for segment in all.into_iter().filter(|segment| !kept.contains(segment)) {
+            let left = prepared.scans[&pipeline].selected.left(&scan.table, segment);
+            profile.pruning.segment_ruled_out_by_keys(left);
+        }
+    }
+
+    /// Queues a kernel, which `timings` times if that is asked for.
+    fn launch(&mut self, launch: &Launch, timings: &mut Timings<'_>) -> Result<()> {
+        self.options.cancel.check()?;
+        let (device, prepared, stream) = (self.device(), self.prepared, self.lane.stream);
+        let (kernel, function) = (&prepared.lowered.kernels[launch.kernel], prepared.function(launch.kernel));
+        let fresh = self.profile.kernels.len();
+        let position = *self.profiled.entry(launch.kernel).or_insert(fresh);
+        if position == fresh {
+            self.profile.kernels.push(KernelProfile {
+                label: kernel.label.clone(),
+                pipeline: kernel.pipeline,
+                shape: (launch.shape.blocks, launch.shape.threads),
+                registers: function.registers,
+                local: function.local,
+                ..KernelProfile::default()
+            });
+        }
+        let queue = || {
+            // SAFETY: every address in the parameter was allocated for this run or lies in the cache, with the sizes that
+            // the layouts, from which the kernel was generated, say.
+            unsafe { device.launch(function, launch.shape, &launch.params, stream).map_err(Failure::from) }
+        };
+        if self.options.profile {
+            timings.time(position, stream, queue)?
+        } else {
+            queue()?
+        }
+        let profile = &mut self.profile.kernels[position];
+        profile.bytes += launch.bytes;
+        profile.launches += 1;
+        Ok(())
+    }
+
+    /// The states, when all work is done.
+    fn words(&self) -> Vec<u64> {
+        let bytes = self.lane.host.as_deref().unwrap_or_default();
+        let states = &bytes[..self.prepared.memory.read_bytes as usize];
+        states.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    }
+
+    fn read_timings(&mut self, timings: &Timings<'_>) -> Result<()> {
+        let peak = if timings.is_empty() { None } else { self.shared.peak_bandwidth() };
+        for (kernel, ms) in timings.read()? {
+            self.profile.kernels[kernel].nanos += (f64::from(ms) * 1e6) as u64;
+        }
+        for profile in &mut self.profile.kernels {
+            if profile.bytes > 0 && profile.nanos > 0 {
+                profile.peak_fraction = peak.map(|peak| profile.bytes as f64 * 1e9 / profile.nanos as f64 / peak);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where a value raised an error.
+    fn check_values(&self, words: &[u64]) -> Result<()> {
+        match words[0] as u32 {
+            0 => Ok(()),
+            error => Err(Failure::Value(error)),
+        }
+    }
+
+    /// The verdict of the states: go on (`None`), run again, or fail.
+    fn check(&self, words: &[u64]) -> Result<Option<Outcome>> {
+        self.check_values(words)?;
+        let mut hints = self.prepared.hints.clone();
+        if words[0] >> 32 != 0 {
+            hints.capacity.insert(usize::MAX, words[1] + words[1] / 4);
+        }
+        for (id, layout) in self.prepared.layouts.iter().enumerate() {
+            let state = self.state(words, id, Stage::Own);
+            // Twice the last guess at least: a table that is too small is never taken for one that suffices.
+            let twice = 2 * hints.capacity.get(&id).copied().unwrap_or(0);
+            if layout.partition().is_some() {
+                // Each part was looked at when it had been made.
+                continue;
+            }
+            match layout {
+                SinkLayout::Build(build) => {
+                    let payload = !build.payload.is_empty() || build.track_matches;
+                    if build.table == Table::Bitmap {
+                        if state.duplicate && payload {
+                            hints.repeated_keys.push(id);
+                        }
+                    } else if state.overflow {
+                        hints.capacity.insert(id, state.count.max(2 * build.capacity).max(twice));
+                    } else if state.count > build.capacity {
+                        hints.capacity.insert(id, state.count.max(2 * build.capacity));
+                    }
+                }
+                SinkLayout::Groups(groups) => {
+                    if state.overflow {
+                        let members = if groups.distinct.is_empty() { 0 } else { groups.distinct_slots / 2 };
+                        let room = groups.rows.capacity.max(groups.cells).max(members);
+                        hints.capacity.insert(id, (2 * room).max(twice));
+                    } else if state.count > groups.rows.capacity {
+                        hints.capacity.insert(id, state.count);
+                    } else if let Sink::Aggregate { aggregates, .. } = &self.program.sinks[id]
+                        && let Some(safe) = aggregates.iter().filter_map(AggregateExpr::safe_rows).min()
+                        && state.input > safe
+                    {
+                        return Err(ExecError::NeedsWideSums { safe }.into());
+                    }
+                }
+                SinkLayout::Rows(rows) => {
+                    if state.count > rows.capacity {
+                        hints.capacity.insert(id, state.count);
+                    } else if let Some(top) = &rows.top
+                        && self.state(words, id, Stage::First).count > top.rows.capacity
+                    {
+                        hints.all_rows.push(id);
+                    } else if rows.sorted.is_some() && self.state(words, id, Stage::Sorted).overflow {
+                        let looked_at = hints.text_words.get(&id).copied().unwrap_or(sort::TEXT_WORDS);
+                        match Sorted::more_text_words(looked_at) {
+                            Some(more) => drop(hints.text_words.insert(id, more)),
+                            None => hints.host_sorts.push(id),
+                        }
+                    }
+                }
+            }
+        }
+        Ok((hints != self.prepared.hints).then(|| Outcome::Again(Box::new(hints))))
+    }
+
+    /// The state of some rows of sink `id`.
+    fn state(&self, words: &[u64], id: usize, stage: Stage) -> SinkWords {
+        SinkWords::of(words, stage as usize * self.program.sinks.len() + id)
+    }
+}
+
+impl SinkWords {
+    /// The state at position `number` among all of sinks.
+    fn of(words: &[u64], number: usize) -> Self {
+        let at = ((QUERY_STATE + SINK_STATE * number as u64) / 8) as usize;
+        Self {
+            count: words[at],
+            duplicate: words[at + 1] >> 32 != 0,
+            overflow: words[at + 2] as u32 != 0,
+            input: words[at + 3],
+            taken: words[at + 4],
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a program is asked to be run like, and what comes of it.
+
+use std::sync::Arc;
+
+use warpmill_cpu::context::CancelToken;
+use warpmill_cpu::pipeline::Placed;
+use warpmill_ir::Program;
+
+use super::profile::DeviceProfile;
+use crate::compile::join::{JoinPlan, JoinStrategy};
+use crate::compile::layout::Hints;
+use crate::data::form::{DataSource, Pipelines, Representation, is_scanned};
+use crate::device::cuda::pinned::available_host_memory;
+use crate::memory::regions::Owner;
+
+/// Programs that are kept prepared.
+pub(crate) const MOST_PREPARED: usize = 512;
+
+/// The way a program is run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Stops the query between launches.
+    pub cancel: CancelToken,
+    /// Whether kernels are timed, which takes a few microseconds each.
+    pub profile: bool,
+    /// The place where the program's data is.
+    pub data: DataSource,
+    /// Bytes per second that files are read with at most; 0: as fast as drives are.
+    pub io_bandwidth_limit: u64,
+    /// Bytes of page-locked memory that copies of data may take ([`DataSource::Pinned`]); 0: as many as there are.
+    pub pinned_memory_limit: u64,
+    /// In which form columns pass through.
+    pub representation: Representation,
+    /// Parts in which every sink is made that can be, whatever its size (for tests); 0: only as far as memory does not suffice.
+    pub partitions: u32,
+    /// The way joins are done whose hash builds do not fit.
+    pub join: JoinStrategy,
+    /// Threads of the CPU back end, where it may run what the device does not; 0: it may not.
+    pub cpu_threads: usize,
+    /// Bytes of rows that the CPU back end may go on with where the program is split between both; `None`: any number.
+    pub host_bytes: Option<u64>,
+    /// Of a program that is a piece of such a one: bytes of rows that it may give.
+    pub piece_bytes: Option<u64>,
+    /// The share of the data that passes through which is on its way at once.
+    pub pipelines: Pipelines,
+    /// Whether a batch is made ready while kernels work on others; otherwise it waits for them (for measurements).
+    pub overlap: bool,
+}
+
+/// The result of a program.
+pub struct DeviceOutput {
+    /// The program that was run: the one asked for, but for the place of a sort.
+    pub program: Arc<Program>,
+    /// The place where each pipeline was run, with the rows that the host goes on with.
+    pub placed: Vec<Placed>,
+    /// The owners of memory that strings in those rows point into.
+    pub owners: Vec<Owner>,
+    /// Bytes of those rows, where the program was split.
+    pub host_bytes: u64,
+    /// The profile of the run.
+    pub profile: DeviceProfile,
+}
+
+/// The demand of a user, whatever memory there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Asked {
+    /// The place where data comes from: what is worth finding out about it before depends on that.
+    source: DataSource,
+    /// Segments must not stay in device memory; otherwise they may.
+    pub(crate) streamed: bool,
+    /// Every sink that can be is made in so many parts.
+    partitions: u32,
+    /// The way joins are done.
+    join: JoinStrategy,
+    /// The way data passes through.
+    pipelines: Pipelines,
+}
+
+impl Asked {
+    /// Pages of Parquet are decoded where they pass through.
+    pub(crate) fn of(program: &Program, options: &Options) -> Self {
+        let streamed = options.data != DataSource::Cache || is_scanned(program);
+        let Options { data: source, partitions, join, pipelines, .. } = *options;
+        Self { source, streamed, partitions, join, pipelines }
+    }
+
+    /// The hints that a program is laid out with at first.
+    pub(crate) fn hints(self) -> Hints {
+        let parts = self.partitions > 1;
+        let forced_partitions = if parts { self.partitions } else { 0 };
+        let join = (self.partitions > 0 && self.join == JoinStrategy::Hybrid).then(JoinPlan::all_hybrid);
+        let streamed = self.streamed || parts || join.is_some();
+        // One part has all the room that there is.
+        let partitioned = (join.is_some() && !parts).then_some(u64::MAX);
+        Hints { streamed, forced_partitions, join, partitioned, pipelines: self.pipelines, ..Hints::default() }
+    }
+}
+
+/// Bytes of rows for the CPU back end that the host has memory for, besides what becomes of them.
+pub(crate) fn most_host_rows() -> u64 {
+    available_host_memory().map_or(u64::MAX, |free| free / 2)
+}
+
+/// The way a run ended.
+pub(crate) enum Outcome {
+    Done(Box<DeviceOutput>),
+    Again(Box<Hints>),
+}
