@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use warpmill_cpu::context::CancelToken;
-use warpmill_cpu::pipeline::Placed;
+use warpmill_eval::cancel::CancelToken;
+use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
 use super::profile::DeviceProfile;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpmill_cpu::operator::RowSet;
+use warpmill_eval::rows::RowSet;
 use warpmill_ir::Program;
 
 use crate::compile::prepared::Prepared;
