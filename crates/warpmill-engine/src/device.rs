@@ -29,11 +29,12 @@ pub enum DeviceChoice {
 /// Device memory of the simulated device, unless a limit says otherwise.
 const SIM_MEMORY: u64 = 4 << 30;
 
-type Opened = Result<Arc<Executor>, String>;
-type Executors = Mutex<HashMap<(bool, u64), (Opened, Instant)>>;
+type Opened<T = Arc<Executor>> = Result<T, String>;
 
 /// By whether they are of the simulated device, and by their limit of memory: what came of opening them, and when.
-static EXECUTORS: LazyLock<Executors> = LazyLock::new(Mutex::default);
+type Executors<T = Arc<Executor>> = HashMap<(bool, u64), (Opened<T>, Instant)>;
+
+static EXECUTORS: LazyLock<Mutex<Executors>> = LazyLock::new(Mutex::default);
 
 /// The time for which a device that could not be opened is not tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -54,11 +55,7 @@ pub(crate) fn executor(choice: DeviceChoice, memory: u64) -> Opened {
 }
 
 /// What there is under `key`, opened where it is not, or where that failed some time ago: another process may have had the memory.
-fn opened<T: Clone>(
-    all: &mut HashMap<(bool, u64), (Result<T, String>, Instant)>,
-    key: (bool, u64),
-    open: impl FnOnce() -> Result<T, String>,
-) -> Result<T, String> {
+fn opened<T: Clone>(all: &mut Executors<T>, key: (bool, u64), open: impl FnOnce() -> Opened<T>) -> Opened<T> {
     match all.get(&key) {
         Some((Ok(found), _)) => return Ok(found.clone()),
         Some((Err(reason), at)) if at.elapsed() < RETRY => return Err(reason.clone()),
