@@ -1,4 +1,4 @@
-//! Joins whose hash builds do not fit the device's memory: how they are done, and why. [`crate::execute`] decides.
+//! Joins whose hash builds do not fit the device's memory: how they are done, and why. `joins` decides.
 
 use serde::Serialize;
 use warpmill_ir::{SinkId, Unsupported};

@@ -1,9 +1,9 @@
 //! Programs compiled for a device: how their sinks are laid out, and the code generator, by which a pipeline becomes one CUDA C++ kernel.
 //!
-//! - [`prepared`]: a program lowered and compiled, with [`replay`] for launches that were made before;
+//! - [`prepared`]: a program lowered and compiled, with `replay` for launches that were made before;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
-//! - [`shares`]: how much of it each sink gets where they do not all fit, and which of them are made in parts, over [`ranges`] of keys;
-//!   [`joins`]: or have their rows on the host instead; [`split`]: or leave the joins to the CPU back end;
+//! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts, over `ranges` of keys;
+//!   `joins`: or have their rows on the host instead; `split`: or leave the joins to the CPU back end;
 //! - [`defer`]: sorts below joins, moved to the end;
 //! - [`cpp`]: a typed builder of C++ statements and values;
 //! - [`params`]: the kernel's one parameter, a struct whose members are literals, addresses and tables, so that a kernel's

@@ -72,7 +72,7 @@ impl Decoder {
         Ok(Self { open, index, decode })
     }
 
-    /// Queues the decoding of the chunks that are described at `tasks`. Damage raises [`ERROR_DATA`].
+    /// Queues the decoding of the chunks that are described at `tasks`. Damage raises [`ERROR_DATA`](kernels::ERROR_DATA).
     ///
     /// # Errors
     /// The device's.

@@ -1,12 +1,12 @@
 //! Runs compiled programs on a device.
 //!
-//! - [`executor`]: runs programs, again with more room where a size was guessed too small, as [`options`] say; [`shared`]: what all
+//! - [`executor`]: runs programs, again with more room where a size was guessed too small, as [`options`] say; `shared`: what all
 //!   runs share; `coexecution`: what is below the joins of a program that is split between both back ends;
 //! - [`preview`]: how all of that is expected to turn out;
 //! - `load`: brings a program's data to the device; [`feed`]: where it passes through, from table files past the page cache (`disk`) or
-//!   from the host's memory, by [`copies`]; `prune`: without segments of which no row finds a partner;
+//!   from the host's memory, by `copies`; `prune`: without segments of which no row finds a partner;
 //! - `once`: one run; `launch`: its launches; [`inputs`], [`rows`]: rows to and from device memory;
-//! - [`profile`]: what a run took, with `scan_profiles`; [`bandwidth`]: what the device's memory could give.
+//! - [`profile`]: what a run took, with `scan_profiles`; `bandwidth`: what the device's memory could give.
 
 pub(crate) mod bandwidth;
 mod coexecution;
