@@ -11,6 +11,7 @@ use warpmill_gpu::Executor;
 use warpmill_gpu::device::cuda::{CudaDevice, nvcomp, nvrtc};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
+use warpmill_place::Topology;
 
 /// The place where programs are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -64,6 +65,12 @@ fn opened<T: Clone>(all: &mut Executors<T>, key: (bool, u64), open: impl FnOnce(
     let found = open();
     all.insert(key, (found.clone(), Instant::now()));
     found
+}
+
+/// The sites of programs under `choice`: the CPU, and the device that may use `memory` bytes, opened where it is not.
+pub(crate) fn topology(choice: DeviceChoice, memory: u64) -> Topology {
+    let device = || (device_name(choice), executor(choice, memory).err());
+    Topology::new((choice != DeviceChoice::Cpu).then(device))
 }
 
 /// Whether programs run on a device under `choice`, which may use `memory` bytes of it (0: nearly all).

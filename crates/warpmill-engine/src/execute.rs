@@ -20,6 +20,7 @@ use warpmill_gpu::kernels::ERROR_DATA;
 use warpmill_gpu::memory::regions::Owner;
 use warpmill_gpu::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
 use warpmill_ir::{Pipeline, Program, Source};
+use warpmill_place::{Facts, Feedback, Miss, Refusal, Request, Site, place};
 
 use crate::device::{self, DeviceChoice, device_name};
 use crate::profile::QueryProfile;
@@ -102,6 +103,15 @@ impl ExecutionContext {
         }
     }
 
+    /// The sites that programs may run on.
+    pub(crate) fn request(&self) -> Request {
+        match self.device {
+            DeviceChoice::Auto => Request::Any,
+            DeviceChoice::Cpu => Request::Cpu,
+            DeviceChoice::Gpu | DeviceChoice::Sim => Request::Device { else_cpu: !self.device_strict },
+        }
+    }
+
     /// The options of a device's executor.
     pub(crate) fn device_options(&self) -> warpmill_gpu::Options {
         warpmill_gpu::Options {
@@ -133,9 +143,8 @@ pub enum EngineError {
     #[error(transparent)]
     Exec(#[from] ExecError),
     /// The chosen device cannot run the program, and nothing else may.
-    #[error("not run on the {device}: {reason} (SET warpmill.device_fallback = 'allow' lets the CPU run it)")]
-    #[allow(missing_docs, reason = "fields are named in the message")]
-    Device { device: &'static str, reason: String },
+    #[error(transparent)]
+    Device(#[from] Refusal),
     /// No worker threads could be started.
     #[error("cannot start worker threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -234,10 +243,7 @@ fn run(
 ) -> Result<QueryOutput, EngineError> {
     let started = Instant::now();
     let threads = context.worker_threads();
-    let parts = match context.device {
-        DeviceChoice::Cpu => Parts::on_cpu(program, inputs, None),
-        choice => on_device(choice, program, (inputs, for_devices), context)?,
-    };
+    let parts = placed(program, inputs, for_devices, context)?;
     let host = Instant::now();
     // Waking other threads takes longer than the few rows that a device leaves.
     let threads = if parts.has_few_rows() { 1 } else { threads };
@@ -318,22 +324,52 @@ impl Parts {
     }
 }
 
-/// Runs what the device runs; the rest, or all where it cannot, is left for the CPU.
-fn on_device(
-    choice: DeviceChoice,
+/// What came of running a program on a device.
+enum Attempt {
+    /// What is left for the CPU.
+    Done(Box<Parts>),
+    /// Nothing: another attempt is to be made.
+    Missed(Miss),
+}
+
+/// Runs what devices run; the rest, or all where none can, is left for the CPU.
+fn placed(
     program: &Arc<Program>,
-    (inputs, for_devices): (Vec<InputStream>, Option<&DeviceProgram>),
+    inputs: Vec<InputStream>,
+    for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<Parts, EngineError> {
-    let strict = context.device_strict && choice != DeviceChoice::Auto;
-    let refuse = |reason: String| EngineError::Device { device: device_name(choice), reason };
-    let executor = match device::executor(choice, context.gpu_memory_limit) {
-        Ok(executor) => executor,
-        Err(reason) if strict => return Err(refuse(reason)),
-        Err(reason) => return Ok(Parts::on_cpu(program, inputs, Some(reason))),
-    };
+    let (topology, mut feedback) = (device::topology(context.device, context.gpu_memory_limit), Feedback::default());
+    // A run finds out what a back end has not.
+    let facts = Facts { request: context.request(), supports: &|_| Ok(()) };
     // Kept, because the CPU may have to run the program after all.
     let mut inputs: Vec<Option<InputStream>> = inputs.into_iter().map(Some).collect();
+    loop {
+        let plan = place(program, &facts, &topology, &feedback)?;
+        let site = plan.site();
+        if site == Site::Cpu {
+            let reason = plan.not_on_device().map(str::to_owned);
+            return Ok(Parts::on_cpu(program, inputs.into_iter().flatten().collect(), reason));
+        }
+        match on_device(site, program, (&mut inputs, for_devices), context)? {
+            Attempt::Done(parts) => return Ok(*parts),
+            Attempt::Missed(miss) => feedback.misses.push(miss),
+        }
+    }
+}
+
+/// Runs a program on a device, which takes the inputs that it reads; after a miss they are there again.
+fn on_device(
+    site: Site,
+    program: &Arc<Program>,
+    (inputs, for_devices): (&mut [Option<InputStream>], Option<&DeviceProgram>),
+    context: &ExecutionContext,
+) -> Result<Attempt, EngineError> {
+    let miss = |reason, for_cpu| Ok(Attempt::Missed(Miss { site, reason, for_cpu }));
+    let executor = match device::executor(context.device, context.gpu_memory_limit) {
+        Ok(executor) => executor,
+        Err(reason) => return miss(reason, false),
+    };
     let wanted: Vec<usize> = for_devices.map_or_else(|| (0..inputs.len()).collect(), |other| other.inputs.clone());
     let collect = |input: Option<InputStream>| input.into_iter().flatten().collect::<Result<_, _>>();
     let batches: Vec<Vec<RecordBatch>> = wanted
@@ -350,20 +386,22 @@ fn on_device(
             let inputs = inputs.collect();
             owners.push(Arc::new(batches));
             let (program, placed, profile) = (output.program, output.placed, Some(output.profile));
-            Ok(Parts { program, placed, inputs, profile, reason: None, owners, host_bytes: output.host_bytes })
+            let host_bytes = output.host_bytes;
+            let parts = Parts { program, placed, inputs, profile, reason: None, owners, host_bytes };
+            Ok(Attempt::Done(Box::new(parts)))
         }
         Err(Failure::Exec(error)) => Err(error.into()),
-        Err(failure) if strict && !matches!(failure, Failure::Value(_)) => Err(refuse(failure.to_string())),
         Err(failure) => {
-            let mut reason = failure.to_string();
-            if matches!(failure, Failure::Value(ERROR_DATA)) {
-                verify(for_device)?;
-                reason = "pages of Parquet files that only the CPU takes for whole".into();
-            }
             for (input, batches) in wanted.into_iter().zip(batches) {
                 inputs[input] = Some(Box::new(batches.into_iter().map(Ok)));
             }
-            Ok(Parts::on_cpu(program, inputs.into_iter().flatten().collect(), Some(reason)))
+            match failure {
+                Failure::Value(ERROR_DATA) => {
+                    verify(for_device)?;
+                    miss("pages of Parquet files that only the CPU takes for whole".into(), true)
+                }
+                failure => miss(failure.to_string(), matches!(failure, Failure::Value(_))),
+            }
         }
     }
 }

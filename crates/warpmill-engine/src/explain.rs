@@ -15,9 +15,10 @@ use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
+use warpmill_place::{Facts, Feedback, Site, place};
 
 use crate::DeviceChoice;
-use crate::device::{device_name, executor, no_compiler};
+use crate::device::{device_name, executor, no_compiler, topology};
 use crate::execute::ExecutionContext;
 
 /// The place where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
@@ -59,40 +60,51 @@ impl std::fmt::Display for Placement {
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
     let on_cpu =
         |not_on_device| Placement { device: "cpu", not_on_device, strategy: None, on_host: vec![], path: None };
-    if context.device == DeviceChoice::Cpu {
-        return on_cpu(None);
+    let on_host = match context.device {
+        DeviceChoice::Cpu => Ok(vec![]),
+        _ => pipelines_on_host(program, inputs, context),
+    };
+    let supports = |_| on_host.as_ref().map(|_| ()).map_err(Clone::clone);
+    let facts = Facts { request: context.request(), supports: &supports };
+    let topology = topology(context.device, context.gpu_memory_limit);
+    let plan = match place(program, &facts, &topology, &Feedback::default()) {
+        Ok(plan) => plan,
+        Err(refusal) => return on_cpu(Some(refusal.reason)),
+    };
+    if plan.site() == Site::Cpu {
+        return on_cpu(plan.not_on_device().map(str::to_owned));
     }
+    let on_host = on_host.unwrap_or_default();
     let executor = match executor(context.device, context.gpu_memory_limit) {
         Ok(executor) => executor,
         Err(reason) => return on_cpu(Some(reason)),
     };
+    // Running the program tells which error this is.
+    let path = executor.preview(program, &context.device_options()).ok().flatten();
+    let path = path.map(|path| path.to_string());
+    // Parts that somebody asked for are no matter of memory.
+    let strategy = executor.strategy(program, inputs, &context.device_options()).ok();
+    let strategy = strategy.filter(|strategy| strategy.streamed || strategy.sinks_do_not_fit());
+    if let Some(plan) = strategy.as_ref().filter(|strategy| strategy.is_for_cpu()).and_then(|it| it.join.as_ref()) {
+        return on_cpu(Some(plan.refusal().to_string()));
+    }
+    // That says what the CPU runs.
+    let split = strategy.as_ref().is_some_and(Strategy::is_split);
+    let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
+    Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
+}
+
+/// The pipelines that the CPU runs although a device runs the program; or why none does.
+fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Result<Vec<usize>, String> {
+    let executor = executor(context.device, context.gpu_memory_limit)?;
     let properties = executor.device().properties();
     if properties.kind == DeviceKind::Cuda
         && let Some(reason) = no_compiler(Some(properties))
     {
-        return on_cpu(Some(reason));
+        return Err(reason);
     }
-    match places(program, inputs) {
-        Ok(places) => {
-            let on_host = (0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect();
-            // Running the program tells which error this is.
-            let path = executor.preview(program, &context.device_options()).ok().flatten();
-            let path = path.map(|path| path.to_string());
-            // Parts that somebody asked for are no matter of memory.
-            let strategy = executor.strategy(program, inputs, &context.device_options()).ok();
-            let strategy = strategy.filter(|strategy| strategy.streamed || strategy.sinks_do_not_fit());
-            if let Some(plan) =
-                strategy.as_ref().filter(|strategy| strategy.is_for_cpu()).and_then(|it| it.join.as_ref())
-            {
-                return on_cpu(Some(plan.refusal().to_string()));
-            }
-            // That says what the CPU runs.
-            let split = strategy.as_ref().is_some_and(Strategy::is_split);
-            let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
-            Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
-        }
-        Err(reason) => on_cpu(Some(reason.to_string())),
-    }
+    let places = places(program, inputs).map_err(|reason| reason.to_string())?;
+    Ok((0..places.len()).filter(|&pipeline| places[pipeline] == Place::Host).collect())
 }
 
 /// Generates kernels for segments of any encoding, only to see whether that works. What a device lacks does not depend on

@@ -1,0 +1,13 @@
+//! Placement: where the parts of a program run, in what form, in how many pieces, and why.
+//!
+//! [`place`] is a pure function: equal arguments give equal plans. What it may know is in its arguments: the program, [`Facts`] on this
+//! run, the [`Topology`], and [`Feedback`] of earlier attempts. What does not fit or fails is a [`Miss`]; a retry is [`place`] again with
+//! that miss, and there is no other ladder. EXPLAIN prints the [`PlacedPlan`] that a run would begin with.
+
+mod place;
+mod plan;
+mod topology;
+
+pub use place::{Facts, Feedback, Miss, Refusal, Request, place};
+pub use plan::{Decision, Fragment, PlacedPlan, Reason};
+pub use topology::{Site, SiteSpec, Topology};
