@@ -5,12 +5,13 @@
 //! with fixed buffers. Copies have a stream of their own; events keep both in order, and the host waits only for page-locked
 //! memory that it wants to fill again.
 //!
-//! `plan` cuts scans into batches, `head` places what a slot has, `ready` and `disk` bring it into page-locked memory, `ahead` reads remote files
-//! before their turn, `keep` lets some stay, `open` and `batches` decompress what has arrived.
+//! `plan` cuts scans into batches, `head` places what a slot has, `open` and `batches` decompress what has arrived (all in
+//! [`crate::data::stream`]); `ready` and `disk` bring data into page-locked memory, `ahead` reads remote files before their turn, `keep`
+//! lets some stay.
 
 mod ahead;
-pub(crate) mod keep;
-pub(crate) mod ready;
+mod keep;
+mod ready;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

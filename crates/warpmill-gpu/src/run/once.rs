@@ -1,7 +1,7 @@
 //! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
-pub(crate) mod parts;
-pub(crate) mod piece;
+mod parts;
+mod piece;
 mod results;
 pub(super) mod state;
 mod timings;
