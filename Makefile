@@ -70,6 +70,7 @@ conformance-fast: install ## A sample of them, in under two minutes
 lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
+	@for crate in warpmill-cpu warpmill-gpu; do echo "$$crate without DataFusion"; ! cargo tree --locked -p $$crate -e normal,build --prefix none | grep '^datafusion' || exit 1; done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
