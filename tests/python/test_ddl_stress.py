@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,6 +122,9 @@ def test_a_table_that_is_written_is_not_dropped(tmp_path: Path, stored: bool) ->
     with warpmill.connect(tmp_path / "db" if stored else None) as con:
         con.register("source", {"a": list(range(20_000))})
         con.sql("CREATE TABLE t AS SELECT * FROM source WHERE a < 0")
+        begin = time.monotonic()
+        con.sql("INSERT INTO t SELECT * FROM source")
+        usual = time.monotonic() - begin
         problems: list[str] = []
         stop = threading.Event()
 
@@ -134,13 +138,14 @@ def test_a_table_that_is_written_is_not_dropped(tmp_path: Path, stored: bool) ->
                     except warpmill.Error as error:
                         problems.append(repr(error))
                 # A writer has its turn: without a pause no table lives as long as an INSERT takes.
-                stop.wait(0.02)
+                stop.wait(3 * usual)
 
         thread = threading.Thread(target=churn)
         thread.start()
         try:
-            written = 0
-            for _ in range(60):
+            written = tried = 0
+            while tried < 60 or (written == 0 and tried < 2000):
+                tried += 1
                 try:
                     con.sql("INSERT INTO t SELECT * FROM source")
                     written += 1
