@@ -18,6 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+# A folder that is run has no package: the modules are found from the folder above, which has to be named first.
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS)]
 

@@ -37,6 +37,22 @@ CASES = (
         ("CREATE TABLE c AS SELECT * FROM (VALUES (3), (200), (1)) t(x)",),
     ),
     Case(
+        "numbers as moments",
+        "SELECT CAST(1577836800 AS TIMESTAMP) AS a, CAST(5 AS TIME) AS b",
+        differs="the count of Arrow's units, microseconds and nanoseconds: DuckDB has no such cast",
+    ),
+    Case(
+        "moments as numbers",
+        "SELECT CAST(TIMESTAMP '2020-01-01' AS BIGINT) AS a, CAST(DATE '2020-01-01' AS INTEGER) AS b",
+        differs="microseconds and days since 1970: DuckDB has no such cast",
+    ),
+    Case("numbers as bytes", "SELECT CAST(5 AS BLOB) AS a", differs="the bytes of the number: DuckDB has no such cast"),
+    Case(
+        "`to_timestamp`",
+        "SELECT CAST(to_timestamp(0) AS VARCHAR) AS a",
+        differs="a TIMESTAMP: DuckDB's has a zone",
+    ),
+    Case(
         "texts as integers",
         "SELECT CAST(s AS INTEGER) AS x FROM (VALUES ('12'), ('3.7'), (' 12 '), ('1e3'), ('1_000'), ('2.5'),"
         " ('-2.5'), (NULL)) t(s)",
