@@ -32,13 +32,16 @@ const SIM_MEMORY: u64 = 4 << 30;
 
 type Opened<T = Arc<Executor>> = Result<T, String>;
 
-/// By whether they are of the simulated device, and by their limit of memory: what came of opening them, and when.
+/// Executors by whether they are of the simulated device and by their limit of memory, or the reason why there is none and the
+/// time from which opening it is tried again.
 type Executors<T = Arc<Executor>> = HashMap<(bool, u64), (Opened<T>, Instant)>;
 
 static EXECUTORS: LazyLock<Mutex<Executors>> = LazyLock::new(Mutex::default);
 
-/// The time for which a device that could not be opened is not tried again.
+/// The least time for which a device that could not be opened is not tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// The same as a multiple of the time that the last try took: queries wait for it.
+const PATIENCE: u32 = 50;
 
 /// The name of the device of `choice` in profiles and messages.
 pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
@@ -55,15 +58,17 @@ pub(crate) fn executor(choice: DeviceChoice, memory: u64) -> Opened {
     opened(&mut EXECUTORS.lock(), (sim, memory), || open(sim, memory))
 }
 
-/// What there is under `key`, opened where it is not, or where that failed some time ago: another process may have had the memory.
+/// Looks up the executor under `key`; opens it where it is missing, and again some time after that failed, for another process may have
+/// had the memory.
 fn opened<T: Clone>(all: &mut Executors<T>, key: (bool, u64), open: impl FnOnce() -> Opened<T>) -> Opened<T> {
     match all.get(&key) {
         Some((Ok(found), _)) => return Ok(found.clone()),
-        Some((Err(reason), at)) if at.elapsed() < RETRY => return Err(reason.clone()),
+        Some((Err(reason), again)) if Instant::now() < *again => return Err(reason.clone()),
         _ => {}
     }
+    let begun = Instant::now();
     let found = open();
-    all.insert(key, (found.clone(), Instant::now()));
+    all.insert(key, (found.clone(), Instant::now() + RETRY.max(PATIENCE * begun.elapsed())));
     found
 }
 
@@ -203,11 +208,23 @@ mod tests {
     #[test]
     fn what_failed_is_opened_again_after_a_while() {
         let (mut all, key) = (HashMap::new(), (true, 0));
-        assert_eq!(opened(&mut all, key, || Err::<u8, _>("no memory".to_string())), Err("no memory".to_string()));
+        let later = |all: &mut Executors<u8>| all.get_mut(&key).unwrap().1 = Instant::now();
+        assert_eq!(opened(&mut all, key, || Err("no memory".to_string())), Err("no memory".to_string()));
         assert_eq!(opened(&mut all, key, || Ok(1)), Err("no memory".to_string()));
-        all.get_mut(&key).unwrap().1 -= RETRY;
+        later(&mut all);
         assert_eq!(opened(&mut all, key, || Ok(2)), Ok(2));
-        all.get_mut(&key).unwrap().1 -= RETRY;
+        later(&mut all);
         assert_eq!(opened(&mut all, key, || Err("never".to_string())), Ok(2));
+    }
+
+    #[test]
+    fn what_takes_long_to_fail_is_tried_seldom() {
+        let (mut all, key) = (HashMap::new(), (false, 0));
+        let slow = || {
+            std::thread::sleep(Duration::from_millis(100));
+            Err::<u8, _>("a broken driver".to_string())
+        };
+        opened(&mut all, key, slow).unwrap_err();
+        assert!(all[&key].1 > Instant::now() + Duration::from_secs(4));
     }
 }

@@ -324,11 +324,11 @@ impl Parts {
     }
 }
 
-/// What came of running a program on a device.
+/// The outcome of running a program on a device.
 enum Attempt {
-    /// What is left for the CPU.
+    /// Success: the rest of the program, which the CPU runs.
     Done(Box<Parts>),
-    /// Nothing: another attempt is to be made.
+    /// Failure: another attempt is to be made.
     Missed(Miss),
 }
 

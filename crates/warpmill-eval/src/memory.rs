@@ -1,4 +1,4 @@
-//! What a query holds in memory: the account of its limit, and the strings that expressions make.
+//! The memory of a query: the account of its limit, and the strings that expressions make.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -337,7 +337,7 @@ impl Worker {
     /// [`Worker::text`] of `s`, which is ASCII, with every letter changed by `change`.
     ///
     /// # Errors
-    /// Those of [`Worker::text`].
+    /// The errors of [`Worker::text`].
     pub fn ascii_text(&mut self, s: &str, change: impl Fn(u8) -> u8) -> Result<StrView> {
         self.make_room(s.len())?;
         Ok(self.strings.alloc_ascii(s, change))
@@ -358,7 +358,7 @@ impl Worker {
             self.memory.release_texts(size);
             return checked.and(Err(self.no_room(size)));
         }
-        // What the allocator gives beyond that is used, too.
+        // The allocator may give more than was asked for; that is used, too.
         self.memory.account_strings(block.capacity() - size);
         self.strings.blocks.push(block);
         Ok(())
@@ -367,7 +367,7 @@ impl Worker {
     /// Room in `line`, a buffer, for `bytes` more.
     ///
     /// # Errors
-    /// Those of [`Worker::text`]: what is made there is to be kept.
+    /// The errors of [`Worker::text`], for the line is to be kept.
     pub fn room_in(&self, line: &mut String, bytes: usize) -> Result<()> {
         let size = line.len().saturating_add(bytes);
         match size <= self.memory.limit && line.try_reserve(bytes).is_ok() {
@@ -379,7 +379,7 @@ impl Worker {
     /// Adds `part` to `line`, a buffer.
     ///
     /// # Errors
-    /// Those of [`Worker::room_in`], which is asked where the buffer is full.
+    /// The errors of [`Worker::room_in`], which is called where the buffer is full.
     #[inline]
     pub fn push(&self, line: &mut String, part: &str) -> Result<()> {
         if line.capacity() - line.len() < part.len() {

@@ -20,7 +20,7 @@ pub enum Request {
     },
 }
 
-/// What is known of a run before it begins.
+/// Facts on a run before it begins.
 pub struct Facts<'a> {
     /// The user's word.
     pub request: Request,
@@ -28,7 +28,7 @@ pub struct Facts<'a> {
     pub supports: &'a dyn Fn(Site) -> Result<(), String>,
 }
 
-/// What earlier attempts of a run have found. It only grows: an attempt is never made twice.
+/// Findings of earlier attempts of a run. They only grow: an attempt is never made twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Feedback {
     /// In the order in which they came.
@@ -40,7 +40,7 @@ pub struct Feedback {
 pub struct Miss {
     /// The site.
     pub site: Site,
-    /// What was wrong there.
+    /// The reason.
     pub reason: String,
     /// Whether the CPU may answer although the user wants a device: a value needs what only the CPU has.
     pub for_cpu: bool,
@@ -52,7 +52,7 @@ pub struct Miss {
 pub struct Refusal {
     /// The device's name.
     pub device: &'static str,
-    /// What was wrong there.
+    /// The reason.
     pub reason: String,
 }
 

@@ -1,6 +1,5 @@
 //! Plans with places.
 
-use std::fmt;
 use std::sync::Arc;
 
 use warpmill_ir::Program;
@@ -14,7 +13,7 @@ pub struct PlacedPlan {
     pub program: Arc<Program>,
     /// In an order in which they may run.
     pub fragments: Vec<Fragment>,
-    /// What was decided, and why.
+    /// The decisions, with their reasons.
     pub decisions: Vec<Decision>,
 }
 
@@ -61,14 +60,5 @@ impl PlacedPlan {
             Reason::Refused(reason) if decision.site != Site::Cpu => Some(reason.as_str()),
             _ => None,
         })
-    }
-}
-
-impl fmt::Display for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Device(number) => write!(f, "device {number}"),
-        }
     }
 }

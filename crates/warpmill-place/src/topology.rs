@@ -35,11 +35,6 @@ impl Topology {
         Self { sites: std::iter::once(cpu).chain((0..).zip(devices).map(device)).collect() }
     }
 
-    /// The name of a site; that of the CPU where the topology has no such site.
-    pub fn name(&self, site: Site) -> &'static str {
-        self.sites.iter().find(|spec| spec.site == site).map_or("cpu", |spec| spec.name)
-    }
-
     /// The devices.
     pub fn devices(&self) -> impl Iterator<Item = &SiteSpec> {
         self.sites.iter().filter(|spec| spec.site != Site::Cpu)

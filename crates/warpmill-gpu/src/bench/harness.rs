@@ -1,4 +1,4 @@
-//! What the suites measure with.
+//! The harness of the suites: buffers, and times of kernels.
 
 use std::sync::Arc;
 

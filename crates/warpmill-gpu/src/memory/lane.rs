@@ -70,7 +70,7 @@ impl Lane {
     /// Waits for all of its work.
     ///
     /// # Errors
-    /// Those of its work.
+    /// The errors of its work.
     pub fn synchronize(&self) -> crate::device::Result<()> {
         let copies = self.copies.map_or(Ok(()), |copies| self.device.synchronize(copies));
         self.device.synchronize(self.stream).and(copies)

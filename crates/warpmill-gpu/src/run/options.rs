@@ -1,4 +1,4 @@
-//! What a program is asked to be run like, and what comes of it.
+//! The options of a run, and its outcome.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What all runs of an executor share.
+//! The state that all runs of an executor share.
 
 use std::sync::{Arc, OnceLock};
 

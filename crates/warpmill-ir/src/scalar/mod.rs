@@ -1,3 +1,3 @@
-//! What functions of SQL do with one value, for every back end.
+//! Scalar functions of SQL on one value, for every back end.
 
 pub mod case;

@@ -1,4 +1,4 @@
-//! What expressions are generated from, and what generating one leaves for the next.
+//! The context of generating an expression: its inputs, and the values that earlier expressions have defined.
 
 use warpmill_ir::{ArithOp, Expr, ExprKind, Phys, Unsupported};
 
