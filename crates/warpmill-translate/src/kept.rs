@@ -17,6 +17,15 @@ pub const NAME: &str = "warpmill_kept";
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Kept {
     signature: Signature,
+    /// Whether it stands for a count of units, see [`counted`].
+    counted: bool,
+}
+
+impl Kept {
+    fn function(counted: bool) -> Arc<ScalarUDF> {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Kept { signature, counted }))
+    }
 }
 
 impl ScalarUDFImpl for Kept {
@@ -44,10 +53,20 @@ impl ScalarUDFImpl for Kept {
 
 /// `e`, as it is.
 pub fn kept(e: Expr) -> Expr {
-    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        Arc::new(ScalarUDF::new_from_impl(Kept { signature: Signature::any(1, Volatility::Immutable) }))
-    });
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Kept::function(false));
     FUNCTION.call(vec![e])
+}
+
+/// `e`, the operand of a cast between a date and the number of its days, which arithmetic needs: there is none in SQL texts.
+pub fn counted(e: Expr) -> Expr {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Kept::function(true));
+    FUNCTION.call(vec![e])
+}
+
+/// Whether an expression is that of [`counted`].
+pub fn is_counted(e: &Expr) -> bool {
+    let Expr::ScalarFunction(call) = e else { return false };
+    call.func.inner().downcast_ref::<Kept>().is_some_and(|kept| kept.counted)
 }
 
 /// Whether a cast of any value gives that value. What others do must not be optimized away.

@@ -21,3 +21,5 @@ class Case:
     retyped: str = ""
     #: Whether the database is on disk, and opened anew between `setup` and `sql`.
     reopened: bool = False
+    #: The DuckDB release that gives this answer, where those before it give another: they do not run the case.
+    since: str = ""

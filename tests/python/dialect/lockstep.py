@@ -63,7 +63,7 @@ def compare(case: Case) -> Comparison:
     if ours.error or theirs.error:
         found = None if ours.error and theirs.error else "only one engine fails"
         return Comparison(ours, theirs, found, None)
-    return Comparison(ours, theirs, _rows_differ(ours, theirs, case.sql), _types_differ(ours, theirs))
+    return Comparison(ours, theirs, rows_differ(ours, theirs, case.sql), types_differ(ours, theirs))
 
 
 def _run(case: Case, connect: Callable[[], Engine]) -> Answer:
@@ -76,7 +76,7 @@ def _run(case: Case, connect: Callable[[], Engine]) -> Answer:
             con.close()
             con = connect()
         at = case.sql
-        return _answer(con.sql(at))
+        return answer_of(con.sql(at))
     except (duckdb.Error, warpmill.Error) as error:
         if at != case.sql and isinstance(error, duckdb.Error):
             raise ValueError(f"DuckDB does not run the setup: {at}") from error
@@ -85,7 +85,8 @@ def _run(case: Case, connect: Callable[[], Engine]) -> Answer:
         con.close()
 
 
-def _answer(result: Any) -> Answer:
+def answer_of(result: Any) -> Answer:
+    """The columns, types and rows of either engine's result."""
     if result is None:
         return Answer()
     if isinstance(result, duckdb.DuckDBPyRelation):
@@ -125,7 +126,8 @@ def _family(kind: Any) -> str:
     return next((name for name, test in families.items() if test(kind)), str(kind))
 
 
-def _types_differ(ours: Answer, theirs: Answer) -> str | None:
+def types_differ(ours: Answer, theirs: Answer) -> str | None:
+    """The first column whose types differ."""
     for name, left, right in zip(theirs.names, ours.types, theirs.types, strict=True):
         # An integer of 128 bits is a decimal without a point in Arrow.
         if left != right and (left, right) != ("decimal with 0 digits", "integer"):
@@ -133,7 +135,8 @@ def _types_differ(ours: Answer, theirs: Answer) -> str | None:
     return None
 
 
-def _rows_differ(ours: Answer, theirs: Answer, sql: str) -> str | None:
+def rows_differ(ours: Answer, theirs: Answer, sql: str) -> str | None:
+    """The first difference in names or rows of the answers to `sql`."""
     if len(ours.names) != len(theirs.names):
         return f"{len(ours.names)} columns, expected {len(theirs.names)}"
     for left, right in zip(ours.names, theirs.names, strict=True):

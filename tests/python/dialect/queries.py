@@ -82,6 +82,13 @@ CASES = (
         "SELECT s FROM a WHERE i = 1 OR i NOT IN (SELECT i FROM b WHERE i > 2) ORDER BY 1",
         _AB,
     ),
+    Case(
+        "`NOT IN` of a constant",
+        "SELECT s, 7 NOT IN (SELECT i FROM b) AS n FROM a WHERE 7 NOT IN (SELECT y FROM b WHERE y > 1)"
+        " OR 7 NOT IN (SELECT i FROM b) ORDER BY 1",
+        _AB,
+    ),
+    Case("`NOT IN` of a constant and NULLs", "SELECT s FROM a WHERE 7 NOT IN (SELECT i FROM b) ORDER BY 1", _AB),
     Case("`NOT IN` of nothing", "SELECT s FROM a WHERE i NOT IN (SELECT i FROM b WHERE i > 99) ORDER BY 1", _AB),
     Case(
         "`NOT IN` of a correlated query",

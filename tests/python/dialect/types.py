@@ -36,22 +36,73 @@ CASES = (
         "SELECT x, TRY_CAST(x AS TINYINT) > 2 AS a FROM c WHERE TRY_CAST(x AS TINYINT) IS DISTINCT FROM 3 ORDER BY x",
         ("CREATE TABLE c AS SELECT * FROM (VALUES (3), (200), (1)) t(x)",),
     ),
+    Case("numbers are no moments", "SELECT CAST(1577836800 AS TIMESTAMP)"),
+    Case("numbers are no times", "SELECT CAST(x AS TIME) FROM (VALUES (5)) t(x)"),
+    Case("moments are no numbers", "SELECT CAST(TIMESTAMP '2020-01-01' AS BIGINT)"),
+    Case("dates are no numbers", "SELECT CAST(d AS INTEGER) FROM m", MOMENTS),
+    Case("numbers are no bytes", "SELECT CAST(5 AS BLOB)"),
+    Case("bytes are no numbers", r"SELECT CAST(x AS INTEGER) FROM (VALUES (CAST('\x01' AS BLOB))) t(x)"),
     Case(
-        "numbers as moments",
-        "SELECT CAST(1577836800 AS TIMESTAMP) AS a, CAST(5 AS TIME) AS b",
-        differs="the count of Arrow's units, microseconds and nanoseconds: DuckDB has no such cast",
+        "`TRY_CAST` where there is no cast is NULL",
+        "SELECT TRY_CAST(5 AS TIME) AS a, TRY_CAST(x AS TIMESTAMP) AS b, TRY_CAST(DATE '2020-01-01' AS INTEGER) AS c,"
+        " TRY_CAST(x AS BLOB) AS d FROM (VALUES (1), (NULL)) t(x)",
     ),
     Case(
-        "moments as numbers",
-        "SELECT CAST(TIMESTAMP '2020-01-01' AS BIGINT) AS a, CAST(DATE '2020-01-01' AS INTEGER) AS b",
-        differs="microseconds and days since 1970: DuckDB has no such cast",
+        "NULL is cast to everything",
+        "SELECT CAST(NULL AS TIMESTAMP) AS a, CAST(x AS DATE) AS b, CAST(x AS BLOB) AS c"
+        " FROM (VALUES (CAST(NULL AS INTEGER))) t(x)",
     ),
-    Case("numbers as bytes", "SELECT CAST(5 AS BLOB) AS a", differs="the bytes of the number: DuckDB has no such cast"),
+    Case("so is what is not computed", "SELECT CASE WHEN x > 1 THEN CAST(x AS TIME) END AS a FROM (VALUES (1)) t(x)"),
     Case(
-        "`to_timestamp`",
-        "SELECT CAST(to_timestamp(0) AS VARCHAR) AS a",
-        differs="a TIMESTAMP: DuckDB's has a zone",
+        "numbers in texts are no times and moments",
+        "SELECT TRY_CAST(s AS TIME) AS a, TRY_CAST(s AS TIMESTAMP) AS b"
+        " FROM (VALUES ('5'), ('20200101'), ('120000'), ('1577836800'), (NULL)) t(s)",
     ),
+    Case("a number in a text is no time", "SELECT CAST('5' AS TIME)"),
+    Case(
+        "texts as intervals: a number alone counts seconds",
+        "SELECT CAST(CAST(s AS INTERVAL) AS VARCHAR) AS a, CAST(CAST('2' AS INTERVAL) AS VARCHAR) AS b"
+        " FROM (VALUES ('1'), ('-1.5'), ('1 day'), ('2 months 3 days'), (NULL)) t(s)",
+    ),
+    Case("an interval that ends with a number is none", "SELECT CAST('1 day 5' AS INTERVAL)"),
+    Case(
+        "texts as truth values",
+        "SELECT s, TRY_CAST(s AS BOOLEAN) AS b FROM (VALUES ('t'), ('Yes'), ('1'), ('F'), ('no'), ('0'), ('2')) v(s)"
+        " ORDER BY s",
+    ),
+    Case(
+        "more texts are truth values",
+        "SELECT CAST('on' AS BOOLEAN) AS a, CAST(' true ' AS BOOLEAN) AS b",
+        differs="`on`, `off` and spaces around are read, too: to DuckDB these are no truth values",
+    ),
+    Case(
+        "dates of eight digits",
+        "SELECT CAST('20200101' AS DATE) AS a",
+        differs="2020-01-01: DuckDB wants the parts of a date apart",
+    ),
+    Case(
+        "decimals and truth values",
+        "SELECT CAST(b AS DECIMAL(5,2)) AS a, CAST(b AS HUGEINT) AS b, CAST(d AS BOOLEAN) AS d"
+        " FROM (VALUES (true, 0.00), (false, 0.01), (NULL, NULL)) t(b, d)",
+    ),
+    Case("numbers and dates are not compared", "SELECT DATE '2020-01-01' = 5"),
+    Case("nor are they in a list", "SELECT DATE '2020-01-01' IN (1, 2)"),
+    Case("nor in CASE", "SELECT CASE WHEN x > 0 THEN DATE '2020-01-01' ELSE x END FROM (VALUES (1)) t(x)"),
+    Case("nor in UNION", "SELECT DATE '2020-01-01' UNION ALL SELECT 5"),
+    Case("lists are cast as their elements are", "SELECT CAST([1] AS TIMESTAMP[])"),
+    Case("numbers are not inserted as moments", "INSERT INTO m VALUES (DATE '2020-01-01', 5)", MOMENTS),
+    Case(
+        "`to_timestamp` has a zone",
+        "SELECT to_timestamp(0) AS a, CAST(to_timestamp(x) AS VARCHAR) AS b"
+        " FROM (VALUES (1577836800.123456), (-0.5), (NULL)) t(x)",
+    ),
+    Case(
+        "`to_timestamp` of every number",
+        "SELECT to_timestamp(CAST(5 AS UTINYINT)) AS a, to_timestamp(CAST(1.5 AS FLOAT)) AS b,"
+        " to_timestamp(25e-7) AS c, to_timestamp(CAST(1 AS HUGEINT)) AS d, to_timestamp(NULL) AS e",
+    ),
+    Case("`to_timestamp` beyond all moments", "SELECT to_timestamp(1e300)"),
+    Case("`to_timestamp` of no number", "SELECT to_timestamp(DATE '2020-01-01')"),
     Case(
         "texts as integers",
         "SELECT CAST(s AS INTEGER) AS x FROM (VALUES ('12'), ('3.7'), (' 12 '), ('1e3'), ('1_000'), ('2.5'),"

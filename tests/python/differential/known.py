@@ -48,12 +48,6 @@ KNOWN = (
         _T,
     ),
     Known(
-        "constants NOT IN",
-        "a constant that is NOT IN a subquery with NULLs",
-        "SELECT x FROM t WHERE 7 NOT IN (SELECT x FROM t)",
-        _T,
-    ),
-    Known(
         "DISTINCT in another order",
         "DataFusion refuses to sort by what is not selected",
         "SELECT DISTINCT s FROM t ORDER BY x",

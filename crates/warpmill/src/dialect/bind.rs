@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
-use super::{aggregates, casts, dates, functions};
+use super::{aggregates, castable, casts, dates, functions};
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
 pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -161,6 +161,7 @@ fn branches(union: Union) -> Result<Union> {
     for input in inputs {
         for (ty, other) in types.iter_mut().zip(columns(input)) {
             mixed |= *ty != other;
+            castable::check_pair(ty, &other)?;
             match stacked(ty, &other) {
                 Some(both) => *ty = both,
                 None if ty.is_null() => *ty = other,
@@ -272,6 +273,7 @@ fn comparable(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Res
 /// of which constants are read as what they are compared with.
 fn compared(left: (&Expr, &DataType), right: (&Expr, &DataType), equality: bool) -> Result<Option<DataType>> {
     let ((left, lt), (right, rt)) = (left, right);
+    castable::check_pair(lt, rt)?;
     for (e, ty, other) in [(left, lt, rt), (right, rt, lt)] {
         if is_text(ty) && is_number(other) {
             if !matches!(e, Expr::Literal(..)) && !equality {
@@ -327,6 +329,7 @@ fn members(list: InList, schema: &DFSchema) -> Result<Expr> {
 fn member(membership: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let InSubquery { expr, mut subquery, negated } = membership;
     let (own, theirs) = (expr.get_type(schema)?, subquery.subquery.schema().field(0).data_type().clone());
+    castable::check_pair(&own, &theirs)?;
     if let Some(ty) = common(&own, &theirs).filter(|_| own != theirs && (is_float(&own) || is_float(&theirs))) {
         subquery.subquery = Arc::new(retyped(Arc::unwrap_or_clone(subquery.subquery), std::slice::from_ref(&ty))?);
         let expr = Box::new(casts::bind(*expr, &ty, false, schema)?);

@@ -1,4 +1,4 @@
-//! Casts: how values are rounded, read and written, and when that fails.
+//! Casts: which there are, how values are rounded, read and written, and when that fails.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 
 use warpmill_translate::kept;
 
+use super::castable;
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
 use crate::dialect::text;
@@ -31,6 +32,8 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
     };
     Ok(match (&from, to) {
         (from, to) if from == to => e,
+        _ if kept::is_counted(&e) => plain(e, to),
+        (from, to) if !castable::exists(from, to) => convert(How::Never, to.clone(), try_cast, e),
         // Half away from zero.
         (from, to) if to.is_integer() && is_decimal(from) && digits(from).is_some_and(|(_, scale)| scale > 0) => {
             kept::kept(plain(plain(e, &HUGEINT), to))
@@ -40,6 +43,8 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             e @ Expr::ScalarFunction(_) if is_convert(&e, How::Even) => plain(e, to),
             e => plain(convert(How::Even, from.clone(), try_cast, e), to),
         },
+        (DataType::Boolean, to) if is_decimal(to) => kept::kept(plain(plain(e, &DataType::Int8), to)),
+        (from, DataType::Boolean) if is_decimal(from) => e.not_eq(lit(ScalarValue::new_zero(from)?)),
         (DataType::Float64, DataType::Float32) => convert(How::Narrow, to.clone(), try_cast, e),
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, to) if is_number(to) => match &e {
             Expr::Literal(value, _) => match value.try_as_str().flatten().map(|text| text::number(text, to)) {
@@ -50,6 +55,14 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             },
             _ => convert(How::Read, to.clone(), try_cast, e),
         },
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, to) if text::is_checked(to) => {
+            let cast = match checked(e, to, try_cast)? {
+                Some(text @ Expr::Literal(..)) => plain(text, to),
+                Some(text) => kept::kept(plain(text, to)),
+                None => lit(ScalarValue::try_from(to)?),
+            };
+            return Ok(cast);
+        }
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Binary) => {
             convert(How::Bytes, DataType::Binary, try_cast, e)
         }
@@ -59,6 +72,19 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
         (from, to) if matches!(e, Expr::Literal(..)) || kept::always_fits(from, to) => plain(e, to),
         (_, to) => kept::kept(plain(e, to)),
     })
+}
+
+/// A text of which Arrow's parsers read as `to` what DuckDB does; `None`: a constant that is none, of `TRY_CAST`.
+fn checked(e: Expr, to: &DataType, try_cast: bool) -> Result<Option<Expr>> {
+    let Expr::Literal(value, _) = &e else {
+        return Ok(Some(if is_convert(&e, How::Check) { e } else { convert(How::Check, to.clone(), try_cast, e) }));
+    };
+    match value.try_as_str().flatten().map(|text| text::checked(text, to)) {
+        None => Ok(Some(e)),
+        Some(Some(text)) => Ok(Some(lit(text.into_owned()))),
+        Some(None) if try_cast => Ok(None),
+        Some(None) => exec_err!("cannot convert the text {value} to {}", types::type_name(to)),
+    }
 }
 
 /// Whether DuckDB writes values of a type in its own way.
@@ -76,10 +102,14 @@ enum How {
     Narrow,
     /// Text as a number.
     Read,
+    /// Text that is to be read as a time or an interval, as Arrow reads it.
+    Check,
     /// Text as bytes.
     Bytes,
     /// A value as text.
     Write,
+    /// There is no cast: an error of whatever is not NULL.
+    Never,
 }
 
 fn convert(how: How, to: DataType, try_cast: bool, e: Expr) -> Expr {
@@ -120,8 +150,10 @@ impl ScalarUDFImpl for Convert {
             How::Even => "round_even",
             How::Narrow => "narrow_float",
             How::Read => "read_number",
+            How::Check => "check_text",
             How::Bytes => "read_bytes",
             How::Write => "write_text",
+            How::Never => "refuse_cast",
         }
     }
 
@@ -134,7 +166,7 @@ impl ScalarUDFImpl for Convert {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.to.clone())
+        Ok(if self.how == How::Check { DataType::Utf8 } else { self.to.clone() })
     }
 
     fn is_strict(&self) -> bool {
@@ -146,8 +178,10 @@ impl ScalarUDFImpl for Convert {
             How::Even => even(array),
             How::Narrow => self.narrow(array),
             How::Read => self.read(array),
+            How::Check => self.check(array),
             How::Bytes => self.bytes(array),
             How::Write => written(array),
+            How::Never => castable::refused(array, &self.to, self.try_cast),
         })
     }
 }
@@ -162,6 +196,18 @@ impl Convert {
             value => Ok(value.map(|wide| wide as f32)),
         });
         Ok(Arc::new(rows.collect::<Result<Float32Array>>()?))
+    }
+
+    fn check(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let texts = strict_cast(array, &DataType::Utf8)?;
+        let rows =
+            texts.as_string::<i32>().iter().map(|row| match row.map(|row| (row, text::checked(row, &self.to))) {
+                Some((row, None)) if !self.try_cast => {
+                    exec_err!("cannot convert the text {row:?} to {}", types::type_name(&self.to))
+                }
+                row => Ok(row.and_then(|(_, checked)| checked)),
+            });
+        Ok(Arc::new(rows.collect::<Result<StringArray>>()?))
     }
 
     fn bytes(&self, array: &ArrayRef) -> Result<ArrayRef> {

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     Signature, Volatility, cast, lit,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use warpmill_translate::kept;
 
 use super::operators::{Op, call};
 use super::types::{self, TIMESTAMP};
@@ -21,7 +22,7 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
     use DataType::{Date32, Int32, Int64, Interval, Timestamp};
     let ((l, lt), (r, rt)) = (left, right);
     let moment = |e: &Expr| cast(e.clone(), TIMESTAMP);
-    let days = |e: &Expr| cast(e.clone(), Int32);
+    let days = |e: &Expr| recounted(e.clone(), Int32);
     let plain = |l: Expr, r: Expr| {
         let op = if op == Op::Add { Operator::Plus } else { Operator::Minus };
         Expr::BinaryExpr(BinaryExpr::new(Box::new(l), op, Box::new(r)))
@@ -29,13 +30,18 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
     Ok(Some(match (op, lt, rt) {
         (Op::Add | Op::Subtract, Date32, Interval(_)) => plain(moment(l), r.clone()),
         (Op::Add, Interval(_), Date32) => plain(l.clone(), moment(r)),
-        (Op::Add | Op::Subtract, Date32, by) if by.is_integer() => cast(call(op, vec![days(l), small(r)]), Date32),
-        (Op::Add, by, Date32) if by.is_integer() => cast(call(op, vec![small(l), days(r)]), Date32),
+        (Op::Add | Op::Subtract, Date32, by) if by.is_integer() => recounted(call(op, vec![days(l), small(r)]), Date32),
+        (Op::Add, by, Date32) if by.is_integer() => recounted(call(op, vec![small(l), days(r)]), Date32),
         (Op::Subtract, Date32, Date32) => call(op, [l, r].map(|e| cast(days(e), Int64)).into()),
         (Op::Subtract, Date32, Timestamp(..)) => plain(cast(l.clone(), rt.clone()), r.clone()),
         (Op::Subtract, Timestamp(..), Date32) => plain(l.clone(), cast(r.clone(), lt.clone())),
         _ => return Ok(None),
     }))
+}
+
+/// A date as the number of its days, or back.
+fn recounted(e: Expr, to: DataType) -> Expr {
+    kept::kept(cast(kept::counted(e), to))
 }
 
 /// A number of days as an INTEGER.

@@ -11,9 +11,9 @@ use datafusion::logical_expr::{
     Case, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
-use super::casts;
 use super::operators::{convert, strict_cast};
 use super::types::{HUGEINT, common, digits, is_decimal, is_whole, type_name};
+use super::{castable, casts};
 
 /// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
@@ -55,6 +55,7 @@ impl Given {
                     let both = match &given.common {
                         None => Some(ty),
                         Some(before) => {
+                            castable::check_pair(before, &ty)?;
                             given.mixed |= *before != ty;
                             common(before, &ty)
                         }
@@ -65,6 +66,9 @@ impl Given {
                     given.common = both;
                 }
             }
+        }
+        if let (Some(ty), [_, ..]) = (&given.common, given.constants.as_slice()) {
+            castable::check_pair(ty, &DataType::Int64)?;
         }
         Ok(Some(given))
     }
@@ -87,8 +91,11 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
     let types = function.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
     let again = |args: Vec<Expr>| Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&function.func), args });
     let float = |e: &Expr| convert(e.clone(), &DataType::Float64, schema);
+    if let ("nullif", [left, right]) = (function.func.name(), types.as_slice()) {
+        castable::check_pair(left, right)?;
+    }
     match (function.func.name(), function.args.as_slice(), types.as_slice()) {
-        ("coalesce" | "greatest" | "least", args, _) => match common_type(args.iter(), schema)? {
+        ("coalesce" | "greatest" | "least" | "make_array", args, _) => match common_type(args.iter(), schema)? {
             Some(ty) => Ok(again(args.iter().map(|e| convert(e.clone(), &ty, schema)).collect::<Result<_>>()?)),
             None => Ok(Expr::ScalarFunction(function)),
         },

@@ -14,18 +14,19 @@ use crate::pieces::{Piece, pieces};
 /// Digits of the widest decimal.
 const DIGITS: usize = 38;
 
-/// `sql` with the underscores between the digits of numbers taken out: `1_000_000` is a million.
-pub(super) fn without_underscores(sql: &str) -> Cow<'_, str> {
+/// `sql` with its numbers as the parser reads them: without underscores between digits (`1_000_000` is a million), and apart
+/// from letters that follow, which the parser would take for bytes (`0x1F` is a 0 called x1F).
+pub(super) fn plain_numbers(sql: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut copied, mut at) = (0, 0);
     for (piece, word) in pieces(sql) {
         let start = at;
         at += word.len();
-        let digit = |i: usize| word.as_bytes().get(i).is_some_and(u8::is_ascii_digit);
-        let between = |i: usize| digit(i.wrapping_sub(1)) && digit(i + 1);
-        if piece == Piece::Word && digit(0) && word.contains('_') && word.match_indices('_').all(|(i, _)| between(i)) {
+        if piece == Piece::Word
+            && let Some(plain) = plain_number(word)
+        {
             out.push_str(&sql[copied..start]);
-            out.extend(word.chars().filter(|&c| c != '_'));
+            out.push_str(&plain);
             copied = at;
         }
     }
@@ -34,6 +35,17 @@ pub(super) fn without_underscores(sql: &str) -> Cow<'_, str> {
     }
     out.push_str(&sql[copied..]);
     Cow::Owned(out)
+}
+
+/// A word that is a number, if the parser reads it otherwise.
+fn plain_number(word: &str) -> Option<String> {
+    let digit = |i: usize| word.as_bytes().get(i).is_some_and(u8::is_ascii_digit);
+    let between = |i: usize| digit(i.wrapping_sub(1)) && digit(i + 1);
+    if word.starts_with("0x") || word.starts_with("0X") {
+        return Some(format!("0 {}", &word[1..]));
+    }
+    let underscores = digit(0) && word.contains('_') && word.match_indices('_').all(|(i, _)| between(i));
+    underscores.then(|| word.replace('_', ""))
 }
 
 /// Says in standard SQL what DuckDB means by the literals of a statement: numbers with an exponent are DOUBLE, whole
@@ -133,9 +145,17 @@ mod tests {
             "$1 + $2",
         ];
         for sql in same {
-            assert_eq!(without_underscores(sql), sql);
+            assert_eq!(plain_numbers(sql), sql);
         }
-        assert_eq!(without_underscores("1_000_000+'é1_0'||1_0.5"), "1000000+'é1_0'||10.5");
-        assert_eq!(without_underscores("'it''s' 1_0"), "'it''s' 10");
+        assert_eq!(plain_numbers("1_000_000+'é1_0'||1_0.5"), "1000000+'é1_0'||10.5");
+        assert_eq!(plain_numbers("'it''s' 1_0"), "'it''s' 10");
+    }
+
+    #[test]
+    fn letters_after_a_zero_are_a_name() {
+        assert_eq!(plain_numbers("SELECT 0x1F, 0XfF_1"), "SELECT 0 x1F, 0 XfF_1");
+        for sql in ["'0x1F'", "x0x1", "10x1", "\"0x1F\"", "-- 0x1F"] {
+            assert_eq!(plain_numbers(sql), sql);
+        }
     }
 }

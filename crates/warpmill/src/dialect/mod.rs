@@ -5,10 +5,13 @@
 
 mod aggregates;
 mod bind;
+mod castable;
 mod casts;
 mod dates;
+mod epoch;
 mod functions;
 mod intervals;
+mod lists;
 mod literals;
 mod names;
 mod operators;
@@ -33,13 +36,14 @@ pub(crate) use subqueries::Subqueries;
 pub(crate) use types::type_name;
 
 use crate::ScalarValue;
-use crate::planning::limits::{check_ctes, check_plan};
+use crate::planning::limits::{check_ctes, check_plan, check_windows};
 
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(&literals::without_underscores(sql), &dialect)?;
+    let mut statement = state.sql_to_statement(&literals::plain_numbers(sql), &dialect)?;
     check_ctes(&statement)?;
+    check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
     names::bind(&mut statement, &tables)?;
     literals::rewrite(&mut statement);
@@ -60,9 +64,13 @@ pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
 
 /// The planners that SQL texts ask for the meaning of operators, types and functions.
 pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder
+    let mut builder = builder
         .with_expr_planners(vec![Arc::new(operators::Operators)])
         .with_type_planner(Arc::new(types::Names))
-        .with_scalar_functions(vec![dates::timezone(), functions::type_of()])
-        .with_default_features()
+        .with_default_features();
+    // The last function of a name is the one that counts.
+    let functions = builder.scalar_functions().get_or_insert_default();
+    functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
+    functions.extend(lists::functions());
+    builder
 }

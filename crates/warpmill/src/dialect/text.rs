@@ -1,5 +1,6 @@
 //! Numbers and moments as texts, and back.
 
+use std::borrow::Cow;
 use std::fmt::LowerExp;
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
@@ -21,6 +22,31 @@ pub(super) fn number(text: &str, to: &DataType) -> Option<ScalarValue> {
     }
     let fits = value.unsigned_abs() < 10u128.pow(width.into());
     fits.then_some(ScalarValue::Decimal128(Some(value), width, scale))
+}
+
+/// Whether [`checked`] is about texts that are to be read as `to`.
+pub(super) fn is_checked(to: &DataType) -> bool {
+    matches!(to, DataType::Time32(_) | DataType::Time64(_) | DataType::Interval(_))
+}
+
+/// A text as Arrow's parsers read what DuckDB reads in it as `to`; `None` where that is nothing. A count of parts
+/// of a second is no time; an interval without a unit is of seconds.
+pub(super) fn checked<'t>(text: &'t str, to: &DataType) -> Option<Cow<'t, str>> {
+    let digit = |byte: u8| byte.is_ascii_digit();
+    let known = match to {
+        DataType::Interval(_) => {
+            let mut words = text.split_whitespace();
+            let last = words.next_back()?;
+            let count = last.bytes().all(|byte| digit(byte) || matches!(byte, b'.' | b'-' | b'+'));
+            let size = last.strip_prefix('-').unwrap_or(last);
+            if count && words.next().is_none() && size.bytes().next().is_some_and(digit) {
+                return Some(Cow::Owned(format!("{last} seconds")));
+            }
+            !count
+        }
+        _ => text.contains(':') && !text.contains(|c: char| c.is_alphabetic()),
+    };
+    known.then_some(Cow::Borrowed(text))
 }
 
 fn float(text: &str) -> Option<f64> {
@@ -170,6 +196,7 @@ pub(super) fn of_moment(micros: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::datatypes::{IntervalUnit, TimeUnit};
 
     #[test]
     fn texts_are_read_as_duckdb_reads_them() {
@@ -195,6 +222,27 @@ mod tests {
         assert_eq!(decimal("1234.5"), None);
         assert_eq!(number("-inf", &DataType::Float64), Some(ScalarValue::Float64(Some(f64::NEG_INFINITY))));
         assert_eq!(number("x", &DataType::Float64), None);
+    }
+
+    #[test]
+    fn counts_are_no_times() {
+        let (time, interval) =
+            (DataType::Time64(TimeUnit::Microsecond), DataType::Interval(IntervalUnit::MonthDayNano));
+        for (text, to, read) in [
+            ("5", &time, None),
+            ("120000", &time, None),
+            ("01:02 PM", &time, None),
+            ("12:30", &time, Some("12:30")),
+            ("1", &interval, Some("1 seconds")),
+            (" -1.5 ", &interval, Some("-1.5 seconds")),
+            ("1 day 5", &interval, None),
+            (".5", &interval, None),
+            ("+5", &interval, None),
+            ("", &interval, None),
+            ("1 day 12:00:01", &interval, Some("1 day 12:00:01")),
+        ] {
+            assert_eq!(checked(text, to).as_deref(), read, "{text:?}");
+        }
     }
 
     #[test]

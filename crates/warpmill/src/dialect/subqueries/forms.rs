@@ -66,7 +66,8 @@ pub(super) fn is_datafusions(expr: &Expr, input: &LogicalPlan, place: Place) -> 
         (Expr::ScalarSubquery(_), Place::Projection | Place::Filter) => is_simple_aggregate(plan)?,
         (Expr::Exists(_), Place::Condition | Place::AndOr | Place::Filter)
         | (Expr::InSubquery(_), Place::Condition | Place::AndOr) => outer.is_empty() || is_simple(plan)?,
-        (Expr::InSubquery(_), Place::NotIn) => outer.is_empty(),
+        // Of a constant DataFusion's join knows no columns to compare.
+        (Expr::InSubquery(list), Place::NotIn) => outer.is_empty() && list.expr.any_column_refs(),
         _ => false,
     })
 }
