@@ -30,6 +30,11 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml $(RUST_SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin develop --release --extras bench,dev
 	@touch $@
 
+# The studies of `warpmill bench`; what they need is in the extras above.
+$(VENV)/.studies: $(VENV)/.installed bench/studies/pyproject.toml
+	$(BIN)/python -m pip install --quiet --no-deps --editable bench/studies
+	@touch $@
+
 # The DuckDB extension: its first stage, and a C++ shim for each supported DuckDB version (headers are downloaded once).
 EXTENSION := python/warpmill/duckdb/extension/warpmill.duckdb_extension
 $(EXTENSION): $(VENV)/.installed duckdb/build.py duckdb/unity.cpp $(wildcard duckdb/src/*)
@@ -40,7 +45,7 @@ $(EXTENSION): $(VENV)/.installed duckdb/build.py duckdb/unity.cpp $(wildcard duc
 duckdb-extension: $(EXTENSION) ## Build DuckDB's extension into the package
 
 .PHONY: install
-install: $(VENV)/.installed $(EXTENSION) ## Build the engine; make .venv with the package, its bench and dev extras
+install: $(VENV)/.installed $(VENV)/.studies $(EXTENSION) ## Build the engine; make .venv with the package, its bench and dev extras, the studies
 
 .PHONY: demo
 demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, compression, one EXPLAIN
@@ -70,7 +75,7 @@ conformance-fast: install ## A sample of them, in under two minutes
 lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are errors
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
-	@for crate in warpmill-cpu warpmill-gpu; do echo "$$crate without DataFusion"; ! cargo tree --locked -p $$crate -e normal,build --prefix none | grep '^datafusion' || exit 1; done
+	@for crate in warpmill-bench warpmill-cpu warpmill-gpu; do echo "$$crate without DataFusion"; ! cargo tree --locked -p $$crate -e normal,build --prefix none | grep '^datafusion' || exit 1; done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -83,4 +88,4 @@ bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=a
 .PHONY: clean
 clean: ## Remove .venv, built files and benchmark data
 	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so python/warpmill/duckdb/extension
-	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python bench tests -name __pycache__ -type d -prune -exec rm -rf {} +

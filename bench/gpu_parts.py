@@ -45,7 +45,7 @@ def effective_bandwidth(kind: str, database: str, report: str, out: str) -> None
     """Per query: uncompressed bytes of the columns that it names per second, what was moved, the ratio, the disk."""
     import warpmill
     from warpmill import _warpmill
-    from warpmill.bench.disk import disk_gb_per_s
+    from warpmill_bench.disk import disk_gb_per_s
 
     texts = dict(_warpmill.queries(kind))
     with warpmill.connect(database) as con:

@@ -7,11 +7,12 @@
     python bench/gpu_session.py OUT --minutes 25         no step begins, or goes on, after that time
     python bench/gpu_session.py /tmp/try --device cpu --scale 0.001 --steps tpch-sf1
 
-Needs a Python in which `warpmill` can be imported, with the packages of its extra `bench`. Each step is a process of
-its own with a time limit; one that fails or takes too long does not stop those after it. OUT gets, for each step,
-NAME.log (its commands and all that they wrote) and its reports (JSON, pictures), and summary.json, which is written
-anew after every step. Steps that are done already (in summary.json, without an error) are run again with `--again`
-only. Tables are made under --data and removed after the last step that needs them, unless there is `--keep`.
+Needs a Python in which `warpmill` can be imported, with the packages of its extra `bench`, and `./bench/studies`.
+Each step is a process of its own with a time limit; one that fails or takes too long does not stop those after it.
+OUT gets, for each step, NAME.log (its commands and all that they wrote) and its reports (JSON, pictures), and
+summary.json, which is written anew after every step. Steps that are done already (in summary.json, without an error)
+are run again with `--again` only. Tables are made under --data and removed after the last step that needs them,
+unless there is `--keep`.
 """
 
 from __future__ import annotations

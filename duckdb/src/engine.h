@@ -59,8 +59,8 @@ struct wm_engine {
 	uint32_t abi;
 	const char *(*version)();
 
-	// Plans: takes the shim's encoding of a bound plan (docs/duckdb.md says where it is specified).
-	wm_plan *(*plan_new)(const char *json, size_t length);
+	// Plans: takes the shim's encoding of a bound plan (docs/duckdb.md says where it is specified). Null: interrupted.
+	wm_plan *(*plan_new)(const char *json, size_t length, wm_interrupted interrupted, void *context);
 	const char *(*plan_refusal)(const wm_plan *plan); // null: Warpmill runs it
 	const char *(*plan_text)(const wm_plan *plan);
 	size_t (*plan_columns)(const wm_plan *plan, size_t input, const uint32_t **columns);

@@ -12,6 +12,20 @@
 
 namespace warpmill {
 
+bool Interrupted(void *client_context) {
+	auto &context = *static_cast<ClientContext *>(client_context);
+	try {
+#if WARPMILL_DUCKDB >= 20000
+		context.InterruptCheck();
+		return false;
+#else
+		return context.interrupted;
+#endif
+	} catch (std::exception &) {
+		return true;
+	}
+}
+
 // Rows that a thread gathers before it hands them to the engine, where the scan does not say which belong together.
 static constexpr idx_t ROWS_PER_PART = 122880;
 
@@ -358,19 +372,6 @@ private:
 		}
 		error = status == 0 ? string() : state.engine.run_error(state.run);
 		return status == 0;
-	}
-
-	static bool Interrupted(void *context) {
-		try {
-#if WARPMILL_DUCKDB >= 20000
-			static_cast<ClientContext *>(context)->InterruptCheck();
-			return false;
-#else
-			return static_cast<ClientContext *>(context)->interrupted;
-#endif
-		} catch (std::exception &) {
-			return true;
-		}
 	}
 
 	static void Next(ResultState &state, DataChunk &chunk) {

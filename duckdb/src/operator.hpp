@@ -9,6 +9,9 @@
 
 namespace warpmill {
 
+// Whether a client wants its query to stop: for the engine, which asks while it plans and runs.
+bool Interrupted(void *client_context);
+
 // An accelerated query: the engine's plan, and DuckDB's own to fall back to.
 class Query {
 public:

@@ -79,7 +79,10 @@ static string Refusal(ClientContext &context, DatabaseState &database, LogicalOp
 		return refused.reason;
 	}
 	auto &engine = database.engine;
-	auto plan = engine.plan_new(text.data(), text.size());
+	auto plan = engine.plan_new(text.data(), text.size(), Interrupted, &context);
+	if (!plan) {
+		throw InterruptException();
+	}
 	if (auto refusal = engine.plan_refusal(plan)) {
 		string reason = refusal;
 		engine.plan_free(plan);

@@ -223,4 +223,9 @@ BOMBS: dict[str, Maker] = {
     "explain explain": lambda n: "EXPLAIN " * n + "SELECT i FROM t",
     "explain kernels": lambda n: "EXPLAIN KERNELS " + _chain("i", "+")(n),
     "explain": lambda n: "EXPLAIN " + _where("i = {i}", "OR")(n),
+    "explain windows": lambda n: "EXPLAIN " + _windows(n),
+    "explain doubled ctes": lambda n: "EXPLAIN " + _doubled_ctes(n),
+    # Refused before there is a file.
+    "copy doubled ctes": lambda n: f"COPY ({_doubled_ctes(max(n, 26))}) TO 'never.csv'",
+    "copy windows": lambda n: f"COPY ({_windows(n + 501)}) TO 'never.csv'",
 }

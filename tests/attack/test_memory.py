@@ -32,6 +32,21 @@ def test_no_statement_exceeds_the_limit(tmp_path: Path) -> None:
     assert sum(it["outcome"] == "refused" for it in large) >= len(HOGS) // 2
 
 
+def test_planning_is_counted(tmp_path: Path) -> None:
+    database = str(tmp_path / "db")
+    kinds = ["union all", "ctes", "joins", "and", "case", "in list"]
+    few = survive("limited", sizes(kinds, 100), 60, database, "256MB")
+    assert all(it["outcome"] == "answered" for it in few)
+    # Values take less than operators do.
+    [many] = survive("limited", [("values", 100_000)], 120, database, "256MB")
+    assert many["outcome"] == "answered"
+    # Plans of a thousand operators take more than this limit; what such conditions and lists take, it has room for.
+    [*plans, condition, case, values] = survive("limited", sizes(kinds, 1000), 120, database, "64MB")
+    assert [it.get("error") for it in plans] == ["OutOfMemoryError"] * 3
+    assert all("planning needs" in it["message"] for it in plans)
+    assert {it["outcome"] for it in (condition, case, values)} == {"answered"}
+
+
 def test_no_statement_takes_all_memory(tmp_path: Path) -> None:
     # Each in a process of its own: the C library keeps address space of what was freed.
     large = [survive("limited", [(kind, 10_000_000)], 120, str(tmp_path / "db"), "")[0] for kind in HOGS]

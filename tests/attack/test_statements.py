@@ -20,16 +20,16 @@ from attack.tally import tally
 MEMORY = 6 << 30
 CHILD = Path(__file__).with_name("child.py")
 # Kinds whose size is that of their pairs or levels.
-QUADRATIC = {"windows", "clique"}
+QUADRATIC = {"windows", "explain windows", "copy windows", "clique"}
 Work = list[tuple[str, int]]
 Outcome = dict[str, Any]
 
 
-def survive(door: str, work: Work, seconds: int, *rest: str) -> list[Outcome]:
+def survive(door: str, work: Work, seconds: int, *rest: str, memory: int = MEMORY) -> list[Outcome]:
     """The outcome of each statement; one that ends the process has the outcome "died"."""
     outcomes: list[Outcome] = []
     while work:
-        command = [sys.executable, str(CHILD), door, str(MEMORY), str(seconds), *rest]
+        command = [sys.executable, str(CHILD), door, str(memory), str(seconds), *rest]
         child = subprocess.run(
             command, input=json.dumps(work), capture_output=True, text=True, timeout=4 * seconds, check=False
         )
@@ -68,6 +68,9 @@ def check(outcomes: list[Outcome], answered: bool, seconds: float) -> None:
 # Statements of which 1,000 levels are refused: kinds that double at each level, and nesting not of operators.
 REFUSED = {
     "doubled ctes",
+    "explain doubled ctes",
+    "copy doubled ctes",
+    "copy windows",
     "doubled expressions",
     "in subqueries",
     "function",
@@ -75,7 +78,7 @@ REFUSED = {
     "lists",
     "explain explain",
 }
-SLOW = {"joins", "left joins", "comma join", "star", "windows", "ctes", "explain kernels"}
+SLOW = {"explain windows", "joins", "left joins", "comma join", "star", "windows", "ctes", "explain kernels"}
 
 
 def sizes(kinds: list[str], size: int) -> Work:
@@ -95,7 +98,7 @@ def test_a_thousand_terms_of_operators_are_answered() -> None:
 
 @pytest.mark.parametrize("size", [20_000, 100_000])
 def test_more_is_answered_or_refused_at_once(size: int) -> None:
-    flat = {"windows", "aggregates", "columns", "group keys", "case", "in list", "values", "clique"}
+    flat = {"aggregates", "columns", "group keys", "case", "in list", "values"} | QUADRATIC
     kinds = [kind for kind in BOMBS if kind not in flat]
     outcomes = survive("native", sizes(kinds, size), 60)
     check(outcomes, answered=False, seconds=5)
@@ -103,7 +106,18 @@ def test_more_is_answered_or_refused_at_once(size: int) -> None:
 
 
 def test_what_doubles_is_refused_at_once() -> None:
-    check(survive("native", [("doubled ctes", 26), ("doubled ctes", 60), ("in subqueries", 17)], 30), False, 2)
+    work = [("doubled ctes", 26), ("doubled ctes", 60), ("in subqueries", 17)]
+    work += [(f"{around} doubled ctes", size) for around in ("explain", "copy") for size in (26, 60)]
+    outcomes = survive("native", work, 30)
+    check(outcomes, answered=False, seconds=2)
+    assert {it.get("error") for it in outcomes} == {"LimitError"}
+
+
+def test_many_windows_are_refused_at_once() -> None:
+    kinds = ["windows", "explain windows", "copy windows"]
+    outcomes = survive("native", sizes(kinds, 501) + sizes(kinds, 9000), 30)
+    check(outcomes, answered=False, seconds=2)
+    assert [it.get("error") for it in outcomes] == ["LimitError"] * 6
 
 
 def test_joins_on_equal_keys_take_no_exponential_time() -> None:
@@ -117,6 +131,15 @@ def test_other_doors_survive(door: str) -> None:
     kinds = ["plus", "concat", "or", "and", "is true", "not", "parentheses", "function", "case", "ctes", "doubled ctes"]
     outcomes = survive(door, [(kind, size) for kind in kinds for size in (26, 20_000)], 60)
     assert not [it for it in outcomes if it["outcome"] == "died"]
+
+
+@pytest.mark.slow
+def test_programs_above_each_other_wait_for_no_thread() -> None:
+    """As many as there may be; without room for the stacks of their threads, an error."""
+    [outcome] = survive("native", [("windows", 500)], 600, memory=64 << 30)
+    assert outcome["outcome"] == "answered"
+    [outcome] = survive("native", [("windows", 200)], 600)
+    assert outcome.get("error", "OutOfMemoryError") == "OutOfMemoryError"
 
 
 @pytest.mark.slow

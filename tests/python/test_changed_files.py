@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CHILD = textwrap.dedent(
     """
     import glob, json, os, random, sys, warpmill
-    folder, how, codec, when, seed = *sys.argv[1:5], int(sys.argv[5])
+    folder, how, codec, when, access, seed = *sys.argv[1:6], int(sys.argv[6])
     chance = random.Random(seed)
     rows = 150_000
     con = warpmill.connect(folder, threads=2)
@@ -41,7 +41,7 @@ CHILD = textwrap.dedent(
     with warpmill.connect(folder, threads=2) as reader:
         right = [reader.sql(query).fetchall() for query in queries]
     con.close()
-    con = warpmill.connect(folder, threads=2)
+    con = warpmill.connect(folder, threads=2, file_access=access)
     if when == "used":
         for query in queries:
             con.sql(query).fetchall()
@@ -67,22 +67,23 @@ CHILD = textwrap.dedent(
 )
 
 
-def outcomes(folder: Path, how: str, codec: str, when: str, seed: int) -> list[str]:
-    command: list[Any] = [sys.executable, "-c", CHILD, folder, how, codec, when, seed]
+def outcomes(folder: Path, how: str, codec: str, when: str, access: str, seed: int) -> list[str]:
+    command: list[Any] = [sys.executable, "-c", CHILD, folder, how, codec, when, access, seed]
     child = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, check=False)
     assert child.returncode == 0, (child.returncode, child.stderr[-2000:])
     told: list[str] = json.loads(child.stdout)
     return told
 
 
+@pytest.mark.parametrize("access", ["map", "read"])
 @pytest.mark.parametrize("when", ["used", "new"])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("how", ["cut", "overwritten"])
-def test_files_that_change_are_errors(tmp_path: Path, how: str, codec: str, when: str) -> None:
+def test_files_that_change_are_errors(tmp_path: Path, how: str, codec: str, when: str, access: str) -> None:
     all_told: Counter[str] = Counter()
     for seed in range(int(os.environ.get("WARPMILL_CHANGES", "3"))):
-        told = outcomes(tmp_path / str(seed), how, codec, when, seed)
+        told = outcomes(tmp_path / str(seed), how, codec, when, access, seed)
         all_told.update(told)
         assert set(told) <= {"right", "CorruptDataError"}, (seed, told)
         assert "CorruptDataError" in told, (seed, told)
-    tally(f"queries of files that were {how}", all_told)
+    tally(f"queries of files that were {how}, {access}", all_told)

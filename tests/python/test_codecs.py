@@ -249,23 +249,6 @@ def test_both_forms_are_stored_shown_and_read(tmp_path: Path) -> None:
         assert con.inspect("t")[1]["heavy"] == {"lz4": 2}
 
 
-def test_the_benchmark_reads_every_column_through_every_codec(tmp_path: Path) -> None:
-    place = str(tmp_path / "data")
-    asked = ["--sf", "0.002", "--suites", "taxi,ssb", "--runs", "2", "--sampling", "--data", place, "--out", place]
-    done = CliRunner().invoke(app, ["bench", "scan", *asked])
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "data" / "scan.png").stat().st_size > 10_000
-    report = json.loads((tmp_path / "data" / "scan.json").read_text())
-    assert len(report["results"]) == 7 * (17 + 18)
-    assert all(len(row["runs_s"]) == 2 and row["median_s"] > 0 for row in report["results"])
-    stored = {(row["column"], row["codec"]): row["stored_bytes"] for row in report["results"]}
-    assert stored["tip_amount", "zstd"] < stored["tip_amount", "none"]
-    assert {(row["suite"], row["objective"]) for row in report["sampling"]} == {
-        (suite, objective) for suite in ("taxi", "ssb") for objective in ("time", "size")
-    }
-    assert all(0.3 < row["mean"] <= row["max"] for row in report["sampling"])
-
-
 @pytest.mark.parametrize("codec", CodecName)
 def test_the_command_line_has_every_codec(tmp_path: Path, codec: CodecName) -> None:
     assert set(CodecName) == {"none", *CODECS}

@@ -8,11 +8,9 @@
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
 //! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
 //! - [`spill`]: temporary files for what exceeds the memory limit;
-//! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did;
-//! - [`mod@bench`]: the compaction benchmark of the paper.
+//! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did.
 
 pub mod aggregate;
-pub mod bench;
 pub mod collect;
 pub mod compaction;
 pub mod context;

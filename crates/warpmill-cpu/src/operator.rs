@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::chunk::Chunk;
-use crate::context::{QueryContext, Result};
+use crate::context::{ExecError, QueryContext, Result};
 use crate::join::HashTable;
 use crate::rows::RowSet;
 use crate::source::ChunkSource;
@@ -75,6 +75,11 @@ pub trait Sink: Send + Sync {
 pub trait LocalSink: Send {
     /// Takes in a chunk (never empty).
     fn consume(&mut self, chunk: Chunk) -> Result<()>;
+    /// Takes in what another site has made of other rows for the same sink: columns of states, as [`warpmill_functions::Partial`] names
+    /// them, of `rows` groups.
+    fn merge_states(&mut self, _states: &[Arc<Vector>], _rows: usize) -> Result<()> {
+        Err(ExecError::Unsupported("states of a sink that has none".into()))
+    }
     /// For [`Sink::finish`] to get its own type back.
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }

@@ -63,7 +63,7 @@ type Interrupted = unsafe extern "C" fn(*mut c_void) -> bool;
 pub struct Engine {
     pub abi: u32,
     pub version: extern "C" fn() -> *const c_char,
-    pub plan_new: unsafe extern "C" fn(*const c_char, usize) -> *mut PlanHandle,
+    pub plan_new: unsafe extern "C" fn(*const c_char, usize, Interrupted, *mut c_void) -> *mut PlanHandle,
     pub plan_refusal: unsafe extern "C" fn(*const PlanHandle) -> *const c_char,
     pub plan_text: unsafe extern "C" fn(*const PlanHandle) -> *const c_char,
     pub plan_columns: unsafe extern "C" fn(*const PlanHandle, usize, *mut *const u32) -> usize,
@@ -168,16 +168,23 @@ extern "C" fn version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// SAFETY: `json` is `length` bytes.
-unsafe extern "C" fn plan_new(json: *const c_char, length: usize) -> *mut PlanHandle {
+/// SAFETY: `json` is `length` bytes; `interrupted` and `context` are the shim's own.
+unsafe extern "C" fn plan_new(
+    json: *const c_char,
+    length: usize,
+    interrupted: Interrupted,
+    context: *mut c_void,
+) -> *mut PlanHandle {
     // SAFETY: the caller's promise.
     let bytes = unsafe { std::slice::from_raw_parts(json.cast::<u8>(), length) };
     let verdict = guarded(|| match std::str::from_utf8(bytes) {
-        Ok(text) => Plan::of(text),
+        // SAFETY: the caller's promise.
+        Ok(text) => Plan::of(text, || unsafe { interrupted(context) }),
         Err(_) => Err(Refused::new("a plan with text that is not UTF-8")),
     });
     let handle = match verdict {
-        Ok(plan) => PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() },
+        Ok(None) => return std::ptr::null_mut(),
+        Ok(Some(plan)) => PlanHandle { plan: Some(plan), refusal: None, text: OnceLock::new() },
         Err(refused) => PlanHandle { plan: None, refusal: Some(c_text(&refused.reason)), text: OnceLock::new() },
     };
     Box::into_raw(Box::new(handle))

@@ -103,7 +103,7 @@ mod tests {
     /// The refusal of a plan that is made on a thread with a stack as DuckDB's.
     fn refusal(json: String) -> Option<String> {
         let host = std::thread::Builder::new().stack_size(1 << 20);
-        let verdict = host.spawn(move || Plan::of(&json).map(drop)).unwrap().join().unwrap();
+        let verdict = host.spawn(move || Plan::of(&json, || false).map(drop)).unwrap().join().unwrap();
         verdict.err().map(|refused| refused.reason)
     }
 

@@ -18,7 +18,7 @@ use crate::input::Reading;
 use crate::plan::{Plan, runtime, session};
 
 /// The interval at which the host is asked whether the query should stop.
-const POLL: Duration = Duration::from_millis(20);
+pub const POLL: Duration = Duration::from_millis(20);
 
 /// The way an execution ended.
 pub enum Ended {
@@ -50,7 +50,8 @@ pub struct Profile {
     pub on_device: Vec<serde_json::Value>,
 }
 
-/// Opens the device, on a thread of its own, before the first rows come: that takes long, and tables are read meanwhile.
+/// Opens the device, on a thread of its own, before the first rows come: that takes long, and tables are read
+/// meanwhile.
 pub fn open_device() {
     static OPENED: Once = Once::new();
     OPENED.call_once(|| {
@@ -73,7 +74,7 @@ pub fn execute(
     interrupted: impl Fn() -> bool,
 ) -> Result<Ended, Refused> {
     let start = Instant::now();
-    let physical = plan.physical(tables, threads)?;
+    let Some(physical) = plan.physical(tables, threads, &interrupted)? else { return Ok(Ended::Interrupted) };
     let planned = start.elapsed();
     let handle = Arc::new(QueryHandle::default());
     let session = session(threads)?;
@@ -89,9 +90,9 @@ pub fn execute(
         }
     };
     // On a thread of its own, while this one asks the host whether to go on.
-    let running = runtime().spawn_blocking(move || runtime().block_on(collect(physical, context)));
+    let running = handle.start(move || runtime().block_on(collect(physical, context)))?;
     let rows = runtime().block_on(async {
-        let mut running = running;
+        let mut running = std::pin::pin!(running);
         loop {
             match tokio::time::timeout(POLL, &mut running).await {
                 Ok(joined) => return Some(joined),
@@ -106,7 +107,7 @@ pub fn execute(
         }
     });
     let Some(joined) = rows else { return Ok(Ended::Interrupted) };
-    let batches = joined.map_err(|error| Refused::new(format!("internal error: {error}")))??;
+    let batches = joined??;
     let programs = std::mem::take(&mut *handle.profiles.lock());
     let on_device = programs.iter().filter_map(|program| serde_json::to_value(program.on_device.as_ref()?).ok());
     let profile = Profile {

@@ -18,6 +18,7 @@ use warpmill::{Session, WarpmillOptions, WarpmillTable};
 use warpmill_format::Table;
 
 use crate::encoding::{Statement, VERSION};
+use crate::execute::POLL;
 use crate::translate::{Source, translate};
 use crate::types::Type;
 use crate::{Refused, depth, rules};
@@ -78,15 +79,22 @@ struct Known {
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 impl Plan {
-    /// The verdict on an encoded plan.
-    pub fn of(json: &str) -> Verdict {
+    /// The verdict on an encoded plan; `None`: `interrupted` before there was one.
+    ///
+    /// # Errors
+    /// The reason against it.
+    pub fn of(json: &str, interrupted: impl Fn() -> bool) -> Result<Option<Arc<Self>>, Refused> {
         if let Some(verdict) = KNOWN.lock().verdicts.get(json) {
-            return verdict.clone();
+            return verdict.clone().map(Some);
         }
         let text = json.to_string();
-        let verdict = deep(async move { Self::new(&text).await }).map(Arc::new);
+        let verdict = match deep(async move { Self::new(&text).await }, interrupted) {
+            Ok(None) => return Ok(None),
+            Ok(Some(plan)) => Ok(Arc::new(plan)),
+            Err(refused) => Err(refused),
+        };
         if json.len() > LONGEST_KNOWN {
-            return verdict;
+            return verdict.map(Some);
         }
         let mut known = KNOWN.lock();
         if known.verdicts.insert(json.to_string(), verdict.clone()).is_none() {
@@ -97,7 +105,7 @@ impl Plan {
         {
             known.verdicts.remove(&oldest);
         }
-        verdict
+        verdict.map(Some)
     }
 
     async fn new(json: &str) -> Result<Self, Refused> {
@@ -137,20 +145,24 @@ impl Plan {
         Ok(Self { statement, types, inputs, text, prepared: Mutex::default() })
     }
 
-    /// The physical plan over `tables`, one for each input.
+    /// The physical plan over `tables`, one for each input; `None`: `interrupted` before there was one.
+    ///
+    /// # Errors
+    /// The reason why there is none.
     pub fn physical(
         self: &Arc<Self>,
         tables: &[Arc<Table>],
         threads: usize,
-    ) -> Result<Arc<dyn ExecutionPlan>, Refused> {
+        interrupted: impl Fn() -> bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>, Refused> {
         let same = |prepared: &Prepared| {
             prepared.threads == threads && prepared.tables.iter().zip(tables).all(|(a, b)| Arc::ptr_eq(a, b))
         };
         if let Some(prepared) = self.prepared.lock().as_ref().filter(|prepared| same(prepared)) {
-            return Ok(Arc::clone(&prepared.plan));
+            return Ok(Some(Arc::clone(&prepared.plan)));
         }
         let (own, tables) = (Arc::clone(self), tables.to_vec());
-        deep(async move { own.prepare(tables, threads).await })
+        deep(async move { own.prepare(tables, threads).await }, interrupted)
     }
 
     async fn prepare(&self, tables: Vec<Arc<Table>>, threads: usize) -> Result<Arc<dyn ExecutionPlan>, Refused> {
@@ -190,9 +202,22 @@ impl Plan {
     }
 }
 
-/// The outcome of `work`, which plans, on a thread with a deep stack: those of DuckDB's threads are not.
-fn deep<T: Send + 'static>(work: impl Future<Output = Result<T, Refused>> + Send + 'static) -> Result<T, Refused> {
-    runtime().block_on(warpmill::planning::run(async move { Ok(work.await) }))?
+/// The outcome of `work`, which plans, on a thread with a deep stack: those of DuckDB's threads are not. `None`: the host has `interrupted`
+/// it; the thread ends at its next step.
+fn deep<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Refused>> + Send + 'static,
+    interrupted: impl Fn() -> bool,
+) -> Result<Option<T>, Refused> {
+    runtime().block_on(async {
+        let mut planning = Box::pin(warpmill::planning::run(async move { Ok(work.await) }));
+        loop {
+            match tokio::time::timeout(POLL, &mut planning).await {
+                Ok(planned) => return planned?.map(Some),
+                Err(_) if interrupted() => return Ok(None),
+                Err(_) => {}
+            }
+        }
+    })
 }
 
 fn add_programs(plan: &Arc<dyn ExecutionPlan>, text: &mut String) {

@@ -27,14 +27,65 @@ pub enum DeviceChoice {
     Sim,
 }
 
+/// The devices of a kind that programs run on together: GPUs by their ordinals, or simulated devices by their numbers. A GPU that is named more
+/// than once is as many logical devices (for tests).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ordinals {
+    list: [u8; MOST_DEVICES],
+    count: u8,
+}
+
+/// Devices of a process.
+pub const MOST_DEVICES: usize = 16;
+
+impl Default for Ordinals {
+    fn default() -> Self {
+        Self { list: [0; MOST_DEVICES], count: 1 }
+    }
+}
+
+impl Ordinals {
+    /// The devices with these ordinals; `None` for none, and for more than [`MOST_DEVICES`].
+    pub fn new(ordinals: &[u8]) -> Option<Self> {
+        let mut list = [0; MOST_DEVICES];
+        list.get_mut(..ordinals.len())?.copy_from_slice(ordinals);
+        (!ordinals.is_empty()).then_some(Self { list, count: ordinals.len() as u8 })
+    }
+
+    /// In order.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.list[..usize::from(self.count)]
+    }
+}
+
+/// A device of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DeviceKey {
+    sim: bool,
+    ordinal: u8,
+    /// Which of the logical devices on it.
+    logical: u8,
+    /// Bytes of its memory that may be used; 0: nearly all.
+    memory: u64,
+}
+
+impl DeviceKey {
+    /// Device `number` of the devices of `choice`.
+    pub fn new(choice: DeviceChoice, ordinals: &Ordinals, number: u16, memory: u64) -> Self {
+        let all = ordinals.as_slice();
+        let (before, rest) = all.split_at(usize::from(number).min(all.len() - 1));
+        let logical = before.iter().filter(|&&other| other == rest[0]).count() as u8;
+        Self { sim: choice == DeviceChoice::Sim, ordinal: rest[0], logical, memory }
+    }
+}
+
 /// Device memory of the simulated device, unless a limit says otherwise.
 const SIM_MEMORY: u64 = 4 << 30;
 
 type Opened<T = Arc<Executor>> = Result<T, String>;
 
-/// Executors by whether they are of the simulated device and by their limit of memory, or the reason why there is none and the
-/// time from which opening it is tried again.
-type Executors<T = Arc<Executor>> = HashMap<(bool, u64), (Opened<T>, Instant)>;
+/// Executors by their devices, or the reason why there is none and the time from which opening it is tried again.
+type Executors<T = Arc<Executor>> = HashMap<DeviceKey, (Opened<T>, Instant)>;
 
 static EXECUTORS: LazyLock<Mutex<Executors>> = LazyLock::new(Mutex::default);
 
@@ -52,15 +103,14 @@ pub(crate) fn device_name(choice: DeviceChoice) -> &'static str {
     }
 }
 
-/// The executor for `choice` (not `Cpu`), which may use `memory` bytes (0: nearly all) of its device; or why there is none.
-pub(crate) fn executor(choice: DeviceChoice, memory: u64) -> Opened {
-    let sim = choice == DeviceChoice::Sim;
-    opened(&mut EXECUTORS.lock(), (sim, memory), || open(sim, memory))
+/// The executor of a device; or why there is none.
+pub(crate) fn executor(key: DeviceKey) -> Opened {
+    opened(&mut EXECUTORS.lock(), key, || open(key))
 }
 
 /// Looks up the executor under `key`; opens it where it is missing, and again some time after that failed, for another process may have
 /// had the memory.
-fn opened<T: Clone>(all: &mut Executors<T>, key: (bool, u64), open: impl FnOnce() -> Opened<T>) -> Opened<T> {
+fn opened<T: Clone>(all: &mut Executors<T>, key: DeviceKey, open: impl FnOnce() -> Opened<T>) -> Opened<T> {
     match all.get(&key) {
         Some((Ok(found), _)) => return Ok(found.clone()),
         Some((Err(reason), again)) if Instant::now() < *again => return Err(reason.clone()),
@@ -72,18 +122,19 @@ fn opened<T: Clone>(all: &mut Executors<T>, key: (bool, u64), open: impl FnOnce(
     found
 }
 
-/// The sites of programs under `choice`: the CPU, and the device that may use `memory` bytes, opened where it is not.
-pub(crate) fn topology(choice: DeviceChoice, memory: u64) -> Topology {
-    let device = || (device_name(choice), executor(choice, memory).err());
-    Topology::new((choice != DeviceChoice::Cpu).then(device))
+/// The sites of programs under `choice`: the CPU, and the devices, of which each may use `memory` bytes, opened where they are not.
+pub(crate) fn topology(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> Topology {
+    let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
+    let key = |number| DeviceKey::new(choice, ordinals, number, memory);
+    Topology::new((0..count).map(|number| (device_name(choice), executor(key(number)).err())))
 }
 
-/// Whether programs run on a device under `choice`, which may use `memory` bytes of it (0: nearly all).
-pub fn has_device(choice: DeviceChoice, memory: u64) -> bool {
-    choice != DeviceChoice::Cpu && executor(choice, memory).is_ok()
+/// Whether programs run on one of the devices of `choice`, which may use `memory` bytes of it (0: nearly all).
+pub fn has_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> bool {
+    topology(choice, ordinals, memory).devices().any(|spec| spec.closed.is_none())
 }
 
-fn open(sim: bool, memory: u64) -> Opened {
+fn open(DeviceKey { sim, ordinal, memory, .. }: DeviceKey) -> Opened {
     let device: Arc<dyn Device> = if sim {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
         // For tests of this project: what programs do out of bounds ends the process with a report.
@@ -92,7 +143,7 @@ fn open(sim: bool, memory: u64) -> Opened {
             SimOptions { memory_bytes, sanitize, batches: !nvcomp::version::is_off(), ..SimOptions::default() };
         Arc::new(SimDevice::new(options).map_err(|error| error.to_string())?)
     } else {
-        CudaDevice::open(0).map_err(|error| error.to_string())?
+        CudaDevice::open(ordinal.into()).map_err(|error| error.to_string())?
     };
     let usable = warpmill_gpu::default_memory(&*device).map_err(|error| error.to_string())?;
     let memory = if memory == 0 { usable } else { memory.min(usable) };
@@ -207,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_opened_again_after_a_while() {
-        let (mut all, key) = (HashMap::new(), (true, 0));
+        let (mut all, key) = (HashMap::new(), DeviceKey::new(DeviceChoice::Sim, &Ordinals::default(), 0, 0));
         let later = |all: &mut Executors<u8>| all.get_mut(&key).unwrap().1 = Instant::now();
         assert_eq!(opened(&mut all, key, || Err("no memory".to_string())), Err("no memory".to_string()));
         assert_eq!(opened(&mut all, key, || Ok(1)), Err("no memory".to_string()));
@@ -218,8 +269,16 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_named_twice_is_two_logical_ones() {
+        let ordinals = Ordinals::new(&[1, 0, 1]).unwrap();
+        let keys = [0, 1, 2].map(|number| DeviceKey::new(DeviceChoice::Gpu, &ordinals, number, 7));
+        assert_eq!(keys.map(|key| (key.ordinal, key.logical)), [(1, 0), (0, 0), (1, 1)]);
+        assert!(Ordinals::new(&[]).is_none() && Ordinals::new(&[0; MOST_DEVICES + 1]).is_none());
+    }
+
+    #[test]
     fn what_takes_long_to_fail_is_tried_seldom() {
-        let (mut all, key) = (HashMap::new(), (false, 0));
+        let (mut all, key) = (HashMap::new(), DeviceKey::new(DeviceChoice::Gpu, &Ordinals::default(), 0, 0));
         let slow = || {
             std::thread::sleep(Duration::from_millis(100));
             Err::<u8, _>("a broken driver".to_string())

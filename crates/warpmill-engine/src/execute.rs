@@ -16,14 +16,27 @@ use warpmill_eval::ExecError;
 use warpmill_eval::arrow::to_batches;
 use warpmill_eval::cancel::CancelToken;
 use warpmill_eval::rows::{Placed, RowSet};
-use warpmill_gpu::kernels::ERROR_DATA;
 use warpmill_gpu::memory::regions::Owner;
-use warpmill_gpu::{DataSource, DeviceProfile, Failure, JoinStrategy, Pipelines, Representation};
+use warpmill_gpu::{
+    ClaimUnit, DataSource, DeviceProfile, Failure, JoinStrategy, MirrorOptions, Pipelines, Representation,
+};
 use warpmill_ir::{Pipeline, Program, Source};
-use warpmill_place::{Facts, Feedback, Miss, Refusal, Request, Site, place};
+use warpmill_place::{Feedback, Granularity, Miss, Refusal, Request, Site};
 
-use crate::device::{self, DeviceChoice, device_name};
+use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::profile::QueryProfile;
+use crate::shared::Together;
+use crate::sites;
+
+/// The site that runs a program for which a device has to compile kernels first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum FirstRuns {
+    /// The device, once they are compiled.
+    #[default]
+    Device,
+    /// The CPU, while they are compiled for the next run.
+    Cpu,
+}
 
 /// The way to run a program.
 #[derive(Debug, Clone)]
@@ -40,6 +53,16 @@ pub struct ExecutionContext {
     pub compaction: Compaction,
     /// The place where the program is run.
     pub device: DeviceChoice,
+    /// The devices of that kind.
+    pub ordinals: Ordinals,
+    /// The unit in which work is given to the CPU and to devices.
+    pub granularity: Granularity,
+    /// The unit that devices claim of shared pipelines.
+    pub claim_unit: ClaimUnit,
+    /// A seed by which row segments of shared pipelines are given to sites at random (for tests); `None`: to those that claim them first.
+    pub placement_seed: Option<u64>,
+    /// The site that runs programs for which a device has to compile kernels first.
+    pub first_runs: FirstRuns,
     /// Bytes of GPU memory that may be used; 0: nearly all.
     pub gpu_memory_limit: u64,
     /// Bytes per second that a device's data is read with from files, at most; 0: as fast as drives are.
@@ -62,6 +85,8 @@ pub struct ExecutionContext {
     pub time_kernels: bool,
     /// The place where the data of programs that run on a device is.
     pub device_data: DataSource,
+    /// The part of mirrored data that has copies in device memory.
+    pub mirror: MirrorOptions,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
     pub equal_hashes: bool,
     /// Stops the query from another thread.
@@ -77,6 +102,11 @@ impl Default for ExecutionContext {
             chunk_rows: warpmill_cpu::CHUNK_ROWS,
             compaction: Compaction::default(),
             device: DeviceChoice::Cpu,
+            ordinals: Ordinals::default(),
+            granularity: Granularity::default(),
+            claim_unit: ClaimUnit::default(),
+            placement_seed: None,
+            first_runs: FirstRuns::default(),
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
             pinned_memory_limit: 0,
@@ -88,6 +118,7 @@ impl Default for ExecutionContext {
             device_strict: false,
             time_kernels: false,
             device_data: DataSource::default(),
+            mirror: MirrorOptions::default(),
             equal_hashes: false,
             cancel: CancelToken::default(),
         }
@@ -101,6 +132,11 @@ impl ExecutionContext {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         }
+    }
+
+    /// Device `number` of those that programs may run on.
+    pub(crate) fn device_key(&self, number: u16) -> DeviceKey {
+        DeviceKey::new(self.device, &self.ordinals, number, self.gpu_memory_limit)
     }
 
     /// The sites that programs may run on.
@@ -132,6 +168,9 @@ impl ExecutionContext {
             representation: self.representation,
             host_bytes: (self.memory_limit != usize::MAX).then_some(self.memory_limit as u64),
             piece_bytes: None,
+            mirror: MirrorOptions { pinned_limit: self.pinned_memory_limit, ..self.mirror },
+            host_threads: self.worker_threads(),
+            shared: None,
         }
     }
 }
@@ -235,18 +274,62 @@ pub fn execute(
     output
 }
 
+/// Runs a program as it is placed; what does not end in a result is placed again with what was found.
 fn run(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
-    let started = Instant::now();
-    let threads = context.worker_threads();
-    let parts = placed(program, inputs, for_devices, context)?;
+    let topology = device::topology(context.device, &context.ordinals, context.gpu_memory_limit);
+    let mut feedback = Feedback::default();
+    // Kept, because the CPU may have to run the program after all.
+    let mut inputs: Vec<Option<InputStream>> = inputs.into_iter().map(Some).collect();
+    loop {
+        let started = Instant::now();
+        let plan = sites::plan(program, for_devices, context, (&topology, &feedback))?;
+        if let Some(site) = plan.warms {
+            sites::warm(site, program, context);
+        }
+        let mut parts = match (&plan.share, plan.site()) {
+            (Some(share), _) => sites::share(&plan, share, context)?,
+            (None, Site::Cpu) => {
+                let reason = plan.not_on_device().map(str::to_owned);
+                Parts::on_cpu(program, inputs.iter_mut().filter_map(Option::take).collect(), reason)
+            }
+            (None, site) => match sites::on_device(site, program, (&mut inputs, for_devices), context)? {
+                Attempt::Done(parts) => *parts,
+                Attempt::Missed(miss) => {
+                    feedback.misses.push(miss);
+                    continue;
+                }
+            },
+        };
+        let together = parts.together.take();
+        let output = finish(parts, together.as_ref(), (started, context));
+        // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
+        let Err(error) = output else { return output };
+        match together.and_then(|together| together.failure()) {
+            None => return Err(error),
+            // An error of the query itself, whoever has found it.
+            Some((_, Failure::Exec(error))) => return Err(error.into()),
+            Some((site, failure)) => {
+                let for_cpu = matches!(failure, Failure::Value(_));
+                feedback.misses.push(Miss { site, reason: failure.to_string(), for_cpu });
+            }
+        }
+    }
+}
+
+/// Runs what is left for the CPU, and makes batches of the rows.
+fn finish(
+    parts: Parts,
+    together: Option<&Together>,
+    (started, context): (Instant, &ExecutionContext),
+) -> Result<QueryOutput, EngineError> {
     let host = Instant::now();
     // Waking other threads takes longer than the few rows that a device leaves.
-    let threads = if parts.has_few_rows() { 1 } else { threads };
+    let threads = if parts.has_few_rows() { 1 } else { context.worker_threads() };
     let settings = Settings {
         threads,
         memory_limit: context.memory_limit,
@@ -279,10 +362,11 @@ fn run(
         wall_nanos: started.elapsed().as_nanos() as u64,
         device: "cpu",
         not_on_device: parts.reason,
+        segments: together.map(Together::segments).unwrap_or_default(),
         on_device: None,
         decoded_on_host: vec![],
     };
-    if let Some(mut on_device) = parts.profile {
+    if let Some(mut on_device) = parts.profile.or_else(|| together?.profile()) {
         (on_device.host_nanos, on_device.arrow_nanos) = (host.elapsed().as_nanos() as u64, arrow_nanos);
         profile.device = device_name(context.device);
         profile.bytes_read += on_device.kernels.iter().map(|kernel| kernel.bytes).sum::<u64>();
@@ -292,29 +376,31 @@ fn run(
 }
 
 /// The work that is left for the CPU.
-struct Parts {
-    program: Arc<Program>,
-    placed: Vec<Placed>,
-    inputs: Vec<InputStream>,
-    profile: Option<DeviceProfile>,
+pub(crate) struct Parts {
+    pub program: Arc<Program>,
+    pub placed: Vec<Placed>,
+    pub inputs: Vec<InputStream>,
+    pub profile: Option<DeviceProfile>,
     /// The reason why all of it is.
-    reason: Option<String>,
+    pub reason: Option<String>,
     /// The owners of memory that strings in rows of the device point into.
-    owners: Vec<Owner>,
+    pub owners: Vec<Owner>,
     /// Bytes of rows of the device, where the program was split.
-    host_bytes: u64,
+    pub host_bytes: u64,
+    /// The devices that run a pipeline at the same time.
+    pub together: Option<Together>,
 }
 
 impl Parts {
     fn on_cpu(program: &Arc<Program>, inputs: Vec<InputStream>, reason: Option<String>) -> Self {
-        let (placed, profile, owners, host_bytes) = Default::default();
-        Self { program: program.clone(), placed, inputs, profile, reason, owners, host_bytes }
+        let (placed, profile, owners, host_bytes, together) = Default::default();
+        Self { program: program.clone(), placed, inputs, profile, reason, owners, host_bytes, together }
     }
 
     fn has_few_rows(&self) -> bool {
         let rows = self.placed.iter().map(|placed| match placed {
             Placed::Arrived(rows) | Placed::Finished(rows) | Placed::Resumed { rows, .. } => rows.rows(),
-            Placed::Here | Placed::Elsewhere => 0,
+            Placed::Here | Placed::Elsewhere | Placed::Shared(_) => 0,
         });
         let scans = |(pipeline, placed): (&Pipeline, &Placed)| {
             matches!(placed, Placed::Here) && matches!(pipeline.source, Source::Scan(_) | Source::Input { .. })
@@ -325,97 +411,11 @@ impl Parts {
 }
 
 /// The outcome of running a program on a device.
-enum Attempt {
+pub(crate) enum Attempt {
     /// Success: the rest of the program, which the CPU runs.
     Done(Box<Parts>),
     /// Failure: another attempt is to be made.
     Missed(Miss),
-}
-
-/// Runs what devices run; the rest, or all where none can, is left for the CPU.
-fn placed(
-    program: &Arc<Program>,
-    inputs: Vec<InputStream>,
-    for_devices: Option<&DeviceProgram>,
-    context: &ExecutionContext,
-) -> Result<Parts, EngineError> {
-    let (topology, mut feedback) = (device::topology(context.device, context.gpu_memory_limit), Feedback::default());
-    // A run finds out what a back end has not.
-    let facts = Facts { request: context.request(), supports: &|_| Ok(()) };
-    // Kept, because the CPU may have to run the program after all.
-    let mut inputs: Vec<Option<InputStream>> = inputs.into_iter().map(Some).collect();
-    loop {
-        let plan = place(program, &facts, &topology, &feedback)?;
-        let site = plan.site();
-        if site == Site::Cpu {
-            let reason = plan.not_on_device().map(str::to_owned);
-            return Ok(Parts::on_cpu(program, inputs.into_iter().flatten().collect(), reason));
-        }
-        match on_device(site, program, (&mut inputs, for_devices), context)? {
-            Attempt::Done(parts) => return Ok(*parts),
-            Attempt::Missed(miss) => feedback.misses.push(miss),
-        }
-    }
-}
-
-/// Runs a program on a device, which takes the inputs that it reads; after a miss they are there again.
-fn on_device(
-    site: Site,
-    program: &Arc<Program>,
-    (inputs, for_devices): (&mut [Option<InputStream>], Option<&DeviceProgram>),
-    context: &ExecutionContext,
-) -> Result<Attempt, EngineError> {
-    let miss = |reason, for_cpu| Ok(Attempt::Missed(Miss { site, reason, for_cpu }));
-    let executor = match device::executor(context.device, context.gpu_memory_limit) {
-        Ok(executor) => executor,
-        Err(reason) => return miss(reason, false),
-    };
-    let wanted: Vec<usize> = for_devices.map_or_else(|| (0..inputs.len()).collect(), |other| other.inputs.clone());
-    let collect = |input: Option<InputStream>| input.into_iter().flatten().collect::<Result<_, _>>();
-    let batches: Vec<Vec<RecordBatch>> = wanted
-        .iter()
-        .map(|&input| collect(inputs[input].take()))
-        .collect::<Result<_, _>>()
-        .map_err(ExecError::Input)?;
-    let for_device = for_devices.map_or(program, |other| &other.program);
-    match executor.execute(for_device, &batches, &context.device_options()) {
-        Ok(output) => {
-            let mut owners = output.owners;
-            // Of a split program, the CPU may read some of them.
-            let inputs = batches.iter().map(|batches| Box::new(batches.clone().into_iter().map(Ok)) as InputStream);
-            let inputs = inputs.collect();
-            owners.push(Arc::new(batches));
-            let (program, placed, profile) = (output.program, output.placed, Some(output.profile));
-            let host_bytes = output.host_bytes;
-            let parts = Parts { program, placed, inputs, profile, reason: None, owners, host_bytes };
-            Ok(Attempt::Done(Box::new(parts)))
-        }
-        Err(Failure::Exec(error)) => Err(error.into()),
-        Err(failure) => {
-            for (input, batches) in wanted.into_iter().zip(batches) {
-                inputs[input] = Some(Box::new(batches.into_iter().map(Ok)));
-            }
-            match failure {
-                Failure::Value(ERROR_DATA) => {
-                    verify(for_device)?;
-                    miss("pages of Parquet files that only the CPU takes for whole".into(), true)
-                }
-                failure => miss(failure.to_string(), matches!(failure, Failure::Value(_))),
-            }
-        }
-    }
-}
-
-/// Decodes the Parquet files that `program` scans, to say what is wrong with them.
-fn verify(program: &Program) -> Result<(), ExecError> {
-    let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
-        Source::Scan(scan) if scan.table.is_parquet() => Some(scan),
-        _ => None,
-    });
-    for scan in scans {
-        scan.table.verify()?;
-    }
-    Ok(())
 }
 
 /// Bytes of address space of a worker's stack: expressions nest as deeply as statements do.

@@ -15,11 +15,11 @@ use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
-use warpmill_place::{Facts, Feedback, Site, place};
+use warpmill_place::{Arrives, Feedback, Site};
 
-use crate::DeviceChoice;
-use crate::device::{device_name, executor, no_compiler, topology};
+use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no_compiler, topology};
 use crate::execute::ExecutionContext;
+use crate::sites;
 
 /// The place where a program will run, as far as that is known before it does: memory and values may still send it to the CPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,13 +34,51 @@ pub struct Placement {
     pub on_host: Vec<usize>,
     /// The way its data will pass through device memory, and what is predicted of that.
     pub path: Option<String>,
+    /// The pipeline that the CPU and devices run together.
+    pub shared: Option<SharedPipeline>,
+    /// The reason why there is none, where parts were asked for.
+    pub not_shared: Option<String>,
+}
+
+/// A pipeline whose row segments belong to the site that claims them first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedPipeline {
+    /// Its number.
+    pub pipeline: usize,
+    /// Row segments of its table.
+    pub segments: usize,
+    /// Devices beside the CPU.
+    pub devices: usize,
+    /// The form in which their part arrives at the CPU.
+    pub arrives: Arrives,
+}
+
+impl std::fmt::Display for SharedPipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { pipeline, segments, devices, arrives } = self;
+        let arrive = match arrives {
+            Arrives::States => "states of the aggregation",
+            Arrives::Rows => "rows",
+        };
+        let number = if *devices == 1 { String::new() } else { format!(" ({devices} of them)") };
+        write!(
+            f,
+            "{number} and cpu claim the {segments} row segments of pipeline {pipeline}; {arrive} arrive at the cpu"
+        )
+    }
 }
 
 impl std::fmt::Display for Placement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.device)?;
+        if let Some(shared) = &self.shared {
+            write!(f, "{shared}")?;
+        }
         if let Some(reason) = &self.not_on_device {
             write!(f, ", not on the device: {reason}")?;
+        }
+        if let Some(reason) = &self.not_shared {
+            write!(f, ", not shared: {reason}")?;
         }
         if let Some(strategy) = &self.strategy {
             write!(f, ", {strategy}")?;
@@ -58,24 +96,40 @@ impl std::fmt::Display for Placement {
 
 /// The place where `program`, with inputs of so many rows, will run under `context`. Reads no data and compiles nothing.
 pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Placement {
-    let on_cpu =
-        |not_on_device| Placement { device: "cpu", not_on_device, strategy: None, on_host: vec![], path: None };
-    let on_host = match context.device {
+    let mut none = Placement {
+        device: "cpu",
+        not_on_device: None,
+        strategy: None,
+        on_host: vec![],
+        path: None,
+        shared: None,
+        not_shared: None,
+    };
+    let lowered = match context.device {
         DeviceChoice::Cpu => Ok(vec![]),
         _ => pipelines_on_host(program, inputs, context),
     };
-    let supports = |_| on_host.as_ref().map(|_| ()).map_err(Clone::clone);
-    let facts = Facts { request: context.request(), supports: &supports };
-    let topology = topology(context.device, context.gpu_memory_limit);
-    let plan = match place(program, &facts, &topology, &Feedback::default()) {
-        Ok(plan) => plan,
-        Err(refusal) => return on_cpu(Some(refusal.reason)),
+    let supports = |_, asked: &Arc<Program>| match Arc::ptr_eq(asked, program) {
+        true => lowered.as_ref().map(|_| ()).map_err(Clone::clone),
+        false => pipelines_on_host(asked, &[], context).map(drop),
     };
+    let topology = topology(context.device, &context.ordinals, context.gpu_memory_limit);
+    let plan = match sites::plan_for(program, None, context, (&topology, &Feedback::default(), &supports)) {
+        Ok(plan) => plan,
+        Err(refusal) => return Placement { not_on_device: Some(refusal.reason), ..none },
+    };
+    none.not_shared = plan.not_shared().map(str::to_owned);
+    let on_cpu = |not_on_device| Placement { not_on_device, ..none.clone() };
+    if let Some(share) = &plan.share {
+        let (pipeline, segments, arrives) = (share.pipeline, share.segments, share.arrives);
+        let shared = SharedPipeline { pipeline, segments, arrives, devices: plan.devices().count() };
+        return Placement { device: device_name(context.device), shared: Some(shared), ..none };
+    }
     if plan.site() == Site::Cpu {
         return on_cpu(plan.not_on_device().map(str::to_owned));
     }
-    let on_host = on_host.unwrap_or_default();
-    let executor = match executor(context.device, context.gpu_memory_limit) {
+    let on_host = lowered.unwrap_or_default();
+    let executor = match executor(context.device_key(0)) {
         Ok(executor) => executor,
         Err(reason) => return on_cpu(Some(reason)),
     };
@@ -91,12 +145,12 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     // That says what the CPU runs.
     let split = strategy.as_ref().is_some_and(Strategy::is_split);
     let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
-    Placement { device: device_name(context.device), not_on_device: None, strategy, on_host, path }
+    Placement { device: device_name(context.device), strategy, on_host, path, ..none }
 }
 
 /// The pipelines that the CPU runs although a device runs the program; or why none does.
 fn pipelines_on_host(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Result<Vec<usize>, String> {
-    let executor = executor(context.device, context.gpu_memory_limit)?;
+    let executor = executor(context.device_key(0))?;
     let properties = executor.device().properties();
     if properties.kind == DeviceKind::Cuda
         && let Some(reason) = no_compiler(Some(properties))
@@ -156,13 +210,14 @@ pub struct Kernels {
 /// compiled before.
 pub fn kernels(program: &Arc<Program>, inputs: &[u64], context: &ExecutionContext) -> Kernels {
     let memory = context.gpu_memory_limit;
+    let simulated = |memory| DeviceKey::new(DeviceChoice::Sim, &Ordinals::default(), 0, memory);
     let (choice, not_on_gpu, found) = match context.device {
-        DeviceChoice::Auto | DeviceChoice::Gpu => match executor(context.device, memory) {
+        DeviceChoice::Auto | DeviceChoice::Gpu => match executor(context.device_key(0)) {
             Ok(executor) => (context.device, None, Ok(executor)),
-            Err(reason) => (DeviceChoice::Sim, Some(reason), executor(DeviceChoice::Sim, 0)),
+            Err(reason) => (DeviceChoice::Sim, Some(reason), executor(simulated(0))),
         },
-        DeviceChoice::Cpu => (DeviceChoice::Sim, None, executor(DeviceChoice::Sim, 0)),
-        DeviceChoice::Sim => (DeviceChoice::Sim, None, executor(DeviceChoice::Sim, memory)),
+        DeviceChoice::Cpu => (DeviceChoice::Sim, None, executor(simulated(0))),
+        DeviceChoice::Sim => (DeviceChoice::Sim, None, executor(simulated(memory))),
     };
     let kernels = found.and_then(|executor| executor.kernels(program, inputs).map_err(|failure| failure.to_string()));
     Kernels { device: device_name(choice), not_on_gpu, kernels }

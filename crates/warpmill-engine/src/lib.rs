@@ -1,14 +1,20 @@
 //! Runs programs: chooses the back end, gives it workers and memory, turns its rows into Arrow batches, and reports what
 //! happened.
 
+mod background;
 mod device;
 mod execute;
 mod explain;
 mod profile;
+mod shared;
+mod sites;
 
-pub use device::{DeviceChoice, Devices, Gpu, NvrtcLibrary, clear_device_caches, devices, has_device};
-pub use execute::{DeviceProgram, EngineError, ExecutionContext, QueryOutput, RowsInFiles, execute};
-pub use explain::{Kernels, Placement, kernels, placement, pruning};
+pub use background::{end_background, wait_for_background};
+pub use device::{
+    DeviceChoice, Devices, Gpu, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, devices, has_device,
+};
+pub use execute::{DeviceProgram, EngineError, ExecutionContext, FirstRuns, QueryOutput, RowsInFiles, execute};
+pub use explain::{Kernels, Placement, SharedPipeline, kernels, placement, pruning};
 pub use profile::QueryProfile;
 pub use warpmill_cpu::compaction::Compaction;
 pub use warpmill_cpu::profile::{OperatorProfile, PipelineProfile};
@@ -18,4 +24,5 @@ pub use warpmill_eval::ExecError;
 pub use warpmill_eval::cancel::CancelToken;
 /// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
-pub use warpmill_gpu::{DataSource, JoinStrategy, Pipelines, Representation};
+pub use warpmill_gpu::{ClaimUnit, DataSource, JoinStrategy, MirrorOptions, Pipelines, Policy, Representation};
+pub use warpmill_place::Granularity;

@@ -21,6 +21,8 @@ pub struct QueryProfile {
     pub device: &'static str,
     /// The reason why the device did not run it, where one was asked for.
     pub not_on_device: Option<String>,
+    /// Row segments of a shared pipeline that the CPU ran, and those that each device ran; empty where one site ran the whole program.
+    pub segments: Vec<usize>,
     /// The profile of the device.
     pub on_device: Option<DeviceProfile>,
     /// Files that the CPU decodes although a device was asked for, and why.
@@ -36,6 +38,9 @@ impl std::fmt::Display for QueryProfile {
         }
         if let Some(reason) = &self.not_on_device {
             writeln!(f, "not on the device: {reason}")?;
+        }
+        if let Some((cpu, devices)) = self.segments.split_first() {
+            writeln!(f, "row segments: {cpu} on the CPU, {devices:?} on devices")?;
         }
         for reason in &self.decoded_on_host {
             writeln!(f, "decoded by the CPU: {reason}")?;

@@ -6,6 +6,7 @@
 //! - [`decode`]: values of encoded segments;
 //! - [`expr`]: expressions over chunks, evaluated once per dictionary entry where that suffices;
 //! - [`pruning`]: the rows of a scan that metadata does not rule out;
+//! - [`queue`]: scans that several sites go through together;
 //! - [`rows`]: rows in memory, between pipelines and between back ends;
 //! - [`mod@arrow`]: rows to and from Arrow;
 //! - [`memory`], [`cancel`], [`error`]: the limits of a running query, and how it fails.
@@ -19,6 +20,7 @@ pub mod expr;
 mod machine;
 pub mod memory;
 pub mod pruning;
+pub mod queue;
 pub mod rows;
 pub mod vector;
 

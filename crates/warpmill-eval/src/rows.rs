@@ -5,6 +5,7 @@ use std::sync::Arc;
 use warpmill_format::{Bitmap, StrView};
 use warpmill_ir::{Field, Scalar};
 
+use crate::queue::SharedScan;
 use crate::vector::{Data, Vector};
 
 /// Materialized rows: dense batches of any length, in order.
@@ -72,4 +73,6 @@ pub enum Placed {
         /// The number of operators that are done.
         operators: usize,
     },
+    /// By the CPU back end on row segments that it claims, and by other sites on theirs; what these have done arrives at its sink.
+    Shared(Arc<SharedScan>),
 }

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use tonic::Status;
-use warpmill::{Error, WarpmillOptions};
+use warpmill::{DeviceChoice, Error, Ordinals, WarpmillOptions};
 
 use crate::config::Limits;
 use crate::placeholders;
@@ -214,8 +214,11 @@ pub(crate) fn check_setting(name: &str, value: &str, policy: &Policy) -> Result<
     let Some(ours) = name.strip_prefix("warpmill.") else { return Ok(()) };
     let mut options = WarpmillOptions::default();
     options.set(ours, value).map_err(engine_error)?;
-    if ours == "device" && value.trim().eq_ignore_ascii_case("sim") {
+    if ours == "device" && options.device == DeviceChoice::Sim {
         return Err(Status::permission_denied("the simulated device is for tests: clients may not choose it"));
+    }
+    if ours == "device" && options.ordinals != Ordinals::default() {
+        return Err(Status::permission_denied("which of the devices queries use is the server's: clients may not say"));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if options.threads > cores {

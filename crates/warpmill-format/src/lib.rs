@@ -7,6 +7,7 @@
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
 //! - [`parquet_file`]: Parquet files as devices read them: pages as they are stored;
+//! - [`arrow_ipc`]: what Arrow IPC files and streams claim, checked before it is believed;
 //! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables;
 //! - [`guard`]: panics of libraries that read damaged files, as errors.
@@ -16,11 +17,13 @@
 //! Inside the engine every integer-like logical type (integers, decimals, dates, timestamps) is its *unscaled integer*;
 //! the Arrow [`arrow::datatypes::DataType`] beside it says what it means.
 
+pub mod arrow_ipc;
 pub mod bitmap;
 pub mod codec;
 pub mod dictionary;
 pub mod encoding;
 pub mod error;
+mod file_access;
 mod file_state;
 pub mod guard;
 pub mod ingest;
@@ -36,6 +39,7 @@ pub use bitmap::Bitmap;
 pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, CompressedChunk, Objective};
 pub use dictionary::Dictionary;
 pub use error::{FormatError, Result};
+pub use file_access::FileAccess;
 pub use file_state::FileState;
 pub use mapping::Mapping;
 pub use segment::{

@@ -12,9 +12,6 @@ pub const LANE_FILTER: &str = include_str!("../kernels/lane_filter.cuh");
 /// Lane-packed deltas. Needs [`LANE`].
 pub const LANE_DELTA: &str = include_str!("../kernels/lane_delta.cuh");
 
-/// Lane-packed run lengths. Needs [`LANE`].
-pub const LANE_RLE: &str = include_str!("../kernels/lane_rle.cuh");
-
 /// Segments turned into plain values. Needs [`library::Library::Scan`] and [`LANE_DELTA`].
 pub const EXPAND: &str = include_str!("../kernels/expand.cuh");
 
@@ -36,32 +33,14 @@ pub const PARQUET_TEXT: &str = include_str!("../kernels/parquet_text.cuh");
 /// Column chunks of Parquet. Needs [`DECOMPRESS`], [`UTF8`], [`PARQUET_DELTA`] and [`PARQUET_TEXT`].
 pub const PARQUET: &str = include_str!("../kernels/parquet.cuh");
 
-/// The published GPU-FOR, GPU-DFOR and GPU-RFOR.
-pub const GPU_FOR: &str = include_str!("../kernels/gpu_for.cuh");
-
 /// Prefix sums across the tiles of one launch.
 pub const LOOK_BACK: &str = include_str!("../kernels/look_back.cuh");
-
-/// Exclusive prefix sums. Needs [`LOOK_BACK`].
-pub const PREFIX_SUM: &str = include_str!("../kernels/prefix_sum.cuh");
 
 /// Hashes that partitioning and hash tables share.
 pub const HASH: &str = include_str!("../kernels/hash.cuh");
 
 /// Radix sort and partitioning. Needs [`LOOK_BACK`] and [`HASH`].
 pub const RADIX_SORT: &str = include_str!("../kernels/radix_sort.cuh");
-
-/// Rows in another order.
-pub const PERMUTE: &str = include_str!("../kernels/permute.cuh");
-
-/// Hash join with buckets of one memory sector. Needs [`HASH`].
-pub const BUCKET_TABLE: &str = include_str!("../kernels/bucket_table.cuh");
-
-/// Grouping with private and global hash tables. Needs [`HASH`].
-pub const GROUP_BY: &str = include_str!("../kernels/group_by.cuh");
-
-/// Substring search over many strings at once.
-pub const SUBSTRING: &str = include_str!("../kernels/substring.cuh");
 
 /// The error number of `QueryState` for data that is damaged (kernels/value.cuh).
 pub const ERROR_DATA: u32 = 6;

@@ -3,12 +3,8 @@
 //! - [`device`]: memory, copies, kernels and streams behind one trait; the real GPU and the simulated device;
 //! - [`kernels`]: hand-written device functions that kernels are composed of;
 //! - [`memory`], [`data`], [`compile`], [`run`]: memory of a device, the data of programs in it, programs compiled for it, and running
-//!   them; each knows those before it, and none of those behind it;
-//! - [`algorithm`]: sort, prefix sums and search with a host side of their own;
-//! - [`mod@bench`]: micro-benchmarks of all of these.
+//!   them; each knows those before it, and none of those behind it.
 
-pub mod algorithm;
-pub mod bench;
 pub mod compile;
 pub mod data;
 pub mod device;
@@ -16,10 +12,13 @@ pub mod kernels;
 pub mod memory;
 pub mod run;
 
+pub use compile::functions::end_compiling;
 pub use compile::join::JoinStrategy;
 pub use data::form::{DataSource, Pipelines, Representation};
+pub use data::mirror::{MirrorOptions, MirrorProfile};
+pub use data::policy::Policy;
 pub use memory::error::Failure;
 pub use run::executor::{Executor, default_memory};
-pub use run::options::Options;
+pub use run::options::{ClaimUnit, Options, SharedPart};
 pub use run::preview::Strategy;
 pub use run::profile::DeviceProfile;

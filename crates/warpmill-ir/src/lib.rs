@@ -3,6 +3,8 @@
 //! - [`types`]: logical type + physical representation + proven value range of every expression;
 //! - [`expr`]: expressions with three-valued logic;
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
+//! - [`graph`]: which sinks pipelines feed, read and probe;
+//! - [`derived`]: what others derive of a program, kept as long as it is;
 //! - [`mod@display`]: the text form, printed by `EXPLAIN` and checked by snapshot tests;
 //! - [`mod@needed_columns`]: removal of columns that nobody reads;
 //! - [`pruning`]: which rows scans need not read, from metadata;
@@ -11,9 +13,11 @@
 //!
 //! An operator has one meaning, defined here, and one implementation per back end.
 
+pub mod derived;
 pub mod display;
 pub mod expr;
 mod filters;
+pub mod graph;
 pub mod needed_columns;
 pub mod program;
 pub mod pruning;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use warpmill_format::TableSnapshot;
 
+use crate::derived::Derived;
 use crate::expr::Expr;
 use crate::pruning::{PruningMode, SidewaysFilter};
 use crate::types::ColType;
@@ -26,6 +27,15 @@ pub struct Program {
     pub sinks: Vec<Sink>,
     /// Names and Arrow types of the result's columns.
     pub schema: SchemaRef,
+    /// What others derive of it.
+    pub derived: Derived,
+}
+
+impl Program {
+    /// A program of which nothing has been derived.
+    pub fn new(pipelines: Vec<Pipeline>, sinks: Vec<Sink>, schema: SchemaRef) -> Self {
+        Self { pipelines, sinks, schema, derived: Derived::default() }
+    }
 }
 
 /// Source, streaming operators, sink.

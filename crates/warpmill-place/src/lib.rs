@@ -6,8 +6,10 @@
 
 mod place;
 mod plan;
+mod share;
 mod topology;
 
-pub use place::{Facts, Feedback, Miss, Refusal, Request, place};
-pub use plan::{Decision, Fragment, PlacedPlan, Reason};
+pub use place::{Facts, Feedback, Granularity, Miss, Readiness, Refusal, Request, Supports, place};
+pub use plan::{Decision, Exchange, Fragment, PlacedPlan, Reason};
+pub use share::{Arrives, Share};
 pub use topology::{Site, SiteSpec, Topology};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpmill_ir::Program;
 
-use crate::{Decision, Fragment, PlacedPlan, Reason, Site, Topology};
+use crate::{Arrives, Decision, Exchange, Fragment, PlacedPlan, Reason, Share, Site, Topology};
 
 /// The sites that a program may run on, as the user has said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +20,46 @@ pub enum Request {
     },
 }
 
+/// The unit in which work is given to sites.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Granularity {
+    /// Whole programs: nothing predicts yet where another unit is faster.
+    #[default]
+    Auto,
+    /// Whole programs: one site runs all of one.
+    Program,
+    /// Row segments of the pipeline that reads most, wherever that can be.
+    Segment,
+}
+
+/// Says whether a device's back end runs a program; or why not.
+pub type Supports<'a> = dyn Fn(Site, &Arc<Program>) -> Result<(), String> + 'a;
+
 /// Facts on a run before it begins.
 pub struct Facts<'a> {
     /// The user's word.
     pub request: Request,
-    /// Whether the back end of a device runs the program at all, whatever its memory; or why not.
-    pub supports: &'a dyn Fn(Site) -> Result<(), String>,
+    /// The user's word on the unit.
+    pub granularity: Granularity,
+    /// Whether the back end of a device runs a program at all, whatever its memory; or why not.
+    pub supports: &'a Supports<'a>,
+    /// The pipeline that can be shared; or why none can.
+    pub share: &'a dyn Fn() -> Result<Arc<Share>, String>,
+    /// Whether the CPU runs what a device would have to compile kernels for first, where it may.
+    pub first_on_cpu: bool,
+    /// How far a device is with the program.
+    pub readiness: &'a dyn Fn(Site) -> Readiness,
+}
+
+/// How far a device is with a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// Nothing of it is known: its kernels would have to be compiled first.
+    Unknown,
+    /// It is being made ready.
+    Warming,
+    /// It can begin at once, or has been tried.
+    Ready,
 }
 
 /// Findings of earlier attempts of a run. They only grow: an attempt is never made twice.
@@ -68,11 +102,21 @@ pub fn place(
 ) -> Result<PlacedPlan, Refusal> {
     let mut decisions = Vec::new();
     if facts.request != Request::Cpu {
+        match shared(program, facts, topology, feedback) {
+            Ok(Some(plan)) => return Ok(plan),
+            Ok(None) => {}
+            Err(reason) => decisions.push(Decision { site: Site::Cpu, reason: Reason::NotShared(reason) }),
+        }
         for spec in topology.devices() {
             let miss = feedback.misses.iter().find(|miss| miss.site == spec.site);
             let refused = spec.closed.clone().or_else(|| miss.map(|miss| miss.reason.clone()));
-            let refused = refused.or_else(|| (facts.supports)(spec.site).err());
+            let refused = refused.or_else(|| (facts.supports)(spec.site, program).err());
             let Some(reason) = refused else {
+                let cpu_may = facts.request != Request::Device { else_cpu: false };
+                if facts.first_on_cpu && cpu_may && (facts.readiness)(spec.site) != Readiness::Ready {
+                    decisions.push(Decision { site: Site::Cpu, reason: Reason::Sooner });
+                    return Ok(PlacedPlan { warms: Some(spec.site), ..whole(program, Site::Cpu, decisions) });
+                }
                 let reason = if facts.request == Request::Any { Reason::First } else { Reason::Asked };
                 decisions.push(Decision { site: spec.site, reason });
                 return Ok(whole(program, spec.site, decisions));
@@ -91,7 +135,45 @@ pub fn place(
 /// All of a program on one site.
 fn whole(program: &Arc<Program>, site: Site, decisions: Vec<Decision>) -> PlacedPlan {
     let fragments = vec![Fragment { site, pipelines: (0..program.pipelines.len()).collect() }];
-    PlacedPlan { program: Arc::clone(program), fragments, decisions }
+    let (exchanges, share, warms) = (vec![], None, None);
+    PlacedPlan { program: Arc::clone(program), fragments, exchanges, share, warms, decisions }
+}
+
+/// A program of which all devices and the CPU run a part; `None` where that is not wanted.
+///
+/// # Errors
+/// The reason why it cannot be.
+fn shared(
+    program: &Arc<Program>,
+    facts: &Facts<'_>,
+    topology: &Topology,
+    feedback: &Feedback,
+) -> Result<Option<PlacedPlan>, String> {
+    let with_cpu = facts.request != (Request::Device { else_cpu: false });
+    // What did not end in a result once is placed as a whole.
+    if facts.granularity != Granularity::Segment || !with_cpu || !feedback.misses.is_empty() {
+        return Ok(None);
+    }
+    let share = (facts.share)()?;
+    let open = topology.devices().filter(|spec| spec.closed.is_none());
+    let sites: Vec<Site> = open.map(|spec| spec.site).collect();
+    sites.iter().try_for_each(|&site| (facts.supports)(site, &share.program))?;
+    if sites.is_empty() {
+        return Ok(None);
+    }
+    let sink = program.pipelines[share.pipeline].sink;
+    let pipelines: Vec<usize> = share.below.iter().copied().chain([share.pipeline]).collect();
+    let mut fragments: Vec<Fragment> =
+        sites.iter().map(|&site| Fragment { site, pipelines: pipelines.clone() }).collect();
+    fragments.push(Fragment { site: Site::Cpu, pipelines: (0..program.pipelines.len()).collect() });
+    let exchange = |&from: &Site| match share.arrives {
+        Arrives::Rows => Exchange::Gather { sink, from },
+        Arrives::States => Exchange::MergeState { sink, from },
+    };
+    let exchanges = sites.iter().map(exchange).collect();
+    let decisions = sites.iter().chain([&Site::Cpu]).map(|&site| Decision { site, reason: Reason::Shares }).collect();
+    let (program, share, warms) = (Arc::clone(program), Some(share), None);
+    Ok(Some(PlacedPlan { program, fragments, exchanges, share, warms, decisions }))
 }
 
 #[cfg(test)]
@@ -100,15 +182,25 @@ mod tests {
 
     fn program() -> Arc<Program> {
         let schema = Arc::new(arrow::datatypes::Schema::empty());
-        Arc::new(Program { pipelines: vec![], sinks: vec![], schema })
+        Arc::new(Program::new(vec![], vec![], schema))
     }
 
-    fn runs_anything(_: Site) -> Result<(), String> {
+    fn runs_anything(_: Site, _: &Arc<Program>) -> Result<(), String> {
         Ok(())
     }
 
+    fn facts(request: Request, granularity: Granularity, readiness: Readiness) -> Facts<'static> {
+        let readiness: &'static dyn Fn(Site) -> Readiness = match readiness {
+            Readiness::Unknown => &|_| Readiness::Unknown,
+            Readiness::Warming => &|_| Readiness::Warming,
+            Readiness::Ready => &|_| Readiness::Ready,
+        };
+        let share = &|| Err("it scans no tables".into());
+        Facts { request, granularity, supports: &runs_anything, share, first_on_cpu: true, readiness }
+    }
+
     fn sites(request: Request, topology: &Topology, misses: Vec<Miss>) -> Result<PlacedPlan, Refusal> {
-        place(&program(), &Facts { request, supports: &runs_anything }, topology, &Feedback { misses })
+        place(&program(), &facts(request, Granularity::Auto, Readiness::Ready), topology, &Feedback { misses })
     }
 
     fn miss(for_cpu: bool) -> Miss {
@@ -153,10 +245,31 @@ mod tests {
     #[test]
     fn what_a_back_end_has_not_is_no_attempt() {
         let topology = Topology::new([("sim", None)]);
-        let supports = |_: Site| Err("Sort: of lists".to_string());
-        let facts = Facts { request: Request::Any, supports: &supports };
+        let supports = |_: Site, _: &Arc<Program>| Err("Sort: of lists".to_string());
+        let facts = Facts { supports: &supports, ..facts(Request::Any, Granularity::Auto, Readiness::Ready) };
         let plan = place(&program(), &facts, &topology, &Feedback::default()).unwrap();
         assert_eq!((plan.site(), plan.not_on_device()), (Site::Cpu, Some("Sort: of lists")));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_compiler_who_did_not_ask_for_the_device() {
+        let topology = Topology::new([("gpu", None)]);
+        for readiness in [Readiness::Unknown, Readiness::Warming] {
+            let facts = facts(Request::Any, Granularity::Auto, readiness);
+            let plan = place(&program(), &facts, &topology, &Feedback::default()).unwrap();
+            assert_eq!((plan.site(), plan.warms), (Site::Cpu, Some(Site::Device(0))));
+        }
+        let asked = facts(Request::Device { else_cpu: false }, Granularity::Auto, Readiness::Unknown);
+        let plan = place(&program(), &asked, &topology, &Feedback::default()).unwrap();
+        assert_eq!((plan.site(), plan.warms), (Site::Device(0), None));
+    }
+
+    #[test]
+    fn why_nothing_is_shared_is_told() {
+        let topology = Topology::new([("sim", None)]);
+        let facts = facts(Request::Device { else_cpu: true }, Granularity::Segment, Readiness::Ready);
+        let plan = place(&program(), &facts, &topology, &Feedback::default()).unwrap();
+        assert_eq!((plan.site(), plan.not_shared()), (Site::Device(0), Some("it scans no tables")));
     }
 
     #[test]

@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
-use warpmill_ir::Program;
+use warpmill_ir::{Program, SinkId};
 
-use crate::Site;
+use crate::{Share, Site};
 
 /// A program with the sites that run it.
 #[derive(Debug, Clone)]
 pub struct PlacedPlan {
     /// The program that fragments are parts of.
     pub program: Arc<Program>,
-    /// In an order in which they may run.
+    /// The CPU's fragment is the last one, where it has one beside others.
     pub fragments: Vec<Fragment>,
+    /// What fragments hand to each other.
+    pub exchanges: Vec<Exchange>,
+    /// The pipeline whose row segments fragments claim of one queue; `None`: a fragment runs all of them.
+    pub share: Option<Arc<Share>>,
+    /// Whether the device that does not run the program is made ready for it meanwhile.
+    pub warms: Option<Site>,
     /// The decisions, with their reasons.
     pub decisions: Vec<Decision>,
 }
@@ -24,6 +30,25 @@ pub struct Fragment {
     pub site: Site,
     /// Its pipelines, by their numbers in the program.
     pub pipelines: Vec<usize>,
+}
+
+/// Rows or states that one fragment hands to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exchange {
+    /// Rows of a site arrive at a sink of the CPU's.
+    Gather {
+        /// The sink.
+        sink: SinkId,
+        /// The site.
+        from: Site,
+    },
+    /// States of a site's aggregation are merged into a sink of the CPU's.
+    MergeState {
+        /// The sink.
+        sink: SinkId,
+        /// The site.
+        from: Site,
+    },
 }
 
 /// A decision: a site that runs the program, or does not.
@@ -44,6 +69,12 @@ pub enum Reason {
     First,
     /// Nothing else is left.
     Left,
+    /// It is to be had at once, and the device is not: its kernels are not compiled.
+    Sooner,
+    /// It has row segments, or time, for a part.
+    Shares,
+    /// One site runs all of the program, although parts were asked for: the reason.
+    NotShared(String),
     /// Not there: nothing can run on the site, or it does not run this program, or an attempt has failed.
     Refused(String),
 }
@@ -54,11 +85,28 @@ impl PlacedPlan {
         self.fragments.first().map_or(Site::Cpu, |fragment| fragment.site)
     }
 
+    /// The devices that have fragments.
+    pub fn devices(&self) -> impl Iterator<Item = Site> {
+        self.fragments.iter().map(|fragment| fragment.site).filter(|site| *site != Site::Cpu)
+    }
+
     /// The reason why a device that was asked for, or that comes first, does not run the program.
     pub fn not_on_device(&self) -> Option<&str> {
         self.decisions.iter().rev().find_map(|decision| match &decision.reason {
             Reason::Refused(reason) if decision.site != Site::Cpu => Some(reason.as_str()),
+            Reason::Sooner => Some(SOONER),
+            _ => None,
+        })
+    }
+
+    /// The reason why one site runs the program although parts were asked for.
+    pub fn not_shared(&self) -> Option<&str> {
+        self.decisions.iter().find_map(|decision| match &decision.reason {
+            Reason::NotShared(reason) => Some(reason.as_str()),
             _ => None,
         })
     }
 }
+
+/// The reason for people of [`Reason::Sooner`].
+const SOONER: &str = "its kernels are not compiled yet";

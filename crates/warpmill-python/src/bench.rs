@@ -9,14 +9,15 @@ use arrow::datatypes::SchemaRef;
 use parquet::arrow::ArrowWriter;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use warpmill_cpu::bench::{CompactionOptions, Experiment};
+use warpmill_bench::codecs;
+use warpmill_bench::compaction::{CompactionOptions, Experiment, compaction as measure_compaction};
+use warpmill_bench::device::{self, Options, Report, Suite};
 use warpmill_datagen::{DatagenError, Stream, expected_rows, schema, stream};
-use warpmill_engine::warpmill_gpu::bench::{self, Options, Report, Suite};
 use warpmill_engine::warpmill_gpu::device::cuda::CudaDevice;
 use warpmill_engine::warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_engine::warpmill_gpu::device::{Device, DeviceError};
 
-use warpmill_format::{Table, codec};
+use warpmill_format::Table;
 
 use crate::errors::{Error, ExecutionError, IOError, InterruptError, format_error, guarded};
 use crate::run::{Reporter, at_once, run};
@@ -106,8 +107,7 @@ pub(crate) fn compaction(py: Python<'_>, experiment: &str, rows: usize, runs: us
     let options = CompactionOptions { rows, runs, experiments: vec![found.ok_or_else(unknown)?] };
     // An experiment takes seconds and cannot be stopped: Ctrl-C is heard when it ends.
     run(py, &Reporter::new(None), at_once(|| ()), move || -> PyResult<String> {
-        let rows =
-            warpmill_cpu::bench::compaction(&options).map_err(|error| ExecutionError::new_err(error.to_string()))?;
+        let rows = measure_compaction(&options).map_err(|error| ExecutionError::new_err(error.to_string()))?;
         serde_json::to_string(&rows).map_err(|error| Error::new_err(error.to_string()))
     })
 }
@@ -125,7 +125,7 @@ pub(crate) fn scan_column(
     run(py, &Reporter::new(None), at_once(|| ()), move || -> PyResult<(Vec<f64>, Vec<Vec<f64>>)> {
         let open = |path: &PathBuf| Table::open(path)?.snapshot();
         let snapshots: Result<Vec<_>, _> = directories.iter().map(open).collect();
-        let times = snapshots.and_then(|snapshots| codec::bench::scan(&snapshots, column, runs, threads));
+        let times = snapshots.and_then(|snapshots| codecs::scan(&snapshots, column, runs, threads));
         times.map(|times| (times.plain, times.scans)).map_err(|error| format_error(&error))
     })
 }
@@ -146,15 +146,15 @@ pub(crate) fn device_bench(
     // A suite takes seconds and cannot be stopped: Ctrl-C is heard when it ends.
     run(py, &Reporter::new(None), at_once(|| ()), move || -> PyResult<String> {
         let failed = |error: DeviceError| ExecutionError::new_err(error.to_string());
-        let device: Arc<dyn Device> = match simulated {
+        let opened: Arc<dyn Device> = match simulated {
             true => Arc::new(SimDevice::new(SimOptions::default()).map_err(failed)?),
             false => CudaDevice::open(0).map_err(failed)?,
         };
         let mut report = Report::default();
-        bench::run(&device, found, &options, &mut report).map_err(failed)?;
+        device::run(&opened, found, &options, &mut report).map_err(failed)?;
         let report = serde_json::json!({
-            "device": device.properties(),
-            "floor_bytes_per_s": bench::FLOOR_BYTES_PER_SECOND,
+            "device": opened.properties(),
+            "floor_bytes_per_s": device::FLOOR_BYTES_PER_SECOND,
             "measurements": report.measurements,
         });
         Ok(report.to_string())

@@ -82,3 +82,15 @@ pub(crate) fn clear_device_caches(py: Python<'_>) -> PyResult<()> {
     };
     py.detach(|| guarded(clear))
 }
+
+/// Ends work on devices that no query waits for; for the end of the process.
+#[pyfunction]
+pub(crate) fn end_background(py: Python<'_>) {
+    py.detach(|| warpmill_engine::end_background(std::time::Duration::from_secs(10)));
+}
+
+/// Waits for work on devices that no query waits for, so many seconds at most; whether it has ended.
+#[pyfunction]
+pub(crate) fn wait_for_background(py: Python<'_>, seconds: u64) -> bool {
+    py.detach(|| warpmill_engine::wait_for_background(std::time::Duration::from_secs(seconds)))
+}

@@ -36,6 +36,11 @@ fn _warpmill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::devices, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::clear_device_caches, module)?)?;
+    // Threads that use a device or its compiler must not outlive the interpreter: these are unloaded after it.
+    let end = wrap_pyfunction!(inspect::end_background, module)?;
+    module.py().import("atexit")?.call_method1("register", (&end,))?;
+    module.add_function(end)?;
+    module.add_function(wrap_pyfunction!(inspect::wait_for_background, module)?)?;
     module.add_function(wrap_pyfunction!(substrait::execute_substrait, module)?)?;
     module.add_function(wrap_pyfunction!(substrait::explain_substrait, module)?)?;
     module.add_function(wrap_pyfunction!(substrait::to_substrait, module)?)?;

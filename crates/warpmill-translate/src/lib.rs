@@ -104,7 +104,7 @@ pub fn translate(plan: &Arc<dyn ExecutionPlan>, options: &Options<'_>) -> Result
     let stream = translator.operator(plan)?;
     let stream = translator.ordered(stream, plan)?;
     translator.result(stream);
-    let mut program = Program { pipelines: translator.pipelines, sinks: translator.sinks, schema: plan.schema() };
+    let mut program = Program::new(translator.pipelines, translator.sinks, plan.schema());
     keep_needed_columns(&mut program);
     if options.pruning != PruningMode::None {
         pruning::attach(&mut program);

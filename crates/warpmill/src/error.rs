@@ -71,6 +71,9 @@ impl From<FormatError> for Error {
             return remote.clone().into();
         }
         match error {
+            FormatError::Io { ref source, .. } if source.kind() == std::io::ErrorKind::OutOfMemory => {
+                Error::OutOfMemory(error.to_string())
+            }
             FormatError::Catalog(message) => Error::Catalog(message),
             FormatError::Cancelled => Error::Cancelled,
             error => Error::Format(Arc::new(error)),

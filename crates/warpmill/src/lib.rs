@@ -39,6 +39,7 @@ pub use catalog::{TableInfo, WarpmillTable};
 pub use commit::CommitGate;
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
+pub use files::check_message;
 pub use offload::Fallback;
 pub use panics::{caught, caught_async};
 pub use profile::QueryProfile;
@@ -48,5 +49,6 @@ pub use session::{
     SessionBuilder,
 };
 pub use settings::{FallbackMode, WarpmillOptions};
+pub use warpmill_engine::{DeviceChoice, Ordinals};
 pub use warpmill_format::FormatError;
 pub use warpmill_format::table::WriteOptions;

@@ -7,8 +7,10 @@ use std::any::Any;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{DataFusionError, Result};
 use warpmill_engine::{
-    CancelToken, Compaction, DataSource, DeviceChoice, ExecutionContext, JoinStrategy, Pipelines, Representation,
+    CancelToken, ClaimUnit, Compaction, DataSource, DeviceChoice, ExecutionContext, FirstRuns, Granularity,
+    JoinStrategy, MirrorOptions, Ordinals, Pipelines, Policy, Representation,
 };
+use warpmill_format::FileAccess;
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
 use warpmill_ir::PruningMode;
@@ -24,6 +26,16 @@ pub struct WarpmillOptions {
     pub compaction: Compaction,
     /// The place where queries run.
     pub device: DeviceChoice,
+    /// The devices of that kind.
+    pub ordinals: Ordinals,
+    /// The unit in which work is given to the CPU and to devices.
+    pub placement: Granularity,
+    /// The unit that devices claim of pipelines that they share with the CPU.
+    pub claim_unit: ClaimUnit,
+    /// A seed by which row segments are given to sites at random (for tests).
+    pub placement_seed: Option<u64>,
+    /// The site that runs programs for which a device has to compile kernels first.
+    pub first_runs: FirstRuns,
     /// The treatment of programs that the chosen device cannot run: the CPU runs them, or they are refused.
     pub device_fallback: FallbackMode,
     /// Bytes of GPU memory that may be used; 0: nearly all.
@@ -52,12 +64,16 @@ pub struct WarpmillOptions {
     pub temp_directory: String,
     /// Bytes that a query's temporary files may take together.
     pub temp_directory_limit: usize,
+    /// How the bytes of tables' files come into memory.
+    pub file_access: FileAccess,
     /// Whether joins are reordered by estimated cardinality.
     pub join_order: bool,
     /// The profile that results carry.
     pub profile: ProfileMode,
     /// The place where the data of programs that run on a device is.
     pub device_data: DataSource,
+    /// The part of mirrored data that has copies in device memory.
+    pub mirror: MirrorOptions,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
@@ -160,6 +176,11 @@ impl Default for WarpmillOptions {
             fallback: FallbackMode::Allow,
             compaction: Compaction::default(),
             device: DeviceChoice::default(),
+            ordinals: Ordinals::default(),
+            placement: Granularity::default(),
+            claim_unit: ClaimUnit::default(),
+            placement_seed: None,
+            first_runs: FirstRuns::default(),
             device_fallback: FallbackMode::Allow,
             gpu_memory_limit: 0,
             io_bandwidth_limit: 0,
@@ -174,9 +195,11 @@ impl Default for WarpmillOptions {
             spill: true,
             temp_directory: String::new(),
             temp_directory_limit: usize::MAX,
+            file_access: FileAccess::default(),
             join_order: true,
             profile: ProfileMode::On,
             device_data: DataSource::default(),
+            mirror: MirrorOptions::default(),
             plan_cache: true,
             chunk_rows: 2048,
             equal_hashes: false,
@@ -221,6 +244,11 @@ impl WarpmillOptions {
             chunk_rows: self.chunk_rows,
             compaction: self.compaction,
             device: self.device,
+            ordinals: self.ordinals,
+            granularity: self.placement,
+            claim_unit: self.claim_unit,
+            placement_seed: self.placement_seed,
+            first_runs: self.first_runs,
             gpu_memory_limit: self.gpu_memory_limit as u64,
             io_bandwidth_limit: self.io_bandwidth_limit as u64,
             pinned_memory_limit: self.pinned_memory_limit as u64,
@@ -232,13 +260,21 @@ impl WarpmillOptions {
             device_strict: self.device_fallback == FallbackMode::Error,
             time_kernels: self.profile == ProfileMode::Kernels,
             device_data: self.device_data,
+            mirror: self.mirror,
             equal_hashes: self.equal_hashes,
             cancel,
         }
     }
 
-    fn device_name(&self) -> &'static str {
-        name_of(&DEVICES, &self.device)
+    fn device_name(&self) -> String {
+        let name = name_of(&DEVICES, &self.device);
+        let ordinals = self.ordinals.as_slice();
+        let list = || ordinals.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        match self.device {
+            _ if self.ordinals == Ordinals::default() => name.to_string(),
+            DeviceChoice::Sim => format!("{name}:{}", ordinals.len()),
+            _ => format!("{name}:{}", list()),
+        }
     }
 
     fn compaction_name(&self) -> &'static str {
@@ -249,8 +285,9 @@ impl WarpmillOptions {
 const PROFILES: [(&str, ProfileMode); 3] =
     [("off", ProfileMode::Off), ("on", ProfileMode::On), ("kernels", ProfileMode::Kernels)];
 
-const DATA_SOURCES: [(&str, DataSource); 4] = [
+const DATA_SOURCES: [(&str, DataSource); 5] = [
     ("cache", DataSource::Cache),
+    ("mirrored", DataSource::Mirrored),
     ("pinned", DataSource::Pinned),
     ("host", DataSource::Host),
     ("disk", DataSource::Disk),
@@ -277,11 +314,44 @@ fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static st
     values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
 
+const FIRST_RUNS: [(&str, FirstRuns); 2] = [("device", FirstRuns::Device), ("cpu", FirstRuns::Cpu)];
+
+const FILE_ACCESS: [(&str, FileAccess); 2] = [("map", FileAccess::Map), ("read", FileAccess::Read)];
+
 const PRUNING: [(&str, PruningMode); 3] =
     [("none", PruningMode::None), ("minmax", PruningMode::MinMax), ("all", PruningMode::All)];
 
 const DEVICES: [(&str, DeviceChoice); 4] =
     [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
+
+/// The last three are the baselines that Mordred is measured with.
+const PLACEMENTS: [(&str, (Granularity, ClaimUnit)); 6] = [
+    ("auto", (Granularity::Auto, ClaimUnit::Groups)),
+    ("program", (Granularity::Program, ClaimUnit::Groups)),
+    ("segment", (Granularity::Segment, ClaimUnit::Groups)),
+    ("segment_ungrouped", (Granularity::Segment, ClaimUnit::Segments)),
+    ("operator_by_data", (Granularity::Segment, ClaimUnit::OperatorByData)),
+    ("operator_by_cost", (Granularity::Segment, ClaimUnit::OperatorByCost)),
+];
+
+/// A kind of device, and the devices: `gpu:0,1` are GPUs by their ordinals, `sim:4` are so many simulated devices.
+fn parse_device(text: &str) -> Option<(DeviceChoice, Ordinals)> {
+    let (name, which) = text.split_once(':').map_or((text, None), |(name, which)| (name, Some(which)));
+    let device = DEVICES.iter().find(|(other, _)| *other == name)?.1;
+    let ordinals = match (device, which) {
+        (_, None) => Ordinals::default(),
+        (DeviceChoice::Gpu, Some(list)) => {
+            let ordinals: Option<Vec<u8>> = list.split(',').map(|ordinal| ordinal.trim().parse().ok()).collect();
+            Ordinals::new(&ordinals?)?
+        }
+        (DeviceChoice::Sim, Some(count)) => {
+            let count: u8 = count.trim().parse().ok()?;
+            Ordinals::new(&(0..count).collect::<Vec<_>>())?
+        }
+        (DeviceChoice::Auto | DeviceChoice::Cpu, Some(_)) => return None,
+    };
+    Some((device, ordinals))
+}
 
 const COMPACTIONS: [(&str, Compaction); 6] = [
     ("none", Compaction::None),
@@ -322,13 +392,28 @@ impl ExtensionOptions for WarpmillOptions {
             "device_fallback" => {
                 self.device_fallback = FallbackMode::parse(&text).ok_or_else(|| expects("'allow' or 'error'"))?;
             }
+            "placement" => {
+                let found = PLACEMENTS.iter().find(|(name, _)| *name == text);
+                let names = PLACEMENTS.map(|(name, _)| name).join(", ");
+                (self.placement, self.claim_unit) = found.ok_or_else(|| expects(&format!("one of {names}")))?.1;
+            }
+            "debug.placement_seed" => {
+                let seed = if text == "off" { Some(None) } else { text.parse().ok().map(Some) };
+                self.placement_seed = seed.ok_or_else(|| expects("a number, or 'off'"))?;
+            }
+            "debug.first_runs" => {
+                let found = FIRST_RUNS.iter().find(|(name, _)| *name == text);
+                self.first_runs = found.ok_or_else(|| expects("device or cpu"))?.1;
+            }
             "compaction" => {
                 let found = COMPACTIONS.iter().find(|(name, _)| *name == text);
                 self.compaction = found.ok_or_else(|| expects("none, full, binary, logical, learning or smart"))?.1;
             }
             "device" => {
-                let found = DEVICES.iter().find(|(name, _)| *name == text);
-                self.device = found.ok_or_else(|| expects("auto, cpu, gpu or sim"))?.1;
+                let found = parse_device(&text);
+                let expected =
+                    "auto, cpu, gpu, gpu:0,1 (GPUs by their ordinals), sim or sim:4 (so many simulated devices)";
+                (self.device, self.ordinals) = found.ok_or_else(|| expects(expected))?;
             }
             "gpu_memory_limit" => {
                 let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 16GB, or 'unlimited'"))?;
@@ -357,6 +442,10 @@ impl ExtensionOptions for WarpmillOptions {
                 let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 100GB, or 'unlimited'"))?;
                 self.temp_directory_limit = bytes;
             }
+            "file_access" => {
+                let found = FILE_ACCESS.iter().find(|(name, _)| *name == text);
+                self.file_access = found.ok_or_else(|| expects("map or read"))?.1;
+            }
             "join_order" => self.join_order = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "profile" => {
                 let found = PROFILES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode);
@@ -366,7 +455,20 @@ impl ExtensionOptions for WarpmillOptions {
             }
             "device_data" => {
                 let found = DATA_SOURCES.iter().find(|(name, _)| *name == text);
-                self.device_data = found.ok_or_else(|| expects("cache, pinned, host or disk"))?.1;
+                self.device_data = found.ok_or_else(|| expects("cache, mirrored, pinned, host or disk"))?.1;
+            }
+            "device_cache_policy" => {
+                let found = Policy::ALL.iter().find(|(name, _)| *name == text);
+                let names = Policy::ALL.map(|(name, _)| name).join(", ");
+                self.mirror.policy = found.ok_or_else(|| expects(&format!("one of {names}")))?.1;
+            }
+            "device_cache_limit" => {
+                let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 16GB, or 'unlimited'"))?;
+                self.mirror.limit = if bytes == usize::MAX { 0 } else { bytes as u64 };
+            }
+            "device_cache_every" => {
+                let queries = text.parse().ok().filter(|queries| *queries > 0);
+                self.mirror.every = queries.ok_or_else(|| expects("a number of queries, 1 or more"))?;
             }
             "device_partitions" => {
                 let parts = text.parse().ok().filter(|parts| *parts <= 1024);
@@ -400,11 +502,8 @@ impl ExtensionOptions for WarpmillOptions {
             }
             "codec" => {
                 let found = (text != "keep").then(|| text.parse::<CodecChoice>()).transpose();
-                let found = found.map_err(|_| expects("keep, none, lz4, snappy, zstd, deflate or auto"))?;
-                if let Some(CodecChoice::Fixed(codec)) = found {
-                    codec.require().map_err(|error| DataFusionError::Configuration(error.to_string()))?;
-                }
-                self.codec.choice = found;
+                self.codec.choice =
+                    found.map_err(|_| expects("keep, none, lz4, snappy, zstd, deflate, gdeflate or auto"))?;
             }
             "codec_light" => self.codec.light = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "direct_io" => self.direct_io = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
@@ -514,6 +613,7 @@ mod tests {
             ("device_overlap", "some"),
             ("threads", "-1"),
             ("spill", "perhaps"),
+            ("file_access", "tape"),
             ("temp_directory_limit", "much"),
             ("chunk_rows", "3"),
             ("segment_rows", "1000"),

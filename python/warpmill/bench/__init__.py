@@ -4,8 +4,8 @@
 - `engines`: Warpmill and its peers behind one interface;
 - `verify`: whether two results are equal;
 - `runner`: the interleaved measurement;
-- `report`: the table people read and the JSON that machines read (docs/bench.md);
-- `compaction`: the chunk compaction micro-benchmark and its plots;
-- `nvcomp`: nvCOMP's decompression of SSB's columns (`lineorder`) on the GPU (`cuda`), beside Warpmill's;
-- `nvcomp_check`: codecs through the whole engine, undone by the device and by the host, beside nvCOMP alone.
+- `report`, `trace`: the table people read, the JSON that machines read (docs/bench.md), profiles;
+- `ingest`, `parquet`, `start`: making tables, reading Parquet files, new processes.
+
+Studies of the engine's parts are another package, `warpmill-bench`, in the repository's folder `bench/studies`.
 """

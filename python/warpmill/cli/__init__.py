@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 import warpmill
-from warpmill.cli import bench, bench_golap, data, doctor, query, serve, shell
+from warpmill.cli import bench, data, doctor, query, serve, shell
 
 
 class ErrorsAsMessages(TyperGroup):
@@ -61,7 +61,6 @@ app.command("generate", epilog=data.GENERATE_EXAMPLES)(data.generate)
 app.command("inspect", epilog=data.INSPECT_EXAMPLES)(data.inspect)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("doctor")(doctor.doctor)
-bench.app.command("golap", epilog=bench_golap.EXAMPLES)(bench_golap.golap)
 app.add_typer(bench.app, name="bench")
 
 

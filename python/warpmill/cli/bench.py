@@ -2,25 +2,77 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from warpmill import _warpmill
 from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
 from warpmill.cli.progress import bars
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+#: Benchmarks that the package `warpmill-bench` brings, besides this one's.
+STUDIES = [
+    "compaction",
+    "decode",
+    "golap",
+    "groupby",
+    "join",
+    "like",
+    "mordred",
+    "nvcomp",
+    "nvcomp-check",
+    "qj",
+    "scan",
+    "sort",
+]
+
+#: How they are installed, from the repository.
+INSTALL = "pip install ./bench/studies"
+
+
+@cache
+def studies() -> dict[str, Any]:
+    """The commands of installed packages: of each `typer.Typer` in the entry point group ``warpmill.bench``."""
+    found: dict[str, Any] = {}
+    for entry in entry_points(group="warpmill.bench"):
+        found.update(typer.main.get_group(entry.load()).commands)
+    return found
+
+
+class Benchmarks(TyperGroup):
+    """The benchmarks of this package, and those that are installed beside it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All that can be run."""
+        return [*super().list_commands(ctx), *studies()]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a benchmark. Says how a study that is not installed can be."""
+        found = super().get_command(ctx, cmd_name) or studies().get(cmd_name)
+        if found is None and cmd_name in STUDIES:
+            raise typer.BadParameter(f"{cmd_name} is in the package warpmill-bench, in the repository: {INSTALL}")
+        return found
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The commands, and what is not installed."""
+        missing = [name for name in STUDIES if name not in studies()]
+        if missing:
+            self.epilog = f"Not installed: {', '.join(missing)} (in the repository: {INSTALL})"
+        super().format_help(ctx, formatter)
+
 
 app = typer.Typer(
-    help="Measure Warpmill against other engines in one run, and compare the answers.", no_args_is_help=True
+    cls=Benchmarks,
+    help="Measure Warpmill against other engines in one run, and compare the answers.",
+    no_args_is_help=True,
 )
 
 EXAMPLES = (
@@ -312,102 +364,6 @@ def parquet(
         report.save(files.as_json({"sf": sf, "runs": runs}, rows), json_file)
 
 
-@app.command("scan", epilog="Example: warpmill bench scan --sf 0.2 --suites ssb,taxi --out plots/")
-def scan(
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the plot and JSON go.")] = "data/scan",
-    sf: Annotated[float, typer.Option("--sf", help="Scale factor of every suite.")] = 0.2,
-    suites: Annotated[
-        str, typer.Option("--suites", metavar="NAME,...", help="Of ssb, tpch, taxi (default: all).")
-    ] = "ssb,tpch,taxi",
-    runs: Runs = 5,
-    threads: Threads = None,
-    data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/scan",
-    again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
-    sampling: Annotated[
-        bool,
-        typer.Option("--sampling", help="Compare the choices from samples of 1, 5 and 10% with that from all bytes."),
-    ] = False,
-    set_: Settings = None,
-) -> None:
-    """Every codec on every column of SSB, TPC-H and taxi trips: ratio, and bandwidth relative to plain memory."""
-    from pathlib import Path
-
-    from warpmill.bench import engines
-    from warpmill.bench import scan as codecs
-
-    chosen = [name.strip() for name in suites.split(",")]
-    for name in chosen:
-        if name not in codecs.TABLES:
-            raise typer.BadParameter(f"unknown suite {name!r}: there are {', '.join(codecs.TABLES)}")
-    settings = dict(pair(text, "--set") for text in set_ or [])
-    with bars() as bar:
-        imports = codecs.prepare(chosen, sf, Path(data), settings, bar, again)
-        sampled = codecs.sampling(chosen, sf, Path(data), settings, bar) if sampling else []
-    count = min(threads or cores(), cores())
-    engines.use_cores(count)
-    bandwidth = codecs.storage_bandwidth(settings)
-    with Console(stderr=True).status("") as status:
-        rows = codecs.measure(chosen, sf, Path(data), bandwidth, count, runs, status.update)
-    title = f"codecs at scale factor {sf:g}, {count} threads, median of {runs} runs, speed / that of plain memory"
-    Console(width=None if sys.stdout.isatty() else 200).print(codecs.table(title, rows))
-    if sampled:
-        Console().print(codecs.sampling_table(sampled))
-    asked = {"sf": sf, "threads": count, "runs": runs, "storage_bandwidth": bandwidth}
-    for path in codecs.save(codecs.as_json(asked, rows, imports, sampled), out):
-        typer.echo(path)
-
-
-Scale = Annotated[
-    float | None,
-    typer.Option(
-        "--scale", min=0.0, help="Factor of all row counts (default: 1; on the simulated device nearly none)."
-    ),
-]
-Tune = Annotated[bool, typer.Option("--tune", help="Try several launch shapes where there is a choice.")]
-KernelDevice = Annotated[DeviceName, typer.Option("--device", help="gpu, or sim, whose times mean nothing.")]
-
-
-#: Suites of single kernels, and what they measure.
-KERNELS = {
-    "decode": "Decoding on the device: every encoding and width, fused with a sum or written out; answers checked.",
-    "join": "Hash and direct-address joins on the device; answers checked.",
-    "groupby": "Grouping with one sum on the device, from few groups to very many; answers checked.",
-    "sort": "Radix sort and prefix sums on the device; answers checked.",
-    "like": "LIKE '%a%b%' over strings of 50 bytes on the device; answers checked.",
-}
-
-
-def _kernel_suite(suite: str) -> Callable[..., None]:
-    """The command of one of `KERNELS`."""
-
-    def measure(
-        device: KernelDevice = DeviceName.gpu,
-        scale: Scale = None,
-        runs: Runs = 5,
-        tune: Tune = False,
-        json_file: JsonFile = None,
-    ) -> None:
-        from warpmill.bench import kernels, report
-
-        if device is DeviceName.cpu:
-            raise typer.BadParameter("--device takes gpu or sim here: there are no kernels on the CPU")
-        with Console(stderr=True).status(suite):
-            found = kernels.measure(suite, device is DeviceName.sim, scale, runs, tune)
-        Console(width=None if sys.stdout.isatty() else 200).print(kernels.table(found))
-        if json_file:
-            report.save({**found, "machine": report.machine()}, json_file)
-        if not all(row["verified"] for row in found["measurements"]):
-            raise typer.Exit(1)
-
-    return measure
-
-
-for _suite, _help in KERNELS.items():
-    app.command(_suite, help=_help, epilog=f"Example: warpmill bench {_suite} --json {_suite}.json")(
-        _kernel_suite(_suite)
-    )
-
-
 @app.command("start", epilog="Example: warpmill bench start tpch --sf 1 --device gpu --json start.json")
 def start(
     suite: Annotated[str, typer.Argument(help="tpch or ssb.")] = "tpch",
@@ -439,105 +395,3 @@ def start(
         report.save(
             {"suite": suite, "sf": sf, "settings": settings, "machine": report.machine(), "starts": measured}, json_file
         )
-
-
-@app.command("qj", epilog="Example: warpmill bench qj --sf 30 --device gpu --drives 1,4,12 --out plots/")
-def qj(
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where plot, JSON and findings go.")] = "data/qj",
-    sf: Annotated[float, typer.Option("--sf", help="Scale factor of SSB.")] = 0.01,
-    joins: Annotated[str, typer.Option("--joins", metavar="N,...", help="Numbers of joined dimensions.")] = "0,1,2,3,4",
-    selectivities: Annotated[
-        str, typer.Option("--selectivities", metavar="X,...", help="Parts of rows that the filter keeps, n x 0.02.")
-    ] = "0.02,0.1,0.3,0.5,0.7,1",
-    drives: Annotated[
-        str | None,
-        typer.Option(
-            "--drives",
-            metavar="N,...",
-            help="Numbers of emulated drives, or unlimited (default: 1,2,4,8,12 for a device that reads from disk).",
-        ),
-    ] = None,
-    drive: Annotated[str, typer.Option("--drive-bandwidth", metavar="SIZE", help="Bytes/s of a drive.")] = "180MB",
-    runs: Runs = 5,
-    threads: Threads = None,
-    device: Device = None,
-    data_location: Annotated[
-        DataLocation, typer.Option("--data-location", help="Where data is when a query starts: disk, pinned or host.")
-    ] = DataLocation.disk,
-    gpu_memory_limit: GpuMemoryLimit = None,
-    data: Annotated[str, typer.Option("--data", metavar="DIR", help="Where tables are kept.")] = "data/qj",
-    again: Annotated[bool, typer.Option("--again", help="Write tables that are there already anew.")] = False,
-    heavy: Annotated[
-        str, typer.Option("--heavy", metavar="CODEC", help="Codec of the second form of the table that auto reads.")
-    ] = "auto",
-    set_: Settings = None,
-) -> None:
-    """Q0J to Q4J: joins, selectivity, number of drives and codec against each other; answers compared."""
-    from pathlib import Path
-
-    from warpmill.bench import engines
-    from warpmill.bench import qj as study
-    from warpmill.bench.qj_findings import auto_text, findings
-
-    if data_location is DataLocation.gpu:
-        raise typer.BadParameter("--data-location takes disk, pinned or host here: data on the GPU is not moved")
-    chosen = device or DeviceName(json.loads(_warpmill.devices())["default"])
-    limited = chosen is not DeviceName.cpu and data_location is DataLocation.disk
-    sweep = study.sweep(joins, selectivities, drives, drive, runs, limited)
-    settings = dict(pair(text, "--set") for text in set_ or [])
-    with bars() as bar:
-        places = study.prepare(sf, Path(data), sweep, settings, bar, again, heavy)
-    count = min(threads or cores(), cores())
-    engines.use_cores(count)
-    settings |= {"device": chosen.value, "threads": str(count)}
-    if gpu_memory_limit is not None:
-        settings["gpu_memory_limit"] = gpu_memory_limit
-    stores = study.connect(*places, sweep, data_location.value, settings)
-    with Console(stderr=True).status("") as status:
-        found = study.measure(stores, sweep, status.update)
-    report = study.as_json(sf, data_location.value, settings, sweep, stores, found, findings(found.rows))
-    stores.close()
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    for table in study.tables(report):
-        console.print(table)
-    for finding in report["findings"]:
-        console.print(f"finding {finding['finding']}, {finding['verdict']}: {finding['claim']}\n  {finding['text']}")
-    console.print(auto_text(found.points))
-    for path in study.save(report, out):
-        typer.echo(path)
-    wrong = study.failures(found)
-    for line in wrong:
-        typer.echo(line, err=True)
-    if wrong:
-        raise typer.Exit(1)
-
-
-@app.command("compaction", epilog="Example: warpmill bench compaction --rows 5000000 --out plots/")
-def compaction(
-    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where plots and JSON go.")] = "data/compaction",
-    rows: Annotated[
-        int, typer.Option("--rows", min=10_000, help="Rows of the probe side; the paper has 20 million.")
-    ] = (1_000_000),
-    runs: Annotated[
-        int, typer.Option("--runs", min=1, help="Timed runs of each point, of which the median counts.")
-    ] = 3,
-    experiments: Annotated[
-        str | None, typer.Option("--experiments", metavar="NAME,...", help="Only these (default: all).")
-    ] = None,
-) -> None:
-    """The chunk compaction micro-benchmark: six strategies over joins, tuple lengths and filters, on one thread."""
-    from warpmill.bench import compaction as micro
-
-    known = _warpmill.compaction_experiments()
-    chosen = [name.strip() for name in experiments.split(",")] if experiments else known
-    for name in chosen:
-        if name not in known:
-            raise typer.BadParameter(f"unknown experiment {name!r}: there are {', '.join(known)}")
-    measured: list[micro.Row] = []
-    with Console(stderr=True).status("") as status:
-        for name in chosen:
-            status.update(name)
-            measured += json.loads(_warpmill.compaction(name, rows, runs))
-    Console(width=None if sys.stdout.isatty() else 160).print(micro.table(measured))
-    for path in micro.save(measured, out):
-        typer.echo(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -55,6 +57,32 @@ def test_what_stays_has_a_reason(con: Any) -> None:
     [(accelerated, text)] = con.execute("FROM warpmill_explain('SELECT sum(a) FROM t')").fetchall()
     assert accelerated
     assert "WarpmillExec" in text
+
+
+def many_parts(parts: int, first: int) -> str:
+    """A query whose planning takes much longer than running it."""
+    each = (f"SELECT a + {first + i} AS a FROM t WHERE g <> {i % 10}" for i in range(parts))
+    return f"SELECT sum(a) FROM ({' UNION ALL '.join(each)})"
+
+
+def test_planning_hears_an_interrupt(con: Any) -> None:
+    begin = time.monotonic()
+    [(accelerated, _)] = con.execute("FROM warpmill_explain($1)", [many_parts(500, 0)]).fetchall()
+    whole = time.monotonic() - begin
+    assert accelerated
+    timer = threading.Timer(whole / 2, con.interrupt)
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(duckdb.InterruptException):
+        con.execute(many_parts(500, 1)).fetchall()
+    assert time.monotonic() - begin < 0.8 * whole
+    timer.join()
+    # It was no verdict.
+    small = "SELECT sum(a) FROM t WHERE g = 3"
+    assert con.execute(small).fetchall() == con.execute(small).fetchall()
+    assert last(con) == (True, None)
+    con.execute(many_parts(500, 1)).fetchall()
+    assert last(con) == (True, None)
 
 
 def test_strict_mode(con: Any) -> None:

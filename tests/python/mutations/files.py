@@ -36,6 +36,8 @@ class Subject:
     """Parts of the file, by what they are."""
     unnoticed: frozenset[str] = frozenset()
     """Regions in which no reader can notice every change."""
+    claims: tuple[tuple[int, bytes], ...] = ()
+    """Mutants that are tried first, each a place and what is there: lengths and places that claim too much."""
 
 
 QUERIES = (
@@ -113,14 +115,71 @@ def text_file(folder: Path, name: str) -> Subject:
     return Subject(name, path, "'{path}'", (QUERIES[0], QUERIES[2]), everything, frozenset(everything))
 
 
-def arrow(folder: Path) -> Subject:
-    """An Arrow IPC file."""
-    path = folder / "rows.arrow"
-    with pyarrow.ipc.new_file(path, rows().schema) as file:
-        file.write_table(rows(), max_chunksize=200)
-    size = path.stat().st_size
-    regions = {"head": (0, 1500), "batches": (1500, size - 1500), "footer": (size - 1500, size)}
-    return Subject("arrow", path, "'{path}'", (QUERIES[0], QUERIES[2]), regions, frozenset(regions))
+HUGE = {4: (-1, 1 << 30, (1 << 31) - 1), 8: (-1, 1 << 33, 1 << 40, (1 << 63) - 1)}
+"""Numbers that lengths and places are changed to, by the bytes that they have."""
+
+
+def claims(place: int, width: int) -> list[tuple[int, bytes]]:
+    """Numbers of `width` bytes at `place` that claim too much."""
+    return [(place, number.to_bytes(width, "little", signed=True)) for number in HUGE[width]]
+
+
+def number(data: bytes, place: int, width: int) -> int:
+    """The number at `place`."""
+    return int.from_bytes(data[place : place + width], "little", signed=True)
+
+
+def blocks(data: bytes, footer: int) -> list[int]:
+    """Where the footer of an Arrow file has its blocks: a place, the bytes of metadata, and those of data."""
+    found = []
+    for at in range(footer, len(data) - 34, 4):
+        place, metadata, body = number(data, at, 8), number(data, at + 8, 4), number(data, at + 16, 8)
+        if 8 <= place < footer and metadata > 8 and body > 0 and place + metadata + body <= footer:
+            found.append(at)
+    return found
+
+
+def messages(data: bytes, start: int) -> list[tuple[int, int, int]]:
+    """The messages of a stream from `start` on: where each begins, where its data do, and where these end."""
+    found, at = [], start
+    while number(data, at, 4) == -1 and number(data, at + 4, 4) > 0:
+        body, data_bytes = at + 8 + number(data, at + 4, 4), pyarrow.ipc.read_message(data[at:]).body
+        end = body + (data_bytes.size if data_bytes is not None else 0)
+        found.append((at, body, end))
+        at = end
+    return found
+
+
+def arrow(folder: Path, name: str, compression: str | None = None) -> Subject:
+    """An Arrow IPC file, or a stream."""
+    path, table = folder / f"{name.replace(' ', '_')}.arrow", rows()
+    table = table.append_column("kind", table["word"].dictionary_encode())
+    options = pyarrow.ipc.IpcWriteOptions(compression=compression)
+    new = pyarrow.ipc.new_stream if "stream" in name else pyarrow.ipc.new_file
+    with new(path, table.schema, options=options) as file:
+        file.write_table(table, max_chunksize=200)
+    data, regions = path.read_bytes(), {}
+    footer = len(data)
+    seeds: list[tuple[int, bytes]] = []
+    if "stream" not in name:
+        footer = len(data) - 10 - number(data, len(data) - 10, 4)
+        regions["footer"] = (footer, len(data))
+        seeds += claims(len(data) - 10, 4)
+        first, *others = blocks(data, footer)
+        for at in (first, *others):
+            seeds += [*claims(at, 8), *claims(at + 8, 4), *claims(at + 16, 8)]
+        # One part, as often as there are parts.
+        seeds += [(at, data[first : first + 24]) for at in others]
+    for count, (begin, body, end) in enumerate(messages(data, 0 if "stream" in name else 8)):
+        regions[f"metadata {count}"] = (begin, body)
+        regions[f"data {count}"] = (body, min(end, footer))
+        seeds += claims(begin + 4, 4)
+        length = (end - body).to_bytes(8, "little")
+        seeds += [seed for at in range(begin, body, 8) if data[at : at + 8] == length for seed in claims(at, 8)]
+        seeds += [*claims(body, 8), (body, (1).to_bytes(8, "little"))] if compression and end > body else []
+    regions = {region: place for region, place in regions.items() if place[0] < place[1]}
+    queries = (QUERIES[0], QUERIES[2], "SELECT kind, count(*), sum(k) FROM {t} GROUP BY kind ORDER BY kind")
+    return Subject(name, path, "'{path}'", queries, regions, frozenset(regions), tuple(seeds))
 
 
 def tables(folder: Path) -> list[Subject]:
@@ -142,6 +201,9 @@ def subjects(folder: Path) -> list[Subject]:
     return [
         *(parquet(folder, name) for name in WRITERS),
         *(text_file(folder, name) for name in ("csv", "json")),
-        arrow(folder),
+        arrow(folder, "arrow"),
+        arrow(folder, "arrow stream"),
+        arrow(folder, "arrow of lz4", "lz4"),
+        arrow(folder, "arrow stream of zstd", "zstd"),
         *tables(folder),
     ]

@@ -11,9 +11,12 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mutations.files import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OUTCOMES = ("right", "error", "unnoticed", "wrong", "panic", "abort")
 SECONDS = 120
@@ -107,8 +110,26 @@ def mutate(chance: random.Random, data: bytearray, region: tuple[int, int]) -> s
     return f"{kind} at {at}"
 
 
+def mutants(subjects: list[Subject], count: int, chance: random.Random) -> Iterator[tuple[Subject, str, bytes, str]]:
+    """Those that claim too much, then `count` others of the subjects in turn, each with its region and its change."""
+    for subject in subjects:
+        original = subject.path.read_bytes()
+        for at, piece in subject.claims:
+            places = subject.regions.items()
+            region = next(region for region, (start, end) in places if start <= at < end)
+            yield subject, region, original[:at] + piece + original[at + len(piece) :], f"claim {piece.hex()} at {at}"
+    for number in range(count):
+        subject = subjects[number % len(subjects)]
+        kinds = sorted({region.split(" ")[0] for region in subject.regions})
+        kind = chance.choice([*kinds, *(kind for kind in kinds if kind in {"footer", "pages", "metadata"})])
+        region = chance.choice([region for region in sorted(subject.regions) if region.split(" ")[0] == kind])
+        data = bytearray(subject.path.read_bytes())
+        what = mutate(chance, data, subject.regions[region])
+        yield subject, region, bytes(data), what
+
+
 def run(subjects: list[Subject], count: int, seed: int, settings: dict[str, Any], folder: Path) -> Result:
-    """Tries `count` mutants of the subjects in turn."""
+    """Tries the mutants that claim too much, and `count` others."""
     result, reader, chance = Result(), Reader(), random.Random(seed)
     expected: dict[str, list[list[str]]] = {}
     tasks = {}
@@ -120,14 +141,8 @@ def run(subjects: list[Subject], count: int, seed: int, settings: dict[str, Any]
         assert all(kind == "rows" for kind, _ in answers), (subject.name, answers)
         expected[subject.name] = answers
     try:
-        for number in range(count):
-            subject = subjects[number % len(subjects)]
+        for number, (subject, region, data, what) in enumerate(mutants(subjects, count, chance)):
             own = subject.source == "t"
-            kinds = sorted({region.split(" ")[0] for region in subject.regions})
-            kind = chance.choice([*kinds, *(kind for kind in kinds if kind in {"footer", "pages"})])
-            region = chance.choice([region for region in sorted(subject.regions) if region.split(" ")[0] == kind])
-            data = bytearray(subject.path.read_bytes())
-            what = mutate(chance, data, subject.regions[region])
             original = subject.path.parent.parent if own else subject.path
             if own:
                 mutant = folder / f"mutant-{number}"
@@ -140,7 +155,7 @@ def run(subjects: list[Subject], count: int, seed: int, settings: dict[str, Any]
             outcome, detail = judge(answers, expected[subject.name])
             if outcome == "wrong" and region in subject.unnoticed:
                 outcome = "unnoticed"
-            kind = f"{subject.name}: {kind}"
+            kind = f"{subject.name}: {region.split(' ')[0]}"
             result.counts.setdefault(kind, Counter())[outcome] += 1
             if outcome not in {"right", "error"}:
                 kept = result.unnoticed if outcome == "unnoticed" else result.failures

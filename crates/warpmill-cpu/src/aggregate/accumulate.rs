@@ -1,35 +1,13 @@
 //! Accumulators: one array per primitive state, indexed by group id.
 
 use warpmill_format::{Bitmap, StrView};
+pub(super) use warpmill_functions::aggregate::Kind;
 use warpmill_ir::Phys;
 
 use super::moments::Moments;
 use super::wide::Wide;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
-
-/// The computation of an accumulator; several aggregates may share one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
-    /// Rows whose argument is not NULL.
-    Count,
-    /// Sum, proven to fit.
-    SumI64,
-    /// Sum, proven to fit 128 bits.
-    SumI128,
-    /// Sum that may leave 128 bits.
-    SumWide,
-    /// Sum of floats.
-    SumF64,
-    /// Least value.
-    Min(Phys),
-    /// Greatest value.
-    Max(Phys),
-    /// The value that came first.
-    Any,
-    /// Count, mean and squared deviations of `value * scale`.
-    Moments { scale: f64 },
-}
 
 /// Group ids of a batch's rows.
 #[derive(Clone, Copy)]
@@ -118,13 +96,6 @@ impl Ordered for bool {
     #[inline(always)]
     fn less(self, other: Self) -> bool {
         !self & other
-    }
-}
-
-impl Kind {
-    /// Whether it is a sum of more than 64 bits.
-    pub fn is_wide_sum(self) -> bool {
-        matches!(self, Self::SumI128 | Self::SumWide)
     }
 }
 
@@ -226,6 +197,19 @@ impl Accumulator {
             }
         }
         Ok(())
+    }
+
+    /// Takes in states of other groups, made of a part of the rows: row `i`'s state goes to its group where bit `i` of `mask` is set.
+    /// A state that is no count is what a row with that value would make.
+    pub fn update_states(&mut self, ids: Ids<'_>, states: &Vector, mask: Option<&Bitmap>) -> Result<()> {
+        match (self, &states.data) {
+            (Self::Count(counts), Data::I64(other)) => {
+                add(counts, ids, other, mask, |count| *count);
+                Ok(())
+            }
+            (Self::Count(_) | Self::Moments { .. }, data) => Err(mismatch("a state", data)),
+            (accumulator, _) => accumulator.update(ids, Some(states), mask),
+        }
     }
 
     /// Merges group `from[i]` of `other` into group `into[i]`.

@@ -116,6 +116,24 @@ impl Groups {
 
     /// Takes in a batch of `rows` rows.
     pub fn update(&mut self, keys: &[&Vector], rows: usize, feeds: &[Feed<'_>]) -> Result<()> {
+        self.feed(keys, rows, feeds, |slot, ids, feed| slot.update(ids, feed.values, feed.mask))
+    }
+
+    /// Takes in `rows` groups of another site, of which `feeds` are states.
+    pub fn update_states(&mut self, keys: &[&Vector], rows: usize, feeds: &[Feed<'_>]) -> Result<()> {
+        self.feed(keys, rows, feeds, |slot, ids, feed| match feed.values {
+            Some(states) => slot.update_states(ids, states, feed.mask),
+            None => Ok(()),
+        })
+    }
+
+    fn feed<'f>(
+        &mut self,
+        keys: &[&Vector],
+        rows: usize,
+        feeds: &[Feed<'f>],
+        take: impl Fn(&mut Accumulator, Ids<'_>, &Feed<'f>) -> Result<()>,
+    ) -> Result<()> {
         let ids = match (&mut self.state, &self.layout.grouping) {
             (State::Perfect { touched, cells }, Grouping::Perfect(layout)) => {
                 let lanes = touched.len() / *cells;
@@ -136,7 +154,7 @@ impl Groups {
             _ => Ids::One(rows),
         };
         for feed in feeds {
-            self.slots[feed.slot].update(ids, feed.values, feed.mask)?;
+            take(&mut self.slots[feed.slot], ids, feed)?;
         }
         self.rows += rows as u64;
         self.freeze_if_full();

@@ -243,6 +243,26 @@ impl LocalSink for LocalAggregate {
         Ok(())
     }
 
+    fn merge_states(&mut self, states: &[Arc<Vector>], rows: usize) -> Result<()> {
+        let plan = &self.shared.plan;
+        let keys = plan.group_types.len();
+        let (slots, counts) = (plan.slots.len(), usize::from(self.shared.safe_rows < u64::MAX));
+        if states.len() != keys + slots + counts || !plan.distinct.is_empty() {
+            let message = format!("{} columns of states for {keys} keys and {slots} accumulators", states.len());
+            return Err(ExecError::Unsupported(message));
+        }
+        if let Some(Data::I64(counts)) = states.get(keys + slots).map(|counts| &counts.data) {
+            self.rows += counts[..rows].iter().sum::<i64>() as u64;
+            self.shared.check_rows(self.rows)?;
+        }
+        let (keys, states) = states.split_at(keys);
+        let keys: Vec<&Vector> = keys.iter().map(|key| &**key).collect();
+        let feeds = states[..slots].iter().enumerate();
+        let feeds = feeds.map(|(slot, states)| Feed { slot, values: Some(states), mask: states.validity.as_ref() });
+        let feeds: Vec<Feed> = feeds.collect();
+        self.groups.update_states(&keys, rows, &feeds)
+    }
+
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
         self
     }

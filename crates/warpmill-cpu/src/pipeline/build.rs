@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use warpmill_eval::queue::SharedScan;
 use warpmill_ir::{Operator as PlanOperator, Pipeline, Scan, Sink as PlanSink, Source};
 
 use super::Run;
@@ -44,10 +45,16 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
     })
 }
 
-/// The executable form of a source.
-pub fn source(run: &mut Run<'_>, source: &Source) -> Result<Box<dyn ChunkSource>> {
+/// The executable form of a source, whose rows are needed by `shared` only, where that is given.
+pub fn source(run: &mut Run<'_>, source: &Source, shared: Option<&SharedScan>) -> Result<Box<dyn ChunkSource>> {
     Ok(match source {
-        Source::Scan(scan) => Box::new(TableSource::new(scan, prunes(run, scan)?)?),
+        Source::Scan(scan) => {
+            let table = TableSource::new(scan, prunes(run, scan)?)?;
+            Box::new(match shared {
+                Some(shared) => table.until(shared.queue.clone()),
+                None => table,
+            })
+        }
         Source::Rows { sink, .. } => run.rows(*sink)?,
         Source::Build { sink, rows, fields } => Box::new(BuildSource::new(run.hash(*sink)?, *rows, fields)),
         Source::Input { input, fields } => {
@@ -58,6 +65,14 @@ pub fn source(run: &mut Run<'_>, source: &Source) -> Result<Box<dyn ChunkSource>
         }
         Source::Values { rows, fields } => Box::new(RowsSource::new("Values".into(), Arc::new(values(rows, fields)))),
     })
+}
+
+/// A scan of the row segments that the CPU claims.
+pub fn shared_scan(run: &Run<'_>, source: &Source, shared: &SharedScan) -> Result<TableSource> {
+    let Source::Scan(scan) = source else {
+        return Err(ExecError::Unsupported("a shared pipeline whose source is no table".into()));
+    };
+    Ok(TableSource::new(scan, prunes(run, scan)?)?.shared(shared.queue.clone()))
 }
 
 fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {

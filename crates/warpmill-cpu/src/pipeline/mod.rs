@@ -6,6 +6,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
+use warpmill_eval::queue::{Arrival, CPU, SharedScan};
 use warpmill_ir::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
@@ -36,7 +37,17 @@ pub fn execute_placed(
 ) -> Result<(Output, Vec<PipelineProfile>)> {
     let mut run = Run::new(program, inputs, query.clone())?;
     let mut profiles = Vec::with_capacity(program.pipelines.len());
+    let shared = placed.iter().find_map(|placed| if let Placed::Shared(shared) = placed { Some(shared) } else { None });
+    if let Some(shared) = shared {
+        shared.queue.wait_for_release(&query.cancel)?;
+    }
     for index in 0..program.pipelines.len() {
+        // What only the shared pipeline needs, of which others may have taken everything.
+        let below = shared.filter(|shared| shared.below.contains(&index));
+        if below.is_some_and(|shared| shared.queue.is_left_out(CPU)) {
+            profiles.push(PipelineProfile::default());
+            continue;
+        }
         profiles.push(match placed.get(index) {
             Some(Placed::Elsewhere) => PipelineProfile::default(),
             Some(Placed::Arrived(rows)) => run.arrived(index, rows, pool)?,
@@ -45,6 +56,7 @@ pub fn execute_placed(
                 PipelineProfile::default()
             }
             Some(Placed::Resumed { rows, operators }) => run.resumed(index, *operators, rows, pool)?,
+            Some(Placed::Shared(shared)) => run.shared(index, shared, pool)?,
             Some(Placed::Here) | None => match run.picked(index) {
                 // Rows that are many and only lose columns are not gathered for that.
                 Some(output) => {
@@ -52,7 +64,7 @@ pub fn execute_placed(
                     profiles.push(PipelineProfile::default());
                     return Ok((output, profiles));
                 }
-                None => run.pipeline(index, pool)?,
+                None => run.pipeline(index, below.map(Arc::as_ref), pool)?,
             },
         });
     }
@@ -84,9 +96,15 @@ impl<'a> Run<'a> {
         Ok(Self { program, inputs: inputs.into_iter().map(Some).collect(), query, sinks, locals, outputs })
     }
 
-    fn pipeline(&mut self, index: usize, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
+    /// A pipeline whose rows are needed by `shared` only, where that is given.
+    fn pipeline(
+        &mut self,
+        index: usize,
+        shared: Option<&SharedScan>,
+        pool: &rayon::ThreadPool,
+    ) -> Result<PipelineProfile> {
         let pipeline = &self.program.pipelines[index];
-        let source = build::source(self, &pipeline.source)?;
+        let source = build::source(self, &pipeline.source, shared)?;
         let chain = build::chain(self, pipeline)?;
         self.run(index, source.as_ref(), chain, pool)
     }
@@ -118,8 +136,7 @@ impl<'a> Run<'a> {
     /// The end of a pipeline: `rows` go into its sink.
     fn arrived(&mut self, index: usize, rows: &Arc<RowSet>, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
         let source = RowsSource::new("Rows from another back end".into(), rows.clone());
-        let chain = worker::Chain { operators: vec![], serial: false, done: Arc::default() };
-        self.run(index, &source, chain, pool)
+        self.run(index, &source, worker::Chain::empty(), pool)
     }
 
     /// The rest of a pipeline, at whose operator `done` these `rows` arrive.
@@ -145,28 +162,80 @@ impl<'a> Run<'a> {
         chain: worker::Chain,
         pool: &rayon::ThreadPool,
     ) -> Result<PipelineProfile> {
+        let profile = self.push(index, source, chain, pool)?;
+        self.finish(index, profile, pool)
+    }
+
+    /// The pipeline on the row segments that the CPU claims, and what other sites have made of theirs.
+    fn shared(&mut self, index: usize, shared: &SharedScan, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
         let pipeline = &self.program.pipelines[index];
-        let sink = self.sinks[pipeline.sink].as_ref();
+        let mut profile = PipelineProfile::default();
+        if !shared.queue.is_left_out(CPU) {
+            let source = build::shared_scan(self, &pipeline.source, shared)?;
+            let chain = build::chain(self, pipeline)?;
+            profile = self.push(index, &source, chain, pool)?;
+        }
+        for arrival in shared.arrivals(&self.query.cancel)? {
+            match arrival {
+                Arrival::Rows(rows, owner) => {
+                    self.query.keep_alive(owner);
+                    let source = RowsSource::new("Rows from another site".into(), rows);
+                    self.push(index, &source, worker::Chain::empty(), pool)?;
+                }
+                Arrival::States(states, owner) => {
+                    self.query.keep_alive(owner);
+                    let mut local = self.sinks[pipeline.sink].local(&self.query);
+                    states.batches.iter().try_for_each(|(columns, rows)| local.merge_states(columns, *rows))?;
+                    self.locals[pipeline.sink].push(local);
+                }
+                Arrival::Failed => unreachable!("an error of arrivals"),
+            }
+        }
+        self.finish(index, profile, pool)
+    }
+
+    /// Runs all rows of `source` through `chain` into the sink of pipeline `index`.
+    fn push(
+        &mut self,
+        index: usize,
+        source: &dyn ChunkSource,
+        chain: worker::Chain,
+        pool: &rayon::ThreadPool,
+    ) -> Result<PipelineProfile> {
+        let sink = self.program.pipelines[index].sink;
         let started = Instant::now();
-        let (locals, mut profile) = worker::run(source, &chain, sink, &self.query, pool)?;
-        self.locals[pipeline.sink].extend(locals);
+        let (locals, mut profile) = worker::run(source, &chain, self.sinks[sink].as_ref(), &self.query, pool)?;
+        self.locals[sink].extend(locals);
         // Strings that expressions own are seen by rows in sinks.
         for operator in chain.operators {
             self.query.keep_alive(operator.into_kept());
         }
         profile.wall_nanos = started.elapsed().as_nanos() as u64;
-        if !self.program.pipelines[index + 1..].iter().any(|later| later.sink == pipeline.sink) {
-            let started = Instant::now();
-            let locals = std::mem::take(&mut self.locals[pipeline.sink]);
-            self.outputs[pipeline.sink] = Some(sink.finish(locals, &self.query, pool)?);
-            profile.finish_nanos = started.elapsed().as_nanos() as u64;
-            if let Some(last) = profile.operators.last_mut() {
-                // Now it knows what it has become.
-                last.name = sink.name();
-                last.counters = sink.counters();
-            }
-            self.release_inputs(index);
+        Ok(profile)
+    }
+
+    /// Finishes the sink of pipeline `index`, if that is the last one that feeds it.
+    fn finish(
+        &mut self,
+        index: usize,
+        mut profile: PipelineProfile,
+        pool: &rayon::ThreadPool,
+    ) -> Result<PipelineProfile> {
+        let pipeline = &self.program.pipelines[index];
+        if self.program.pipelines[index + 1..].iter().any(|later| later.sink == pipeline.sink) {
+            return Ok(profile);
         }
+        let sink = self.sinks[pipeline.sink].as_ref();
+        let started = Instant::now();
+        let locals = std::mem::take(&mut self.locals[pipeline.sink]);
+        self.outputs[pipeline.sink] = Some(sink.finish(locals, &self.query, pool)?);
+        profile.finish_nanos = started.elapsed().as_nanos() as u64;
+        if let Some(last) = profile.operators.last_mut() {
+            // Now it knows what it has become.
+            last.name = sink.name();
+            last.counters = sink.counters();
+        }
+        self.release_inputs(index);
         Ok(profile)
     }
 

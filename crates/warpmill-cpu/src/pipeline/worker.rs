@@ -22,6 +22,13 @@ pub struct Chain {
     pub done: Arc<AtomicBool>,
 }
 
+impl Chain {
+    /// No operators.
+    pub fn empty() -> Self {
+        Self { operators: vec![], serial: false, done: Arc::default() }
+    }
+}
+
 /// The work of one stage (source, operator or sink) of one worker.
 #[derive(Clone, Copy, Default)]
 struct Stage {

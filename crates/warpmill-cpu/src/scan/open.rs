@@ -1,14 +1,14 @@
 //! The segments of row segments while they are scanned.
 //!
-//! Segments as they are in the file are mapped, and cost nothing to hold. Those with a codec are decompressed when the first
-//! worker needs them (workers that come meanwhile help), counted in the query's memory, and dropped with the last morsel of
+//! Segments as they are in the file are mapped, and cost nothing to hold. Those with a codec are decompressed, and those of files that
+//! are read are read, when the first worker needs them (workers that come meanwhile help, or wait), counted in the query's memory, and dropped with the last morsel of
 //! their row segment. A column is opened when rows reach it: what all filters before it reject is never decompressed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use warpmill_format::{Codec, Segment, TableSnapshot};
+use warpmill_format::{Segment, TableSnapshot};
 
 use crate::context::{QueryContext, Result, Share};
 
@@ -23,14 +23,14 @@ pub struct RowSegment {
     columns: Mutex<Vec<Held>>,
 }
 
-/// A decompressed segment, or the room for it.
+/// A segment that was decompressed or read, or the room for it.
 #[derive(Debug, Clone, Default)]
 struct Held {
     segment: Option<Arc<Segment>>,
     room: Option<Arc<Room>>,
 }
 
-/// Memory of a decompressed segment, counted until dropped.
+/// Memory of such a segment, counted until dropped.
 #[derive(Debug)]
 struct Room {
     query: Arc<QueryContext>,
@@ -52,7 +52,7 @@ impl RowSegment {
     /// Column `columns[index]` of the table.
     ///
     /// # Errors
-    /// Damaged files; no memory for the decompressed segment.
+    /// Damaged files; no memory for the segment.
     pub fn open(
         &self,
         table: &TableSnapshot,
@@ -60,8 +60,8 @@ impl RowSegment {
         index: usize,
         query: &Arc<QueryContext>,
     ) -> Result<Arc<Segment>> {
-        let (codec, bytes) = table.segment_codec(self.segment, columns[index]);
-        if codec == Codec::None {
+        let bytes = table.segment_memory(self.segment, columns[index]);
+        if bytes == 0 {
             return Ok(table.segment(self.segment, columns[index])?);
         }
         {

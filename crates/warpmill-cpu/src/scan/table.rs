@@ -1,10 +1,13 @@
 //! The table scan: morsels of one row segment each, of the rows that metadata leaves, chunks of lazily decoded columns.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use warpmill_eval::pruning::select;
-use warpmill_format::{Codec, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
+use warpmill_eval::queue::{CPU, SegmentQueue};
+use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
 use warpmill_ir::pruning::{PruningReport, Selected};
 use warpmill_ir::{Field, Scan};
 
@@ -32,6 +35,10 @@ pub struct TableSource {
     segments: Vec<RowSegment>,
     morsels: Vec<Morsel>,
     next: AtomicUsize,
+    /// Where other sites read the same scan.
+    shared: Option<SharedMorsels>,
+    /// The shared scan that this one is made ready for.
+    until: Option<Arc<SegmentQueue>>,
     report: PruningReport,
     plain_bytes: u64,
     bytes_read: Arc<AtomicU64>,
@@ -77,11 +84,64 @@ impl TableSource {
             segments,
             morsels,
             next: AtomicUsize::new(0),
+            shared: None,
+            until: None,
             report,
             plain_bytes: scan.plain_bytes(),
             bytes_read: Arc::default(),
             rows_scanned: AtomicU64::new(0),
         })
+    }
+}
+
+/// The morsels of a scan that other sites read, too: row segments are claimed from the end.
+struct SharedMorsels {
+    queue: Arc<SegmentQueue>,
+    cursor: Mutex<Cursor>,
+}
+
+struct Cursor {
+    /// Row segments that were not looked at.
+    left: usize,
+    /// Morsels of the row segment that was claimed last.
+    morsels: Range<usize>,
+}
+
+impl TableSource {
+    /// The same of row segments that the CPU claims of `queue`.
+    pub fn shared(mut self, queue: Arc<SegmentQueue>) -> Self {
+        let cursor = Mutex::new(Cursor { left: self.segments.len(), morsels: 0..0 });
+        self.shared = Some(SharedMorsels { queue, cursor });
+        self
+    }
+
+    /// The same, which ends early where other sites have taken all of `queue`: nobody needs its rows then.
+    pub fn until(mut self, queue: Arc<SegmentQueue>) -> Self {
+        self.until = Some(queue);
+        self
+    }
+
+    /// The morsel that comes next; `None` after the last.
+    fn claim(&self) -> Option<usize> {
+        if self.until.as_ref().is_some_and(|queue| queue.is_left_out(CPU)) {
+            return None;
+        }
+        let Some(shared) = &self.shared else {
+            let morsel = self.next.fetch_add(1, Ordering::Relaxed);
+            return (morsel < self.morsels.len()).then_some(morsel);
+        };
+        let mut cursor = shared.cursor.lock();
+        loop {
+            if let Some(morsel) = cursor.morsels.next() {
+                return Some(morsel);
+            }
+            cursor.left = cursor.left.checked_sub(1)?;
+            if shared.queue.claim(CPU, self.segments[cursor.left].segment) {
+                let first = self.morsels.partition_point(|morsel| morsel.0 < cursor.left);
+                let end = self.morsels.partition_point(|morsel| morsel.0 <= cursor.left);
+                cursor.morsels = first..end;
+            }
+        }
     }
 }
 
@@ -135,8 +195,8 @@ struct LocalScan<'a> {
 impl LocalSource for LocalScan<'_> {
     fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool> {
         let scan = self.scan;
-        let morsel = scan.next.fetch_add(1, Ordering::Relaxed);
-        let Some(&(segment, start, len)) = scan.morsels.get(morsel) else { return Ok(false) };
+        let Some(morsel) = scan.claim() else { return Ok(false) };
+        let (segment, start, len) = scan.morsels[morsel];
         let mut columns = Columns { scan, from: &scan.segments[segment], opened: vec![None; scan.columns.len()] };
         scan.rows_scanned.fetch_add(len as u64, Ordering::Relaxed);
         let chunk_rows = self.query.settings.chunk_rows;
@@ -209,8 +269,8 @@ impl LocalScan<'_> {
         let mut owned = false;
         for (index, lazy) in lazy.iter().enumerate() {
             lazy.open(columns.open(index, &self.query)?);
-            let (codec, _) = scan.table.segment_codec(columns.from.segment, scan.columns[index]);
-            owned |= codec != Codec::None && lazy.own_strings(&self.query.memory);
+            let memory = scan.table.segment_memory(columns.from.segment, scan.columns[index]);
+            owned |= memory > 0 && lazy.own_strings(&self.query.memory);
         }
         if owned {
             chunk.forget_dense();

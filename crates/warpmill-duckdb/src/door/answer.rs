@@ -3,6 +3,7 @@
 use arrow::compute::concat_batches;
 
 use super::rows::Rows;
+use super::stopped;
 use crate::Refused;
 use crate::execute::{Ended, execute};
 use crate::input::Reading;
@@ -19,7 +20,7 @@ pub struct Answer {
 impl Answer {
     /// Runs the plan `statement` over the rows of its inputs; `None` is an input without rows.
     pub fn new(statement: &str, threads: usize, inputs: Vec<Option<Rows>>) -> Result<Self, Refused> {
-        let plan = Plan::of(statement)?;
+        let plan = Plan::of(statement, || false)?.ok_or_else(stopped)?;
         if inputs.len() != plan.inputs.len() {
             return Err(Refused::new("a plan of other tables"));
         }
@@ -35,7 +36,7 @@ impl Answer {
         let ended = execute(&plan, &tables, (threads, Reading::default()), || false);
         // The rows are the caller's of now, and nobody's later.
         plan.forget();
-        let Ended::Done(batches, profile) = ended? else { return Err(Refused::new("the query was stopped")) };
+        let Ended::Done(batches, profile) = ended? else { return Err(stopped()) };
         let batch = match batches.first() {
             None => None,
             Some(first) => {

@@ -23,3 +23,8 @@ mod serialized;
 mod text;
 
 pub use text::{Request, Rewritten, first_text, rewrite};
+
+/// The error of a query that its host has stopped; this door's functions have no way to be told.
+fn stopped() -> crate::Refused {
+    crate::Refused::new("the query was stopped")
+}

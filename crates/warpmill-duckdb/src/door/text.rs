@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::constant::quoted;
 use super::serialized::{InputTable, Reader, list, text};
+use super::stopped;
 use crate::Refused;
 use crate::plan::Plan;
 use crate::types::Type;
@@ -91,7 +92,7 @@ fn accelerated(request: Request<'_>, root: &Value, again: &str) -> Result<String
         ));
     }
     let statement = statement.to_string();
-    let plan = Plan::of(&statement)?;
+    let plan = Plan::of(&statement, || false)?.ok_or_else(stopped)?;
     if let Some(wide) = plan.inputs.iter().find(|needed| needed.columns.len() > MOST_COLUMNS) {
         return Err(Refused::new(format!("{} columns of one table", wide.columns.len())));
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use datafusion::common::TableReference;
 use futures::StreamExt;
@@ -29,6 +30,8 @@ enum Mode {
     Append,
 }
 
+/// Rows of a batch that are written at a time: as many as few bytes stand for may be sent at once.
+const ROWS_AT_ONCE: usize = 64 << 10;
 /// Batches that may wait for the writer.
 const BATCHES_AHEAD: usize = 4;
 /// The number of tries of a locked table.
@@ -49,7 +52,8 @@ pub(super) async fn ingest(
         let _room = server.admission.admit(session).await?;
         record.admitted();
         let time = session.options.lock().query_time;
-        within(server, &running, time, write(session, place(&command), mode, data, time)).await
+        let batches = data.batches(server.policy.limits.query_memory);
+        within(server, &running, time, write(session, place(&command), mode, batches, time)).await
     };
     let outcome = outcome.await;
     record.end(outcome.as_ref().map(drop));
@@ -92,10 +96,9 @@ async fn write(
     session: &Arc<ClientSession>,
     table: TableReference,
     mode: Mode,
-    data: Data,
+    mut batches: FlightRecordBatchStream,
     patience: Duration,
 ) -> Result<i64, Status> {
-    let mut batches = data.batches();
     // The schema comes with the first batch, or alone.
     let first = next(&mut batches).await?;
     let schema = batches.schema().cloned();
@@ -115,11 +118,14 @@ async fn write(
     let written = tokio::task::spawn_blocking(move || writer.write(receiver, Instant::now() + patience));
     let sending = async {
         let mut rest = futures::stream::iter(first.map(Ok)).chain(batches);
-        while let Some(batch) = next(&mut rest).await? {
-            let batch = if mode == Mode::Append { arranged(&batch, &schema)? } else { batch };
-            // The writer has failed: its error is the answer.
-            if sender.send(Some(batch)).await.is_err() {
-                break;
+        'sent: while let Some(batch) = next(&mut rest).await? {
+            for at in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+                let batch = batch.slice(at, ROWS_AT_ONCE.min(batch.num_rows() - at));
+                let batch = if mode == Mode::Append { arranged(&batch, &schema)? } else { batch };
+                // The writer has failed: its error is the answer.
+                if sender.send(Some(batch)).await.is_err() {
+                    break 'sent;
+                }
             }
         }
         // Only this says that the rows are complete: a client that goes away does not.

@@ -1,13 +1,19 @@
 //! Random protocol messages: every one gets a typed status or an answer, and the server goes on.
 
-use arrow::array::StringArray;
-use arrow_flight::encode::FlightDataEncoderBuilder;
+use std::sync::Arc;
+
+use arrow::array::{DictionaryArray, StringArray, new_null_array};
+use arrow::datatypes::{DataType, Int32Type};
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow::record_batch::RecordBatch;
+use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::sql::{
     ActionCancelQueryRequest, ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest, Any,
     CommandGetCatalogs, CommandGetCrossReference, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetSqlInfo,
     CommandGetTables, CommandGetXdbcTypeInfo, CommandPreparedStatementQuery, CommandPreparedStatementUpdate,
     CommandStatementIngest, CommandStatementQuery, CommandStatementSubstraitPlan, CommandStatementUpdate,
-    ProstMessageExt, TicketStatementQuery,
+    ProstMessageExt, TableDefinitionOptions, TableExistsOption, TableNotExistOption, TicketStatementQuery,
 };
 use arrow_flight::{Action, Criteria, FlightData, FlightDescriptor, HandshakeRequest, Ticket};
 use futures::TryStreamExt;
@@ -212,6 +218,117 @@ fn streams_of_batches() {
                 Ok(answers) => answers.try_collect::<Vec<_>>().await.map(drop),
                 Err(status) => Err(status),
             });
+        }
+    });
+}
+
+#[test]
+fn buffers_that_claim_too_much() {
+    test(async {
+        let server = start(|_| {});
+        let mut client = server.own().await;
+        let rows = batch(vec![("a", integers((0..5000).map(|i| Some(i % 7))))]);
+        let compressed = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+        let encoder = FlightDataEncoderBuilder::new().with_schema(rows.schema()).with_options(compressed);
+        let messages = encoder.build(futures::stream::iter([Ok(rows)])).try_collect::<Vec<FlightData>>().await.unwrap();
+        for claimed in [-2, 1 << 34, 1 << 50, i64::MAX] {
+            let mut sent = messages.clone();
+            // Whichever buffers there are, each begins with the bytes that it claims to become.
+            let mut body = sent[1].data_body.to_vec();
+            for place in (0..body.len() - 8).step_by(8) {
+                body[place..place + 8].copy_from_slice(&i64::to_le_bytes(claimed));
+            }
+            sent[1].data_body = body.into();
+            let status = ingested(&mut client, "claims", sent).await.unwrap_err();
+            assert!(matches!(status.code(), Code::InvalidArgument | Code::ResourceExhausted), "{status}");
+        }
+        assert_eq!(number(&mut server.own().await, "SELECT 42").await, 42);
+    });
+}
+
+/// Sends messages into a table, which is made where there is none.
+async fn ingested(client: &mut Client, table: &str, mut sent: Vec<FlightData>) -> Result<(), Status> {
+    let append = TableDefinitionOptions {
+        if_exists: TableExistsOption::Append as i32,
+        if_not_exist: TableNotExistOption::Create as i32,
+    };
+    let command =
+        CommandStatementIngest { table: table.into(), table_definition_options: Some(append), ..Default::default() };
+    sent[0].flight_descriptor = Some(FlightDescriptor::new_cmd(command.as_any().encode_to_vec()));
+    match client.do_put(futures::stream::iter(sent)).await.map_err(status) {
+        Ok(answers) => answers.try_collect::<Vec<_>>().await.map(drop),
+        Err(status) => Err(status),
+    }
+}
+
+/// The messages of one batch, which is not divided.
+async fn whole(rows: RecordBatch, compression: Option<CompressionType>) -> Vec<FlightData> {
+    let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+    let encoder = FlightDataEncoderBuilder::new().with_schema(rows.schema()).with_options(options);
+    let encoder = encoder.with_max_flight_data_size(usize::MAX).with_dictionary_handling(DictionaryHandling::Resend);
+    encoder.build(futures::stream::iter([Ok(rows)])).try_collect().await.unwrap()
+}
+
+#[test]
+fn buffers_that_become_more_than_they_claim() {
+    test(async {
+        let server = start(|_| {});
+        let mut client = server.own().await;
+        let count = 4 << 20;
+        let rows = batch(vec![("a", integers((0..count).map(|_| Some(0))))]);
+        let mut sent = whole(rows, Some(CompressionType::LZ4_FRAME)).await;
+        let length = i64::to_le_bytes(8 * count);
+        let mut body = sent[1].data_body.to_vec();
+        let places: Vec<_> = (0..body.len() - 8).step_by(8).filter(|&at| body[at..].starts_with(&length)).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            body[at..at + 8].copy_from_slice(&i64::to_le_bytes(8));
+        }
+        sent[1].data_body = body.into();
+        let status = ingested(&mut client, "claims", sent).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains("more than the 8 bytes"), "{status}");
+        assert_eq!(number(&mut server.own().await, "SELECT 42").await, 42);
+    });
+}
+
+#[test]
+fn rows_that_no_bytes_stand_for() {
+    test(async {
+        let server = start(|config| config.limits.message_bytes = 1 << 20);
+        let mut client = server.own().await;
+        update(&mut client, "CREATE TABLE bare (n BIGINT, k BIGINT)").await.unwrap();
+        let nulls = |count| batch(vec![("n", new_null_array(&DataType::Null, count))]);
+        // Some are written, without the columns that are missing at once.
+        typed(ingested(&mut client, "bare", whole(nulls(1 << 20), None).await).await);
+        let status = ingested(&mut client, "bare", whole(nulls(i32::MAX as usize), None).await).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        let mut prepared = client.prepare("SELECT count(*) FROM bare WHERE k = ?".into(), None).await.unwrap();
+        for (count, code) in [(1 << 20, Code::ResourceExhausted), (i32::MAX as usize, Code::InvalidArgument)] {
+            prepared.set_parameters(nulls(count)).unwrap();
+            let error = crate::support::status(prepared.execute().await.unwrap_err());
+            assert_eq!(error.code(), code, "{error}");
+        }
+        // A long text that is named in many rows.
+        let text: DictionaryArray<Int32Type> = std::iter::repeat_n("x".repeat(10 << 10).as_str(), 1000).collect();
+        prepared.set_parameters(batch(vec![("n", Arc::new(text) as _)])).unwrap();
+        let error = crate::support::status(prepared.execute().await.unwrap_err());
+        assert!(matches!(error.code(), Code::ResourceExhausted | Code::InvalidArgument), "{error}");
+        assert_eq!(number(&mut server.own().await, "SELECT 42").await, 42);
+    });
+}
+
+#[test]
+fn dictionaries_of_a_stream_have_a_limit() {
+    test(async {
+        let server = start(|config| config.limits.query_memory = 4 << 20);
+        let mut client = server.own().await;
+        for (count, code) in [(1000, None), (200_000, Some(Code::ResourceExhausted))] {
+            let words: Vec<_> = (0..count).map(|k| format!("a word of forty letters, number {k:08}")).collect();
+            let column: DictionaryArray<Int32Type> = words.iter().map(String::as_str).collect();
+            let sent = whole(batch(vec![("s", Arc::new(column) as _)]), None).await;
+            let answered = ingested(&mut client, "words", sent).await;
+            assert_eq!(answered.map_err(|status| status.code()).err(), code);
         }
     });
 }

@@ -14,7 +14,7 @@ thread_local! {
     static INFLATE: RefCell<Option<Decompress>> = const { RefCell::new(None) };
 }
 
-/// Compresses `block`. The codec must be available.
+/// Compresses `block`.
 ///
 /// Errors: what the codec's library says; a block of a size that [`CodecConfig::check`] takes always fits.
 pub(super) fn compress(config: &CodecConfig, block: &[u8]) -> Result<Vec<u8>, String> {
@@ -31,7 +31,7 @@ pub(super) fn compress(config: &CodecConfig, block: &[u8]) -> Result<Vec<u8>, St
         })?,
         Codec::Deflate => deflate(block, config.level)?,
         Codec::Gdeflate => gdeflate::lay_out(&deflate(block, config.level)?)?,
-        other => return Err(format!("{other} does not compress here")),
+        Codec::None => return Err("no codec compresses nothing".into()),
     })
 }
 
@@ -70,7 +70,7 @@ pub(super) fn decompress(codec: Codec, block: &[u8], out: &mut [u8]) -> Result<(
         })?,
         Codec::Deflate => inflate(block, out)?,
         Codec::Gdeflate => gdeflate::decompress(block, out)?,
-        other => return Err(format!("{other} does not decompress here")),
+        Codec::None => return Err("no codec decompresses nothing".into()),
     };
     if written == expected { Ok(()) } else { Err(format!("{written} bytes where {expected} belong")) }
 }

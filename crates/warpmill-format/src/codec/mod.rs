@@ -7,8 +7,7 @@
 //! - `block`: one block through one codec; `gdeflate`: the one that no ordinary library has;
 //! - `stored`: the stored form of a chunk, written, checked and taken apart;
 //! - `shared`: a chunk that several workers decompress together; `sparse`: one of which only parts are wanted;
-//! - `choose`: which codec a column gets, from samples, for an objective;
-//! - `bench`: how fast columns are read through codecs.
+//! - `choose`: which codec a column gets, from samples, for an objective.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FormatError, Result};
 
-pub mod bench;
 mod block;
 mod choose;
 mod gdeflate;
@@ -61,26 +59,13 @@ pub enum Codec {
     Deflate,
     /// Deflate laid out for 32 lanes.
     Gdeflate,
-    /// Run lengths, deltas and bit-packing of nvCOMP; not available.
-    Cascaded,
-    /// nvCOMP's Bitcomp; not available.
-    Bitcomp,
 }
 
 impl Codec {
     /// All codecs; the position is the number that is stored.
-    pub const ALL: [Codec; 8] = [
-        Codec::None,
-        Codec::Lz4,
-        Codec::Snappy,
-        Codec::Zstd,
-        Codec::Deflate,
-        Codec::Gdeflate,
-        Codec::Cascaded,
-        Codec::Bitcomp,
-    ];
+    pub const ALL: [Codec; 6] = [Codec::None, Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
 
-    /// The codecs that this build compresses and decompresses, [`Codec::None`] apart.
+    /// All but [`Codec::None`].
     pub const AVAILABLE: [Codec; 5] = [Codec::Lz4, Codec::Snappy, Codec::Zstd, Codec::Deflate, Codec::Gdeflate];
 
     /// The number that is stored.
@@ -102,8 +87,6 @@ impl Codec {
             Self::Zstd => "zstd",
             Self::Deflate => "deflate",
             Self::Gdeflate => "gdeflate",
-            Self::Cascaded => "cascaded",
-            Self::Bitcomp => "bitcomp",
         }
     }
 
@@ -113,22 +96,6 @@ impl Codec {
             // nvCOMP decompresses no larger ones.
             Self::Deflate | Self::Gdeflate => 64 << 10,
             _ => MAX_BLOCK_BYTES,
-        }
-    }
-
-    /// Whether this build can compress and decompress with it.
-    ///
-    /// Errors: [`FormatError::Codec`] says what is needed.
-    pub fn require(self) -> Result<()> {
-        match self {
-            Self::Cascaded | Self::Bitcomp => Err(FormatError::Codec {
-                codec: self.name().into(),
-                detail:
-                    "its number is reserved: only nvCOMP reads it, and no table of this build has it; lz4, snappy, \
-                         zstd, deflate and gdeflate are read everywhere"
-                        .into(),
-            }),
-            _ => Ok(()),
         }
     }
 }
@@ -190,9 +157,8 @@ impl CodecConfig {
 
     /// Whether segments can be stored so.
     ///
-    /// Errors: [`FormatError::Codec`] for a codec that is not available, or a block size that it does not have.
+    /// Errors: [`FormatError::Codec`] for a block size that the codec does not have.
     pub fn check(&self) -> Result<()> {
-        self.codec.require()?;
         let max = self.codec.max_block_bytes();
         if self.codec != Codec::None
             && (!self.block_bytes.is_multiple_of(4096) || !(MIN_BLOCK_BYTES..=max).contains(&self.block_bytes))

@@ -24,11 +24,11 @@ struct State {
 }
 
 impl Shared {
-    /// The segment: the one that somebody holds, or else decompressed now. Threads that ask for it meanwhile take blocks
+    /// The segment: the one that somebody holds, or else `read` and decompressed now. Threads that ask for it meanwhile take blocks
     /// off each other. `open` makes the segment of its bytes; it is told whether that has been done before.
     pub fn get(
         &self,
-        chunk: &CompressedChunk,
+        read: impl FnOnce() -> Result<CompressedChunk>,
         open: impl FnOnce(SegmentBytes, bool) -> Result<Segment>,
     ) -> Result<Arc<Segment>> {
         let (work, known) = {
@@ -36,12 +36,16 @@ impl Shared {
             if let Some(segment) = state.made.upgrade() {
                 return Ok(segment);
             }
-            let work = state.work.get_or_insert_with(|| Arc::new(Work::new(chunk.uncompressed_bytes()))).clone();
+            let work = match &state.work {
+                Some(work) => work.clone(),
+                // Those who come meanwhile wait for the same bytes.
+                None => state.work.insert(Arc::new(Work::new(read()?))).clone(),
+            };
             (work, state.known)
         };
-        let Some(bytes) = work.help(chunk) else {
+        let Some(bytes) = work.help() else {
             // Somebody else opens it, or has failed to: then this thread finds out for itself.
-            return work.wait().map_or_else(|| self.alone(chunk, open, known), Ok);
+            return work.wait().map_or_else(|| self.alone(&work.chunk, open, known), Ok);
         };
         // Whatever happens, those who wait hear of it.
         let mut opening = Opening { shared: self, work: &work, segment: None };
@@ -84,6 +88,7 @@ impl Drop for Opening<'_> {
 /// The blocks of a chunk on their way into one buffer.
 #[derive(Debug)]
 struct Work {
+    chunk: CompressedChunk,
     buffer: Mutex<Option<BufferWriter>>,
     /// First byte of the buffer.
     target: *mut u8,
@@ -101,10 +106,11 @@ unsafe impl Send for Work {}
 unsafe impl Sync for Work {}
 
 impl Work {
-    fn new(bytes: usize) -> Self {
-        let mut buffer = BufferWriter::new(bytes);
+    fn new(chunk: CompressedChunk) -> Self {
+        let mut buffer = BufferWriter::new(chunk.uncompressed_bytes());
         let target = buffer.as_mut_slice().as_mut_ptr();
         Self {
+            chunk,
             buffer: Mutex::new(Some(buffer)),
             target,
             next: AtomicUsize::new(0),
@@ -117,7 +123,8 @@ impl Work {
 
     /// Decompresses blocks until none is left. The thread that completes the last one gets all bytes, or the reason why
     /// there are none.
-    fn help(&self, chunk: &CompressedChunk) -> Option<Result<SegmentBytes>> {
+    fn help(&self) -> Option<Result<SegmentBytes>> {
+        let chunk = &self.chunk;
         loop {
             let i = self.next.fetch_add(1, Ordering::Relaxed);
             if i >= chunk.blocks() {

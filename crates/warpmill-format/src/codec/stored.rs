@@ -26,7 +26,7 @@ const LEAST_SAVING: usize = 32;
 /// The stored form of `bytes`; `None` where it would not be noticeably smaller than they are. Blocks are compressed in parallel on the
 /// current pool.
 ///
-/// Errors: [`FormatError::Codec`] for a codec or a block size that there is not.
+/// Errors: [`FormatError::Codec`] for a block size that there is not.
 pub(crate) fn compress(config: &CodecConfig, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     config.check()?;
     if config.codec == Codec::None || bytes.is_empty() {
@@ -88,7 +88,7 @@ impl CompressedChunk {
     /// The chunk stored in `bytes`.
     ///
     /// Errors: [`FormatError::Corrupt`] (without file and segment, which the caller knows) for anything that does not fit
-    /// together; [`FormatError::Codec`] for a codec that this build does not have.
+    /// together.
     pub fn read(bytes: SegmentBytes) -> Result<Self> {
         if bytes.len() < HEADER_BYTES {
             return Err(corrupt(format!("{} bytes are no compressed chunk", bytes.len())));
@@ -116,7 +116,6 @@ impl CompressedChunk {
         if total == 0 || total > MAX_CHUNK_BYTES || total.div_ceil(block_bytes as u64) != blocks as u64 {
             return Err(corrupt(format!("{blocks} blocks of {block_bytes} bytes for {total} bytes")));
         }
-        codec.require()?;
         let chunk = Self { bytes, codec, block_bytes, blocks, total: total as usize };
         chunk.check_table()?;
         Ok(chunk)

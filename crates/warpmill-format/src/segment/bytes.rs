@@ -56,12 +56,23 @@ pub(crate) struct BufferWriter {
 impl BufferWriter {
     /// `len` bytes.
     pub(crate) fn new(len: usize) -> Self {
-        let size = len.max(1).next_multiple_of(SEGMENT_ALIGN);
-        let layout = Layout::from_size_align(size, BUFFER_ALIGN).expect("segments are far smaller than memory");
+        let layout = Self::layout(len).expect("segments are far smaller than memory");
+        Self::with_layout(layout, len).unwrap_or_else(|| std::alloc::handle_alloc_error(layout))
+    }
+
+    /// `len` bytes, where a file says how many; `None` where the system has not got them.
+    pub(crate) fn try_new(len: usize) -> Option<Self> {
+        Self::with_layout(Self::layout(len)?, len)
+    }
+
+    fn layout(len: usize) -> Option<Layout> {
+        Layout::from_size_align(len.max(1).checked_next_multiple_of(SEGMENT_ALIGN)?, BUFFER_ALIGN).ok()
+    }
+
+    fn with_layout(layout: Layout, len: usize) -> Option<Self> {
         // SAFETY: the size is not zero.
-        let ptr = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) });
-        let ptr = ptr.unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
-        Self { buffer: Buffer { ptr, layout }, len }
+        let ptr = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+        Some(Self { buffer: Buffer { ptr, layout }, len })
     }
 
     /// The bytes.
@@ -107,7 +118,8 @@ pub struct FilePlace {
 }
 
 impl FilePlace {
-    /// Whether `file`, opened by its name, is the one that was mapped, as it was: a table may have been dropped, and made again, since.
+    /// Whether `file`, opened by its name, is the one that was mapped, as it was: a table may have been dropped, and
+    /// made again, since.
     pub fn is_in(&self, file: &File) -> bool {
         file.metadata().is_ok_and(|metadata| FileState::of(&metadata) == self.state)
     }
@@ -258,8 +270,8 @@ impl<T> Deref for View<T> {
 
 /// Collects the sections of a segment and lays them out.
 ///
-/// Layout: [`Header`] (64 bytes), a directory of `{offset: u64, len: u64}` per section, then the sections in order, each
-/// at a multiple of [`SEGMENT_ALIGN`].
+/// Layout: [`Header`] (64 bytes), a directory of `{offset: u64, len: u64}` per section, then the sections in order,
+/// each at a multiple of [`SEGMENT_ALIGN`].
 #[derive(Default)]
 pub(crate) struct SectionWriter {
     sections: Vec<Section>,

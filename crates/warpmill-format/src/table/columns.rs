@@ -1,5 +1,5 @@
-//! Tables in memory whose columns are encoded apart from each other: row segments by any thread, in any order; columns at different
-//! times, put together as a table.
+//! Tables in memory whose columns are encoded apart from each other: row segments by any thread, in any order; columns
+//! at different times, put together as a table.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,11 +13,12 @@ use arrow::datatypes::{DataType, FieldRef, Schema};
 use parking_lot::Mutex;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use super::column_dictionary::ColumnDictionary;
 use super::encoder::in_column;
 use super::pieces::{Piece, Values};
 use super::pruning::{ColumnMap, Stored, ZoneMap};
 use super::strings::{Candidate, HeldCodes, NarrowCodes};
-use super::version::{Chunk, ColumnDictionary, RowSegment, Source, Version};
+use super::version::{Chunk, RowSegment, Source, Version};
 use super::{Home, Identity, Table, TableSnapshot};
 use crate::pruning::{ColumnZones, Metadata, ZONE_ROWS, Zone, Zones, of_bounds, of_segment};
 use crate::segment::{SegmentBytes, VectorBounds};
@@ -59,7 +60,8 @@ pub struct EncodedColumn {
 }
 
 thread_local! {
-    /// The place where a row segment's values are put together: fresh memory of this size would cost as much as encoding.
+    /// The place where a row segment's values are put together: fresh memory of this size would cost as much as
+    /// encoding.
     static NARROW: RefCell<Vec<i64>> = const { RefCell::new(vec![]) };
 }
 
@@ -92,7 +94,8 @@ impl ColumnWriter {
         }
     }
 
-    /// Encodes row segment `segment`, of at most [`SEGMENT_ROWS`] rows, which are those of `parts` one after the other. Each is given once.
+    /// Encodes row segment `segment`, of at most [`SEGMENT_ROWS`] rows, which are those of `parts` one after the other.
+    /// Each is given once.
     ///
     /// Errors: text that is not UTF-8, 4 GiB or more of strings.
     pub fn encode(&self, segment: usize, parts: &[Part<'_>]) -> Result<()> {
@@ -302,7 +305,8 @@ impl EncodedColumn {
 impl Table {
     /// A table in memory of columns that are there already, and which it shares.
     ///
-    /// Errors: [`FormatError::Schema`] names a column that is there twice, or that is cut into other row segments than the first.
+    /// Errors: [`FormatError::Schema`] names a column that is there twice, or that is cut into other row segments than
+    /// the first.
     pub fn of_columns(columns: &[Arc<EncodedColumn>]) -> Result<Arc<Self>> {
         let rows = |column: &EncodedColumn| column.segments.iter().map(|(rows, _)| *rows).collect::<Vec<_>>();
         let first = columns.first().map(|column| rows(column)).unwrap_or_default();
@@ -333,8 +337,8 @@ impl Table {
         let dictionaries = columns.iter().map(|column| column.dictionary.clone()).collect();
         let identity = Some(Identity::new());
         let version = Version { number: 1, identity, schema, dictionaries, codecs: vec![], segments, pruning };
-        let current = Mutex::new(Some((TableSnapshot::new(None, version), None)));
-        Ok(Arc::new(Self { home: Home::Memory { writing: Arc::default() }, current }))
+        let home = Home::Memory { writing: Arc::default() };
+        Ok(Arc::new(Self::at(home, Some(TableSnapshot::new(None, version)))))
     }
 }
 

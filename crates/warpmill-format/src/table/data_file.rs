@@ -1,4 +1,5 @@
-//! Data files: checksummed, aligned blobs (segments, dictionaries, remaps), written once and then mapped.
+//! Data files: checksummed, aligned blobs (segments, dictionaries, remaps), written once and then mapped, or read part
+//! by part.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,46 +11,49 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::fs::{FileSystem, OutputFile};
 use super::manifest::FORMAT_VERSION;
 use crate::codec::CHUNK_ALIGN;
+use crate::file_access::FileBytes;
 use crate::segment::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
-use crate::{FileState, FormatError, Mapping, Result};
+use crate::{FileAccess, FileState, FormatError, Result};
 
 /// The first bytes of a data file; the format version (u32) follows, then zeros up to [`HEADER_BYTES`].
 const MAGIC: &[u8; 8] = b"WMDATA\r\n";
 pub(super) const HEADER_BYTES: usize = SEGMENT_ALIGN;
 
-/// The alignment of the first byte of a chunk, so that chunks next to each other can be where a device reads them as they lie.
+/// The alignment of the first byte of a chunk, so that chunks next to each other can be where a device reads them as
+/// they lie.
 pub(crate) const DEVICE_ALIGN: usize = 256;
 
-/// Bytes between blobs, at least: who reads whole words past the end of one reads no other. Older files have fewer, the last blob none.
+/// Bytes between blobs, at least: who reads whole words past the end of one reads no other. Older files have fewer, the
+/// last blob none.
 const END_PADDING: u64 = 16;
 
 /// Full files that may be on their way to the disk while the next one is written.
 const MOST_CLOSING: usize = 4;
 
-/// A data file of a committed version, or of one being written (then not mapped yet).
+/// A data file of a committed version, or of one being written (then not open yet).
 #[derive(Debug)]
 pub(crate) struct DataFile {
     /// The table's directory.
     directory: PathBuf,
     name: String,
-    mapped: OnceLock<Mapped>,
+    opened: OnceLock<Opened>,
 }
 
 #[derive(Debug)]
-struct Mapped {
-    map: Arc<Mapping>,
+struct Opened {
+    bytes: FileBytes,
     state: FileState,
 }
 
 impl DataFile {
     /// Opens file `name` in `directory`, which the manifest says has `bytes` bytes.
-    pub fn open(directory: &Path, name: &str, bytes: u64) -> Result<Arc<Self>> {
-        let file = Self { directory: directory.to_owned(), name: name.to_owned(), mapped: OnceLock::new() };
-        file.map_from(directory, bytes)?;
+    pub fn open(directory: &Path, name: &str, bytes: u64, access: FileAccess) -> Result<Arc<Self>> {
+        let file = Self { directory: directory.to_owned(), name: name.to_owned(), opened: OnceLock::new() };
+        file.open_from(directory, bytes, access)?;
         Ok(Arc::new(file))
     }
 
-    fn map_from(&self, directory: &Path, bytes: u64) -> Result<()> {
+    fn open_from(&self, directory: &Path, bytes: u64, access: FileAccess) -> Result<()> {
         let path = directory.join(&self.name);
         let file = File::open(&path).map_err(FormatError::io("cannot open data file", &path))?;
         let meta = file.metadata().map_err(FormatError::io("cannot read", &path))?;
@@ -57,17 +61,22 @@ impl DataFile {
         if found != bytes {
             return Err(FormatError::corrupt(&path, format!("{found} bytes, its manifest says {bytes}")));
         }
-        let map = Mapping::of(&file).map_err(FormatError::io("cannot map", &path))?;
-        if map.len() < HEADER_BYTES || &map[..8] != MAGIC {
-            return Err(FormatError::corrupt(&path, "not a Warpmill data file"));
+        let bytes = FileBytes::of(file, bytes, access).map_err(FormatError::io("cannot map", &path))?;
+        let foreign = || FormatError::corrupt(&path, "not a Warpmill data file");
+        if found < HEADER_BYTES as u64 {
+            return Err(foreign());
         }
-        let version = u32::from_le_bytes(map[8..12].try_into().expect("4 bytes"));
+        let head = bytes.get(0..HEADER_BYTES as u64).map_err(|error| in_file(error, &path, None))?;
+        if &head[..8] != MAGIC {
+            return Err(foreign());
+        }
+        let version = u32::from_le_bytes(head[8..12].try_into().expect("4 bytes"));
         if version != FORMAT_VERSION {
             let detail = format!("format version {version}, this build reads {FORMAT_VERSION}");
             return Err(FormatError::corrupt(&path, detail));
         }
-        let mapped = Mapped { map: Arc::new(map), state: FileState::of(&meta) };
-        self.mapped.set(mapped).expect("a file is mapped once");
+        let opened = Opened { bytes, state: FileState::of(&meta) };
+        self.opened.set(opened).expect("a file is opened once");
         Ok(())
     }
 
@@ -81,38 +90,54 @@ impl DataFile {
 
     /// Size in bytes.
     pub fn bytes(&self) -> u64 {
-        self.map().len() as u64
+        self.content().len()
     }
 
-    fn map(&self) -> &Arc<Mapping> {
-        &self.mapped().map
+    /// The way it is open.
+    pub fn access(&self) -> FileAccess {
+        self.content().access()
     }
 
-    fn mapped(&self) -> &Mapped {
-        self.mapped.get().expect("files of a committed version are mapped")
+    fn content(&self) -> &FileBytes {
+        &self.opened().bytes
     }
 
-    /// Whether this is still the file of that name, as it was mapped, with `bytes` bytes.
-    pub fn is_current(&self, name: &str, bytes: u64) -> bool {
+    fn opened(&self) -> &Opened {
+        self.opened.get().expect("files of a committed version are open")
+    }
+
+    /// Whether this is still the file of that name, as it was opened, in this way, with `bytes` bytes.
+    pub fn is_current(&self, name: &str, bytes: u64, access: FileAccess) -> bool {
         let now = || std::fs::metadata(self.path()).ok().map(|metadata| FileState::of(&metadata));
-        self.name == name && self.bytes() == bytes && now() == Some(self.mapped().state) && !self.map().is_damaged()
+        let same = self.name == name && self.bytes() == bytes && self.access() == access;
+        same && now() == Some(self.opened().state) && !self.content().is_damaged()
     }
 
-    /// Whether the file is as it was when it was mapped, as far as it still has its name.
+    /// Whether the file is as it was when it was opened, as far as it still has its name.
     ///
     /// Errors: [`FormatError::Corrupt`] where somebody has changed it: what was read of it since is worth nothing.
     pub fn check(&self) -> Result<()> {
         let path = self.path();
-        if self.map().is_damaged() {
+        if self.content().is_damaged() {
             return Err(FormatError::corrupt(&path, "cut off while it was open, or the disk cannot read it"));
         }
         let now = std::fs::metadata(&path).map(|metadata| FileState::of(&metadata));
         match now {
-            Ok(now) if now.is_same_file(&self.mapped().state) && now != self.mapped().state => {
+            Ok(now) if now.is_same_file(&self.opened().state) && now != self.opened().state => {
                 Err(FormatError::corrupt(&path, "changed while it was open"))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// `error`, of reading bytes, with the file and what they are.
+fn in_file(error: FormatError, path: &Path, what: Option<&str>) -> FormatError {
+    let path = path.to_owned();
+    match error {
+        FormatError::Io { action, source, .. } => FormatError::Io { action, path, source },
+        FormatError::Corrupt { detail, .. } => FormatError::Corrupt { path, segment: what.map(str::to_owned), detail },
+        error => error,
     }
 }
 
@@ -139,26 +164,26 @@ impl Place {
 
     /// The bytes as they are: whoever goes on with them knows that they may be anything.
     pub fn unverified(&self, what: &str) -> Result<SegmentBytes> {
-        let corrupt =
-            |detail: String| FormatError::Corrupt { path: self.file.path(), segment: Some(what.to_owned()), detail };
-        let (start, end) = (self.offset as usize, (self.offset + self.bytes) as usize);
-        SegmentBytes::mapped(self.file.map().clone(), start..end).map_err(|e| corrupt(e.to_string()))
+        let found = self.file.content().get(self.offset..self.offset + self.bytes);
+        found.map_err(|error| in_file(error, &self.file.path(), Some(what)))
     }
 
     /// The place where the bytes, which errors call `what`, are.
     pub fn in_file(&self, what: &str) -> FilePlace {
-        let (path, state) = (self.file.path(), self.file.mapped().state);
+        let (path, state) = (self.file.path(), self.file.opened().state);
         FilePlace { path, offset: self.offset, xxh3: self.xxh3, what: what.to_owned(), state }
     }
 
-    /// The place where the first byte is mapped: an address that nothing else has while the file is mapped.
+    /// The place where the first byte is mapped, or a number for it: an address that nothing else has while the file is
+    /// open.
     pub fn address(&self) -> usize {
-        self.file.map().as_ptr() as usize + self.offset as usize
+        self.file.content().address() + self.offset as usize
     }
 
-    /// Whether both are the same bytes of the same file.
+    /// Whether both are the same bytes of the same file, open in the same way.
     pub fn same(&self, other: &Place) -> bool {
-        self.file.name == other.file.name && self.offset == other.offset && self.xxh3 == other.xxh3
+        let file = self.file.name == other.file.name && self.file.access() == other.file.access();
+        file && self.offset == other.offset && self.xxh3 == other.xxh3
     }
 }
 
@@ -175,6 +200,8 @@ pub(crate) struct DataFileWriter {
     /// Threads that make full files durable, the oldest first.
     closing: Vec<JoinHandle<Result<()>>>,
     published: bool,
+    /// The way the files are opened once they are complete.
+    access: FileAccess,
 }
 
 struct OpenFile {
@@ -196,8 +223,14 @@ fn temporary(path: &Path) -> PathBuf {
 impl DataFileWriter {
     pub fn new(fs: Arc<dyn FileSystem>, directory: &Path, home: &Path, version: u64) -> Self {
         let (directory, home) = (directory.to_owned(), home.to_owned());
-        let (done, closing) = (Vec::new(), Vec::new());
-        Self { fs, directory, home, version, open: None, done, closing, published: false }
+        let (done, closing, access) = (Vec::new(), Vec::new(), FileAccess::default());
+        Self { fs, directory, home, version, open: None, done, closing, published: false, access }
+    }
+
+    /// The same, whose files are opened in this way.
+    pub fn with_access(mut self, access: FileAccess) -> Self {
+        self.access = access;
+        self
     }
 
     /// Appends `bytes` as one blob, at a multiple of `align` bytes (a multiple of 64 that divides 4096).
@@ -234,7 +267,7 @@ impl DataFileWriter {
         header[..8].copy_from_slice(MAGIC);
         header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         out.write_all(&header).map_err(FormatError::io("cannot write", &path))?;
-        let file = DataFile { directory: self.home.clone(), name, mapped: OnceLock::new() };
+        let file = DataFile { directory: self.home.clone(), name, opened: OnceLock::new() };
         Ok(OpenFile { out, file: Arc::new(file), offset: HEADER_BYTES as u64 })
     }
 
@@ -264,14 +297,14 @@ impl DataFileWriter {
         Ok(())
     }
 
-    /// Makes all files durable under their names and maps them; then the manifest can name them.
+    /// Makes all files durable under their names and opens them; then the manifest can name them.
     pub fn finish(&mut self) -> Result<()> {
         self.ended().map_or(Ok(()), |close| close())?;
         // One by one: after an error, drop waits for those that are left.
         while let Some(thread) = self.closing.pop() {
             joined(thread)?;
         }
-        self.done.iter().try_for_each(|(file, bytes)| file.map_from(&self.directory, *bytes))
+        self.done.iter().try_for_each(|(file, bytes)| file.open_from(&self.directory, *bytes, self.access))
     }
 
     /// From here on the files may be part of a committed version: they are no longer removed on drop.

@@ -12,7 +12,7 @@ use super::leftovers;
 use super::manifest::Manifest;
 use super::manifest_check::{VERSION_DIGITS, is_number};
 use super::version::Version;
-use crate::{FileState, FormatError, Result};
+use crate::{FileAccess, FileState, FormatError, Result};
 
 const MANIFEST_EXTENSION: &str = ".manifest";
 /// Of empty files, each of which says that its version was committed: there is a manifest of it, or of a later one.
@@ -39,8 +39,8 @@ pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
 }
 
-/// What tells one manifest from another of the same name (of a table dropped and made again): its first bytes, with the checksum of the
-/// rest, in which the table's identity is.
+/// What tells one manifest from another of the same name (of a table dropped and made again): its first bytes, with the
+/// checksum of the rest, in which the table's identity is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp([u8; 64]);
 
@@ -95,7 +95,8 @@ pub(crate) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Whether the directory that was locked still has its name. Who keeps to the rules takes it from none that is locked.
+    /// Whether the directory that was locked still has its name. Who keeps to the rules takes it from none that is
+    /// locked.
     pub fn holds(&self) -> bool {
         is_file_at(&self.file, &self.path)
     }
@@ -112,8 +113,8 @@ impl Drop for DirectoryLock {
 ///
 /// Errors: [`FormatError::Locked`] while another writer has it, [`FormatError::Catalog`] when the directory is gone.
 pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock> {
-    // A child process that is being spawned holds copies of this process's descriptors, and so a lock just released, until
-    // it executes its program: a few milliseconds at most. Wait that out before calling the table locked.
+    // A child process that is being spawned holds copies of this process's descriptors, and so a lock just released,
+    // until it executes its program: a few milliseconds at most. Wait that out before calling the table locked.
     for attempt in (0..LOCK_ATTEMPTS).rev() {
         if let Some(lock) = try_lock(directory)? {
             return Ok(lock);
@@ -136,7 +137,8 @@ pub(crate) fn try_lock(directory: &Path) -> Result<Option<DirectoryLock>> {
         open => open.map_err(FormatError::io("cannot open", &path))?,
     };
     match file.try_lock() {
-        // The lock of a directory that has been dropped since it was opened says nothing about the one of that name now.
+        // The lock of a directory that has been dropped since it was opened says nothing about the one of that name
+        // now.
         Ok(()) => Ok(is_file_at(&file, &path).then_some(DirectoryLock { file, path })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(e)) => Err(FormatError::io("cannot lock", &path)(e)),
@@ -166,9 +168,10 @@ pub(crate) fn is_table(directory: &Path) -> Result<bool> {
     }
 }
 
-/// Removes every file that `manifest`, the newest one, does not name: older manifests and what says that they were committed, data of
-/// older versions and of writers that did not commit. The caller holds the lock. Readers of older versions have those files mapped, which
-/// unlinking does not disturb. A file that cannot be removed is left for the next time.
+/// Removes every file that `manifest`, the newest one, does not name: older manifests and what says that they were
+/// committed, data of older versions and of writers that did not commit. The caller holds the lock. Readers of older
+/// versions have those files mapped, which unlinking does not disturb. A file that cannot be removed is left for the
+/// next time.
 pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
     let current = format!("{:016}{MANIFEST_EXTENSION}", manifest.version);
     let committed = format!("{:016}{COMMITTED_EXTENSION}", manifest.version);
@@ -189,8 +192,8 @@ pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &
     Ok(())
 }
 
-/// Writes the manifest so that it is complete and durable under its name, or not there at all; `renaming` is asked before it gets it.
-/// Returns its stamp.
+/// Writes the manifest so that it is complete and durable under its name, or not there at all; `renaming` is asked
+/// before it gets it. Returns its stamp.
 pub(crate) fn write_manifest(
     fs: &dyn FileSystem,
     directory: &Path,
@@ -212,8 +215,8 @@ pub(crate) fn write_manifest(
     Ok(Stamp::of(&bytes))
 }
 
-/// Says that `version`, whose manifest is there, was committed: should its manifest vanish, the version before is not taken for the
-/// newest one. Without it, nothing is wrong, so that a failure of this is none of the commit.
+/// Says that `version`, whose manifest is there, was committed: should its manifest vanish, the version before is not
+/// taken for the newest one. Without it, nothing is wrong, so that a failure of this is none of the commit.
 pub(crate) fn mark_committed(fs: &dyn FileSystem, directory: &Path, version: u64) {
     let path = directory.join(format!("{version:016}{COMMITTED_EXTENSION}"));
     if let Err(error) = fs.create_file(&path) {
@@ -236,9 +239,10 @@ fn read_manifest(directory: &Path, version: u64) -> Result<Option<(Manifest, Sta
     Ok(Some((manifest, Stamp::of(&bytes))))
 }
 
-/// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then there is a newer
-/// version, which is tried next. The directory may get another table's meanwhile: then all that was read, errors too, counts for nothing.
-pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(Version, Stamp)> {
+/// The newest version, sharing what it can with `known`. A writer may remove files while they are being opened: then
+/// there is a newer version, which is tried next. The directory may get another table's meanwhile: then all that was
+/// read, errors too, counts for nothing.
+pub(crate) fn load_newest(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
     let none = || FormatError::Catalog(format!("there is no table in {}", directory.display()));
     loop {
         // While it is open, no other directory has its place.
@@ -246,7 +250,7 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Err(none()),
             open => open.map_err(FormatError::io("cannot open", directory))?,
         };
-        let loaded = load_from(directory, known);
+        let loaded = load_from(directory, known, access);
         if is_file_at(&open, directory) {
             return loaded;
         }
@@ -254,7 +258,7 @@ pub(crate) fn load_newest(directory: &Path, known: Option<&Version>) -> Result<(
 }
 
 /// [`load_newest`] of a directory that stays the same.
-fn load_from(directory: &Path, known: Option<&Version>) -> Result<(Version, Stamp)> {
+fn load_from(directory: &Path, known: Option<&Version>, access: FileAccess) -> Result<(Version, Stamp)> {
     let mut failed: Option<(u64, FormatError)> = None;
     loop {
         let Some(newest) = newest_version(directory)? else {
@@ -272,7 +276,7 @@ fn load_from(directory: &Path, known: Option<&Version>) -> Result<(Version, Stam
             failed = Some((newest, FormatError::corrupt(&manifest_path(directory, newest), missing)));
             continue;
         };
-        match Version::from_manifest(&manifest, &manifest_path(directory, newest), known) {
+        match Version::from_manifest(&manifest, &manifest_path(directory, newest), known, access) {
             Ok(version) => return Ok((version, stamp)),
             Err(FormatError::Io { path, source, .. }) if source.kind() == ErrorKind::NotFound => {
                 let missing = format!("missing, although the manifest of version {newest} names it");
@@ -283,8 +287,8 @@ fn load_from(directory: &Path, known: Option<&Version>) -> Result<(Version, Stam
     }
 }
 
-/// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has come to be there
-/// makes this fail, unless it is empty, or `over` is its lock, which says that it makes room.
+/// Gives a finished table its name; `renaming` is called when it may have it. Nothing is replaced: a directory that has
+/// come to be there makes this fail, unless it is empty, or `over` is its lock, which says that it makes room.
 pub(crate) fn put_in_place(
     fs: &dyn FileSystem,
     staging: &Path,

@@ -7,12 +7,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use super::column_dictionary::{ColumnDictionary, Remap};
 use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
 use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
-use super::version::{Chunk, ColumnDictionary, Heavy, Remap, RowSegment, Source, Version};
+use super::version::{Chunk, Heavy, RowSegment, Source, Version};
 use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
 use crate::codec::{ALIGNED_BYTES, CHUNK_ALIGN, ColumnChoice, ColumnCodec, Compressed, Stored};

@@ -4,19 +4,20 @@
 //! the version is made of (`docs/format.md`). The newest manifest is the table. A writer holds the lock file, writes its
 //! files under temporary names, and becomes visible by renaming its manifest into place; until then, and whatever happens
 //! to it, readers see the version before. Old versions are removed by the next writer; who still reads one has its files
-//! mapped, and a mapping outlives its file's name.
+//! open, mapped or not, and that outlives a file's name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
 use crate::codec::CodecOptions;
 use crate::pruning::{Metadata, Sideways};
-use crate::{FormatError, Result};
+use crate::{FileAccess, FormatError, Result};
 
+mod column_dictionary;
 mod columns;
 mod conform;
 mod data_file;
@@ -112,6 +113,8 @@ pub struct Table {
     home: Home,
     /// The newest version that has been seen, and the stamp of its manifest.
     current: Mutex<Option<(Arc<TableSnapshot>, Option<Stamp>)>>,
+    /// Whether files are read instead of mapped.
+    reads: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -197,7 +200,7 @@ impl Table {
         let staging = Staging { fs: fs.clone(), path: staging, over, done: false };
         let lock = WriterLock::Directory(lock);
         let sink = Sink::Files(DataFileWriter::new(fs.clone(), &staging.path, &path, 1));
-        let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
+        let table = Arc::new(Self::at(Home::Directory { fs, path }, None));
         let (base, identity, codecs, staging) = (None, Identity::new(), Vec::new(), Some(staging));
         TableWriter::start(Start { table, schema, base, number: 1, identity, sink, codecs, staging, lock }, &options)
     }
@@ -226,12 +229,23 @@ impl Table {
     ///
     /// Errors: [`FormatError::Catalog`] when there is none, [`FormatError::Corrupt`] when its manifest or files are damaged.
     pub fn open(path: &Path) -> Result<Arc<Self>> {
-        Self::open_with(Arc::new(SystemFs), path)
+        Self::open_as(path, FileAccess::default())
     }
 
+    /// [`Table::open`], its files coming into memory in this way.
+    pub fn open_as(path: &Path, access: FileAccess) -> Result<Arc<Self>> {
+        Self::open_in(Arc::new(SystemFs), path, access)
+    }
+
+    #[cfg(test)]
     fn open_with(fs: Arc<dyn FileSystem>, path: &Path) -> Result<Arc<Self>> {
+        Self::open_in(fs, path, FileAccess::default())
+    }
+
+    fn open_in(fs: Arc<dyn FileSystem>, path: &Path, access: FileAccess) -> Result<Arc<Self>> {
         let path = std::path::absolute(path).map_err(FormatError::io("cannot resolve", path))?;
-        let table = Arc::new(Self { home: Home::Directory { fs, path }, current: Mutex::new(None) });
+        let table = Arc::new(Self::at(Home::Directory { fs, path }, None));
+        table.set_access(access);
         table.snapshot()?;
         Ok(table)
     }
@@ -248,7 +262,20 @@ impl Table {
         let schema = stored_schema(&schema).unwrap_or(schema);
         let empty = TableSnapshot::new(None, Version::empty(1, schema));
         let home = Home::Memory { writing: Arc::default() };
-        Arc::new(Self { home, current: Mutex::new(Some((empty, None))) })
+        Arc::new(Self::at(home, Some(empty)))
+    }
+
+    fn at(home: Home, snapshot: Option<Arc<TableSnapshot>>) -> Self {
+        Self { home, current: Mutex::new(snapshot.map(|snapshot| (snapshot, None))), reads: AtomicBool::new(false) }
+    }
+
+    /// From now on, files of snapshots come into memory in this way; those of earlier ones stay as they are.
+    pub fn set_access(&self, access: FileAccess) {
+        self.reads.store(access == FileAccess::Read, Ordering::Relaxed);
+    }
+
+    fn access(&self) -> FileAccess {
+        if self.reads.load(Ordering::Relaxed) { FileAccess::Read } else { FileAccess::Map }
     }
 
     /// The table's directory; `None` for a table in memory.
@@ -268,6 +295,7 @@ impl Table {
         if let Some((snapshot, stamp)) = &*current {
             let version = snapshot.version();
             let unchanged = directory::stamp(path, version)?.is_some_and(|now| Some(now) == *stamp);
+            let unchanged = unchanged && snapshot.is_open(self.access());
             if unchanged && !directory::has_manifest(path, version + 1)? && snapshot.check_files().is_ok() {
                 return Ok(snapshot.clone());
             }
@@ -275,7 +303,7 @@ impl Table {
         // Of files that somebody has changed, nothing is kept.
         let known = current.take().filter(|(snapshot, _)| snapshot.check_files().is_ok());
         let known = known.as_ref().map(|(snapshot, _)| snapshot.parts());
-        let (version, stamp) = directory::load_newest(path, known)?;
+        let (version, stamp) = directory::load_newest(path, known, self.access())?;
         let snapshot = TableSnapshot::new(Some(path.clone()), version);
         *current = Some((snapshot.clone(), Some(stamp)));
         Ok(snapshot)
@@ -350,7 +378,7 @@ impl Table {
             Home::Directory { fs, path } => {
                 directory::collect_garbage(&**fs, path, &base.parts().to_manifest())?;
                 leftovers::clean(path.parent().unwrap_or(path))?;
-                Sink::Files(DataFileWriter::new(fs.clone(), path, path, number))
+                Sink::Files(DataFileWriter::new(fs.clone(), path, path, number).with_access(self.access()))
             }
         };
         let (schema, codecs, base) = match replaced_by {

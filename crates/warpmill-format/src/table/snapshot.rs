@@ -15,7 +15,7 @@ use super::version::Version;
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
-use crate::{ColumnStats, Dictionary, Result, Segment};
+use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment};
 
 /// One committed version of a table: immutable, readable for as long as it is held.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ impl ColumnSummary {
 }
 
 impl ColumnSummary {
-    /// Plain bytes per second of a scan of the column, by the cost model, where one thread decompresses `rate` bytes per
-    /// second (`None`: there is nothing to decompress); `None` for an empty column.
+    /// Plain bytes per second of a scan of the column, by the cost model, where one thread decompresses `rate` bytes
+    /// per second (`None`: there is nothing to decompress); `None` for an empty column.
     pub fn predicted_rate(&self, rate: Option<f64>, machine: &Machine) -> Option<f64> {
         let (stored, light) = (self.stats.stored_bytes as f64, self.light_bytes as f64);
         let seconds = machine.seconds(stored, light, rate.unwrap_or(f64::INFINITY));
@@ -93,18 +93,23 @@ impl TableSnapshot {
         Arc::new(Self { parquet: true, left_out, ..snapshot })
     }
 
-    /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its name, and none
-    /// that has replaced all its rows.
+    /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its
+    /// name, and none that has replaced all its rows.
     pub fn continues(&self, earlier: &TableSnapshot) -> bool {
         self.version.identity == earlier.version.identity && self.version.schema == earlier.version.schema
     }
 
     /// Whether the files of this version are as they were when they were opened: to be asked when all has been read.
     ///
-    /// Errors: [`FormatError::Corrupt`](crate::FormatError::Corrupt), naming the file that somebody has changed: what was read of it is
-    /// worth nothing.
+    /// Errors: [`FormatError::Corrupt`](crate::FormatError::Corrupt), naming the file that somebody has changed: what
+    /// was read of it is worth nothing.
     pub fn check_files(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| file.check())
+    }
+
+    /// Whether all files of this version are open in this way.
+    pub(crate) fn is_open(&self, access: FileAccess) -> bool {
+        self.files.iter().all(|file| file.access() == access)
     }
 
     /// All parts of the version.
@@ -174,6 +179,12 @@ impl TableSnapshot {
         chunk.codec().map_or((Codec::None, chunk.stats.stored_bytes), |codec| (codec.name, codec.bytes))
     }
 
+    /// Bytes that a column of one row segment takes while it is used (no I/O); 0 where it is mapped, or in memory
+    /// anyway.
+    pub fn segment_memory(&self, segment: usize, column: usize) -> u64 {
+        self.version.memory_of(segment, column)
+    }
+
     /// The compressed form of a column in one row segment, checksum verified on first use. `None` where it has none:
     /// [`TableSnapshot::segment`] has the bytes then.
     ///
@@ -187,25 +198,26 @@ impl TableSnapshot {
         self.version.stored(segment, column)
     }
 
-    /// The codec of the compressed form of a column in one row segment, its bytes and those of its segment (no I/O); `None` where there
-    /// is no such form.
+    /// The codec of the compressed form of a column in one row segment, its bytes and those of its segment (no I/O);
+    /// `None` where there is no such form.
     pub fn stored_sizes(&self, segment: usize, column: usize) -> Option<(Codec, u64, u64)> {
         let (place, _, codec) = self.version.segments[segment].columns[column].compressed()?;
         Some((codec.name, place.bytes, codec.bytes))
     }
 
-    /// Whether a column is stored without a codec in one row segment (no I/O): then [`TableSnapshot::segment`] decompresses
-    /// nothing, whether or not there is a compressed form beside it.
+    /// Whether a column is stored without a codec in one row segment (no I/O): then [`TableSnapshot::segment`]
+    /// decompresses nothing, whether or not there is a compressed form beside it.
     pub fn has_light(&self, segment: usize, column: usize) -> bool {
         self.segment_codec(segment, column).0 == Codec::None
     }
 
-    /// The place where the parts of the segment of a compressed form lie. Decompresses the blocks that tell, and those whose content decides
-    /// what may be read: strings, and codes that are not below the dictionary's entries by their width alone.
+    /// The place where the parts of the segment of a compressed form lie. Decompresses the blocks that tell, and those
+    /// whose content decides what may be read: strings, and codes that are not below the dictionary's entries by their
+    /// width alone.
     ///
     /// Errors: as [`TableSnapshot::segment`]; what is stored is not as the manifest has it.
     pub fn stored_parts(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<SegmentParts> {
-        self.version.sparse(stored, segment, column).map(|segment| SegmentParts::of(&segment))
+        self.version.parts(stored, segment, column)
     }
 
     /// Whether its rows are those of Parquet files ([`crate::parquet_file::table`]).
@@ -218,35 +230,37 @@ impl TableSnapshot {
         self.left_out
     }
 
-    /// The way a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read on first use); `None`
-    /// where the table is of another kind. [`TableSnapshot::segment`] decodes such a column on the host, each time.
+    /// The way a device that undoes `codecs` gets a column of one row segment of Parquet files (page headers are read
+    /// on first use); `None` where the table is of another kind. [`TableSnapshot::segment`] decodes such a column on
+    /// the host, each time.
     ///
     /// Errors: page headers that are none, or that do not fit the footer.
     pub fn parquet(&self, segment: usize, column: usize, codecs: PageCodecs) -> Result<Option<ParquetChunk>> {
         self.version.parquet(segment, column, codecs)
     }
 
-    /// The layout of a column of one row segment of remote Parquet files for a device that undoes `codecs`, as the footer lets expect;
-    /// `None` where it has to be read before that is known, or is there.
+    /// The layout of a column of one row segment of remote Parquet files for a device that undoes `codecs`, as the
+    /// footer lets expect; `None` where it has to be read before that is known, or is there.
     pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
         self.version.promise(segment, column, codecs)
     }
 
-    /// The codec of a column of one row segment of Parquet files, its bytes as stored and decompressed, as the footer has them; `None`
-    /// where the table is of another kind.
+    /// The codec of a column of one row segment of Parquet files, its bytes as stored and decompressed, as the footer
+    /// has them; `None` where the table is of another kind.
     pub fn page_sizes(&self, segment: usize, column: usize) -> Option<(PageCodec, u64, u64)> {
         self.version.page_sizes(segment, column)
     }
 
-    /// Reads what [`TableSnapshot::parquet`] will want of `chunks`, each a row segment and a column, where the files are remote: all of it at once.
+    /// Reads what [`TableSnapshot::parquet`] will want of `chunks`, each a row segment and a column, where the files
+    /// are remote: all of it at once.
     ///
     /// Errors: files that cannot be read, or have changed.
     pub fn prefetch(&self, chunks: &[(usize, usize)]) -> Result<()> {
         if self.parquet { self.version.prefetch(chunks) } else { Ok(()) }
     }
 
-    /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None` where
-    /// there is none.
+    /// Bytes per second that one thread decompresses of a column, measured now on its first compressed chunk; `None`
+    /// where there is none.
     ///
     /// Errors: as [`TableSnapshot::segment`].
     pub fn decompression_rate(&self, column: usize) -> Result<Option<f64>> {
@@ -263,8 +277,9 @@ impl TableSnapshot {
         self.version.dictionaries[column].as_ref().map(|d| &d.dictionary)
     }
 
-    /// One column of one row segment, checksum verified on first use. It is mapped, and kept by the snapshot; one with a
-    /// codec is decompressed (by all threads that ask for it at a time together) and kept as long as anybody holds it.
+    /// One column of one row segment, checksum verified on first use. It is mapped, and kept by the snapshot; one of a
+    /// file that is read, and one with a codec, which is decompressed (by all threads that ask for it at a time
+    /// together), is kept as long as anybody holds it.
     ///
     /// Errors: [`crate::FormatError::Corrupt`], naming file, column and segment.
     pub fn segment(&self, segment: usize, column: usize) -> Result<Arc<Segment>> {
@@ -331,7 +346,8 @@ impl TableSnapshot {
         self.version.schema.fields().iter().enumerate().map(summary).collect()
     }
 
-    /// Opens and checks every segment of every column, and the pruning metadata: the whole version is known to be readable, or the first error.
+    /// Opens and checks every segment of every column, and the pruning metadata: the whole version is known to be
+    /// readable, or the first error.
     pub fn verify(&self) -> Result<()> {
         use rayon::iter::{IntoParallelIterator, ParallelIterator};
         let columns = self.version.schema.fields().len();

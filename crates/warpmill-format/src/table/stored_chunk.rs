@@ -6,7 +6,7 @@ use super::version::{Chunk, place_error};
 use crate::codec::CompressedChunk;
 use crate::segment::bytes::corrupt;
 use crate::segment::{Encoding, FilePlace};
-use crate::{Codec, FormatError, Result};
+use crate::{Codec, FileAccess, FormatError, Result};
 
 /// One column of one row segment as it is stored through a codec. Everything but [`StoredChunk::open`] and
 /// [`StoredChunk::check`] is what the manifest says, without I/O.
@@ -68,7 +68,7 @@ impl StoredChunk {
         self.form().0.address()
     }
 
-    /// The stored bytes, mapped, checksum verified on first use.
+    /// The stored bytes, mapped, checksum verified on first use; of a file that is read, read and verified now.
     ///
     /// Errors: [`FormatError::Corrupt`] and [`FormatError::Codec`], naming file, column and segment.
     pub fn open(&self) -> Result<CompressedChunk> {
@@ -77,7 +77,10 @@ impl StoredChunk {
         }
         let read = self.form().0.read(&self.file.what).and_then(CompressedChunk::read);
         let read = read.and_then(|read| self.accept(read)).map_err(|error| self.named(error))?;
-        Ok(self.chunk.verified.get_or_init(|| read).clone())
+        Ok(match self.form().0.file.access() {
+            FileAccess::Map => self.chunk.verified.get_or_init(|| read).clone(),
+            FileAccess::Read => read,
+        })
     }
 
     /// The same with bytes that may be anything: whether they are what was written is not known.

@@ -1,11 +1,13 @@
 //! One committed version of a table as held in memory, and its two ways to and from a manifest.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
 
 use super::Identity;
+use super::column_dictionary::ColumnDictionary;
 use super::data_file::{DataFile, Place};
 use super::manifest::RowSegmentEntry;
 use super::manifest::{
@@ -16,8 +18,8 @@ use super::stored_chunk::StoredChunk;
 use crate::codec::{CodecConfig, ColumnChoice, CompressedChunk, Shared, Sparse};
 use crate::parquet_file::{PageCodec, PageCodecs, ParquetChunk, ParquetColumn, ParquetFile, ParquetPromise};
 use crate::segment::bytes::corrupt;
-use crate::segment::{Encoding, SegmentBytes};
-use crate::{ColumnStats, Dictionary, FormatError, Result, Segment};
+use crate::segment::{Encoding, SegmentBytes, SegmentParts};
+use crate::{ColumnStats, FileAccess, FormatError, Result, Segment};
 
 /// Everything that one version is made of.
 #[derive(Debug)]
@@ -41,25 +43,6 @@ pub(crate) struct RowSegment {
     pub columns: Vec<Arc<Chunk>>,
 }
 
-/// The dictionary of a column; its generation grows with each new dictionary of the column.
-#[derive(Debug, Clone)]
-pub(crate) struct ColumnDictionary {
-    pub generation: u32,
-    pub dictionary: Arc<Dictionary>,
-    /// The place where it is stored; `None` in memory.
-    pub place: Option<Place>,
-    /// Translations from earlier generations that segments still use.
-    pub remaps: Vec<Remap>,
-}
-
-/// Code of the column's dictionary by code of generation `from`.
-#[derive(Debug, Clone)]
-pub(crate) struct Remap {
-    pub from: u32,
-    pub codes: Arc<[u32]>,
-    pub place: Option<Place>,
-}
-
 /// One column of one row segment: where it is and, once used, the opened segment.
 #[derive(Debug)]
 pub(crate) struct Chunk {
@@ -71,10 +54,15 @@ pub(crate) struct Chunk {
     /// The same rows once more, compressed.
     pub heavy: Option<Heavy>,
     opened: OnceLock<Arc<Segment>>,
-    /// Of the compressed form: its bytes, once their checksum has been verified, and its segment while that is used.
+    /// Of a file that is read: the segment while it is used.
+    read: Mutex<Weak<Segment>>,
+    /// Of the compressed form: its bytes, once their checksum has been verified, where they are mapped, and its segment
+    /// while that is used.
     pub(super) verified: OnceLock<CompressedChunk>,
     /// Of the same: bytes with its checksum have been found to fit together.
     pub(super) sound: OnceLock<()>,
+    /// Of the same, in a file that is read: where its parts lie.
+    parts: OnceLock<Box<SegmentParts>>,
     shared: Shared,
 }
 
@@ -126,7 +114,8 @@ impl Chunk {
         heavy: Option<Heavy>,
     ) -> Arc<Self> {
         let (opened, verified, sound, shared) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), Shared::default());
-        Arc::new(Self { stats, encoding, generation, source, heavy, opened, verified, sound, shared })
+        let (read, parts) = (Mutex::default(), OnceLock::new());
+        Arc::new(Self { stats, encoding, generation, source, heavy, opened, read, verified, sound, parts, shared })
     }
 
     /// The same chunk, not opened: for a version in which its codes are translated differently.
@@ -151,12 +140,19 @@ impl Version {
         }
         let opened = match &chunk.source {
             Source::Memory(base) => self.translated(base, segment, column).unwrap_or_else(|| base.clone()),
+            Source::File(place) if place.file.access() == FileAccess::Map => self.read(place, segment, column)?,
+            // Not kept: what is read is as large as memory allows, not as the table is. Those who come meanwhile wait
+            // for it.
             Source::File(place) => {
-                let opened = place.read(&self.chunk_name(segment, column));
-                let opened = opened.and_then(|bytes| self.open_bytes(bytes, segment, column));
-                Arc::new(opened.map_err(|e| place_error(e, place, self.chunk_name(segment, column)))?)
+                let mut read = chunk.read.lock();
+                if let Some(segment) = read.upgrade() {
+                    return Ok(segment);
+                }
+                let opened = self.read(place, segment, column)?;
+                *read = Arc::downgrade(&opened);
+                return Ok(opened);
             }
-            // Not kept: decompressed segments are as large as memory allows, not as the table is.
+            // Not kept either.
             Source::Compressed(..) => {
                 let stored = self.stored(segment, column).expect("the chunk is compressed");
                 return self.decompressed(&stored, segment, column);
@@ -171,6 +167,12 @@ impl Version {
         Ok(chunk.opened.get_or_init(|| opened).clone())
     }
 
+    fn read(&self, place: &Place, segment: usize, column: usize) -> Result<Arc<Segment>> {
+        let opened = place.read(&self.chunk_name(segment, column));
+        let opened = opened.and_then(|bytes| self.open_bytes(bytes, segment, column));
+        opened.map(Arc::new).map_err(|error| place_error(error, place, self.chunk_name(segment, column)))
+    }
+
     /// The compressed form of a chunk, not read yet; `None` where it has none.
     pub fn stored(&self, segment: usize, column: usize) -> Option<StoredChunk> {
         StoredChunk::new(&self.segments[segment].columns[column], &self.chunk_name(segment, column))
@@ -179,21 +181,37 @@ impl Version {
     /// The segment of the compressed form of a chunk.
     pub fn decompressed(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Arc<Segment>> {
         let chunk = &self.segments[segment].columns[column];
-        let opened = chunk.shared.get(&stored.open()?, |bytes, known| {
-            let opened = Segment::from_bytes(bytes, self.schema.field(column).data_type(), self.rows_of(segment))?;
-            let opened = self.accept(opened, (known, stored.encoding()), segment, column)?;
-            Ok(opened.with_stored_bytes(stored.bytes()))
-        });
+        let opened = chunk.shared.get(
+            || stored.open(),
+            |bytes, known| {
+                let opened = Segment::from_bytes(bytes, self.schema.field(column).data_type(), self.rows_of(segment))?;
+                let opened = self.accept(opened, (known, stored.encoding()), segment, column)?;
+                Ok(opened.with_stored_bytes(stored.bytes()))
+            },
+        );
         opened.map_err(|error| stored.named(error))
     }
 
-    /// The place where the parts of a chunk's segment lie, and what its codes become, of the compressed form: only those blocks are
-    /// decompressed that tell.
-    pub fn sparse(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Segment> {
+    /// The place where the parts of a chunk's segment lie, and what its codes become, of the compressed form. In a file
+    /// that is read they are kept: to find them, all of it is read.
+    pub fn parts(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<SegmentParts> {
+        let chunk = &self.segments[segment].columns[column];
+        if let Some(known) = chunk.parts.get() {
+            return Ok(SegmentParts::clone(known));
+        }
+        let parts = SegmentParts::of(&self.sparse(stored, segment, column)?);
+        if chunk.compressed().is_some_and(|(place, ..)| place.file.access() == FileAccess::Read) {
+            chunk.parts.get_or_init(|| Box::new(parts.clone()));
+        }
+        Ok(parts)
+    }
+
+    /// The segment of the compressed form, of which only those blocks are decompressed that tell where its parts lie.
+    fn sparse(&self, stored: &StoredChunk, segment: usize, column: usize) -> Result<Segment> {
         let chunk = &self.segments[segment].columns[column];
         if chunk.verified.get().is_none() {
-            // Not read for its checksum: that is verified with the first use of what this tells. What does not fit together may
-            // be damage, which the checksum names.
+            // Not read for its checksum: that is verified with the first use of what this tells. What does not fit
+            // together may be damage, which the checksum names.
             return match stored
                 .unverified()
                 .and_then(|stored| self.sparse_of(&stored, stored_encoding(chunk), segment, column))
@@ -228,6 +246,14 @@ impl Version {
         self.accept(opened, (true, encoding), segment, column)
     }
 
+    /// Bytes of the opened segment of a column, and of what it is made from, where they are there only while it is
+    /// used.
+    pub fn memory_of(&self, segment: usize, column: usize) -> u64 {
+        let chunk = &self.segments[segment].columns[column];
+        let read = chunk.place().filter(|place| place.file.access() == FileAccess::Read).map_or(0, |place| place.bytes);
+        read + chunk.codec().map_or(0, |codec| codec.bytes)
+    }
+
     fn rows_of(&self, segment: usize) -> usize {
         self.segments[segment].rows
     }
@@ -240,7 +266,8 @@ impl Version {
         }
     }
 
-    /// The same of a column of a remote file that has not been read; `None` where the chunk is none, or has to be read first.
+    /// The same of a column of a remote file that has not been read; `None` where the chunk is none, or has to be read
+    /// first.
     pub fn promise(&self, segment: usize, column: usize, codecs: PageCodecs) -> Option<ParquetPromise> {
         match &self.segments[segment].columns[column].source {
             Source::Parquet(parquet) => ParquetPromise::of(parquet, codecs),
@@ -281,8 +308,8 @@ impl Version {
         self.accept(opened, (false, encoding), segment, column)
     }
 
-    /// A segment of these rows, if it is what the manifest says, its codes being those of this version's dictionary. `known`: they
-    /// are known to be below the dictionary's entries.
+    /// A segment of these rows, if it is what the manifest says, its codes being those of this version's dictionary.
+    /// `known`: they are known to be below the dictionary's entries.
     fn accept(
         &self,
         opened: Segment,
@@ -350,18 +377,24 @@ impl Version {
         Manifest { version, identity, schema, files, dictionaries, codecs, segments, pruning }
     }
 
-    /// The version that `manifest`, read from `path`, describes. What it shares with `known`, if that is an earlier version of the
-    /// same table, stays mapped and opened.
-    pub fn from_manifest(manifest: &Manifest, path: &Path, known: Option<&Version>) -> Result<Self> {
+    /// The version that `manifest`, read from `path`, describes, its files open in this way. What it shares with
+    /// `known`, if that is an earlier version of the same table, stays open.
+    pub fn from_manifest(
+        manifest: &Manifest,
+        path: &Path,
+        known: Option<&Version>,
+        access: FileAccess,
+    ) -> Result<Self> {
         let known = known.filter(|known| known.identity.is_some() && known.identity == manifest.identity);
         let directory = path.parent().unwrap_or(Path::new(""));
         let schema = manifest.schema(path)?;
         let mapped = known.map(Version::files).unwrap_or_default();
-        let files =
-            manifest.files.iter().map(|entry| match mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes)) {
+        let files = manifest.files.iter().map(|entry| {
+            match mapped.iter().find(|f| f.is_current(&entry.name, entry.bytes, access)) {
                 Some(file) => Ok(file.clone()),
-                None => DataFile::open(directory, &entry.name, entry.bytes),
-            });
+                None => DataFile::open(directory, &entry.name, entry.bytes, access),
+            }
+        });
         let files: Vec<Arc<DataFile>> = files.collect::<Result<_>>()?;
         let place = |blob: &Blob| Place {
             file: files[blob.file].clone(),
@@ -487,58 +520,6 @@ impl Chunk {
 /// The encoding of the segment of a chunk's compressed form.
 fn stored_encoding(chunk: &Chunk) -> Encoding {
     chunk.compressed().map_or(chunk.encoding, |(_, encoding, _)| encoding)
-}
-
-impl ColumnDictionary {
-    /// The number of entries of an earlier or this generation.
-    fn entries_of(&self, generation: u32) -> usize {
-        match self.remaps.iter().find(|r| r.from == generation) {
-            Some(remap) => remap.codes.len(),
-            None => self.dictionary.len(),
-        }
-    }
-
-    fn load(
-        entry: &DictionaryEntry,
-        place: &dyn Fn(&Blob) -> Place,
-        known: Option<&ColumnDictionary>,
-        column: &str,
-    ) -> Result<Self> {
-        let at = place(&entry.blob);
-        let dictionary = match known.filter(|k| k.place.as_ref().is_some_and(|p| p.same(&at))) {
-            Some(known) => known.dictionary.clone(),
-            None => {
-                let what = format!("dictionary of column {column:?}");
-                let bytes = at.read(&what)?;
-                Arc::new(Dictionary::from_bytes(&bytes).map_err(|e| place_error(e, &at, what))?)
-            }
-        };
-        let remaps = entry.remaps.iter().map(|remap| {
-            let at = place(&remap.blob);
-            let what = format!("dictionary remap of column {column:?}");
-            let codes = remap_from_bytes(&at.read(&what)?, dictionary.len());
-            let codes = codes.map_err(|detail| FormatError::Corrupt {
-                path: at.file.path(),
-                segment: Some(what),
-                detail: detail.into(),
-            })?;
-            Ok(Remap { from: remap.from, codes, place: Some(at) })
-        });
-        let remaps = remaps.collect::<Result<_>>()?;
-        Ok(Self { generation: entry.generation, dictionary, place: Some(at), remaps })
-    }
-}
-
-/// Little-endian codes, strictly ascending and below `entries`.
-fn remap_from_bytes(bytes: &SegmentBytes, entries: usize) -> Result<Arc<[u32]>, &'static str> {
-    if !bytes.len().is_multiple_of(4) {
-        return Err("not a whole number of codes");
-    }
-    let codes: Arc<[u32]> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().expect("4 bytes"))).collect();
-    if !codes.is_sorted_by(|a, b| a < b) || codes.last().is_some_and(|&code| code as usize >= entries) {
-        return Err("codes out of order or out of range");
-    }
-    Ok(codes)
 }
 
 /// Collects the files that a manifest names.

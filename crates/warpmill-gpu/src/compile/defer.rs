@@ -43,7 +43,7 @@ fn drop_useless(program: &Program) -> Option<Program> {
             false => sink.clone(),
         };
         let sinks = sinks.into_iter().map(plain).collect();
-        Program { pipelines: program.pipelines.clone(), sinks, schema: program.schema.clone() }
+        Program::new(program.pipelines.clone(), sinks, program.schema.clone())
     })
 }
 
@@ -64,7 +64,7 @@ fn move_to_end(program: &Program) -> Option<Program> {
         _ if id == sorted => Sink::Collect { fields: fields.clone() },
         sink => sink.clone(),
     });
-    Some(Program { pipelines: program.pipelines.clone(), sinks: sinks.collect(), schema: program.schema.clone() })
+    Some(Program::new(program.pipelines.clone(), sinks.collect(), program.schema.clone()))
 }
 
 /// The key, over the columns that reach the sink of `pipeline`.

@@ -22,8 +22,9 @@ use crate::compile::{estimate, planner};
 use crate::memory::error::Result;
 
 use super::buffers::host_bytes_of_sink;
-use super::shares::{Structure, bytes, host_text_of_sink, probes, rows_of, share_out};
+use super::shares::{Structure, bytes, host_text_of_sink, rows_of, share_out};
 use super::split::Split;
+use warpmill_ir::graph::probes;
 
 /// Bytes that kernels move over the link for a value that they reach there by itself.
 const SECTOR: f64 = 32.0;

@@ -1,6 +1,6 @@
 //! Programs compiled for a device: how their sinks are laid out, and the code generator, by which a pipeline becomes one CUDA C++ kernel.
 //!
-//! - [`prepared`]: a program lowered and compiled, with `replay` for launches that were made before;
+//! - [`prepared`]: a program lowered and compiled (by [`functions`]), with `replay` for launches that were made before;
 //! - [`buffers`]: what each sink needs in device memory; [`plan`]: in which order it is allocated, and what comes back;
 //! - `shares`: how much of it each sink gets where they do not all fit, and which of them are made in parts, over `ranges` of keys;
 //!   `joins`: or have their rows on the host instead; `split`: or leave the joins to the CPU back end;
@@ -23,6 +23,7 @@ pub mod cpp;
 pub mod defer;
 pub mod estimate;
 pub mod expr;
+pub mod functions;
 pub mod generator;
 pub mod group;
 pub mod hashing;

@@ -1,19 +1,17 @@
 //! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
-use rayon::prelude::*;
 use warpmill_format::Dictionary;
 use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Program, Scan, Source};
 
+use super::functions::Functions;
 use super::join::{JoinPlan, JoinStrategy};
-use super::kernel::{Kernel, Work};
+use super::kernel::Work;
 use super::layout::{Hints, Limits, SinkLayout};
 use super::params::{Binding, Params};
 use super::program::{self, Lowered};
@@ -25,8 +23,7 @@ use crate::data::form::DataSource;
 use crate::data::paths::model::{Forms, ScanColumn};
 use crate::data::row_segment::RowSegment;
 use crate::data::stream::plan::StreamPlan;
-use crate::device::{Device, DevicePtr, Function, KernelSource};
-use crate::kernels::library::Library;
+use crate::device::{Device, DevicePtr, Function};
 use crate::memory::error::Result;
 
 use super::joins::{self, Means};
@@ -120,7 +117,6 @@ impl Prepared {
         }
         let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
         let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
-        let functions = Functions::compile(&lowered.kernels, device);
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
         let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
         let mut items = items::collect(segments, &constants.dictionaries);
@@ -134,7 +130,7 @@ impl Prepared {
             program,
             layouts,
             lowered,
-            functions,
+            functions: Functions::default(),
             scans,
             constants,
             hints,
@@ -172,6 +168,11 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// Begins to compile its kernels, if nobody has: data can be copied meanwhile.
+    pub fn compile(&self, device: &Arc<dyn Device>) {
+        self.functions.start(&self.lowered.kernels, device);
+    }
+
     /// Waits until its kernels are compiled.
     ///
     /// # Errors
@@ -182,17 +183,17 @@ impl Prepared {
 
     /// Whether its kernels are known to be compiled.
     pub fn is_compiled(&self) -> bool {
-        self.functions.made.get().is_some()
+        self.functions.are_made()
     }
 
     /// The function of kernel `kernel`. Panics before [`Prepared::compiled`].
     pub(crate) fn function(&self, kernel: usize) -> &Function {
-        &self.functions.made.get().expect("kernels are compiled before they run")[kernel]
+        self.functions.get(kernel)
     }
 
     /// Time that preparing took, compilation included, in nanoseconds.
     pub(crate) fn all_nanos(&self) -> u64 {
-        self.nanos + self.functions.nanos.load(Ordering::Relaxed)
+        self.nanos + self.functions.nanos()
     }
 
     /// The row segments of kernel `kernel`, and their columns; `None` where it reads other rows.
@@ -207,6 +208,11 @@ impl Prepared {
             RowSegment { number, columns: &scan.columns[position], spans: &scan.spans.by_segment[position] }
         };
         Some(segments.iter().map(row_segment).collect())
+    }
+
+    /// Bytes of a region for descriptors of any of its row segments.
+    pub(crate) fn claimed_bytes(&self) -> u64 {
+        self.descriptor_bytes().map(aligned).sum()
     }
 
     fn descriptor_bytes(&self) -> impl Iterator<Item = u64> {
@@ -377,68 +383,6 @@ pub(crate) fn scan_columns(program: &Program, selected: &[(usize, Selected)], un
         columns.extend((0..scan.columns.len()).map(column));
     }
     columns
-}
-
-/// The result of a thread that compiles kernels: these, and the time that it took.
-type Compiled = (Result<Vec<Function>>, Duration);
-
-/// Kernels that are compiled on a thread of their own: data can be copied meanwhile.
-struct Functions {
-    made: OnceLock<Vec<Function>>,
-    running: Mutex<Option<JoinHandle<Compiled>>>,
-    nanos: AtomicU64,
-}
-
-impl Functions {
-    fn compile(kernels: &[Kernel], device: &Arc<dyn Device>) -> Self {
-        let (sources, device) = (kernels.iter().map(source).collect::<Vec<_>>(), device.clone());
-        let running = std::thread::spawn(move || {
-            let started = Instant::now();
-            (compile(&sources, &device), started.elapsed())
-        });
-        Self { made: OnceLock::new(), running: Mutex::new(Some(running)), nanos: AtomicU64::new(0) }
-    }
-
-    /// Waits until they are there.
-    fn wait(&self, kernels: &[Kernel], device: &Arc<dyn Device>) -> Result<()> {
-        let mut running = self.running.lock();
-        if self.made.get().is_some() {
-            return Ok(());
-        }
-        let made = match running.take() {
-            Some(running) => {
-                let (made, time) = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                self.nanos.store(time.as_nanos() as u64, Ordering::Relaxed);
-                made?
-            }
-            // It failed before: the error again, unless that has passed.
-            None => compile(&kernels.iter().map(source).collect::<Vec<_>>(), device)?,
-        };
-        self.made.get_or_init(|| made);
-        Ok(())
-    }
-}
-
-/// Compiles kernels: those of the same text once.
-fn compile(sources: &[KernelSource], device: &Arc<dyn Device>) -> Result<Vec<Function>> {
-    let distinct: HashSet<&KernelSource> = sources.iter().collect();
-    let compiled = distinct
-        .into_par_iter()
-        .map(|source| Ok((source, device.compile(source)?.function(&source.entries[0])?)))
-        .collect::<Result<HashMap<_, _>>>()?;
-    Ok(sources.iter().map(|source| compiled[source].clone()).collect())
-}
-
-/// The complete text of a kernel.
-pub fn source(kernel: &Kernel) -> KernelSource {
-    let mut libraries: Vec<Library> = kernel.params.libraries().chain([Library::Value]).collect();
-    let order = |part: &Library| Library::ALL.iter().position(|other| other == part);
-    libraries.sort_by_key(order);
-    libraries.dedup();
-    let mut text: String = libraries.iter().map(|part| part.text()).collect::<Vec<_>>().join("\n");
-    text.push('\n');
-    text.push_str(&kernel.text);
-    KernelSource { text, entries: vec![kernel.entry.clone()] }
 }
 
 /// The literals and tables of a program's kernels, as one block of device memory.

@@ -5,7 +5,7 @@ use warpmill_ir::{Expr, JoinKind, Phys, Pipeline, Program, Scan, Sink, SinkId, S
 use super::estimate::source_column;
 use super::keys::KeyShape;
 use super::layout::{Partition, SinkLayout};
-use super::shares::{probes, sets_flags};
+use warpmill_ir::graph::{probes, sets_flags};
 
 /// Values of keys: a part of a sink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 
 use std::collections::HashSet;
 
-use warpmill_ir::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
+use warpmill_ir::graph::{has_limit, probes, sets_flags};
+use warpmill_ir::{Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
 
 use super::cpp::CType;
 use super::layout::{
@@ -355,22 +356,4 @@ impl Structure<'_> {
             && self.feeding(id).all(|index| !self.on_device(index) || any_order(index))
             && self.feeding(id).any(|index| self.on_device(index))
     }
-}
-
-/// The probes of a pipeline, with their positions among its operators.
-pub fn probes(pipeline: &Pipeline) -> impl Iterator<Item = (usize, &Probe)> {
-    pipeline.operators.iter().enumerate().filter_map(|(position, operator)| match operator {
-        Operator::Probe(probe) => Some((position, probe)),
-        _ => None,
-    })
-}
-
-/// Whether build rows remember that they found a partner in a probe.
-pub fn sets_flags(probe: &Probe) -> bool {
-    matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly)
-}
-
-/// Whether a pipeline lets only so many rows pass.
-pub fn has_limit(pipeline: &Pipeline) -> bool {
-    pipeline.operators.iter().any(|operator| matches!(operator, Operator::Limit { .. }))
 }

@@ -11,11 +11,10 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 use warpmill_eval::rows::RowSet;
 use warpmill_eval::{Data, Vector};
+use warpmill_ir::graph::{has_limit, probes, read, renumber, sets_flags};
 use warpmill_ir::{ColType, Expr, Field, Operator, Phys, Pipeline, Program, Sink, SinkId, Source, Unsupported};
 
 use super::join::{JoinStrategy, Side};
-
-use super::shares::{has_limit, probes, sets_flags};
 
 /// A program that is cut.
 #[derive(Debug)]
@@ -220,7 +219,7 @@ impl<'a> Cutter<'a> {
         let named = |field: &Field| arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), true);
         let schema = Arc::new(Schema::new(taken.iter().map(named).collect::<Vec<_>>()));
         let all = sinks.iter().map(|&id| self.program.sinks[id].clone());
-        let program = Program { pipelines, sinks: all.chain([Sink::Collect { fields: taken }]).collect(), schema };
+        let program = Program::new(pipelines, all.chain([Sink::Collect { fields: taken }]).collect(), schema);
         let (pipelines, sinks) = (below.into_iter().collect(), sinks.into_iter().collect());
         Piece { program: Arc::new(program), pipelines, sinks, cut, fields, columns }
     }
@@ -276,7 +275,7 @@ impl<'a> Cutter<'a> {
                 scan.prune.retain(|prune| self.needed[prune.build]);
             }
         }
-        Program { pipelines, sinks: self.program.sinks.clone(), schema: self.program.schema.clone() }
+        Program::new(pipelines, self.program.sinks.clone(), self.program.schema.clone())
     }
 }
 
@@ -307,14 +306,6 @@ fn picking(mut pipeline: Pipeline, columns: &[usize], sink: SinkId) -> Pipeline 
     Pipeline { sink, ..pipeline }
 }
 
-/// The sink whose rows are a pipeline's source.
-fn read(pipeline: &Pipeline) -> Option<SinkId> {
-    match &pipeline.source {
-        Source::Rows { sink, .. } | Source::Build { sink, .. } => Some(*sink),
-        _ => None,
-    }
-}
-
 /// The sinks that a pipeline uses from operator `from - 1` on; 0: and its source.
 fn used(pipeline: &Pipeline, from: usize) -> Vec<SinkId> {
     let source = read(pipeline).filter(|_| from == 0);
@@ -326,23 +317,6 @@ fn used(pipeline: &Pipeline, from: usize) -> Vec<SinkId> {
 fn used_before(pipeline: &Pipeline, at: usize) -> Vec<SinkId> {
     let probed = probes(pipeline).filter(|(position, _)| *position < at).map(|(_, probe)| probe.build);
     read(pipeline).into_iter().chain(probed).collect()
-}
-
-/// Lets a pipeline use sinks by their new numbers; those without one only pruned its scan.
-fn renumber(pipeline: &mut Pipeline, numbers: &HashMap<SinkId, SinkId>) {
-    match &mut pipeline.source {
-        Source::Rows { sink, .. } | Source::Build { sink, .. } => *sink = numbers[sink],
-        Source::Scan(scan) => {
-            scan.prune.retain(|prune| numbers.contains_key(&prune.build));
-            scan.prune.iter_mut().for_each(|prune| prune.build = numbers[&prune.build]);
-        }
-        Source::Input { .. } | Source::Values { .. } => {}
-    }
-    for operator in &mut pipeline.operators {
-        if let Operator::Probe(probe) = operator {
-            probe.build = numbers[&probe.build];
-        }
-    }
 }
 
 impl Piece {

@@ -149,7 +149,7 @@ impl Admission {
     /// and it is left to programs for as long as they need it. As much as those that run have is left to others.
     pub(crate) fn keep<T>(&self, store: &Store, take: impl FnOnce(&mut Kept, u64) -> T) -> T {
         let queue = self.queue.lock();
-        let cached = store.cache.lock().used();
+        let cached = store.cache.lock().used() + store.mirror.lock().held();
         let mut kept = store.kept.lock();
         let idle: u64 = queue.idle.iter().map(|lane| lane.region.held()).sum();
         let most = cache_limit(store).min(store.memory.saturating_sub(2 * queue.claimed + idle));
@@ -165,30 +165,42 @@ impl Admission {
         }
         let mut cache = store.cache.lock();
         let mut kept = store.kept.lock();
+        let mut mirror = store.mirror.lock();
         if queue.running == 0 && kept.is_stale() {
             kept.clear();
         }
+        if queue.running == 0 && mirror.is_due() {
+            let lane = match queue.idle.pop() {
+                Some(lane) => lane,
+                None => Lane::new(&store.device)?,
+            };
+            mirror.replace(&*store.device, &store.pinned, lane.stream);
+            queue.idle.push(lane);
+        }
         let mut missing = wanted.data.map_or(0, |data| data.missing(&cache));
         let fits = |used: u64, claimed: u64| used <= cache_limit(store) && used + claimed + processing <= store.memory;
-        if alone || !fits(cache.used() + kept.held() + missing, queue.claimed) {
+        if alone || !fits(cache.used() + kept.held() + mirror.held() + missing, queue.claimed) {
             if queue.running > 0 {
                 return Ok(None);
             }
             // The memory that other queries left makes room: first what would only have to travel once more.
             queue.idle.clear();
-            let used = cache.used() + missing;
+            if alone || !fits(cache.used() + mirror.held() + missing, queue.claimed) {
+                mirror.clear();
+            }
+            let used = cache.used() + mirror.held() + missing;
             match alone {
                 true => kept.clear(),
                 false => kept.make_way(cache_limit(store).min(store.memory - processing).saturating_sub(used)),
             }
-            if alone || !fits(cache.used() + missing, queue.claimed) {
+            if alone || !fits(used, queue.claimed) {
                 cache.clear();
                 store.recoded.clear();
                 missing = wanted.bytes();
             }
         }
-        let used = cache.used() + kept.held() + missing + queue.claimed;
-        drop((cache, kept));
+        let used = cache.used() + kept.held() + mirror.held() + missing + queue.claimed;
+        drop((cache, kept, mirror));
         let mut lane = match queue.idle.pop() {
             Some(lane) => lane,
             None => Lane::new(&store.device)?,

@@ -63,6 +63,9 @@ pub enum DataSource {
     /// comes from pageable host memory.
     #[default]
     Cache,
+    /// In page-locked host memory, of which the caching region has copies of some segments: Mordred's data placement (thesis, section 4.1).
+    /// What has none is copied for every run.
+    Mirrored,
     /// In page-locked host memory; copied for every run.
     Pinned,
     /// In pageable host memory (a memory-mapped table: the page cache); copied for every run.
@@ -76,6 +79,7 @@ impl DataSource {
     pub(crate) fn name(self) -> &'static str {
         match self {
             DataSource::Cache => "the cache",
+            DataSource::Mirrored => "mirrored",
             DataSource::Pinned => "pinned",
             DataSource::Host => "host",
             DataSource::Disk => "disk",
@@ -84,7 +88,11 @@ impl DataSource {
 
     /// Where what passes through comes from: what does not fit the caching region comes from the host.
     pub(crate) fn passing(self) -> Self {
-        if self == DataSource::Cache { DataSource::Host } else { self }
+        match self {
+            DataSource::Cache => DataSource::Host,
+            DataSource::Mirrored => DataSource::Pinned,
+            other => other,
+        }
     }
 
     /// Bytes that reach kernels in a nanosecond from there, at best: what finding out which need not may take depends on it.
@@ -92,7 +100,7 @@ impl DataSource {
         match self {
             // Kernels read device memory at some terabytes a second, and have to be started.
             DataSource::Cache => 1000,
-            DataSource::Pinned => 50,
+            DataSource::Mirrored | DataSource::Pinned => 50,
             DataSource::Host => 10,
             DataSource::Disk => 4,
         }
@@ -102,7 +110,7 @@ impl DataSource {
     pub(crate) fn transfer(self) -> &'static str {
         match self {
             DataSource::Cache => "segments to the device",
-            DataSource::Pinned => "segments from pinned memory",
+            DataSource::Mirrored | DataSource::Pinned => "segments from pinned memory",
             DataSource::Host => "segments from host memory",
             DataSource::Disk => "segments from disk",
         }
@@ -112,7 +120,9 @@ impl DataSource {
     pub(crate) fn filling(self) -> &'static str {
         match self {
             DataSource::Disk => "read into pinned memory",
-            DataSource::Cache | DataSource::Pinned | DataSource::Host => "copied to pinned memory",
+            DataSource::Cache | DataSource::Mirrored | DataSource::Pinned | DataSource::Host => {
+                "copied to pinned memory"
+            }
         }
     }
 }

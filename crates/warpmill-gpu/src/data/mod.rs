@@ -5,7 +5,7 @@
 //!   device;
 //! - [`form`]: where data comes from, and how; [`paths`] chooses the form; [`undone`]: what the device decompresses, with [`mod@parquet`]
 //!   where pages of Parquet are decoded, and [`batch_spec`] where the vendor's library does; [`decoding`]: what the host does;
-//! - `store`: the data in a device's memory: `kept` of what passes through, [`source`] for copies in page-locked memory; [`admission`]:
+//! - `store`: the data in a device's memory: `kept` of what passes through, [`mirror`]: copies that a [`policy`] chooses, [`source`] for copies in page-locked memory; [`admission`]:
 //!   which programs run at once with it;
 //! - [`stream`]: slots for what passes through, and their layout; `slot`: the chunks of one; [`transfer`]: copies as profiles show them.
 
@@ -16,8 +16,10 @@ pub mod decoding;
 pub mod form;
 pub mod items;
 pub(crate) mod kept;
+pub mod mirror;
 pub mod parquet;
 pub mod paths;
+pub mod policy;
 pub(crate) mod row_segment;
 pub mod segments;
 pub mod shape;

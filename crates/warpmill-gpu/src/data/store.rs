@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::kept::Kept;
+use super::mirror::Mirror;
 use super::segments::Recoded;
 use super::source::PinnedCopies;
 use super::undone::Undone;
@@ -21,6 +22,8 @@ pub struct Store {
     pub(crate) cache: Mutex<Cache>,
     /// The part of data that passes through which stays.
     pub(crate) kept: Mutex<Kept>,
+    /// Copies of segments of mirrored data.
+    pub(crate) mirror: Mutex<Mirror>,
     /// Held while data is copied into the caching region.
     pub(crate) loading: Mutex<()>,
     pub(crate) pinned: PinnedCopies,
@@ -38,12 +41,14 @@ impl Store {
         let memory = memory.min(device.free_memory()?);
         let region = || Region::new(device.clone(), "the caching region", memory / 4 * 3);
         let (cache, kept) = (Cache::new(region()), Kept::new(region()));
+        let mirror = Mirror::new(device.clone(), memory / 4 * 3);
         let recoded = Recoded::new(Undone::of(&*device));
         Ok(Self {
             device,
             memory,
             cache: Mutex::new(cache),
             kept: Mutex::new(kept),
+            mirror: Mutex::new(mirror),
             loading: Mutex::default(),
             pinned: PinnedCopies::default(),
             mapped: MappedPool::default(),

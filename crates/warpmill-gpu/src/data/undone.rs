@@ -39,7 +39,7 @@ impl Undone {
             Codec::Zstd => self.zstd,
             Codec::Deflate => self.deflate,
             Codec::Gdeflate => self.gdeflate,
-            Codec::None | Codec::Cascaded | Codec::Bitcomp => false,
+            Codec::None => false,
         }
     }
 
@@ -55,7 +55,7 @@ pub fn batch_format(codec: Codec) -> Option<BatchFormat> {
         Codec::Zstd => Some(BatchFormat::Zstd),
         Codec::Deflate => Some(BatchFormat::Deflate),
         Codec::Gdeflate => Some(BatchFormat::Gdeflate),
-        Codec::None | Codec::Lz4 | Codec::Snappy | Codec::Cascaded | Codec::Bitcomp => None,
+        Codec::None | Codec::Lz4 | Codec::Snappy => None,
     }
 }
 

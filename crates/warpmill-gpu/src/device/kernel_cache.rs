@@ -88,6 +88,11 @@ impl KernelCache {
         Some(content.to_vec())
     }
 
+    /// Whether there is a file under `key`; it may be damaged.
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.folder.join(key.file_name()).exists()
+    }
+
     /// Keeps `content` under `key`.
     pub(crate) fn put(&self, key: Key, content: &[u8]) {
         if let Err(error) = self.write(key, content)

@@ -215,6 +215,9 @@ pub trait Device: Send + Sync + std::fmt::Debug {
     /// Compiles (or finds in the caches) and loads `source`.
     fn compile(&self, source: &KernelSource) -> Result<Arc<dyn Module>>;
 
+    /// Whether compiling `source` would only have to load code that is there.
+    fn has_code(&self, source: &KernelSource) -> bool;
+
     /// A new stream.
     fn stream(&self) -> Result<Stream>;
 

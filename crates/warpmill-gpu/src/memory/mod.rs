@@ -9,4 +9,5 @@ pub mod error;
 pub(crate) mod lane;
 pub mod mapped;
 pub(crate) mod mirrors;
+pub mod pool;
 pub mod regions;

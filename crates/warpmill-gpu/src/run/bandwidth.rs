@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::kernel::{Kernel, ParamBytes};
 use crate::device::{Device, DeviceKind, DevicePtr, Result, Stream};
 
-const TEXT: &str = include_str!("../../kernels/bench/peak.cuh");
+const TEXT: &str = include_str!("../../kernels/peak.cuh");
 
 /// Threads of a block, and pairs of words that each reads at least.
 const THREADS: u32 = 512;

@@ -146,7 +146,7 @@ fn rows_of(piece: &Piece, placed: Vec<Placed>) -> Result<RowSet> {
             Placed::Arrived(rows) | Placed::Finished(rows) => {
                 all.batches.extend(rows.batches.iter().cloned());
             }
-            Placed::Here | Placed::Resumed { .. } => {
+            Placed::Here | Placed::Resumed { .. } | Placed::Shared(_) => {
                 let reason = format!("pipelines {:?} would need the host in between", piece.pipelines);
                 return Err(warpmill_ir::Unsupported::new("joins larger than device memory", reason).into());
             }

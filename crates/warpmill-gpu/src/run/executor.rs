@@ -24,6 +24,7 @@ use crate::memory::error::{Failure, Result};
 use super::coexecution::Splits;
 use super::inputs::Inputs;
 use super::profile::{DeviceProfile, PathProfile};
+use crate::compile::functions::source;
 use crate::compile::joins::Means;
 use crate::compile::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use crate::data::admission::{self, CachedData, Wanted};
@@ -87,6 +88,13 @@ impl Executor {
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
 
+    /// Whether the kernels of `program` are compiled, in this process or on disk, or the device cannot run it anyway.
+    pub fn has_kernels(&self, program: &Arc<Program>, options: &Options) -> bool {
+        let Ok(prepared) = self.prepared(program, &[], options) else { return true };
+        let has = |kernel: &Kernel| self.shared.store.device.has_code(&source(kernel));
+        prepared.is_compiled() || prepared.lowered.kernels.iter().all(has)
+    }
+
     /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
     pub fn clear_cache(&self) {
         let wanted = Wanted { data: None, processing: 0, alone: true };
@@ -108,13 +116,15 @@ impl Executor {
         inputs: &[Vec<RecordBatch>],
         options: &Options,
     ) -> Result<DeviceOutput> {
-        if options.profile {
+        if options.profile || options.data == DataSource::Mirrored {
             // Measured now if it never was: not while the program runs.
             self.shared.peak_bandwidth();
         }
         let rows: Vec<u64> =
             inputs.iter().map(|batches| batches.iter().map(|batch| batch.num_rows() as u64).sum()).collect();
-        if let Some(known) = self.known_split(program, &rows, options)? {
+        if options.shared.is_none()
+            && let Some(known) = self.known_split(program, &rows, options)?
+        {
             return self.split_or_other(program, &known, inputs, options);
         }
         let mut prepared = self.prepared(program, &rows, options)?;
@@ -146,6 +156,9 @@ impl Executor {
                     let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints.clone() };
                     let to_come = prepared.scans.values().any(|scan| scan.to_come);
                     let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
+                    if options.shared.is_some() && hints.split().is_some() {
+                        return Err(failure);
+                    }
                     if let Some(plan) = hints.split() {
                         let known = self.split(program, (&prepared.program, plan), &rows, options)?;
                         return self.split_or_other(program, &known, batches, options);
@@ -183,7 +196,7 @@ impl Executor {
         let passing = match options.data.passing() {
             DataSource::Disk => rates.link.min(rates.disk),
             DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
-            DataSource::Pinned => rates.link,
+            DataSource::Mirrored | DataSource::Pinned => rates.link,
         };
         let (strategy, cpu_threads) = (options.join, options.cpu_threads);
         // Rows on the CPU take memory, too.
@@ -200,14 +213,21 @@ impl Executor {
         runs: u32,
         alone: bool,
     ) -> Result<Outcome> {
+        prepared.compile(&self.shared.store.device);
         // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
         if !prepared.is_compiled()
             && (prepared.stream.is_some() || prepared.missing(&self.shared.store.cache.lock()) == 0)
         {
             prepared.compiled(&self.shared.store.device)?;
         }
+        if options.shared.is_some() && prepared.hints.makes_parts() {
+            return Err(warpmill_ir::Unsupported::new("shared scan", "its sinks do not fit the device").into());
+        }
         let started = Instant::now();
-        let wanted = Wanted { alone, ..wanted(prepared, inputs) };
+        let mut wanted = Wanted { alone, ..wanted(prepared, inputs) };
+        if options.shared.is_some() {
+            wanted.processing += prepared.claimed_bytes();
+        }
         let mut turn = self.shared.admission.enter(&self.shared.store, wanted, &options.cancel)?;
         let mut profile = DeviceProfile {
             device: self.shared.store.device.properties().name.clone(),

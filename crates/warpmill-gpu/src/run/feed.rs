@@ -11,6 +11,7 @@
 
 mod ahead;
 mod keep;
+mod mirrored;
 mod ready;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use super::copies::Ready;
 use super::options::Options;
 use crate::data::batch_spec::Wanted;
 use crate::data::form::DataSource;
+use crate::data::mirror::MirrorOptions;
 use crate::data::paths::measured::Measured;
 use crate::data::row_segment::RowSegment;
 use crate::data::slot::{Found, Part, chunks};
@@ -47,6 +49,7 @@ use crate::data::stream::open::Openers;
 use crate::data::stream::plan::StreamPlan;
 use ahead::Ahead;
 use keep::Keeper;
+use mirrored::Mirrored;
 use ready::{Throttle, fill, pinned};
 
 /// A slot of a run.
@@ -88,6 +91,8 @@ pub struct Feed<'a> {
     openers: Option<Openers>,
     /// None where nothing is to stay.
     keeper: Option<Keeper<'a>>,
+    /// None where data is not mirrored.
+    mirrored: Option<Mirrored<'a>>,
     /// Whether batches are made ready while kernels work.
     overlap: bool,
     /// The reader of remote files ahead of the batches of a kernel.
@@ -127,7 +132,7 @@ impl<'a> Feed<'a> {
             let staging = match source {
                 DataSource::Pinned if options.pinned_memory_limit == 0 => plan.descriptor_bytes,
                 DataSource::Disk => plan.slot_bytes + (plan.segments + 1) * disk::SLACK,
-                DataSource::Cache | DataSource::Host | DataSource::Pinned => plan.slot_bytes,
+                DataSource::Cache | DataSource::Mirrored | DataSource::Host | DataSource::Pinned => plan.slot_bytes,
             };
             lane.staging(plan.slots as usize, staging as usize)?;
         }
@@ -162,6 +167,7 @@ impl<'a> Feed<'a> {
             started,
             openers,
             keeper: None,
+            mirrored: None,
             overlap: options.overlap,
             ahead: None,
         })
@@ -172,14 +178,24 @@ impl<'a> Feed<'a> {
         self.keeper = Some(Keeper::new(self.shared, prepared));
     }
 
-    /// The place where chunks of these row segments are that need not travel. `mirrors` hears of strings in them.
-    pub fn find(&mut self, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
-        self.keeper.as_mut().map(|keeper| keeper.find(rows, mirrors)).unwrap_or_default()
+    /// Lets copies of mirrored data be looked for, and the policy hear of what `prepared` reads.
+    pub fn mirror(&mut self, prepared: &Prepared, options: MirrorOptions, cpu_threads: usize) {
+        self.mirrored = Some(Mirrored::new(self.shared, prepared, options, cpu_threads));
+    }
+
+    /// The place where chunks of these row segments of `pipeline` are that need not travel. `mirrors` hears of strings in them.
+    pub fn find(&mut self, pipeline: usize, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
+        match (&mut self.mirrored, &mut self.keeper) {
+            (Some(mirrored), _) => mirrored.find(pipeline, rows, mirrors),
+            (None, Some(keeper)) => keeper.find(rows, mirrors),
+            (None, None) => Found::new(),
+        }
     }
 
     /// Bytes that were found, and those that stay from now on.
     pub fn kept(&self) -> (u64, u64) {
-        self.keeper.as_ref().map_or((0, 0), |keeper| (keeper.found, keeper.kept))
+        let found = self.mirrored.as_ref().map_or(0, |mirrored| mirrored.found);
+        self.keeper.as_ref().map_or((found, 0), |keeper| (keeper.found, keeper.kept))
     }
 
     /// The place where the slots begin.
@@ -265,6 +281,9 @@ impl<'a> Feed<'a> {
         }
         self.transfer.bytes += copied;
         self.copy(lane, number, ready, (head_bytes(rows), copied_bytes(rows, found)))?;
+        if let Some(mirrored) = &mut self.mirrored {
+            mirrored.found += chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>() - copied;
+        }
         if let Some(keeper) = &mut self.keeper {
             let all = chunks(rows).map(|chunk| chunk.copied_bytes()).sum::<u64>();
             keeper.found += all - copied;

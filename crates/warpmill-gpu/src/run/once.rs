@@ -1,5 +1,6 @@
 //! One run of a program: memory, launches, checks, and the rows that the host goes on with.
 
+mod claims;
 mod parts;
 mod piece;
 mod results;
@@ -13,7 +14,7 @@ use std::time::Instant;
 use warpmill_eval::ExecError;
 use warpmill_ir::{AggregateExpr, Program, Sink};
 
-use super::options::{DeviceOutput, Options, Outcome};
+use super::options::{ClaimUnit, DeviceOutput, Options, Outcome};
 use crate::compile::generator::{SLOT_BYTES, SLOTS};
 use crate::compile::layout::{SinkLayout, Sorted, Table};
 use crate::compile::replay::{Launch, Places};
@@ -40,6 +41,7 @@ use crate::compile::prepared::Prepared;
 use crate::data::items::{Descriptors, Resident};
 use crate::memory::regions::aligned;
 
+use claims::nearest_first;
 use timings::Timings;
 
 impl<'a> Run<'a> {
@@ -52,7 +54,7 @@ impl<'a> Run<'a> {
         profile: DeviceProfile,
     ) -> Self {
         let (program, mirrors, started) = (&prepared.program, Mirrors::default(), Instant::now());
-        let (profiled, flushed, flushed_bytes) = Default::default();
+        let (profiled, flushed, flushed_bytes, claims) = Default::default();
         Self {
             shared,
             lane,
@@ -66,6 +68,7 @@ impl<'a> Run<'a> {
             profiled,
             flushed,
             flushed_bytes,
+            claims,
             started,
         }
     }
@@ -101,6 +104,8 @@ impl<'a> Run<'a> {
         self.profile.processing_bytes = self.lane.region.used();
         self.profile.mapped_bytes = self.prepared.memory.on_host();
         self.profile.cached_bytes = self.shared.store.cache.lock().used() + self.shared.store.kept.lock().held();
+        let mirrored = self.options.data == DataSource::Mirrored;
+        self.profile.mirror = mirrored.then(|| self.shared.store.mirror.lock().profile());
         let program = self.program.clone();
         let mut owners = self.mirrors.owners;
         owners.extend(self.flushed.into_iter().flat_map(Flushed::owners));
@@ -185,6 +190,9 @@ impl<'a> Run<'a> {
         if let Some(stream) = &prepared.stream {
             return self.launch_streamed(stream, places, inputs);
         }
+        if self.options.shared.is_some() {
+            return self.launch_claimed(places, inputs);
+        }
         // Rows from outside are somewhere else every time.
         let again = inputs.is_empty();
         let found = again.then(|| prepared.replays.find(places, &resident)).flatten();
@@ -208,6 +216,20 @@ impl<'a> Run<'a> {
         let mut timings = Timings::new(device);
         for launch in launches {
             self.launch(launch, &mut timings)?;
+        }
+        Ok(timings)
+    }
+
+    /// Queues all kernels of a program that shares a scan with other sites.
+    fn launch_claimed(&mut self, places: &Places, inputs: HashMap<String, u64>) -> Result<Timings<'a>> {
+        let (device, prepared, resident) = (self.device(), self.prepared, self.resident.clone());
+        let names = launch::names(prepared, places, inputs);
+        let at = (places.block, places.states, &*resident);
+        let mut timings = Timings::new(device);
+        for kernel in 0..prepared.lowered.kernels.len() {
+            let segments = self.resident_descriptors(kernel, &resident)?;
+            let made = launch::launch(device, prepared, (kernel, segments), at, &names)?;
+            made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
         }
         Ok(timings)
     }
@@ -236,15 +258,30 @@ impl<'a> Run<'a> {
             let all: Vec<usize> = rows.iter().map(|row| row.number).collect();
             let rows = bitmaps.surviving(device, self.lane.stream, prepared, (kernel, rows), &names)?;
             self.note_pruned(kernel, all, &rows);
-            let found = feed.find(&rows, &mut self.mirrors);
+            let mut rows = rows;
+            let found = feed.find(prepared.lowered.kernels[kernel].pipeline, &rows, &mut self.mirrors);
+            if self.shared_by(kernel).is_some() {
+                nearest_first(&mut rows, &found);
+            }
             let places = (&resident.places, &found);
+            if !self.takes_part(kernel, &rows, &found) {
+                continue;
+            }
             feed.expect(prepared, kernel, &rows);
-            for batch in plan.batches(&rows, &found) {
-                let arrival = feed.bring(self.lane, prepared, places, (kernel, &rows[batch]))?;
+            let single = self.shared_by(kernel).is_some_and(|shared| shared.unit == ClaimUnit::Segments);
+            let batches =
+                if single { (0..rows.len()).map(|row| row..row + 1).collect() } else { plan.batches(&rows, &found) };
+            for batch in batches {
+                let batch = self.claimed(kernel, &rows[batch]);
+                if batch.is_empty() {
+                    continue;
+                }
+                let arrival = feed.bring(self.lane, prepared, places, (kernel, &batch))?;
                 let made = launch::launch(device, prepared, (kernel, arrival.descriptors), at, &names)?;
                 made.map(|launch| self.launch(&launch, &mut timings)).transpose()?;
                 feed.release(self.lane, &arrival)?;
             }
+            self.claim_others(kernel, &rows);
         }
         // Results are fetched in one go: what was copied is known then.
         self.device().synchronize(self.lane.stream)?;
@@ -273,7 +310,8 @@ impl<'a> Run<'a> {
         // Where kernels reach host memory by themselves, or rows come back meanwhile, copies share the link, and the host's memory, with them: such runs
         // say nothing of their rates.
         let shared = self.prepared.memory.on_host() > 0 || self.options.piece_bytes.is_some() && self.flushed_bytes > 0;
-        if !shared {
+        // What a part takes says nothing of the whole.
+        if !shared && self.options.shared.is_none() {
             let place = (self.source(), self.options.io_bandwidth_limit);
             self.shared.paths.learn(self.asked, &self.prepared.forms, place, (&measured, whole));
         }
@@ -286,8 +324,10 @@ impl<'a> Run<'a> {
         let texts = self.prepared.memory.texts.iter().map(|(_, bytes)| bytes).sum();
         let mut feed = Feed::new(self.shared, plan, self.lane, (source, self.options), places.states, texts)?;
         // Data that the user wants to be copied for every run is.
-        if self.options.data == DataSource::Cache {
-            feed.keep(self.prepared);
+        match self.options.data {
+            DataSource::Cache => feed.keep(self.prepared),
+            DataSource::Mirrored => feed.mirror(self.prepared, self.options.mirror, self.options.host_threads),
+            DataSource::Pinned | DataSource::Host | DataSource::Disk => {}
         }
         Ok(feed)
     }

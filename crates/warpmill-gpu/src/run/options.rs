@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use warpmill_eval::cancel::CancelToken;
+use warpmill_eval::queue::{Party, SegmentQueue};
 use warpmill_eval::rows::Placed;
 use warpmill_ir::Program;
 
@@ -10,6 +11,7 @@ use super::profile::DeviceProfile;
 use crate::compile::join::{JoinPlan, JoinStrategy};
 use crate::compile::layout::Hints;
 use crate::data::form::{DataSource, Pipelines, Representation, is_scanned};
+use crate::data::mirror::MirrorOptions;
 use crate::device::cuda::pinned::available_host_memory;
 use crate::memory::regions::Owner;
 
@@ -37,6 +39,8 @@ pub struct Options {
     pub join: JoinStrategy,
     /// Threads of the CPU back end, where it may run what the device does not; 0: it may not.
     pub cpu_threads: usize,
+    /// Threads of the CPU back end, whatever it may run: what it would take on the CPU depends on them.
+    pub host_threads: usize,
     /// Bytes of rows that the CPU back end may go on with where the program is split between both; `None`: any number.
     pub host_bytes: Option<u64>,
     /// Of a program that is a piece of such a one: bytes of rows that it may give.
@@ -45,6 +49,37 @@ pub struct Options {
     pub pipelines: Pipelines,
     /// Whether a batch is made ready while kernels work on others; otherwise it waits for them (for measurements).
     pub overlap: bool,
+    /// The part of mirrored data that has copies in device memory.
+    pub mirror: MirrorOptions,
+    /// The pipeline whose scan other sites read, too.
+    pub shared: Option<SharedPart>,
+}
+
+/// A pipeline of which the device runs the row segments that it claims.
+#[derive(Debug, Clone)]
+pub struct SharedPart {
+    /// The row segments.
+    pub queue: Arc<SegmentQueue>,
+    /// The device's number among the sites.
+    pub party: Party,
+    /// The pipeline.
+    pub pipeline: usize,
+    /// The unit that is claimed.
+    pub unit: ClaimUnit,
+}
+
+/// The unit that a device claims of a shared scan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ClaimUnit {
+    /// Row segments, of which those that need not travel are one launch.
+    #[default]
+    Groups,
+    /// Row segments, each a launch of its own (for measurements: thesis, section 4.4.3).
+    Segments,
+    /// All of them where all of their data is in device memory, otherwise none: data-driven placement of operators (Breß et al.).
+    OperatorByData,
+    /// All of them where that is predicted to be faster than on the CPU, otherwise none.
+    OperatorByCost,
 }
 
 /// The result of a program.

@@ -6,6 +6,7 @@ use warpmill_ir::pruning::PruningReport;
 
 use crate::compile::join::JoinPlan;
 use crate::data::form::{DataSource, Form};
+use crate::data::mirror::MirrorProfile;
 use crate::data::paths::model::{ScanColumn, Stages};
 use crate::data::transfer::TransferProfile;
 
@@ -282,6 +283,8 @@ pub struct DeviceProfile {
     pub processing_bytes: u64,
     /// Device memory of cached data.
     pub cached_bytes: u64,
+    /// Counts of copies of mirrored data, since the device was opened; `None` where data is not mirrored. Of several devices: of one of them.
+    pub mirror: Option<MirrorProfile>,
     /// The number of times that the program was run, because a size was guessed too small.
     pub runs: u32,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.
@@ -326,7 +329,7 @@ impl DeviceProfile {
     }
 
     /// Adds what the device did for the same program after this.
-    pub(super) fn add(&mut self, other: Self) {
+    pub fn add(&mut self, other: Self) {
         self.scans.extend(other.scans);
         self.parts.extend(other.parts);
         self.mapped_bytes = self.mapped_bytes.max(other.mapped_bytes);
@@ -352,6 +355,7 @@ impl DeviceProfile {
         }
         self.processing_bytes = self.processing_bytes.max(other.processing_bytes);
         self.cached_bytes = other.cached_bytes;
+        self.mirror = other.mirror.or(self.mirror);
         self.runs = self.runs.max(other.runs);
         self.prepare_nanos += other.prepare_nanos;
         self.wait_nanos += other.wait_nanos;

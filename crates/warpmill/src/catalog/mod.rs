@@ -19,6 +19,7 @@ use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{Result as DataFusionResult, TableReference};
 use datafusion::execution::SessionState;
 use parking_lot::RwLock;
+use warpmill_format::FileAccess;
 use warpmill_format::table::leftovers;
 
 pub use provider::WarpmillTable;
@@ -27,6 +28,7 @@ pub(crate) use sink::{segment_bytes, write_options, write_stream};
 pub(crate) use view::View;
 
 use crate::remote::Remote;
+use crate::settings::WarpmillOptions;
 use crate::{Error, Result};
 
 /// Name of the only catalog, as DataFusion calls it by default.
@@ -72,6 +74,14 @@ pub(crate) struct Shared {
 impl Shared {
     fn changed(&self) {
         self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How files of tables come into memory.
+    fn file_access(&self) -> FileAccess {
+        let state = self.state.read().upgrade();
+        state.map_or_else(FileAccess::default, |state| {
+            WarpmillOptions::of(state.read_recursive().config_options()).file_access
+        })
     }
 
     /// The session's state as it is now.

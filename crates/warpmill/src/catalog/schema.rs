@@ -168,10 +168,12 @@ impl Schema {
     /// The stored table of exactly this name.
     fn open(&self, name: &str) -> Result<Arc<Table>> {
         let mut opened = self.opened.lock();
+        let access = self.shared.file_access();
         if let Some(table) = opened.get(name) {
+            table.set_access(access);
             return Ok(Arc::clone(table));
         }
-        let table = Table::open(&self.table_path(name))?;
+        let table = Table::open_as(&self.table_path(name), access)?;
         opened.insert(name.to_string(), Arc::clone(&table));
         Ok(table)
     }

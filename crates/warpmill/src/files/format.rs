@@ -99,7 +99,7 @@ static KNOWN: LazyLock<Mutex<HashSet<(PathBuf, u64, i64)>>> = LazyLock::new(Mute
 const MOST_KNOWN: usize = 1 << 16;
 
 /// The URL of a store, as far as it is told.
-fn base_of(store: &Arc<dyn ObjectStore>) -> String {
+pub(super) fn base_of(store: &Arc<dyn ObjectStore>) -> String {
     let name = store.to_string();
     if name.starts_with("LocalFileSystem") { format!("{LOCAL}///") } else { name }
 }

@@ -30,8 +30,8 @@ use super::readers::{CheckedReaders, LOCAL, Opened, path_of};
 use crate::Error;
 use crate::remote::RemoteError;
 
-/// `plan` where it is no scan of files; otherwise the scan, guarded: panics of its decoder are errors, and errors name what is damaged.
-/// Readers of Parquet files check what they read.
+/// `plan` where it is no scan of files; otherwise the scan, guarded: panics of its decoder are errors, and errors name
+/// what is damaged. Readers of Parquet files check what they read.
 pub(crate) fn guarded(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let Some(node) = plan.downcast_ref::<DataSourceExec>() else { return plan };
     let Some(config) = node.data_source().downcast_ref::<FileScanConfig>() else { return plan };

@@ -1,13 +1,18 @@
-//! Files that may be damaged or hostile: what DataFusion reads is checked, and what its decoders stumble over is an error that names it.
+//! Files that may be damaged or hostile: what DataFusion reads is checked, and what its decoders stumble over is an
+//! error that names it.
 //!
+//! - `arrow`: files and streams of Arrow;
 //! - `format`: footers of Parquet files are checked when a query is planned, before schemas and statistics are taken from them;
 //! - `readers`: footers, pages and indexes of Parquet files are checked when they are read;
 //! - `guard`: scans whose decoders may fail, or panic: the error names file, row group and column.
 
+mod arrow;
 mod format;
 mod guard;
 mod readers;
 
+pub(crate) use arrow::CheckedArrowFactory;
+pub use arrow::check_message;
 pub(crate) use format::{CheckedParquet, CheckedParquetFactory};
 pub(crate) use guard::guarded;
 

@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
 use warpmill_ir::{Program, Sink};
 
-use super::{UnprovenSums, input, parquet, place};
+use super::{UnprovenSums, input, parquet, place, threads};
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, caught};
 
@@ -61,7 +61,7 @@ pub struct QueryHandle {
 
 /// Whether programs run on a device under `options`; opens it.
 pub fn has_device(options: &WarpmillOptions) -> bool {
-    warpmill_engine::has_device(options.device, options.gpu_memory_limit as u64)
+    warpmill_engine::has_device(options.device, &options.ordinals, options.gpu_memory_limit as u64)
 }
 
 /// Whether `plan` is one program that reads no rows of other operators.
@@ -332,15 +332,17 @@ fn run_program(
         _ => input::input(plan, context, &first_error),
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let waits = !inputs.is_empty();
     let run = move || {
         let _held = held;
         warpmill_engine::execute(&program, inputs, other.as_ref(), &execution)
     };
     let running = match handle.polled_alone.load(Ordering::Relaxed) {
-        true => futures::future::lazy(|_| caught(run).map_err(DataFusionError::from)).left_future(),
+        true => futures::future::lazy(|_| caught(run).map_err(DataFusionError::from)).boxed(),
+        false if waits => threads::start(run)?.boxed(),
         false => {
             let running = tokio::task::spawn_blocking(run);
-            running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).right_future()
+            running.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))).boxed()
         }
     };
     Ok(running.and_then(async move |done| {
@@ -364,7 +366,7 @@ fn merged_rows(
     schema: SchemaRef,
 ) -> impl Stream<Item = Result<RecordBatch>> {
     let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
-    let merging = tokio::task::spawn_blocking(move || {
+    let merging = threads::start(move || {
         let mut count = 0;
         let merged = rows.for_each(&mut profile, |batch| {
             count += batch.num_rows();
@@ -376,7 +378,8 @@ fn merged_rows(
     let batches = futures::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
     let batches = batches.map(move |batch| conform(batch, &schema));
     let end = async move {
-        match merging.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error))) {
+        let merged = async { merging?.await }.await;
+        match merged {
             Ok(Ok((profile, count))) => {
                 record(&metrics, &profile, count);
                 handle.profiles.lock().push(profile);

@@ -7,6 +7,7 @@
 mod exec;
 mod input;
 mod parquet;
+mod threads;
 
 use std::fmt;
 use std::sync::Arc;

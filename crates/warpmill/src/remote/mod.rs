@@ -18,6 +18,6 @@ pub(crate) use device::RemoteParquet;
 pub use error::{RemoteError, RemoteReason};
 pub(crate) use fetch::Bytes;
 pub use location::is_remote;
-pub(crate) use pinned::pin;
+pub(crate) use pinned::{Pinned, pin};
 pub use settings::RemoteOptions;
 pub(crate) use tables::{Reading, Remote, RemoteTableFactory};

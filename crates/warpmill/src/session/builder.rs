@@ -22,7 +22,7 @@ use super::{Inner, Session};
 use crate::bounded::{BoundedResults, SessionPool};
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::dialect::Subqueries;
-use crate::files::CheckedParquetFactory;
+use crate::files::{CheckedArrowFactory, CheckedParquetFactory};
 use crate::join_order::{ProviderStatistics, with_join_order};
 use crate::planning::{checked, checked_physical};
 use crate::remote::{Remote, RemoteTableFactory};
@@ -106,6 +106,10 @@ impl SessionBuilder {
         if let Some(parquet) = parquet {
             let checked = Arc::new(CheckedParquetFactory(parquet));
             context.state_ref().write().register_file_format(checked, true)?;
+        }
+        let arrow = context.state_ref().read().get_file_format_factory("arrow");
+        if let Some(arrow) = arrow {
+            context.state_ref().write().register_file_format(Arc::new(CheckedArrowFactory(arrow)), true)?;
         }
         remote.attach(context.state_weak_ref());
         let session = Session { inner: Arc::new(Inner::new(context, catalog, remote, pool)) };

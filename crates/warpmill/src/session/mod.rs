@@ -208,7 +208,13 @@ impl Session {
         self.inner.pool.set_limit(options.memory_limit);
         let for_runs = [
             "warpmill.profile",
+            "warpmill.placement",
+            "warpmill.debug.placement_seed",
+            "warpmill.debug.first_runs",
             "warpmill.device_data",
+            "warpmill.device_cache_policy",
+            "warpmill.device_cache_limit",
+            "warpmill.device_cache_every",
             "warpmill.io_bandwidth_limit",
             "warpmill.pinned_memory_limit",
             "warpmill.representation",

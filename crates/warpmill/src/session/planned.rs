@@ -8,7 +8,7 @@ use datafusion::sql::parser::Statement;
 
 use super::Session;
 use crate::Result;
-use crate::planning::limits::{check_plan, check_text};
+use crate::planning::limits::{check_text, reserve};
 use crate::planning::run;
 
 impl Session {
@@ -37,7 +37,7 @@ impl Session {
     pub(super) async fn optimized(&self, state: &Arc<SessionState>, plan: Arc<LogicalPlan>) -> Result<LogicalPlan> {
         let state = Arc::clone(state);
         run(async move {
-            check_plan(&plan)?;
+            let _memory = reserve(&plan, state.runtime_env())?;
             Ok(state.optimize(&plan)?)
         })
         .await

@@ -26,7 +26,7 @@ use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
 use crate::plan_cache::{Basis, Prepared, normalized};
-use crate::planning::limits::{check_plan, check_text};
+use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
@@ -259,7 +259,7 @@ async fn prepared(
     plan: &LogicalPlan,
     options: &WarpmillOptions,
 ) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
-    check_plan(plan)?;
+    let _memory = reserve(plan, state.runtime_env())?;
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let optimized = state.optimize(plan)?;

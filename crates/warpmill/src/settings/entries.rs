@@ -1,10 +1,14 @@
 //! The entries of `SHOW` and of the documentation of a session's settings.
 
 use datafusion::common::config::ConfigEntry;
+use warpmill_engine::Policy;
 use warpmill_format::codec::CodecChoice;
 use warpmill_format::pruning::Metadata;
 
-use super::{DATA_SOURCES, JOINS, PROFILES, PRUNING, REPRESENTATIONS, WarpmillOptions, name_of};
+use super::{
+    DATA_SOURCES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS, WarpmillOptions,
+    name_of,
+};
 
 /// The settings of `options`, each with its value and what it is for.
 pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
@@ -46,11 +50,37 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
         ),
         ("warpmill.codec_sample", options.codec.sample.to_string(), "The part of a column that codec = 'auto' samples"),
         ("warpmill.compaction", options.compaction_name().to_string(), "When small chunks are copied together"),
-        ("warpmill.device", options.device_name().to_string(), "auto, cpu, gpu or sim: where queries run"),
+        ("warpmill.device", options.device_name(), "auto, cpu, gpu, gpu:0,1, sim or sim:4: where queries run"),
+        (
+            "warpmill.placement",
+            name_of(&PLACEMENTS, &(options.placement, options.claim_unit)).to_string(),
+            "auto, program, segment (or a baseline: segment_ungrouped, operator_by_data, operator_by_cost): the unit in which work is given to the CPU and to devices",
+        ),
+        (
+            "warpmill.debug.placement_seed",
+            options.placement_seed.map_or("off".to_string(), |seed| seed.to_string()),
+            "A seed by which row segments of shared pipelines are given to sites at random (for tests)",
+        ),
+        (
+            "warpmill.debug.first_runs",
+            name_of(&FIRST_RUNS, &options.first_runs).to_string(),
+            "device or cpu: which runs a program for which a device has to compile kernels first",
+        ),
         (
             "warpmill.device_data",
             name_of(&DATA_SOURCES, &options.device_data).to_string(),
-            "cache, pinned, host or disk: where the data of a device's programs is",
+            "cache, mirrored, pinned, host or disk: where the data of a device's programs is",
+        ),
+        (
+            "warpmill.device_cache_policy",
+            name_of(&Policy::ALL, &options.mirror.policy).to_string(),
+            "Which segments of mirrored data have copies in device memory: lru, lfu or lru2, each _column or _segment, or semantic",
+        ),
+        ("warpmill.device_cache_limit", limit(options.mirror.limit as usize), "Bytes of such copies"),
+        (
+            "warpmill.device_cache_every",
+            options.mirror.every.to_string(),
+            "Queries between replacements of such copies",
         ),
         (
             "warpmill.device_partitions",
@@ -83,6 +113,11 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "warpmill.fallback",
             options.fallback.name().to_string(),
             "allow: DataFusion runs what Warpmill does not; error: refuse",
+        ),
+        (
+            "warpmill.file_access",
+            name_of(&FILE_ACCESS, &options.file_access).to_string(),
+            "map or read: how the bytes of tables' files come into memory",
         ),
         ("warpmill.gpu_memory_limit", gpu_memory_limit, "Bytes of GPU memory that may be used"),
         (

@@ -197,7 +197,6 @@ fn options_that_cannot_be_are_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let with = |codec: CodecOptions| WriteOptions { codec: Some(codec), ..small() };
     for (codec, expected) in [
-        (CodecOptions::fixed(Codec::Bitcomp), "codec bitcomp"),
         (CodecOptions { block_bytes: Some(1000), ..CodecOptions::fixed(Codec::Lz4) }, "1000 bytes"),
         (CodecOptions { block_bytes: Some(1 << 17), ..CodecOptions::fixed(Codec::Deflate) }, "131072 bytes"),
         (CodecOptions { choice: CodecChoice::Auto, sample: 0.0, ..CodecOptions::default() }, "sample of 0"),
@@ -303,28 +302,6 @@ fn lies_with_fitting_checksums_are_errors_that_name_file_and_chunk() {
             Err(error) => panic!("{what}: {error}"),
         }
     }
-}
-
-#[test]
-fn a_codec_that_this_build_lacks_is_named_with_file_and_chunk() {
-    use xxhash_rust::xxh3::xxh3_64;
-    let (_dir, path, places) = damaged_table(Codec::Deflate);
-    let (s, c, _, offset, bytes, name) = &places[0];
-    let file = path.join(DATA);
-    let mut data = std::fs::read(&file).unwrap();
-    data[*offset as usize + 6] = Codec::Bitcomp.number();
-    std::fs::write(&file, &data).unwrap();
-    forge(&path, |manifest| {
-        let chunk = &mut manifest.segments[*s].columns[*c];
-        chunk.blob.xxh3 = xxh3_64(&data[*offset as usize..(offset + bytes) as usize]);
-        chunk.codec.as_mut().unwrap().name = Codec::Bitcomp;
-    });
-    // All else of the table can be read.
-    let snapshot = fresh(&path);
-    let error = snapshot.segment(*s, *c).unwrap_err();
-    let text = error.to_string();
-    assert!(matches!(error, FormatError::Codec { codec, .. } if codec == "bitcomp"));
-    assert!(text.contains(DATA) && text.contains(name.as_str()) && text.contains("nvCOMP"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Damaged files give errors that name what is damaged, never wrong rows.
 
 use super::*;
+use crate::{Codec, CodecOptions};
 
 fn table() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -77,4 +78,63 @@ fn a_damaged_manifest_is_rejected() {
     std::fs::write(&manifest, text).unwrap();
     let error = Table::open(&path).unwrap_err().to_string();
     assert!(error.contains("format version 3, this build reads 2"), "{error}");
+}
+
+/// Every column of every segment, as the other way of access gives it, too.
+fn same_rows(one: &TableSnapshot, other: &TableSnapshot) {
+    for (s, c) in (0..one.num_segments()).flat_map(|s| (0..one.schema().fields().len()).map(move |c| (s, c))) {
+        let (one, other) = (one.segment(s, c).unwrap(), other.segment(s, c).unwrap());
+        assert!(one.as_bytes()[..] == other.as_bytes()[..], "segment {s}, column {c}");
+    }
+}
+
+#[test]
+fn files_are_mapped_or_read() {
+    for codec in [None, Some(Codec::Zstd)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let options = WriteOptions { codec: codec.map(CodecOptions::fixed), ..small() };
+        let mut writer = Table::build(&path, rows(0, 0).schema(), options.clone()).unwrap();
+        writer.write(&rows(0, 2000)).unwrap();
+        writer.commit().unwrap();
+        let (mapped, table) = (fresh(&path), Table::open_as(&path, FileAccess::Read).unwrap());
+        let read = table.snapshot().unwrap();
+        same_rows(&mapped, &read);
+        // What somebody holds is there once, and gone afterwards.
+        let held = read.segment(0, 0).unwrap();
+        assert!(Arc::ptr_eq(&held, &read.segment(0, 0).unwrap()) && read.segment_memory(0, 0) > 0);
+        let known = Arc::downgrade(&held);
+        drop(held);
+        assert!(known.upgrade().is_none());
+        // It is written as any other, and one handle can do both, one after the other.
+        let mut writer = table.append(options).unwrap();
+        writer.write(&rows(2000, 1500)).unwrap();
+        writer.commit().unwrap();
+        let (longer, mapped) = (table.snapshot().unwrap(), fresh(&path));
+        assert!(longer.is_open(FileAccess::Read) && mapped.is_open(FileAccess::Map));
+        assert!(Arc::ptr_eq(&longer, &table.snapshot().unwrap()));
+        same_rows(&mapped, &longer);
+        table.set_access(FileAccess::Map);
+        let again = table.snapshot().unwrap();
+        assert!(again.is_open(FileAccess::Map));
+        same_rows(&again, &longer);
+        same_rows(&again, &mapped);
+    }
+}
+
+#[test]
+fn a_file_that_is_read_may_be_cut_off() {
+    let (_dir, path) = table();
+    let snapshot = Table::open_as(&path, FileAccess::Read).unwrap().snapshot().unwrap();
+    let last = snapshot.schema().fields().len() - 1;
+    let held = snapshot.segment(1, last).unwrap();
+    let before = held.as_bytes().to_vec();
+    let file = std::fs::OpenOptions::new().write(true).open(path.join(DATA)).unwrap();
+    file.set_len(64).unwrap();
+    let error = snapshot.segment(0, 0).unwrap_err();
+    assert!(matches!(&error, FormatError::Corrupt { segment: Some(_), .. }), "{error}");
+    assert!(error.to_string().contains("cut off while it was open"), "{error}");
+    // What has been read stays what it was.
+    assert!(held.as_bytes()[..] == before[..]);
+    assert!(snapshot.check_files().unwrap_err().to_string().contains("changed while it was open"));
 }

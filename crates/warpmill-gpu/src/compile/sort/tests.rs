@@ -75,7 +75,7 @@ fn the_kernels_are_cuda_too() {
             ..RowsLayout::default()
         };
         let sources: std::collections::HashSet<_> =
-            kernels(4, &layout, &keys, 0).unwrap().iter().map(crate::compile::prepared::source).collect();
+            kernels(4, &layout, &keys, 0).unwrap().iter().map(crate::compile::functions::source).collect();
         for source in sources {
             nvrtc::compile_cubin(&source, "sm_90").unwrap_or_else(|error| panic!("{error}"));
         }

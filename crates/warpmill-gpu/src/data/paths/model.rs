@@ -246,7 +246,7 @@ pub fn predict(work: &Work, rates: &Rates, setting: Setting) -> Stages {
             (0.0, decoding + work.copied.saturating_sub(decoded) as f64 / rates.staging)
         }
         // Copied and decompressed once.
-        DataSource::Pinned => (0.0, 0.0),
+        DataSource::Mirrored | DataSource::Pinned => (0.0, 0.0),
     };
     let copy = work.copied as f64 / rates.link;
     // Batches are decompressed one after the other, and each takes as long as its largest block.

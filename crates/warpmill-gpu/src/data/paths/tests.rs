@@ -41,7 +41,7 @@ fn rates() -> Rates {
 
 fn program() -> Arc<Program> {
     let schema = Arc::new(arrow::datatypes::Schema::empty());
-    Arc::new(Program { sinks: vec![], pipelines: vec![], schema })
+    Arc::new(Program::new(vec![], vec![], schema))
 }
 
 fn setting(source: DataSource, disk_limit: u64, kernels: f64) -> Setting {

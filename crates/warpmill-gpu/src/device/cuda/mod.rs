@@ -211,6 +211,17 @@ impl Device for CudaDevice {
         Ok(Arc::new(CudaModule { loaded, build }))
     }
 
+    fn has_code(&self, source: &KernelSource) -> bool {
+        // Who holds the lock loads or compiles it.
+        if self.modules.slot(source).try_lock().is_some_and(|slot| slot.is_some()) {
+            return true;
+        }
+        let (Ok(nvrtc), Ok(arch)) = (nvrtc::available(), nvrtc::arch_for(self.capability)) else { return false };
+        let disk = self.disk.get_or_init(|| kernel_cache(&arch, &nvrtc));
+        let key = nvrtc::cache_key(source, &arch).ok().flatten();
+        disk.as_ref().zip(key).is_some_and(|(disk, key)| disk.has(key))
+    }
+
     fn stream(&self) -> Result<Stream> {
         let mut stream = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;

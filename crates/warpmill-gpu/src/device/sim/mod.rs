@@ -207,6 +207,10 @@ impl Device for SimDevice {
         Ok(Arc::new(self.toolchain.module(source)?))
     }
 
+    fn has_code(&self, _: &KernelSource) -> bool {
+        false
+    }
+
     fn stream(&self) -> Result<Stream> {
         let stream = Stream(self.handle());
         self.streams.lock().insert(stream, None);

@@ -418,7 +418,7 @@ impl<'a> Parts<'_, 'a> {
         for test in self.range_tests(prepared.lowered.kernels[kernel].pipeline) {
             rows.retain(|row| test.may_pass(row.number));
         }
-        let found = self.feed.find(&rows, &mut self.run.mirrors);
+        let found = self.feed.find(prepared.lowered.kernels[kernel].pipeline, &rows, &mut self.run.mirrors);
         self.passed += rows.iter().flat_map(|row| row.columns).map(|chunk| chunk.bytes).sum::<u64>();
         for row in &rows {
             if !self.read.insert((kernel, row.number)) {

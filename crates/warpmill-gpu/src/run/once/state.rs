@@ -7,6 +7,7 @@ use std::time::Instant;
 use warpmill_eval::rows::RowSet;
 use warpmill_ir::Program;
 
+use super::claims::Claims;
 use crate::compile::prepared::Prepared;
 use crate::data::items::Resident;
 use crate::memory::lane::Lane;
@@ -34,6 +35,8 @@ pub(crate) struct Run<'a> {
     /// Rows that went to the host while others were still made.
     pub(super) flushed: Vec<Flushed>,
     pub(super) flushed_bytes: u64,
+    /// Of a scan that other sites read, too.
+    pub(super) claims: Claims,
     pub(super) started: Instant,
 }
 

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, ObjectNamePart, Query, Visit, Visitor, visit_relations};
+use datafusion::sql::sqlparser::ast::{self, ObjectNamePart, Query, Visitor, visit_relations};
 
-use super::MAX_NODES;
+use super::{MAX_NODES, visit};
 use crate::{Error, Result};
 
-/// Refuses a statement whose common table expressions read each other too often. Takes time in the text, in its levels of queries.
+/// Refuses a statement whose common table expressions read each other too often. Takes time in the text, in its levels
+/// of queries.
 pub(crate) fn check_ctes(statement: &Statement) -> Result<()> {
-    let Statement::Statement(statement) = statement else { return Ok(()) };
-    match statement.visit(&mut Readings) {
+    match visit(statement, &mut Readings) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(name) => Err(Error::Limit(format!(
             "the common table expression {name} reads others more than {MAX_NODES} times, which is the limit: make a table of one that is \
@@ -61,5 +61,9 @@ mod tests {
         let check = |sql: &str| check_ctes(&DFParser::parse_sql(sql).unwrap()[0]);
         assert!(check(&doubled(5)).is_ok() && check(&doubled(60)).is_err());
         assert!(check(&format!("SELECT * FROM ({}) x", doubled(26))).is_err());
+        for around in ["EXPLAIN {}", "EXPLAIN ANALYZE {}", "COPY ({}) TO 'x.csv'", "CREATE TABLE x AS {}"] {
+            let around = |levels| around.replace("{}", &doubled(levels));
+            assert!(check(&around(5)).is_ok() && check(&around(60)).is_err(), "{}", around(1));
+        }
     }
 }

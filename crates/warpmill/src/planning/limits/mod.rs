@@ -1,16 +1,23 @@
-//! The limits of a statement: measured on its text, before anything recurses, and on its plan, before anything is copied.
+//! The limits of a statement: measured on its text, before anything recurses, and on its plan, before anything is
+//! copied.
 //!
 //! docs/limits.md tells users of these numbers.
 
 mod ctes;
 mod plan;
 mod text;
+mod windows;
 
 pub(crate) use ctes::check_ctes;
-pub(crate) use plan::{check_expressions, check_plan};
+pub(crate) use plan::{check_expressions, check_plan, reserve};
 pub(crate) use text::check_text;
+pub(crate) use windows::check_windows;
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{Visit, Visitor};
 
 use crate::{Error, Result};
 
@@ -28,6 +35,9 @@ const MAX_RELATIONS: usize = 1500;
 const MAX_NODES: u64 = 10_000;
 /// Subqueries inside expressions of each other: DataFusion checks each twice as often as the one around it.
 const MAX_SUBQUERIES: usize = 16;
+/// Different windows (partitions and orders) above each other: each has all columns of those below, and DataFusion's
+/// rules look at all.
+const MAX_WINDOWS: usize = 500;
 /// Operators of a plan node's expressions, with those of columns in place as often as they are named.
 const MAX_EXPRESSIONS: usize = 200_000;
 /// Views that are planned for one statement, each as often as it is named.
@@ -40,6 +50,19 @@ thread_local! {
 /// Begins a statement on this thread.
 pub(super) fn begin() {
     VIEWS.set(0);
+}
+
+/// Visits what a statement is about, those inside of EXPLAIN and COPY too.
+fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+    match statement {
+        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => visit(&explain.statement, visitor),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    }
 }
 
 /// Refuses arithmetic with `levels` of arithmetic in one of its operands.

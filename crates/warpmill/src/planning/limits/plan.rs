@@ -4,13 +4,36 @@ use std::collections::HashMap;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-use super::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_NODES, MAX_SUBQUERIES};
+use super::{MAX_DEPTH, MAX_EXPRESSIONS, MAX_NODES, MAX_SUBQUERIES, MAX_WINDOWS, windows};
 use crate::{Error, Result};
+
+/// Bytes that planning takes at most for an operator of a plan, for a level of it, for an operator of its expressions,
+/// and for a value or a column in them: measured on the plans of `tests/attack`, rounded up.
+const NODE_BYTES: u64 = 64 << 10;
+const LEVEL_BYTES: u64 = 64 << 10;
+const EXPRESSION_BYTES: u64 = 4 << 10;
+const LEAF_BYTES: u64 = 512;
 
 /// Refuses a plan that is too large or too deep for the optimizer. Takes time in the plan's parts, each counted once.
 pub(crate) fn check_plan(plan: &LogicalPlan) -> Result<()> {
+    checked(plan).map(drop)
+}
+
+/// [`check_plan`], and the memory that planning takes from then on, which is the session's until the guard is dropped.
+///
+/// # Errors
+/// [`Error::OutOfMemory`] where the session has not got it.
+pub(crate) fn reserve(plan: &LogicalPlan, runtime: &RuntimeEnv) -> Result<MemoryReservation> {
+    let memory = MemoryConsumer::new("planning").register(&runtime.memory_pool);
+    memory.try_grow(usize::try_from(checked(plan)?.bytes()).unwrap_or(usize::MAX))?;
+    Ok(memory)
+}
+
+fn checked(plan: &LogicalPlan) -> Result<Size> {
     let size = Sizes::default().of(plan)?;
     let refuse = |text: String| Err(Error::Limit(text));
     match () {
@@ -21,10 +44,11 @@ pub(crate) fn check_plan(plan: &LogicalPlan) -> Result<()> {
         () if size.depth > 2 * MAX_DEPTH => {
             refuse(format!("the plan has more than {} operators above each other, which is the limit", 2 * MAX_DEPTH))
         }
+        () if size.windows > MAX_WINDOWS => Err(windows::refusal()),
         () if size.subqueries > MAX_SUBQUERIES => refuse(format!(
             "more than {MAX_SUBQUERIES} subqueries are inside each other's expressions, which is the limit: join them"
         )),
-        () => Ok(()),
+        () => Ok(size),
     }
 }
 
@@ -34,7 +58,7 @@ pub(crate) fn check_expressions(plan: &LogicalPlan) -> DataFusionResult<()> {
     for node in std::iter::once(plan).chain(plan.inputs()) {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                operators += usize::from(!matches!(expr, Expr::Column(_) | Expr::Literal(..)));
+                operators += usize::from(!is_leaf(expr));
                 Ok(if operators > MAX_EXPRESSIONS { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })
         })?;
@@ -48,6 +72,11 @@ pub(crate) fn check_expressions(plan: &LogicalPlan) -> DataFusionResult<()> {
     }
 }
 
+/// Whether an expression is none but a value or a column.
+fn is_leaf(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_) | Expr::Literal(..))
+}
+
 /// Of a plan as a tree.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
@@ -55,6 +84,12 @@ struct Size {
     depth: usize,
     /// Subqueries of expressions, inside each other.
     subqueries: usize,
+    /// Windows above each other.
+    windows: usize,
+    /// Operators of expressions.
+    expressions: u64,
+    /// Values and columns in expressions.
+    leaves: u64,
 }
 
 /// The sizes of all parts that were seen, by their place in memory.
@@ -72,6 +107,8 @@ impl Sizes {
         }
         plan.apply_expressions(|expr| {
             expr.apply(|expr| {
+                let count = if is_leaf(expr) { &mut size.leaves } else { &mut size.expressions };
+                *count = count.saturating_add(1);
                 let subquery = match expr {
                     Expr::ScalarSubquery(subquery) => subquery,
                     Expr::InSubquery(inside) => &inside.subquery,
@@ -86,6 +123,7 @@ impl Sizes {
         })?;
         size.nodes = size.nodes.saturating_add(1);
         size.depth += 1;
+        size.windows += usize::from(matches!(plan, LogicalPlan::Window(_)));
         self.0.insert(std::ptr::from_ref(plan), size);
         Ok(size)
     }
@@ -96,5 +134,32 @@ impl Size {
         self.nodes = self.nodes.saturating_add(below.nodes);
         self.depth = self.depth.max(below.depth);
         self.subqueries = self.subqueries.max(below.subqueries);
+        self.windows = self.windows.max(below.windows);
+        self.expressions = self.expressions.saturating_add(below.expressions);
+        self.leaves = self.leaves.saturating_add(below.leaves);
+    }
+
+    /// Bytes that planning takes.
+    fn bytes(&self) -> u64 {
+        let levels = (self.depth as u64).saturating_mul(LEVEL_BYTES);
+        let leaves = self.leaves.saturating_mul(LEAF_BYTES);
+        let expressions = self.expressions.saturating_mul(EXPRESSION_BYTES).saturating_add(leaves);
+        self.nodes.saturating_mul(NODE_BYTES).saturating_add(levels).saturating_add(expressions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::{LogicalPlanBuilder, lit};
+
+    use super::*;
+
+    #[test]
+    fn many_values_take_little() {
+        let rows = (0..30_000).map(|row| (0..10).map(|column| lit(row * column)).collect());
+        let plan = LogicalPlanBuilder::values(rows.collect()).unwrap().build().unwrap();
+        let size = checked(&plan).unwrap();
+        assert_eq!((size.leaves, size.expressions), (300_000, 0));
+        assert!(size.bytes() < 256 << 20);
     }
 }

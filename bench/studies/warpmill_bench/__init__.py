@@ -1,0 +1,12 @@
+"""Studies of Warpmill: benchmarks of its parts and of what papers claim, which ``warpmill bench`` finds when installed.
+
+- `qj`, `qj_findings`: joins, selectivity, number of drives and codec against each other;
+- `golap`, `golap_sweeps`, `golap_joins`, `golap_report`: compression and pruning, sizes, pipelines, co-execution;
+- `compaction`: the chunk compaction micro-benchmark and its plots;
+- `scan`: every codec on every column, read back on the CPU;
+- `kernels`: the device's kernels alone;
+- `nvcomp`: nvCOMP's decompression of SSB's columns (`lineorder`) on the GPU (`cuda`), beside Warpmill's;
+- `nvcomp_check`: codecs through the whole engine, undone by the device and by the host, beside nvCOMP alone;
+- `flight`: a soak test of the Flight SQL server;
+- `disk`: the rate that a database's disk is read at.
+"""

@@ -1,0 +1,116 @@
+//! Work on devices that no query waits for: fragments that come too late, and programs that are made ready for their next run.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use warpmill_eval::cancel::CancelToken;
+use warpmill_gpu::end_compiling;
+
+/// Threads of tasks that nobody waits for, in a process at once: each compiles kernels, which takes all of a core.
+const MOST_LATER: usize = 2;
+/// Threads of devices' parts of queries, in a process at once.
+const MOST_PARTS: usize = 64;
+
+#[derive(Default)]
+struct Running {
+    tasks: Mutex<Tasks>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Tasks {
+    /// By kind.
+    counts: [usize; 2],
+    /// No task begins any more.
+    closed: bool,
+    cancel: CancelToken,
+}
+
+/// A kind of task, with the most of it at once.
+#[derive(Clone, Copy)]
+enum Kind {
+    Part,
+    Later,
+}
+
+impl Kind {
+    fn most(self) -> usize {
+        match self {
+            Self::Part => MOST_PARTS,
+            Self::Later => MOST_LATER,
+        }
+    }
+}
+
+static RUNNING: LazyLock<Running> = LazyLock::new(|| {
+    // The driver, which was opened before this, ends after it; libraries that are loaded later end before it: hosts with an interpreter
+    // call `end_background` before it ends.
+    // SAFETY: the function is this library's, which is never unloaded.
+    unsafe { libc::atexit(at_exit) };
+    Running::default()
+});
+
+extern "C" fn at_exit() {
+    if !end_background(Duration::from_secs(10)) {
+        tracing::warn!("the process ends while devices work in the background");
+    }
+}
+
+/// Runs `task`, which a query may wait for, on a thread of its own; whether it does: not, where too many run already.
+pub(crate) fn spawn(task: impl FnOnce() + Send + 'static) -> bool {
+    start(Kind::Part, |_| task())
+}
+
+/// Runs `task`, which nobody waits for, on a thread of its own, with a token that is cancelled when the process ends; whether it does.
+pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
+    start(Kind::Later, task)
+}
+
+fn start(kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
+    let mut tasks = RUNNING.tasks.lock();
+    if tasks.closed || tasks.counts[kind as usize] >= kind.most() {
+        return false;
+    }
+    let cancel = tasks.cancel.clone();
+    let run = move || {
+        let _done = Done(kind);
+        task(cancel);
+    };
+    let spawned = std::thread::Builder::new().name("warpmill-device".into()).stack_size(STACK).spawn(run).is_ok();
+    tasks.counts[kind as usize] += usize::from(spawned);
+    spawned
+}
+
+/// Bytes of address space of a thread's stack: expressions nest as deeply as statements do.
+const STACK: usize = 32 << 20;
+
+/// Ends a task, however it ends.
+struct Done(Kind);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        RUNNING.tasks.lock().counts[self.0 as usize] -= 1;
+        RUNNING.changed.notify_all();
+    }
+}
+
+/// Waits until nothing runs in the background, at most for `limit`; whether nothing does.
+pub fn wait_for_background(limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    let mut tasks = RUNNING.tasks.lock();
+    let is_busy = |tasks: &mut Tasks| tasks.counts.iter().sum::<usize>() > 0;
+    !RUNNING.changed.wait_while_until(&mut tasks, is_busy, until).timed_out()
+}
+
+/// Ends what runs in the background, compilers included, and lets nothing begin any more: for the end of a process, which must not take a
+/// device or a compiler away from threads that use it. Waits for `limit` at most, and as long for kernels that are being compiled.
+pub fn end_background(limit: Duration) -> bool {
+    {
+        let mut tasks = RUNNING.tasks.lock();
+        tasks.closed = true;
+        tasks.cancel.cancel();
+    }
+    let has_compiled = end_compiling(limit);
+    wait_for_background(limit) && has_compiled
+}

@@ -1,0 +1,180 @@
+//! Programs that the CPU and devices run together: each runs the shared pipeline on the row segments that it claims, and the CPU merges what
+//! devices leave at its sink, and runs the rest.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use warpmill_eval::ExecError;
+use warpmill_eval::cancel::CancelToken;
+use warpmill_eval::queue::{Arrival, CPU, Exchange, Party, SegmentQueue, SharedScan};
+use warpmill_eval::rows::{Placed, RowSet};
+use warpmill_gpu::{ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, SharedPart};
+use warpmill_ir::{Program, Unsupported};
+use warpmill_place::{Arrives, Share, Site};
+
+use crate::background;
+
+/// The devices' part of a run.
+pub(crate) struct Together {
+    scan: Arc<SharedScan>,
+    pipeline: usize,
+    findings: Arc<Mutex<Findings>>,
+    /// Stops them.
+    cancel: CancelToken,
+}
+
+/// The findings of devices.
+#[derive(Default)]
+struct Findings {
+    profiles: Vec<DeviceProfile>,
+    /// The first of them.
+    failure: Option<(Site, Failure)>,
+}
+
+impl Together {
+    /// Lets `devices` begin with their parts. `assigned`: the site of each row segment, for tests; otherwise it belongs to who claims it first.
+    pub fn begin(
+        share: &Arc<Share>,
+        devices: Vec<(Site, Arc<Executor>)>,
+        options: &Options,
+        (unit, assigned): (ClaimUnit, Option<Vec<Party>>),
+    ) -> Self {
+        let (parties, is_assigned) = (devices.len() + 1, assigned.is_some());
+        let queue = match assigned {
+            Some(owners) => SegmentQueue::assigned(owners, parties),
+            None => SegmentQueue::new(share.segments, parties),
+        };
+        let all_or_nothing = matches!(unit, ClaimUnit::OperatorByData | ClaimUnit::OperatorByCost);
+        // Whoever has row segments of its own takes these, and data that stays in device memory is all there before a device begins.
+        let unit = if all_or_nothing && (is_assigned || options.data != DataSource::Mirrored) {
+            ClaimUnit::Groups
+        } else {
+            unit
+        };
+        if all_or_nothing && unit != ClaimUnit::Groups && parties > 1 {
+            queue.hold();
+        }
+        let scan = SharedScan {
+            queue: Arc::new(queue),
+            exchange: Arc::new(Exchange::new(parties)),
+            others: (CPU + 1..parties).collect(),
+            below: share.only.clone(),
+        };
+        let together = Self {
+            scan: Arc::new(scan),
+            pipeline: share.pipeline,
+            findings: Arc::default(),
+            cancel: options.cancel.part(),
+        };
+        let options = Options { cancel: together.cancel.clone(), ..options.clone() };
+        for (party, (site, executor)) in (CPU + 1..).zip(devices) {
+            together.start(share, (party, site, unit), executor, &options);
+        }
+        together
+    }
+
+    /// Starts a device's part, on a thread of its own.
+    fn start(
+        &self,
+        share: &Arc<Share>,
+        (party, site, unit): (Party, Site, ClaimUnit),
+        executor: Arc<Executor>,
+        options: &Options,
+    ) {
+        let (share, scan, findings) = (share.clone(), self.scan.clone(), self.findings.clone());
+        let part = SharedPart { queue: scan.queue.clone(), party, pipeline: share.own, unit };
+        // The rest of a program is no part of it.
+        let options = Options { shared: Some(part), cpu_threads: 0, ..options.clone() };
+        let mut ending = Ending { scan, findings, site, party, arrival: Arrival::Failed };
+        let run = move || {
+            let outcome = executor.execute(&share.program, &[], &options).and_then(|output| {
+                let rows = rows(output.placed)?;
+                Ok((rows, output.owners, output.profile))
+            });
+            match outcome {
+                Ok((rows, owners, profile)) => {
+                    ending.findings.lock().profiles.push(profile);
+                    let (rows, owners) = (Arc::new(rows), Box::new(owners));
+                    ending.arrival = match share.arrives {
+                        Arrives::States => Arrival::States(rows, owners),
+                        Arrives::Rows => Arrival::Rows(rows, owners),
+                    };
+                }
+                Err(failure) => {
+                    ending.findings.lock().failure.get_or_insert((site, failure));
+                }
+            }
+        };
+        // Without a thread, the CPU does it all.
+        background::spawn(run);
+    }
+
+    /// The places where the pipelines of `program` run.
+    pub fn placed(&self, program: &Program) -> Vec<Placed> {
+        let place = |index| if index == self.pipeline { Placed::Shared(self.scan.clone()) } else { Placed::Here };
+        (0..program.pipelines.len()).map(place).collect()
+    }
+
+    /// The failure of a device, once the CPU has ended with an error.
+    pub fn failure(&self) -> Option<(Site, Failure)> {
+        self.findings.lock().failure.take()
+    }
+
+    /// The profile of the devices that have done something by now: of the first, with what others have copied and launched.
+    pub fn profile(&self) -> Option<DeviceProfile> {
+        let profiles = std::mem::take(&mut self.findings.lock().profiles);
+        profiles.into_iter().reduce(|mut all, other| {
+            all.add(other);
+            all
+        })
+    }
+
+    /// Row segments of the CPU, and of each device.
+    pub fn segments(&self) -> Vec<usize> {
+        [CPU].iter().chain(&self.scan.others).map(|&party| self.scan.queue.count(party).1).collect()
+    }
+}
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        // Whoever has claimed something is done, or the query has failed: nobody waits for its rows.
+        self.cancel.cancel();
+    }
+}
+
+/// The end of a device's part, whichever it is: the CPU waits for it.
+struct Ending {
+    scan: Arc<SharedScan>,
+    findings: Arc<Mutex<Findings>>,
+    site: Site,
+    party: Party,
+    arrival: Arrival,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if matches!(self.arrival, Arrival::Failed) {
+            let early = || (self.site, Unsupported::new("shared scan", "the device's thread has ended early").into());
+            self.findings.lock().failure.get_or_insert_with(early);
+        }
+        // Whatever it has not claimed by now is for the CPU.
+        self.scan.queue.release();
+        self.scan.exchange.put(self.party, std::mem::replace(&mut self.arrival, Arrival::Failed));
+    }
+}
+
+/// The rows that a device's part gave.
+fn rows(placed: Vec<Placed>) -> Result<RowSet, Failure> {
+    let mut all = RowSet::default();
+    for placed in placed {
+        match placed {
+            Placed::Elsewhere => {}
+            Placed::Arrived(rows) | Placed::Finished(rows) => all.batches.extend(rows.batches.iter().cloned()),
+            Placed::Here | Placed::Resumed { .. } | Placed::Shared(_) => {
+                let reason = ExecError::Unsupported("a shared pipeline that needs the host in between".into());
+                return Err(reason.into());
+            }
+        }
+    }
+    Ok(all)
+}

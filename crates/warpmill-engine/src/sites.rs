@@ -1,0 +1,231 @@
+//! Programs on the sites that they are placed at: facts for placement, and attempts.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use parking_lot::Mutex;
+use warpmill_cpu::source::InputStream;
+use warpmill_eval::ExecError;
+use warpmill_gpu::kernels::ERROR_DATA;
+use warpmill_gpu::{Executor, Failure, Options};
+use warpmill_ir::{Program, Source, Unsupported};
+use warpmill_place::{Facts, Feedback, Miss, PlacedPlan, Readiness, Refusal, Share, Site, Supports, Topology, place};
+
+use crate::background;
+use crate::device::{self, DeviceKey};
+use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, FirstRuns, Parts};
+use crate::shared::Together;
+
+/// The pipeline of a program that can be shared, kept with the program.
+struct Shareable(Result<Arc<Share>, Unsupported>);
+
+/// How far devices are with a program, kept with it: `false` where one is being made ready, `true` once that was tried.
+#[derive(Default)]
+struct Warmth(Mutex<HashMap<DeviceKey, bool>>);
+
+/// The plan of the next attempt.
+///
+/// # Errors
+/// A device is demanded, and none runs the program.
+pub(crate) fn plan(
+    program: &Arc<Program>,
+    for_devices: Option<&DeviceProgram>,
+    context: &ExecutionContext,
+    (topology, feedback): (&Topology, &Feedback),
+) -> Result<PlacedPlan, Refusal> {
+    // A run finds out what a back end has not.
+    plan_for(program, for_devices, context, (topology, feedback, &|_, _| Ok(())))
+}
+
+/// The plan of the next attempt, on devices whose back ends run what `supports` says.
+///
+/// # Errors
+/// A device is demanded, and none runs the program.
+pub(crate) fn plan_for(
+    program: &Arc<Program>,
+    for_devices: Option<&DeviceProgram>,
+    context: &ExecutionContext,
+    (topology, feedback, supports): (&Topology, &Feedback, &Supports<'_>),
+) -> Result<PlacedPlan, Refusal> {
+    let facts = Facts {
+        request: context.request(),
+        granularity: context.granularity,
+        supports,
+        share: &|| shareable(program, for_devices, context),
+        first_on_cpu: context.first_runs == FirstRuns::Cpu,
+        readiness: &|site| readiness(site, program, for_devices, context),
+    };
+    place(program, &facts, topology, feedback)
+}
+
+/// The pipeline of a program that can be shared, where the run can.
+fn shareable(
+    program: &Arc<Program>,
+    for_devices: Option<&DeviceProgram>,
+    context: &ExecutionContext,
+) -> Result<Arc<Share>, String> {
+    if for_devices.is_some() {
+        return Err("devices read files that the CPU gets the rows of".into());
+    }
+    if context.memory_limit != usize::MAX && context.spill.enabled {
+        return Err("rows that exceed warpmill.memory_limit are put aside by the CPU".into());
+    }
+    let made = program.derived.get_or(|| Shareable(Share::new(program).map(Arc::new)));
+    made.0.clone().map_err(|reason| reason.to_string())
+}
+
+/// How far a device is with a program. Those that read files themselves, or read rows from outside, run at once: the CPU would read the same
+/// data in another way.
+fn readiness(
+    site: Site,
+    program: &Arc<Program>,
+    for_devices: Option<&DeviceProgram>,
+    context: &ExecutionContext,
+) -> Readiness {
+    let (Site::Device(number), None) = (site, for_devices) else { return Readiness::Ready };
+    if program.pipelines.iter().any(|pipeline| matches!(pipeline.source, Source::Input { .. })) {
+        return Readiness::Ready;
+    }
+    let warmth = program.derived.get::<Warmth>();
+    let known = warmth.0.lock().get(&context.device_key(number)).copied();
+    let is_ready = || executor(site, context).is_ok_and(|it| it.has_kernels(program, &context.device_options()));
+    match known {
+        Some(true) => Readiness::Ready,
+        _ if is_ready() => Readiness::Ready,
+        Some(false) => Readiness::Warming,
+        None => Readiness::Unknown,
+    }
+}
+
+/// Runs a program on a device that nobody waits for: kernels are compiled then, its data is there, and sizes are known. Whatever comes of it,
+/// the next run finds out the same.
+pub(crate) fn warm(site: Site, program: &Arc<Program>, context: &ExecutionContext) {
+    let Site::Device(number) = site else { return };
+    let (warmth, key) = (program.derived.get::<Warmth>(), context.device_key(number));
+    match warmth.0.lock().entry(key) {
+        Entry::Occupied(_) => return,
+        Entry::Vacant(entry) => drop(entry.insert(false)),
+    }
+    let (own, program, options) = (warmth.clone(), program.clone(), context.device_options());
+    let executor = executor(site, context);
+    let began = background::spawn_later(move |cancel| {
+        let _warming = Warming { warmth: own, key };
+        if let Ok(executor) = executor {
+            drop(executor.execute(&program, &[], &Options { cancel, ..options }));
+        }
+    });
+    if !began {
+        warmth.0.lock().remove(&key);
+    }
+}
+
+/// A device that is being made ready; whichever way that ends, it was tried.
+struct Warming {
+    warmth: Arc<Warmth>,
+    key: DeviceKey,
+}
+
+impl Drop for Warming {
+    fn drop(&mut self) {
+        self.warmth.0.lock().insert(self.key, true);
+    }
+}
+
+/// The executor of a site that is a device; or why there is none.
+fn executor(site: Site, context: &ExecutionContext) -> Result<Arc<Executor>, String> {
+    match site {
+        Site::Cpu => Err("the CPU is no device".into()),
+        Site::Device(number) => device::executor(context.device_key(number)),
+    }
+}
+
+/// Lets devices begin with their fragments of a plan that shares a pipeline; gives the CPU's.
+pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionContext) -> Result<Parts, EngineError> {
+    let devices = plan.devices().filter_map(|site| Some((site, executor(site, context).ok()?)));
+    let devices: Vec<_> = devices.collect();
+    let assigned = context.placement_seed.map(|seed| assign(seed, share.segments, devices.len() + 1));
+    let together = Together::begin(share, devices, &context.device_options(), (context.claim_unit, assigned));
+    let placed = together.placed(&plan.program);
+    let (inputs, profile, reason, owners, host_bytes) = Default::default();
+    let (program, together) = (plan.program.clone(), Some(together));
+    Ok(Parts { program, placed, inputs, profile, reason, owners, host_bytes, together })
+}
+
+/// A site for each row segment, at random: sometimes all at one, sometimes none at some.
+fn assign(seed: u64, segments: usize, parties: usize) -> Vec<usize> {
+    // SplitMix64.
+    let mut state = seed;
+    let mut next = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    };
+    let taking: Vec<usize> = (0..parties).filter(|_| next() % 3 > 0).collect();
+    let taking = if taking.is_empty() { vec![next() as usize % parties] } else { taking };
+    (0..segments).map(|_| taking[next() as usize % taking.len()]).collect()
+}
+
+/// Runs a program on a device, which takes the inputs that it reads; after a miss they are there again.
+pub(crate) fn on_device(
+    site: Site,
+    program: &Arc<Program>,
+    (inputs, for_devices): (&mut [Option<InputStream>], Option<&DeviceProgram>),
+    context: &ExecutionContext,
+) -> Result<Attempt, EngineError> {
+    let miss = |reason, for_cpu| Ok(Attempt::Missed(Miss { site, reason, for_cpu }));
+    let executor = match executor(site, context) {
+        Ok(executor) => executor,
+        Err(reason) => return miss(reason, false),
+    };
+    let wanted: Vec<usize> = for_devices.map_or_else(|| (0..inputs.len()).collect(), |other| other.inputs.clone());
+    let collect = |input: Option<InputStream>| input.into_iter().flatten().collect::<Result<_, _>>();
+    let batches: Vec<Vec<RecordBatch>> = wanted
+        .iter()
+        .map(|&input| collect(inputs[input].take()))
+        .collect::<Result<_, _>>()
+        .map_err(ExecError::Input)?;
+    let for_device = for_devices.map_or(program, |other| &other.program);
+    match executor.execute(for_device, &batches, &context.device_options()) {
+        Ok(output) => {
+            let mut owners = output.owners;
+            // Of a split program, the CPU may read some of them.
+            let inputs = batches.iter().map(|batches| Box::new(batches.clone().into_iter().map(Ok)) as InputStream);
+            let inputs = inputs.collect();
+            owners.push(Arc::new(batches));
+            let (program, placed, profile) = (output.program, output.placed, Some(output.profile));
+            let host_bytes = output.host_bytes;
+            let (reason, together) = (None, None);
+            let parts = Parts { program, placed, inputs, profile, reason, owners, host_bytes, together };
+            Ok(Attempt::Done(Box::new(parts)))
+        }
+        Err(Failure::Exec(error)) => Err(error.into()),
+        Err(failure) => {
+            for (input, batches) in wanted.into_iter().zip(batches) {
+                inputs[input] = Some(Box::new(batches.into_iter().map(Ok)));
+            }
+            match failure {
+                Failure::Value(ERROR_DATA) => {
+                    verify(for_device)?;
+                    miss("pages of Parquet files that only the CPU takes for whole".into(), true)
+                }
+                failure => miss(failure.to_string(), matches!(failure, Failure::Value(_))),
+            }
+        }
+    }
+}
+
+/// Decodes the Parquet files that `program` scans, to say what is wrong with them.
+fn verify(program: &Program) -> Result<(), ExecError> {
+    let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
+        Source::Scan(scan) if scan.table.is_parquet() => Some(scan),
+        _ => None,
+    });
+    for scan in scans {
+        scan.table.verify()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! A scan that several sites go through together: the queue of its row segments, and what the other sites leave at the pipeline's sink.
+//!
+//! Every row segment belongs to the site that claims it first, so that whoever comes later (a device that still compiles) takes what is left.
+//! The CPU claims from the end, devices from the beginning or what is nearest to them, and they meet wherever they meet. What another site has made of its row segments arrives at the
+//! sink as rows, or as the states of an aggregation, and is merged there by the CPU, which runs what comes after.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::cancel::CancelToken;
+use crate::error::{ExecError, Result};
+use crate::rows::RowSet;
+
+/// A site that takes part in a shared scan: the CPU, or one of the others by its number.
+pub type Party = usize;
+
+/// The CPU.
+pub const CPU: Party = 0;
+
+/// The row segments of a shared scan.
+#[derive(Debug)]
+pub struct SegmentQueue {
+    state: Mutex<State>,
+    /// The only party that may claim each row segment; `None`: whoever comes first.
+    assigned: Option<Vec<Party>>,
+    released: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Of each row segment.
+    owners: Vec<Option<Party>>,
+    /// Row segments that nobody has.
+    free: usize,
+    /// Row segments of each party.
+    claimed: Vec<usize>,
+    /// Parties that may claim nothing more.
+    closed: Vec<bool>,
+    /// Others decide what is left for the CPU: it waits.
+    held: bool,
+}
+
+impl SegmentQueue {
+    /// `segments` row segments for `parties` parties, the CPU among them.
+    pub fn new(segments: usize, parties: usize) -> Self {
+        let state = State {
+            owners: vec![None; segments],
+            free: segments,
+            claimed: vec![0; parties],
+            closed: vec![false; parties],
+            held: false,
+        };
+        Self { state: Mutex::new(state), assigned: None, released: Condvar::new() }
+    }
+
+    /// Row segments that only these parties may claim: a fixed placement.
+    pub fn assigned(owners: Vec<Party>, parties: usize) -> Self {
+        Self { assigned: Some(owners.clone()), ..Self::new(owners.len(), parties) }
+    }
+
+    /// Makes the CPU [wait](SegmentQueue::wait_for_release) until another party has [released](SegmentQueue::release) the rest.
+    pub fn hold(&self) {
+        self.state.lock().held = true;
+    }
+
+    /// Lets the CPU have what nobody has claimed.
+    pub fn release(&self) {
+        self.state.lock().held = false;
+        self.released.notify_all();
+    }
+
+    /// Waits until the CPU may claim what others have left.
+    ///
+    /// # Errors
+    /// Cancellation.
+    pub fn wait_for_release(&self, cancel: &CancelToken) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.held {
+            cancel.check()?;
+            self.released.wait_for(&mut state, CANCEL_POLL);
+        }
+        Ok(())
+    }
+
+    /// Claims a row segment: whether `party` has it now.
+    pub fn claim(&self, party: Party, segment: usize) -> bool {
+        let mut state = self.state.lock();
+        match state.owners[segment] {
+            Some(owner) => owner == party,
+            None if state.closed[party] => false,
+            None if self.assigned.as_ref().is_some_and(|assigned| assigned[segment] != party) => false,
+            None => {
+                state.owners[segment] = Some(party);
+                state.free -= 1;
+                state.claimed[party] += 1;
+                true
+            }
+        }
+    }
+
+    /// Whether `party` has nothing, and all row segments belong to others.
+    pub fn is_left_out(&self, party: Party) -> bool {
+        let state = self.state.lock();
+        state.free == 0 && state.claimed[party] == 0
+    }
+
+    /// Row segments that nobody has, and those that `party` has.
+    pub fn count(&self, party: Party) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.free, state.claimed[party])
+    }
+
+    /// Lets `party` claim nothing any more: whether it has claimed anything before.
+    ///
+    /// In a fixed placement it may still claim what only it may, and has to be waited for if there is something.
+    pub fn close(&self, party: Party) -> bool {
+        if let Some(assigned) = &self.assigned {
+            return assigned.contains(&party);
+        }
+        let mut state = self.state.lock();
+        state.closed[party] = true;
+        state.claimed[party] > 0
+    }
+}
+
+/// The part of a pipeline that another site has done.
+pub enum Arrival {
+    /// Rows at the sink.
+    Rows(Arc<RowSet>, Owner),
+    /// Groups with the states of an aggregation, the sink's, as columns.
+    States(Arc<RowSet>, Owner),
+    /// Nothing: an error, or what has to be placed again.
+    Failed,
+}
+
+/// The owner of memory that strings of rows point into.
+pub type Owner = Box<dyn Any + Send>;
+
+/// The place where other sites leave what they have done.
+#[derive(Default)]
+pub struct Exchange {
+    /// By party.
+    arrived: Mutex<Vec<Option<Arrival>>>,
+    changed: Condvar,
+}
+
+impl std::fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exchange").finish_non_exhaustive()
+    }
+}
+
+/// The interval at which a party that waits looks whether the query was cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(10);
+
+impl Exchange {
+    /// For so many parties.
+    pub fn new(parties: usize) -> Self {
+        Self { arrived: Mutex::new((0..parties).map(|_| None).collect()), changed: Condvar::new() }
+    }
+
+    /// Leaves what `party` has done.
+    pub fn put(&self, party: Party, arrival: Arrival) {
+        self.arrived.lock()[party] = Some(arrival);
+        self.changed.notify_all();
+    }
+
+    /// Waits for what `party` has done.
+    ///
+    /// # Errors
+    /// Cancellation.
+    pub fn take(&self, party: Party, cancel: &CancelToken) -> Result<Arrival> {
+        let mut arrived = self.arrived.lock();
+        loop {
+            if let Some(arrival) = arrived[party].take() {
+                return Ok(arrival);
+            }
+            cancel.check()?;
+            self.changed.wait_for(&mut arrived, CANCEL_POLL);
+        }
+    }
+}
+
+/// A pipeline whose scan the CPU shares with other sites.
+#[derive(Debug, Clone)]
+pub struct SharedScan {
+    /// The row segments.
+    pub queue: Arc<SegmentQueue>,
+    /// The place where the others leave what they have done.
+    pub exchange: Arc<Exchange>,
+    /// The others.
+    pub others: Vec<Party>,
+    /// Pipelines before this one that the CPU runs for it only: not, where the others have taken all row segments.
+    pub below: Vec<usize>,
+}
+
+impl SharedScan {
+    /// Waits for what the other sites have done; those that have claimed nothing are not waited for, and claim nothing any more.
+    ///
+    /// # Errors
+    /// Cancellation; a site that failed.
+    pub fn arrivals(&self, cancel: &CancelToken) -> Result<Vec<Arrival>> {
+        let mut arrivals = vec![];
+        for &party in &self.others {
+            if !self.queue.close(party) {
+                continue;
+            }
+            match self.exchange.take(party, cancel)? {
+                Arrival::Failed => return Err(ExecError::Unsupported(format!("another site ({party}) failed"))),
+                arrival => arrivals.push(arrival),
+            }
+        }
+        Ok(arrivals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_segment_has_one_owner() {
+        let queue = SegmentQueue::new(1000, 3);
+        let claimed: Vec<usize> = std::thread::scope(|scope| {
+            let claim = |party| {
+                let queue = &queue;
+                scope.spawn(move || (0..1000).filter(|&segment| queue.claim(party, segment)).count())
+            };
+            let threads: Vec<_> = (0..3).map(claim).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(claimed.iter().sum::<usize>(), 1000);
+        assert!((0..3).all(|party| queue.count(party) == (0, claimed[party])));
+        // Whoever has a segment has it still.
+        assert!((0..1000).all(|segment| (0..3).filter(|&party| queue.claim(party, segment)).count() == 1));
+    }
+
+    #[test]
+    fn who_is_closed_claims_nothing() {
+        let queue = SegmentQueue::new(2, 2);
+        assert!(!queue.close(1) && !queue.claim(1, 0) && queue.claim(CPU, 0) && queue.claim(CPU, 1));
+        assert!(queue.is_left_out(1) && !queue.is_left_out(CPU));
+        let queue = SegmentQueue::new(2, 2);
+        assert!(queue.claim(1, 0) && queue.close(1) && queue.claim(1, 0) && !queue.claim(1, 1));
+    }
+
+    #[test]
+    fn the_cpu_waits_for_what_is_held() {
+        let queue = SegmentQueue::new(2, 2);
+        queue.hold();
+        std::thread::scope(|scope| {
+            let cpu = scope.spawn(|| {
+                queue.wait_for_release(&CancelToken::default()).unwrap();
+                (0..2).filter(|&segment| queue.claim(CPU, segment)).collect::<Vec<_>>()
+            });
+            assert!(queue.claim(1, 0));
+            queue.release();
+            assert_eq!(cpu.join().unwrap(), [1]);
+        });
+        queue.hold();
+        let cancel = CancelToken::default();
+        cancel.cancel();
+        assert!(matches!(queue.wait_for_release(&cancel), Err(ExecError::Cancelled)));
+    }
+
+    #[test]
+    fn assigned_segments_are_for_their_party() {
+        let queue = SegmentQueue::assigned(vec![1, CPU], 2);
+        // Who has something of its own is waited for, whenever it claims that.
+        assert!(queue.close(1) && !SegmentQueue::assigned(vec![CPU], 2).close(1));
+        assert!(!queue.claim(CPU, 0) && queue.claim(1, 0) && queue.claim(CPU, 1) && !queue.claim(1, 1));
+    }
+
+    #[test]
+    fn waiting_ends_with_an_arrival_or_a_cancellation() {
+        let exchange = Exchange::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| exchange.put(1, Arrival::Failed));
+            assert!(matches!(exchange.take(1, &CancelToken::default()), Ok(Arrival::Failed)));
+        });
+        let cancel = CancelToken::default();
+        cancel.cancel();
+        assert!(matches!(exchange.take(1, &cancel), Err(ExecError::Cancelled)));
+    }
+}

@@ -1,0 +1,8 @@
+//! Least frequently used, with aging.
+
+use super::history::History;
+
+/// The number of uses.
+pub(super) fn rank(history: &History, _bytes: u64) -> f64 {
+    history.uses
+}

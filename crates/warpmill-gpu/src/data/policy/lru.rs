@@ -1,0 +1,8 @@
+//! Least recently used.
+
+use super::history::History;
+
+/// The time of the last use.
+pub(super) fn rank(history: &History, _bytes: u64) -> f64 {
+    history.last as f64
+}

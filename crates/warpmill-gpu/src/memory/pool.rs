@@ -1,0 +1,164 @@
+//! Device memory of which single pieces are given back: what a cache with eviction is made of.
+//!
+//! On a GPU pieces are cut from one allocation, first fit, and neighbours that are free become one; on the simulated device each is an
+//! allocation of its own, so that sanitizers see where it ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::error::Result;
+use super::regions::aligned;
+use crate::device::{Device, DeviceKind, DevicePtr};
+
+/// The pool.
+#[derive(Debug)]
+pub struct Pool {
+    device: Arc<dyn Device>,
+    limit: u64,
+    used: u64,
+    /// The allocation that pieces are cut from, once there is one: where it begins, and its bytes.
+    slab: Option<(DevicePtr, u64)>,
+    /// Free pieces of it: where they begin, and their bytes.
+    free: BTreeMap<DevicePtr, u64>,
+    /// Bytes of pieces that are allocations of their own.
+    single: BTreeMap<DevicePtr, u64>,
+}
+
+impl Pool {
+    /// An empty pool of at most `limit` bytes.
+    pub fn new(device: Arc<dyn Device>, limit: u64) -> Self {
+        let (free, single) = Default::default();
+        Self { device, limit, used: 0, slab: None, free, single }
+    }
+
+    /// Bytes that it may have.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes handed out.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Bytes of the device's memory that it has.
+    pub fn held(&self) -> u64 {
+        self.slab.map_or(self.used, |(_, bytes)| bytes)
+    }
+
+    /// `bytes` bytes; `None` where there is no such piece.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn allocate(&mut self, bytes: u64) -> Result<Option<DevicePtr>> {
+        let bytes = aligned(bytes);
+        if self.used + bytes > self.limit {
+            return Ok(None);
+        }
+        let at = match self.device.properties().kind {
+            DeviceKind::Sim => {
+                let at = self.device.allocate(bytes)?;
+                self.single.insert(at, bytes);
+                Some(at)
+            }
+            DeviceKind::Cuda => self.cut(bytes)?,
+        };
+        self.used += if at.is_some() { bytes } else { 0 };
+        Ok(at)
+    }
+
+    fn cut(&mut self, bytes: u64) -> Result<Option<DevicePtr>> {
+        if self.slab.is_none() {
+            let size = aligned(self.limit);
+            let base = self.device.allocate(size)?;
+            self.slab = Some((base, size));
+            self.free.insert(base, size);
+        }
+        let Some((&at, &room)) = self.free.iter().find(|(_, room)| **room >= bytes) else { return Ok(None) };
+        self.free.remove(&at);
+        if room > bytes {
+            self.free.insert(at + bytes, room - bytes);
+        }
+        Ok(Some(at))
+    }
+
+    /// Takes back the piece at `at`, which was handed out with `bytes` bytes. No queued work may use it.
+    pub fn free(&mut self, at: DevicePtr, bytes: u64) {
+        let bytes = aligned(bytes);
+        self.used -= bytes;
+        if self.single.remove(&at).is_some() {
+            // SAFETY: allocated by this device; the caller promises that no queued work uses it.
+            unsafe { self.device.free(at) };
+            return;
+        }
+        let (mut begin, mut size) = (at, bytes);
+        if let Some((&before, &room)) = self.free.range(..at).next_back()
+            && before + room == at
+        {
+            self.free.remove(&before);
+            (begin, size) = (before, room + size);
+        }
+        if let Some(room) = self.free.remove(&(at + bytes)) {
+            size += room;
+        }
+        self.free.insert(begin, size);
+    }
+
+    /// Takes everything back, and gives it back to the device. From now on there are at most `limit` bytes.
+    pub fn clear(&mut self, limit: u64) {
+        for at in std::mem::take(&mut self.single).into_keys().chain(self.slab.take().map(|(base, _)| base)) {
+            // SAFETY: allocated by this device; the caller promises that no queued work uses it.
+            unsafe { self.device.free(at) };
+        }
+        self.free.clear();
+        (self.used, self.limit) = (0, limit);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.clear(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::sim::{SimDevice, SimOptions};
+
+    fn device() -> Arc<dyn Device> {
+        Arc::new(SimDevice::new(SimOptions { memory_bytes: 1 << 20, ..SimOptions::default() }).unwrap())
+    }
+
+    #[test]
+    fn single_pieces_are_given_back() {
+        let mut pool = Pool::new(device(), 4096);
+        let pieces: Vec<_> = (0..4).map(|_| pool.allocate(1000).unwrap().unwrap()).collect();
+        assert_eq!((pool.used(), pool.allocate(1).unwrap()), (4096, None));
+        pool.free(pieces[2], 1000);
+        assert_eq!(pool.used(), 3072);
+        assert!(pool.allocate(1024).unwrap().is_some());
+    }
+
+    #[test]
+    fn neighbours_that_are_free_become_one() {
+        let device = device();
+        let base = device.allocate(4096).unwrap();
+        let mut pool = Pool::new(device, 4096);
+        // As on a GPU: pieces of one allocation.
+        pool.slab = Some((base, 4096));
+        pool.free.insert(base, 4096);
+        let cut = |pool: &mut Pool, bytes| {
+            let at = pool.cut(bytes).unwrap();
+            pool.used += if at.is_some() { bytes } else { 0 };
+            at
+        };
+        let pieces: Vec<_> = (0..4).map(|_| cut(&mut pool, 1024).unwrap()).collect();
+        assert_eq!(cut(&mut pool, 256), None);
+        for (piece, largest) in [(1, 1024), (3, 1024), (2, 3072), (0, 4096)] {
+            pool.free(pieces[piece], 1024);
+            assert_eq!(pool.free.values().max(), Some(&largest));
+        }
+        assert_eq!((pool.used(), cut(&mut pool, 4096)), (0, Some(base)));
+    }
+}

@@ -1,0 +1,125 @@
+//! The row segments of a shared scan that a run has claimed.
+
+use std::collections::{HashMap, HashSet};
+
+use super::state::Run;
+use crate::compile::prepared::Prepared;
+use crate::data::items::{Descriptors, Resident};
+use crate::data::policy::semantic::CPU_THREAD;
+use crate::data::row_segment::RowSegment;
+use crate::data::slot::{Found, chunks};
+use crate::memory::error::Result;
+use crate::run::options::{ClaimUnit, SharedPart};
+
+/// What became of each row segment that the run asked for: kernels of one pipeline see the same rows, however often they read them.
+#[derive(Default)]
+pub(super) struct Claims {
+    rows: HashMap<usize, bool>,
+    /// Whether the device takes part, once that is decided: one decision for all kernels.
+    takes_part: Option<bool>,
+}
+
+impl Claims {
+    /// Whether row segment `number` is this run's.
+    fn claim(&mut self, shared: &SharedPart, number: usize) -> bool {
+        *self.rows.entry(number).or_insert_with(|| shared.queue.claim(shared.party, number))
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The shared scan, where kernel `kernel` reads it.
+    pub(super) fn shared_by(&self, kernel: usize) -> Option<&'a SharedPart> {
+        let options = self.options;
+        let pipeline = self.prepared.lowered.kernels[kernel].pipeline;
+        options.shared.as_ref().filter(|shared| shared.pipeline == pipeline && self.prepared.scan(kernel).is_some())
+    }
+
+    /// Those of row segments of kernel `kernel` that are this run's: all, where no other site reads them.
+    pub(super) fn claimed<'r>(&mut self, kernel: usize, rows: &[RowSegment<'r>]) -> Vec<RowSegment<'r>> {
+        match self.shared_by(kernel) {
+            None => rows.to_vec(),
+            Some(shared) => rows.iter().filter(|row| self.claims.claim(shared, row.number)).copied().collect(),
+        }
+    }
+
+    /// Claims the row segments that metadata or the keys of joins have ruled out: nobody has to read them.
+    pub(super) fn claim_others(&mut self, kernel: usize, rows: &[RowSegment<'_>]) {
+        let (Some(shared), Some(scan)) = (self.shared_by(kernel), self.prepared.scan(kernel)) else { return };
+        let pipeline = shared.pipeline;
+        let mut read: HashSet<usize> = rows.iter().map(|row| row.number).collect();
+        // Kernels for other encodings read other row segments.
+        for other in (0..self.prepared.lowered.kernels.len()).filter(|&other| other != kernel) {
+            if self.prepared.lowered.kernels[other].pipeline == pipeline {
+                read.extend(self.prepared.row_segments(other).into_iter().flatten().map(|row| row.number));
+            }
+        }
+        for number in (0..scan.table.num_segments()).filter(|number| !read.contains(number)) {
+            self.claims.claim(shared, number);
+        }
+    }
+
+    /// The descriptors of kernel `kernel` where the data is in the caching region: of the row segments that are this run's.
+    pub(super) fn resident_descriptors(&mut self, kernel: usize, resident: &Resident) -> Result<Descriptors> {
+        let prepared: &'a Prepared = self.prepared;
+        let all = resident.descriptors[kernel];
+        if self.shared_by(kernel).is_none() {
+            return Ok(all);
+        }
+        let rows = prepared.row_segments(kernel).unwrap_or_default();
+        let own = self.claimed(kernel, &rows);
+        self.claim_others(kernel, &rows);
+        if own.len() == rows.len() {
+            return Ok(all);
+        }
+        let (mut made, columns, counts) = prepared.describe(kernel, &own, &resident.places)?;
+        let (device, stream) = (self.device(), self.lane.stream);
+        for (bytes, at) in [(&columns, &mut made.columns), (&counts, &mut made.rows)] {
+            *at = self.lane.region.allocate(bytes.len() as u64)?;
+            // SAFETY: just allocated with this size.
+            unsafe { device.copy_to_device(*at, bytes, stream)? };
+        }
+        Ok(made)
+    }
+}
+
+impl Run<'_> {
+    /// Whether the device takes part in a shared scan of these row segments, of which `found` need not travel; the CPU, which has waited for
+    /// that where the device takes all or nothing, may have the rest from now on, or once the device has claimed everything.
+    pub(super) fn takes_part(&mut self, kernel: usize, rows: &[RowSegment<'_>], found: &Found) -> bool {
+        let Some(shared) = self.shared_by(kernel) else { return true };
+        if let Some(decided) = self.claims.takes_part {
+            return decided;
+        }
+        let all: u64 = chunks(rows).map(|chunk| chunk.copied_bytes()).sum();
+        let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
+        let travelling: u64 = travelling.map(|chunk| chunk.copied_bytes()).sum();
+        let takes = match shared.unit {
+            ClaimUnit::Groups | ClaimUnit::Segments => return true,
+            ClaimUnit::OperatorByData => travelling == 0,
+            ClaimUnit::OperatorByCost => {
+                let on_cpu = all as f64 / (CPU_THREAD * self.options.host_threads.max(1) as f64);
+                travelling as f64 / self.shared.paths.rates().link < on_cpu
+            }
+        };
+        // What an earlier run of the same part has claimed is nobody else's.
+        let takes = takes || shared.queue.count(shared.party).1 > 0;
+        if let (true, Some(scan)) = (takes, self.prepared.scan(kernel)) {
+            for number in 0..scan.table.num_segments() {
+                let _owned = self.claims.claim(shared, number);
+            }
+        }
+        self.claims.takes_part = Some(takes);
+        shared.queue.release();
+        takes
+    }
+}
+
+/// Row segments of which less has to travel come first.
+pub(super) fn nearest_first(rows: &mut [RowSegment<'_>], found: &Found) {
+    let travelling = |row: &RowSegment<'_>| {
+        let row = std::slice::from_ref(row);
+        let absent = chunks(row).filter(|chunk| !found.contains_key(&chunk.travels_as()));
+        absent.map(|chunk| chunk.copied_bytes()).sum::<u64>()
+    };
+    rows.sort_by_cached_key(travelling);
+}

@@ -1,0 +1,100 @@
+//! The graph of a program: which sinks pipelines feed, read and probe.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::expr::Expr;
+use crate::program::{JoinKind, Operator, Pipeline, Probe, Program, Sink, SinkId, Source};
+
+/// The probes of a pipeline, with their positions among its operators.
+pub fn probes(pipeline: &Pipeline) -> impl Iterator<Item = (usize, &Probe)> {
+    pipeline.operators.iter().enumerate().filter_map(|(position, operator)| match operator {
+        Operator::Probe(probe) => Some((position, probe)),
+        _ => None,
+    })
+}
+
+/// Whether build rows remember that they found a partner in a probe.
+pub fn sets_flags(probe: &Probe) -> bool {
+    matches!(probe.kind, JoinKind::BuildOuter | JoinKind::Full | JoinKind::BuildOnly)
+}
+
+/// Whether a pipeline lets only so many rows pass.
+pub fn has_limit(pipeline: &Pipeline) -> bool {
+    pipeline.operators.iter().any(|operator| matches!(operator, Operator::Limit { .. }))
+}
+
+/// The expressions of a pipeline and of its sink.
+pub fn expressions<'a>(program: &'a Program, pipeline: &'a Pipeline) -> Vec<&'a Expr> {
+    let mut all: Vec<&Expr> = match &pipeline.source {
+        Source::Scan(scan) => scan.filters.iter().collect(),
+        _ => vec![],
+    };
+    for operator in &pipeline.operators {
+        match operator {
+            Operator::Filter(predicate) => all.push(predicate),
+            Operator::Project(list) => all.extend(list.iter().map(|(_, expr)| expr)),
+            Operator::Probe(probe) => all.extend(probe.keys.iter().chain(&probe.residual)),
+            Operator::Limit { .. } => {}
+        }
+    }
+    match &program.sinks[pipeline.sink] {
+        Sink::HashBuild { keys, .. } => all.extend(keys),
+        Sink::Aggregate { groups, aggregates, .. } => {
+            all.extend(groups);
+            all.extend(aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter)));
+        }
+        Sink::Sort { keys, .. } => all.extend(keys.iter().map(|key| &key.expr)),
+        Sink::Collect { .. } => {}
+    }
+    all
+}
+
+/// The sink whose rows are a pipeline's source.
+pub fn read(pipeline: &Pipeline) -> Option<SinkId> {
+    match &pipeline.source {
+        Source::Rows { sink, .. } | Source::Build { sink, .. } => Some(*sink),
+        _ => None,
+    }
+}
+
+/// The sinks that a pipeline reads and probes.
+pub fn used(pipeline: &Pipeline) -> impl Iterator<Item = SinkId> {
+    read(pipeline).into_iter().chain(probes(pipeline).map(|(_, probe)| probe.build))
+}
+
+/// Lets a pipeline use sinks by their new numbers; those without one only pruned its scan.
+pub fn renumber(pipeline: &mut Pipeline, numbers: &HashMap<SinkId, SinkId>) {
+    match &mut pipeline.source {
+        Source::Rows { sink, .. } | Source::Build { sink, .. } => *sink = numbers[sink],
+        Source::Scan(scan) => {
+            scan.prune.retain(|prune| numbers.contains_key(&prune.build));
+            scan.prune.iter_mut().for_each(|prune| prune.build = numbers[&prune.build]);
+        }
+        Source::Input { .. } | Source::Values { .. } => {}
+    }
+    for operator in &mut pipeline.operators {
+        if let Operator::Probe(probe) = operator {
+            probe.build = numbers[&probe.build];
+        }
+    }
+}
+
+/// The pipelines, and the sinks that they make, without which pipeline `index` cannot run, in their order.
+pub fn below(program: &Program, index: usize) -> (BTreeSet<usize>, BTreeSet<SinkId>) {
+    let (mut pipelines, mut sinks) = (BTreeSet::new(), BTreeSet::new());
+    let mut pending: Vec<SinkId> = used(&program.pipelines[index]).collect();
+    while let Some(sink) = pending.pop() {
+        if !sinks.insert(sink) {
+            continue;
+        }
+        for (other, pipeline) in program.pipelines.iter().enumerate() {
+            // Who reads a build may ask which of its rows have found a partner.
+            let flags = probes(pipeline).any(|(_, probe)| probe.build == sink && sets_flags(probe));
+            if other != index && (pipeline.sink == sink || flags) && pipelines.insert(other) {
+                pending.extend(used(pipeline));
+                pending.push(pipeline.sink);
+            }
+        }
+    }
+    (pipelines, sinks)
+}

@@ -1,0 +1,237 @@
+//! Pipelines whose scan several sites go through together, at the granularity of row segments (Yogatama, thesis section 4.2.1).
+//!
+//! The other sites run a program of their own: the pipeline on the row segments that they claim, and before it the hash builds that it probes,
+//! which exist at every site where they are probed. What they leave at the sink is merged by the CPU, which runs all that comes after, so that
+//! no row goes to and fro.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use warpmill_functions::{Aggregation, Partial};
+use warpmill_ir::graph::{below, expressions, has_limit, probes, renumber, sets_flags, used};
+use warpmill_ir::{
+    AggregateExpr, AggregateFunction, Expr, ExprKind, Function, Phys, Pipeline, Program, Sink, SinkId, Source,
+    Unsupported,
+};
+
+/// The form in which what another site has done arrives at the sink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrives {
+    /// Groups, with the states of accumulators.
+    States,
+    /// Rows.
+    Rows,
+}
+
+/// A pipeline that may be shared, and the program of the other sites.
+#[derive(Debug, Clone)]
+pub struct Share {
+    /// The pipeline's number in the whole program.
+    pub pipeline: usize,
+    /// Row segments of its table.
+    pub segments: usize,
+    /// The program of the other sites; its last sink has what arrives.
+    pub program: Arc<Program>,
+    /// The pipeline's number in that.
+    pub own: usize,
+    /// The whole program's numbers of the pipelines before it.
+    pub below: Vec<usize>,
+    /// Those of them that nothing else needs.
+    pub only: Vec<usize>,
+    /// The form in which the others' part arrives.
+    pub arrives: Arrives,
+}
+
+impl Share {
+    /// The pipeline of `program` that reads most, of those that can be shared and read half of all bytes or more.
+    ///
+    /// # Errors
+    /// Where there is none: the reason why the one that reads most cannot be.
+    pub fn new(program: &Program) -> Result<Self, Unsupported> {
+        let bytes = |pipeline: &Pipeline| match &pipeline.source {
+            Source::Scan(scan) => scan.plain_bytes(),
+            _ => 0,
+        };
+        let all: u64 = program.pipelines.iter().map(bytes).sum();
+        let mut order: Vec<usize> =
+            (0..program.pipelines.len()).filter(|&index| is_scan(&program.pipelines[index])).collect();
+        order.sort_by_key(|&index| std::cmp::Reverse(bytes(&program.pipelines[index])));
+        let mut refused = Unsupported::new("program", "it scans no tables");
+        for (position, index) in order.into_iter().enumerate() {
+            // The CPU cannot help with the rest.
+            if bytes(&program.pipelines[index]) < all / 2 {
+                break;
+            }
+            match Self::of(program, index) {
+                Ok(share) => return Ok(share),
+                Err(reason) if position == 0 => refused = reason,
+                Err(_) => {}
+            }
+        }
+        Err(refused)
+    }
+
+    /// Pipeline `index` of `program`.
+    ///
+    /// # Errors
+    /// The reason why it cannot be shared.
+    pub fn of(program: &Program, index: usize) -> Result<Self, Unsupported> {
+        let pipeline = &program.pipelines[index];
+        let Source::Scan(scan) = &pipeline.source else { return Err(refusal("its source is no table")) };
+        let (before, sinks) = below(program, index);
+        check(program, pipeline, &before)?;
+        let segments = scan.table.num_segments();
+        if segments < 2 {
+            return Err(refusal("the table has one row segment"));
+        }
+        let numbers: HashMap<SinkId, SinkId> = sinks.iter().enumerate().map(|(new, &old)| (old, new)).collect();
+        let mut pipelines: Vec<Pipeline> = before
+            .iter()
+            .map(|&other| {
+                let whole = &program.pipelines[other];
+                let mut pipeline = Pipeline { sink: numbers[&whole.sink], ..whole.clone() };
+                renumber(&mut pipeline, &numbers);
+                pipeline
+            })
+            .collect();
+        let mut all: Vec<Sink> = sinks.iter().map(|&id| program.sinks[id].clone()).collect();
+        let mut own = Pipeline { sink: all.len(), ..pipeline.clone() };
+        renumber(&mut own, &numbers);
+        pipelines.push(own);
+        let own = pipelines.len() - 1;
+        let arrives = finish(&program.sinks[pipeline.sink], pipeline, &mut pipelines, &mut all)?;
+        let fields = all.last().map(Sink::fields).unwrap_or_default();
+        let named = |field: &warpmill_ir::Field| {
+            arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), field.ty.nullable)
+        };
+        let schema = Arc::new(Schema::new(fields.iter().map(named).collect::<Vec<_>>()));
+        let only = only_for(program, index, &before);
+        Ok(Self {
+            pipeline: index,
+            segments,
+            program: Arc::new(Program::new(pipelines, all, schema)),
+            own,
+            below: before.into_iter().collect(),
+            only,
+            arrives,
+        })
+    }
+}
+
+fn is_scan(pipeline: &Pipeline) -> bool {
+    matches!(pipeline.source, Source::Scan(_))
+}
+
+fn refusal(reason: &str) -> Unsupported {
+    Unsupported::new("shared scan", reason)
+}
+
+/// Refuses pipelines whose parts do not add up to the whole.
+fn check(program: &Program, pipeline: &Pipeline, before: &BTreeSet<usize>) -> Result<(), Unsupported> {
+    if has_limit(pipeline) {
+        return Err(refusal("a limit counts all rows"));
+    }
+    if probes(pipeline).any(|(_, probe)| sets_flags(probe)) {
+        return Err(refusal("a join asks which rows of its build have found no partner at all"));
+    }
+    let all = || before.iter().map(|&other| &program.pipelines[other]).chain([pipeline]);
+    if all().any(|other| matches!(&other.source, Source::Scan(scan) if scan.table.is_parquet())) {
+        return Err(refusal("a scan of Parquet files"));
+    }
+    if program.pipelines.iter().any(|other| matches!(other.source, Source::Input { .. })) {
+        return Err(refusal("rows from outside are read once"));
+    }
+    if all().any(|other| rounds(program, other)) {
+        return Err(refusal("functions of floats, of which each site rounds the last digits in its own way"));
+    }
+    let has_varying = |sink: SinkId| match &program.sinks[sink] {
+        Sink::Aggregate { aggregates, .. } => aggregates.iter().any(varies),
+        _ => false,
+    };
+    if before.iter().any(|&other| has_varying(program.pipelines[other].sink)) {
+        return Err(refusal(
+            "what it joins with are aggregates of floats, or any values, which may be others at each site",
+        ));
+    }
+    let picks = |sink: SinkId| matches!(program.sinks[sink], Sink::Sort { fetch: Some(_), .. });
+    if before.iter().any(|&other| has_limit(&program.pipelines[other]) || picks(program.pipelines[other].sink)) {
+        return Err(refusal("what it joins with is any rows of a limit, which may be others at each site"));
+    }
+    Ok(())
+}
+
+/// Whether an aggregate of the same rows may be another value at another site.
+fn varies(aggregate: &AggregateExpr) -> bool {
+    use AggregateFunction as F;
+    let of_floats =
+        || aggregate.argument.as_ref().is_some_and(|argument| matches!(argument.ty.phys, Phys::F32 | Phys::F64));
+    match aggregate.function {
+        F::CountStar | F::Count | F::Min | F::Max | F::BoolAnd | F::BoolOr => false,
+        F::Sum | F::Avg => of_floats(),
+        F::StddevSamp | F::StddevPop | F::VarSamp | F::VarPop | F::AnyValue => true,
+    }
+}
+
+/// Whether a pipeline has functions whose last digits are the library's: equal keys would differ between sites.
+fn rounds(program: &Program, pipeline: &Pipeline) -> bool {
+    fn inexact(expr: &Expr) -> bool {
+        use Function::{Exp, Ln, Log10, Power};
+        matches!(expr.kind, ExprKind::Call { function: Power | Exp | Ln | Log10, .. })
+            || expr.children().into_iter().any(inexact)
+    }
+    expressions(program, pipeline).into_iter().any(inexact)
+}
+
+/// Adds the sinks, and the pipelines after the shared one, of which the last gives what arrives.
+fn finish(
+    sink: &Sink,
+    pipeline: &Pipeline,
+    pipelines: &mut Vec<Pipeline>,
+    sinks: &mut Vec<Sink>,
+) -> Result<Arrives, Unsupported> {
+    match sink {
+        Sink::Aggregate { groups, aggregates, fields } => {
+            let counts_rows = aggregates.iter().any(|aggregate| AggregateExpr::safe_rows(aggregate).is_some());
+            let aggregation = Aggregation::new(groups, aggregates, fields, None)?;
+            let Partial { aggregates, fields, .. } = Partial::new(&aggregation, fields, counts_rows)?;
+            let last = sinks.len() + 1;
+            let source = Source::Rows { sink: sinks.len(), fields: fields.clone() };
+            sinks.push(Sink::Aggregate { groups: groups.clone(), aggregates, fields: fields.clone() });
+            pipelines.push(Pipeline { source, operators: vec![], sink: last });
+            sinks.push(Sink::Collect { fields });
+            Ok(Arrives::States)
+        }
+        Sink::Sort { keys, skip, fetch: Some(fetch), fields } => {
+            // The first rows of all are among the first rows of each part.
+            let (keys, fields) = (keys.clone(), fields.clone());
+            sinks.push(Sink::Sort { keys, skip: 0, fetch: Some(skip.saturating_add(*fetch)), fields });
+            Ok(Arrives::Rows)
+        }
+        Sink::Sort { .. } | Sink::Collect { .. } => {
+            sinks.push(Sink::Collect { fields: pipeline.fields() });
+            Ok(Arrives::Rows)
+        }
+        Sink::HashBuild { .. } => Err(refusal("it makes a hash build")),
+    }
+}
+
+/// Those of the pipelines `before` pipeline `index` whose sinks nothing but that and each other use.
+fn only_for(program: &Program, index: usize, before: &BTreeSet<usize>) -> Vec<usize> {
+    let mut only = before.clone();
+    loop {
+        let needed: BTreeSet<SinkId> = program
+            .pipelines
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index && !only.contains(other))
+            .flat_map(|(_, pipeline)| used(pipeline).chain([pipeline.sink]))
+            .collect();
+        let kept: BTreeSet<usize> =
+            only.iter().copied().filter(|&other| !needed.contains(&program.pipelines[other].sink)).collect();
+        if kept.len() == only.len() {
+            return kept.into_iter().collect();
+        }
+        only = kept;
+    }
+}
