@@ -1,7 +1,7 @@
 //! Policies of the mirrored cache: which segments the caching region has copies of (Yogatama, thesis section 4.1).
 //!
 //! Every policy ranks what it has seen; the segments, or whole columns, that rank highest are mirrored as far as there is room. A policy is a
-//! file of this folder, and a variant of [`Policy`] with its lines in [`Policy::ALL`] and [`Policy::parts`].
+//! file of this folder, and a variant of [`Policy`] with its lines in [`Policy::ALL`] and `parts`.
 
 mod history;
 mod lfu;
