@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
@@ -21,7 +21,8 @@ const CROSS_JOIN_SEARCH: usize = 100;
 /// A logical rule as it is, but for statements that were given up or are too large for it.
 pub(crate) fn checked(rule: SharedRule) -> SharedRule {
     let is = |name| rule.name() == name;
-    Arc::new(Checked { searches_joins: is("eliminate_cross_join"), repeats: is("push_down_filter"), rule })
+    let (searches_joins, outer_joins) = (is("eliminate_cross_join"), is("eliminate_outer_join"));
+    Arc::new(Checked { searches_joins, outer_joins, repeats: is("push_down_filter"), rule })
 }
 
 /// [`checked`] for a physical rule.
@@ -33,6 +34,8 @@ pub(crate) fn checked_physical(rule: SharedPhysicalRule) -> SharedPhysicalRule {
 struct Checked {
     rule: SharedRule,
     searches_joins: bool,
+    /// Whether it looks for outer joins below filters, whose expressions it takes through projections, as often as columns are named.
+    outer_joins: bool,
     /// Whether it puts expressions in the place of columns, as often as they are named.
     repeats: bool,
 }
@@ -51,12 +54,32 @@ impl OptimizerRule for Checked {
         if self.searches_joins && has_many_joins(&plan)? {
             return Ok(Transformed::no(plan));
         }
+        if self.outer_joins && !is_above_outer_join(&plan) {
+            return Ok(Transformed::no(plan));
+        }
         let rewritten = self.rule.rewrite(plan, config)?;
         if self.repeats && rewritten.transformed {
             check_expressions(&rewritten.data)?;
         }
         Ok(rewritten)
     }
+}
+
+/// Projections between a filter and an outer join, through which the filter is followed: each may double it.
+const FOLLOWED_PROJECTIONS: usize = 10;
+
+/// Whether a plan is a filter above an outer join, with no more than a few projections between them.
+fn is_above_outer_join(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Filter(filter) = plan else { return false };
+    let mut below = filter.input.as_ref();
+    for _ in 0..=FOLLOWED_PROJECTIONS {
+        match below {
+            LogicalPlan::Projection(projection) => below = projection.input.as_ref(),
+            LogicalPlan::Join(join) => return join.join_type != JoinType::Inner,
+            _ => return false,
+        }
+    }
+    false
 }
 
 fn has_many_joins(plan: &LogicalPlan) -> Result<bool> {
