@@ -5,9 +5,11 @@ usage: child.py DOOR ADDRESS_SPACE_BYTES CPU_SECONDS [ARGUMENTS OF THE DOOR] < [
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +32,14 @@ def main() -> None:
     work: list[tuple[str, int]] = json.load(sys.stdin)
     # Several processes of one server share what the first has made.
     run = doors()[door](*rest[:-1]) if rest[-1:] == ["again"] else open_door(doors()[door], rest)
-    for kind, size in work:
-        sql = (BOMBS | HOGS)[kind](size)
-        tell(begin=kind, size=size)
-        start = time.perf_counter()
-        outcome = attempt(run, sql)
-        tell(end=kind, size=size, seconds=time.perf_counter() - start, peak_mb=round(peak_mb("self")), **outcome)
+    # Some statements write files where the process is.
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+        for kind, size in work:
+            sql = (BOMBS | HOGS)[kind](size)
+            tell(begin=kind, size=size)
+            start = time.perf_counter()
+            outcome = attempt(run, sql)
+            tell(end=kind, size=size, seconds=time.perf_counter() - start, peak_mb=round(peak_mb("self")), **outcome)
 
 
 def open_door(door: Door, rest: list[str]) -> Callable[[str], Any]:
