@@ -206,7 +206,7 @@ def test_workloads_count_what_policies_do(data: Path, tmp_path: Path) -> None:
         assert 0 < row["new_statements"] <= 48
         assert row["new_statements_ms"] <= row["first_ms"]
         assert row["copies_bytes"] <= 0.3 * found["column_bytes"]
-    # What is asked for more often is asked for by fewer statements.
+    # The more skewed a workload is, the fewer different statements it has.
     different = {one["workload"]: one["different"] for one in skew["cpu"]}
     assert different["2"] < different["0"]
     assert phases["phase_batches"] == 1

@@ -19,7 +19,7 @@ from warpmill import _warpmill
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
-from warpmill_bench import lineorder, nvcomp  # noqa: E402
+from warpmill_bench import lineorder, nvcomp  # noqa: E402 - needs the packages above
 
 #: The C types of the headers' structures.
 SIZES = {"char": 1, "uint8_t": 1, "int": 4, "uint32_t": 4, "uint64_t": 8, "size_t": 8, "double": 8}

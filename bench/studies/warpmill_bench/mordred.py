@@ -40,7 +40,7 @@ PLACEMENTS: dict[str, dict[str, str]] = {
     "cpu": {"device": "cpu"},
     # All data travels for every query.
     "gpu_streaming": _on_device("program", "pinned", "error"),
-    # What has no copy travels.
+    # The device alone: segments without a copy travel.
     "gpu": _on_device("program", fallback="error"),
     "operator_by_data": _on_device("operator_by_data"),
     "operator_by_cost": _on_device("operator_by_cost"),

@@ -63,7 +63,7 @@ impl Ordinals {
 pub(crate) struct DeviceKey {
     sim: bool,
     ordinal: u8,
-    /// Which of the logical devices on it.
+    /// The number of the logical device on that GPU.
     logical: u8,
     /// Bytes of its memory that may be used; 0: nearly all.
     memory: u64,

@@ -45,7 +45,7 @@ impl Together {
             None => SegmentQueue::new(share.segments, parties),
         };
         let all_or_nothing = matches!(unit, ClaimUnit::OperatorByData | ClaimUnit::OperatorByCost);
-        // Whoever has row segments of its own takes these, and data that stays in device memory is all there before a device begins.
+        // All or nothing has a meaning only for mirrored data, and without a fixed placement.
         let unit = if all_or_nothing && (is_assigned || options.data != DataSource::Mirrored) {
             ClaimUnit::Groups
         } else {
@@ -137,7 +137,7 @@ impl Together {
 
 impl Drop for Together {
     fn drop(&mut self) {
-        // Whoever has claimed something is done, or the query has failed: nobody waits for its rows.
+        // Stops devices that have claimed nothing, or whose query has failed: the others are done.
         self.cancel.cancel();
     }
 }
@@ -157,7 +157,7 @@ impl Drop for Ending {
             let early = || (self.site, Unsupported::new("shared scan", "the device's thread has ended early").into());
             self.findings.lock().failure.get_or_insert_with(early);
         }
-        // Whatever it has not claimed by now is for the CPU.
+        // Lets the CPU have all row segments that the device has not claimed.
         self.scan.queue.release();
         self.scan.exchange.put(self.party, std::mem::replace(&mut self.arrival, Arrival::Failed));
     }

@@ -234,7 +234,7 @@ mod tests {
         });
         assert_eq!(claimed.iter().sum::<usize>(), 1000);
         assert!((0..3).all(|party| queue.count(party) == (0, claimed[party])));
-        // Whoever has a segment has it still.
+        // Claims are kept: claiming again succeeds for the owner only.
         assert!((0..1000).all(|segment| (0..3).filter(|&party| queue.claim(party, segment)).count() == 1));
     }
 

@@ -1,5 +1,5 @@
-//! What Arrow IPC files and streams say of themselves, held against the bytes that there are before anything is
-//! allocated by it.
+//! Validation of Arrow IPC files and streams: lengths, places and counts that they claim, against the bytes that there
+//! are, before memory is allocated for them.
 //!
 //! Nothing here reads a file: callers bring the bytes of a footer or a message, and learn where the next ones are.
 //! Errors are the details of an error about the file.

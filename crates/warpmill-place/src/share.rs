@@ -61,6 +61,9 @@ impl Share {
         for (position, index) in order.into_iter().enumerate() {
             // The CPU cannot help with the rest.
             if bytes(&program.pipelines[index]) < all / 2 {
+                if position == 0 {
+                    refused = refusal("no scan reads half of all bytes");
+                }
                 break;
             }
             match Self::of(program, index) {

@@ -1,6 +1,7 @@
 //! The settings `warpmill.*`, for `SET`, `SHOW` and builders.
 
 mod entries;
+mod names;
 
 use std::any::Any;
 
@@ -15,6 +16,10 @@ use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine
 use warpmill_format::pruning::Metadata;
 use warpmill_ir::PruningMode;
 
+use self::names::{
+    COMPACTIONS, DATA_SOURCES, DEVICES, FILE_ACCESS, FIRST_RUNS, JOINS, PLACEMENTS, PROFILES, PRUNING, REPRESENTATIONS,
+    name_of, parse_device,
+};
 use crate::remote::RemoteOptions;
 
 /// The settings of a session.
@@ -281,86 +286,6 @@ impl WarpmillOptions {
         name_of(&COMPACTIONS, &self.compaction)
     }
 }
-
-const PROFILES: [(&str, ProfileMode); 3] =
-    [("off", ProfileMode::Off), ("on", ProfileMode::On), ("kernels", ProfileMode::Kernels)];
-
-const DATA_SOURCES: [(&str, DataSource); 5] = [
-    ("cache", DataSource::Cache),
-    ("mirrored", DataSource::Mirrored),
-    ("pinned", DataSource::Pinned),
-    ("host", DataSource::Host),
-    ("disk", DataSource::Disk),
-];
-
-const JOINS: [(&str, JoinStrategy); 6] = [
-    ("auto", JoinStrategy::Auto),
-    ("partitioned", JoinStrategy::Partitioned),
-    ("hybrid", JoinStrategy::Hybrid),
-    ("fallback", JoinStrategy::Fallback),
-    ("naive", JoinStrategy::Naive),
-    ("cpu", JoinStrategy::Cpu),
-];
-
-const REPRESENTATIONS: [(&str, Representation); 4] = [
-    ("auto", Representation::Auto),
-    ("light", Representation::Light),
-    ("heavy", Representation::Heavy),
-    ("heavy_host", Representation::HeavyOnHost),
-];
-
-/// The name of a value.
-fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> &'static str {
-    values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
-}
-
-const FIRST_RUNS: [(&str, FirstRuns); 2] = [("device", FirstRuns::Device), ("cpu", FirstRuns::Cpu)];
-
-const FILE_ACCESS: [(&str, FileAccess); 2] = [("map", FileAccess::Map), ("read", FileAccess::Read)];
-
-const PRUNING: [(&str, PruningMode); 3] =
-    [("none", PruningMode::None), ("minmax", PruningMode::MinMax), ("all", PruningMode::All)];
-
-const DEVICES: [(&str, DeviceChoice); 4] =
-    [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
-
-/// The last three are the baselines that Mordred is measured with.
-const PLACEMENTS: [(&str, (Granularity, ClaimUnit)); 6] = [
-    ("auto", (Granularity::Auto, ClaimUnit::Groups)),
-    ("program", (Granularity::Program, ClaimUnit::Groups)),
-    ("segment", (Granularity::Segment, ClaimUnit::Groups)),
-    ("segment_ungrouped", (Granularity::Segment, ClaimUnit::Segments)),
-    ("operator_by_data", (Granularity::Segment, ClaimUnit::OperatorByData)),
-    ("operator_by_cost", (Granularity::Segment, ClaimUnit::OperatorByCost)),
-];
-
-/// A kind of device, and the devices: `gpu:0,1` are GPUs by their ordinals, `sim:4` are so many simulated devices.
-fn parse_device(text: &str) -> Option<(DeviceChoice, Ordinals)> {
-    let (name, which) = text.split_once(':').map_or((text, None), |(name, which)| (name, Some(which)));
-    let device = DEVICES.iter().find(|(other, _)| *other == name)?.1;
-    let ordinals = match (device, which) {
-        (_, None) => Ordinals::default(),
-        (DeviceChoice::Gpu, Some(list)) => {
-            let ordinals: Option<Vec<u8>> = list.split(',').map(|ordinal| ordinal.trim().parse().ok()).collect();
-            Ordinals::new(&ordinals?)?
-        }
-        (DeviceChoice::Sim, Some(count)) => {
-            let count: u8 = count.trim().parse().ok()?;
-            Ordinals::new(&(0..count).collect::<Vec<_>>())?
-        }
-        (DeviceChoice::Auto | DeviceChoice::Cpu, Some(_)) => return None,
-    };
-    Some((device, ordinals))
-}
-
-const COMPACTIONS: [(&str, Compaction); 6] = [
-    ("none", Compaction::None),
-    ("full", Compaction::Full),
-    ("binary", Compaction::Binary),
-    ("logical", Compaction::Logical),
-    ("learning", Compaction::Learning),
-    ("smart", Compaction::Smart),
-];
 
 impl ConfigExtension for WarpmillOptions {
     const PREFIX: &'static str = "warpmill";

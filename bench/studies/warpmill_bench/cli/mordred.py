@@ -195,7 +195,7 @@ def mordred(
             whole["experiments"][one.value], tables = EXPERIMENTS[one](asked)
             for table in tables:
                 console.print(table)
-            # What has been measured stays, whatever comes next.
+            # Saves the report after each experiment: a run that is cut off keeps it.
             mordred_report.save(whole, out)
     if fits is False:
         typer.echo("the device has no room for copies of all columns: percents are of what it has room for", err=True)

@@ -42,7 +42,7 @@ pub fn execute_placed(
         shared.queue.wait_for_release(&query.cancel)?;
     }
     for index in 0..program.pipelines.len() {
-        // What only the shared pipeline needs, of which others may have taken everything.
+        // Skips pipelines that only the shared one needs, once other sites have taken all of its row segments.
         let below = shared.filter(|shared| shared.below.contains(&index));
         if below.is_some_and(|shared| shared.queue.is_left_out(CPU)) {
             profiles.push(PipelineProfile::default());
