@@ -33,6 +33,17 @@ CASES = (
         "SELECT s, sum(x) OVER (w ROWS 1 PRECEDING) AS t FROM a WINDOW w AS (ORDER BY s) ORDER BY s",
         _AB,
     ),
+    Case(
+        "extremes of infinities and NaN in grouping sets",
+        "SELECT s, min(d) AS a, max(d) AS b FROM (VALUES ('a', 'nan'::DOUBLE), ('a', 1), ('b', '-inf'::DOUBLE),"
+        " ('c', 'inf'::DOUBLE), ('d', NULL)) t(s, d)"
+        " GROUP BY ROLLUP (s) ORDER BY s",
+    ),
+    Case(
+        "`IS NOT FALSE` under DISTINCT",
+        "SELECT DISTINCT (i <= i) IS NOT FALSE AS p, (x > 1) IS TRUE AS q FROM a ORDER BY ALL",
+        _AB,
+    ),
     Case("`DISTINCT ON`", "SELECT DISTINCT ON (i) i, s FROM a ORDER BY i, s", _AB),
     Case(
         "FULL JOIN USING has one key", "SELECT i, a.i AS l, b.i AS r, y FROM a FULL JOIN b USING (i) ORDER BY ALL", _AB

@@ -105,8 +105,6 @@ class Expressions:
         self.rows = max(1, rows)
         #: The features to leave out, by the names in `differential.known`.
         self.without = without
-        #: Whether conditions stand in WHERE.
-        self.filters = False
 
     def makes(self, name: str) -> bool:
         """Whether to make something that can be left out."""
@@ -186,7 +184,7 @@ class Expressions:
         if pick < 0.5:
             test = self.random.choice(("IS NULL", "IS NOT NULL"))
             return boolean("({0} " + test + ")", self.any(depth - 1))
-        if pick < 0.55 and (self.filters or self.makes("IS TRUE")):
+        if pick < 0.55:
             test = self.random.choice(("IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
             return boolean("({0} " + test + ")", self.condition(depth - 1))
         if pick < 0.57 and self.makes("doubles and decimals"):

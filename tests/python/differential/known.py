@@ -36,18 +36,6 @@ _T = ("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', 1.5), (2, 'b', NULL), (N
 
 KNOWN = (
     Known(
-        "extremes of infinities",
-        "DataFusion's grouped max starts at the smallest finite number",
-        "SELECT s, max(d) AS m FROM t GROUP BY ROLLUP (s)",
-        ("CREATE TABLE t AS SELECT 'a' AS s, CAST('-inf' AS DOUBLE) AS d",),
-    ),
-    Known(
-        "IS TRUE",
-        "DataFusion's plans disagree about whether it may be NULL",
-        "SELECT DISTINCT (x <= x) IS NOT FALSE AS b FROM t",
-        _T,
-    ),
-    Known(
         "DISTINCT in another order",
         "DataFusion refuses to sort by what is not selected",
         "SELECT DISTINCT s FROM t ORDER BY x",

@@ -255,8 +255,7 @@ class Queries:
         keys = [scope.any(self.random.choice((0, 0, 1, 2))) for _ in range(self.random.choice((0, 1, 1, 2, 2, 3)))]
         keys = [key for key in keys if key.varies]
         sets = ""
-        calm = self._makes("extremes of infinities") or all(c.kind.calm for c in scope.columns if c.family == "float")
-        if keys and calm and self.random.random() < 0.25 and self._makes("grouping sets"):
+        if keys and self.random.random() < 0.25 and self._makes("grouping sets"):
             # Keys are plain columns: what an expression of a key becomes in a set without it is not to be guessed.
             keys = list(
                 {key.text: key for key in self.random.choices(scope.columns, k=self.random.randint(1, 2))}.values()
@@ -370,9 +369,7 @@ class Queries:
         return boolean("({0} = {1})", *((a, b) if self.random.random() < 0.5 else (b, a)))
 
     def _where(self, scope: Expressions, depth: int, outer: Expressions | None) -> Node:
-        scope.filters = True
         where = scope.condition(self.random.randint(0, 3))
-        scope.filters = False
         if outer is not None:
             pairs = [(a, b) for a in scope.columns for b in outer.columns if mixes(a, b) and a.exact and b.exact]
             if pairs:

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
 };
 
+use super::extremes;
 use super::operators::convert;
 use super::types::{HUGEINT, MAX_WIDTH, digits};
 
@@ -35,11 +36,17 @@ pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) 
     Ok(args)
 }
 
-/// The function itself, or, for sums that may leave 128 bits, one that finds this out.
+/// The function itself; for sums that may leave 128 bits, one that finds this out; for extremes of floats, one that orders them as DuckDB does.
 pub(super) fn checked(func: Arc<AggregateUDF>, args: &[Expr], schema: &DFSchema) -> Result<Arc<AggregateUDF>> {
     /// Digits of values of which no table has enough rows for that.
     const SAFE: u8 = 28;
-    let ([arg], "sum") = (args, func.name()) else { return Ok(func) };
+    let [arg] = args else { return Ok(func) };
+    if arg.get_type(schema)?.is_floating() {
+        return Ok(extremes::of_floats(&func).unwrap_or(func));
+    }
+    if func.name() != "sum" {
+        return Ok(func);
+    }
     if !matches!(arg.get_type(schema)?, DataType::Decimal128(..)) || func.inner().downcast_ref::<Total>().is_some() {
         return Ok(func);
     }

@@ -13,7 +13,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, DmlStatement, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator,
-    Projection, Union, Values, WindowFunctionDefinition, WriteOp,
+    Projection, Union, Values, WindowFunctionDefinition, WriteOp, lit,
 };
 
 use super::operators::{self, Op, convert};
@@ -202,6 +202,11 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         },
         Expr::Cast(Cast { expr, field }) => casts::bind(*expr, field.data_type(), false, schema),
         Expr::TryCast(TryCast { expr, field }) => casts::bind(*expr, field.data_type(), true, schema),
+        // DataFusion's logical and physical forms of these disagree about whether they may be NULL.
+        Expr::IsTrue(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsNotDistinctFrom, true)),
+        Expr::IsFalse(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsNotDistinctFrom, false)),
+        Expr::IsNotTrue(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsDistinctFrom, true)),
+        Expr::IsNotFalse(of) if is_boolean(&of, schema) => Ok(as_truth_value(of, Operator::IsDistinctFrom, false)),
         Expr::Between(between) => range(between, schema),
         Expr::InList(list) => members(list, schema),
         Expr::InSubquery(membership) => member(membership, schema),
@@ -227,6 +232,15 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         }
         e => Ok(e),
     }
+}
+
+fn is_boolean(e: &Expr, schema: &DFSchema) -> bool {
+    matches!(e.get_type(schema), Ok(DataType::Boolean))
+}
+
+/// A condition compared with a truth value.
+fn as_truth_value(condition: Box<Expr>, op: Operator, value: bool) -> Expr {
+    Expr::BinaryExpr(BinaryExpr::new(condition, op, Box::new(lit(value))))
 }
 
 fn binary_operator(binary: BinaryExpr, schema: &DFSchema) -> Result<Expr> {

@@ -9,6 +9,7 @@ mod castable;
 mod casts;
 mod dates;
 mod epoch;
+mod extremes;
 mod functions;
 mod intervals;
 mod lists;
