@@ -33,6 +33,9 @@ from typing import Any
 #: The memory limit that makes data larger than the device's memory.
 LIMIT = "16GB"
 
+#: Without new processes, each of which would copy large tables to the device for one query.
+IN_PROCESS = ["--states", "new-statement,repeated"]
+
 #: The place where data can be that passes through.
 LOCATIONS = ("pinned", "disk", "host")
 
@@ -81,14 +84,14 @@ def steps(at: Session) -> list[Step]:
         suite(at, "ssb-sf1", 300, "ssb", 1, ["--against", "duckdb", "--verify"]),
         start(at),
         concurrent_step(at),
-        suite(at, "ssb-sf100", 600, "ssb", 100, ["--runs", "7"]),
+        suite(at, "ssb-sf100", 600, "ssb", 100, ["--runs", "7", *IN_PROCESS]),
         parquet(at),
         *larger_than_memory(at, "ssb", 30, None, 600),
         *larger_than_memory(at, "tpch", 30, "1,3,5,6", 600),
         duckdb_step(at),
         # Its 82 GB of columns for six runs would take minutes from a disk.
         *larger_than_memory(at, "ssb", 100, None, 900, ("pinned", "host")),
-        suite(at, "tpch-sf100", 900, "tpch", 100, ["--runs", "5"]),
+        suite(at, "tpch-sf100", 900, "tpch", 100, ["--runs", "5", *IN_PROCESS]),
         limited(at),
         *qj_steps(at),
         *golap_steps(at),
@@ -105,7 +108,8 @@ def suite(at: Session, name: str, limit: int, kind: str, sf: float, options: lis
 
 def tpch(at: Session, sf: float, limit: int) -> Step:
     """TPC-H in device memory, against DuckDB."""
-    return suite(at, f"tpch-sf{sf:g}", limit, "tpch", sf, ["--against", "duckdb", "--verify"])
+    states = IN_PROCESS if sf > 10 else []
+    return suite(at, f"tpch-sf{sf:g}", limit, "tpch", sf, ["--against", "duckdb", "--verify", *states])
 
 
 def start(at: Session) -> Step:
@@ -135,6 +139,7 @@ def larger_than_memory(
             report = at.out / f"{name}.json"
             where = ["--sf", at.sf(sf), "--data", str(place), "--device", at.device]
             what = ["--gpu-memory-limit", LIMIT, "--data-location", location, "--json", str(report)]
+            what += ["--states", "repeated"]
             chosen = ["--queries", queries] if queries else []
             effective = at.out / f"{name}-effective.json"
             commands = [

@@ -89,6 +89,12 @@ def test_usage_errors_exit_with_2() -> None:
     assert run("bench", "tpch", "--data-location", "gpu", "--copy-policy", "per-query").exit_code == 2
     assert run("bench", "tpch", "--data-location", "disk", "--copy-policy", "per-dataset").exit_code == 2
     assert run("bench", "start", "tpcz").exit_code == 2
+    assert run("bench", "tpch", "--states", "warm").exit_code == 2
+    assert run("bench", "tpch", "--runs", "1000").exit_code == 2
+    assert run("bench", "tpch", "--against", "cudf-polars").exit_code == 2
+    assert run("bench", "ssb", "--against", "cudf-polars", "--source", "parquet").exit_code == 2
+    assert run("bench", "tpch", "--profile", "p.json", "--states", "new-process").exit_code == 2
+    assert run("bench", "ingest", "--sources", "xml").exit_code == 2
 
 
 def test_import_and_inspect(source: Path, tmp_path: Path) -> None:
@@ -205,24 +211,31 @@ def test_bench_compares_with_duckdb(suite: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     program = [sys.executable, "-m", "warpmill", "bench", suite, "--sf", "0.1", "--runs", "2", "--threads", "2"]
     options = ["--verify", "--against", "duckdb", "--json", str(report), "--data", str(tmp_path / "data")]
-    done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
+    # New processes have tests of their own.
+    states = ["--states", "new-statement,repeated"]
+    done = subprocess.run([*program, *options, *states], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(report.read_text())
     assert set(found) == {
-        *("suite", "sf", "threads", "device", "data_location", "copy_policy", "machine", "totals_ms", "results")
+        *("suite", "sf", "threads", "device", "data_location", "copy_policy", "machine", "totals_ms", "results"),
+        *("source", "processes", "new_statement", "totals_by_state_ms"),
     }
     ours = [row for row in found["results"] if row["engine"] == "warpmill"]
     assert len(ours) == (22 if suite == "tpch" else 13)
     for row in ours:
         assert row["verified"] is True
         assert len(row["runs_ms"]) == 2
+        new, repeated = row["states"]["new-statement"], row["states"]["repeated"]
+        assert (new["verified"], new["plans_kept"], len(new["runs_ms"])) == (True, 0, 2)
+        assert (repeated["verified"], repeated["plans_kept"], repeated["runs_ms"]) == (True, 2, row["runs_ms"])
     assert sum(row["fallbacks"] for row in ours) == 0
     assert set(found["totals_ms"]) == {"warpmill", "duckdb"}
 
 
 def bench(*options: object) -> str:
     program = [sys.executable, "-m", "warpmill", "bench", "ssb", "--sf", "0.01", "--runs", "2", "--queries", "1.1,2.1"]
-    done = subprocess.run([*program, *map(str, options)], capture_output=True, text=True, check=False)
+    states = ["--states", "repeated"]
+    done = subprocess.run([*program, *states, *map(str, options)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -291,19 +304,3 @@ def test_bench_start_times_new_processes(tmp_path: Path) -> None:
         assert 0 < start["imported_ms"] < start["connected_ms"] < start["first_answer_ms"] <= start["all_answers_ms"]
     # Compiling takes a second, loading what is kept a few milliseconds.
     assert kept["prepare_ms"] < cold["prepare_ms"] / 2
-
-
-def test_bench_ingest_measures_every_source(tmp_path: Path) -> None:
-    report = tmp_path / "ingest.json"
-    program = [sys.executable, "-m", "warpmill", "bench", "ingest", "--sf", "0.001", "--runs", "1", "--threads", "1"]
-    options = ["--json", str(report), "--data", str(tmp_path / "data")]
-    done = subprocess.run([*program, *options], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    results = json.loads(report.read_text())["results"]
-    assert {(row["engine"], row["source"]) for row in results} == {
-        (engine, source) for engine in ("warpmill", "duckdb") for source in ("parquet", "csv", "arrow")
-    }
-    assert len({row["rows"] for row in results}) == 1
-    assert all(row["mb_per_s"] > 0 and row["stored_bytes"] > 0 and len(row["runs_s"]) == 1 for row in results)
-    # The files that were written are removed; the sources stay for the next run.
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["lineitem.csv", "lineitem.parquet"]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from warpmill.bench.engines import Measured
+from warpmill.bench.queries import Query
 from warpmill.bench.runner import measure
-from warpmill.bench.verify import difference, equal, has_limit, order_keys
+from warpmill.bench.verify import EXACT, Tolerance, difference, equal, has_limit, order_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +113,11 @@ class Scripted:
     devices: frozenset[str] = frozenset({"sim"})
     log: list[str] = field(default_factory=list)
     given: int = 0
+    fixed_text: bool = False
+    tolerance: Tolerance = EXACT
+
+    def close(self) -> None:
+        self.log.append("close")
 
     def admit(self, sql: str) -> None:
         del sql
@@ -158,7 +164,7 @@ RIGHT, WRONG = [(1,), (2,)], [(1,), (3,)]
 def test_every_run_is_compared(wrong: int | None, named: str) -> None:
     reference = Scripted("duckdb", [RIGHT])
     engine = Scripted("warpmill", [WRONG if run == wrong else RIGHT for run in range(7)])
-    (outcome,) = measure([engine], [("q", "SELECT a FROM t ORDER BY a")], 3, reference, lambda *_: None)
+    (outcome,) = measure([engine], [Query("q", "SELECT a FROM t ORDER BY a")], 3, reference, lambda *_: None)
     assert engine.given == 7
     assert outcome.verified is (wrong is None)
     assert (outcome.error or "").startswith(named)
@@ -168,5 +174,5 @@ def test_every_run_is_compared(wrong: int | None, named: str) -> None:
 def test_nothing_is_compared_between_timed_runs() -> None:
     reference = Scripted("duckdb", [RIGHT])
     engine = Scripted("warpmill", [RIGHT], devices=frozenset({"cpu"}))
-    measure([engine], [("q", "SELECT a FROM t")], 2, reference, lambda *_: None)
+    measure([engine], [Query("q", "SELECT a FROM t")], 2, reference, lambda *_: None)
     assert engine.log == ["run", "rows", "ready", "run", "ready", "run", "rows", "rows"]

@@ -1,4 +1,4 @@
-"""The engines of a benchmark: each holds the tables in its own hot form and answers SQL with materialized rows."""
+"""The engines of a benchmark: each has the tables in its own hot form, or reads Parquet, and answers SQL with rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import warpmill
+from warpmill.bench.child import arrow_rows, batch_rows, datafusion_context, duckdb_views
+from warpmill.bench.data import copy_tables
+from warpmill.bench.states import Source
+from warpmill.bench.verify import EXACT, Tolerance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from warpmill.bench.data import Data
+    from warpmill.bench.queries import Query
 
 #: Names that ``--against`` takes.
-PEERS = ("duckdb", "datafusion", "polars")
+PEERS = ("duckdb", "datafusion", "polars", "cudf-polars")
+
+#: How exactly an engine's numbers have to be DuckDB's, where it is not as `verify` says. cudf-polars rounds products of
+#: decimals to the scale of their factors; its own validation against DuckDB takes as equal what is so far apart.
+TOLERANCES = {"cudf-polars": Tolerance(relative=1e-5, absolute=1e-2, decimals=True)}
+
+#: Engines whose own tables are in memory only: a new process has none.
+IN_MEMORY = ("datafusion", "polars")
 
 #: Seconds that the trial of a query may take before an engine is said not to run it.
 TRIAL_SECONDS = 120
@@ -26,11 +38,41 @@ class UnsupportedError(Exception):
     """The engine does not run this query; the message says why."""
 
 
+class EngineUnavailableError(ImportError):
+    """The engine is not installed where it was looked for, or does not open the tables; the message says where."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every engine of a run is given."""
+
+    data: Data
+    source: Source
+    threads: int
+    #: Settings of Warpmill.
+    settings: dict[str, str] = field(default_factory=dict)
+    #: The Python that has cudf-polars; None: this one.
+    cudf_python: str | None = None
+    #: The executor of cudf-polars; None: its default.
+    cudf_executor: str | None = None
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The Parquet files by table."""
+        return {name: str(path.absolute()) for name, path in self.data.parquet.items()}
+
+
 @dataclass(frozen=True)
 class Measured:
     """The measurements of an engine's last run."""
 
+    #: The time of the run as the engine's own process measured it; None where it runs in this one.
+    elapsed_ms: float | None = None
     fallbacks: int = 0
+    #: Whether the plan was kept from an earlier run; None where an engine does not say.
+    plan_cached: bool | None = None
+    #: Milliseconds of making or loading kernels; None where no program ran on a device.
+    prepare_ms: float | None = None
     bytes_read: int | None = None
     #: Milliseconds in kernels; None where no program ran on a device.
     kernel_ms: float | None = None
@@ -49,6 +91,10 @@ class Engine(Protocol):
     """The interface of an engine in a benchmark."""
 
     name: str
+    #: Whether its queries are not made from SQL: a new statement has the same literals then.
+    fixed_text: bool
+    #: How exactly its numbers have to be those of the reference.
+    tolerance: Tolerance
 
     def admit(self, sql: str) -> None:
         """Raise `UnsupportedError` where the engine cannot run a query."""
@@ -68,15 +114,27 @@ class Engine(Protocol):
     def profiled(self, sql: str) -> Any | None:
         """Run a query with its kernels timed, which makes it slower; None where there are no kernels to time."""
 
+    def close(self) -> None:
+        """End what was started, close what is open."""
+
 
 class Warpmill:
-    """Warpmill over its own tables, memory-mapped and encoded; a fallback is an error until a query needs one."""
+    """Warpmill over its own tables, memory-mapped and encoded, or over Parquet files.
+
+    A fallback is an error until a query needs one.
+    """
 
     name = "warpmill"
+    fixed_text = False
+    tolerance = EXACT
 
-    def __init__(self, data: Data, threads: int, settings: dict[str, str]) -> None:
-        self._con = warpmill.connect(data.database, threads=threads, **settings)
-        self._profile = settings.get("profile", "on")
+    def __init__(self, setup: Setup) -> None:
+        database = setup.data.database if setup.source is Source.TABLES else None
+        self._con = warpmill.connect(database, threads=setup.threads, **setup.settings)
+        if database is None:
+            for name, path in setup.files.items():
+                self._con.register_file(name, path)
+        self._profile = setup.settings.get("profile", "on")
         #: The reason why a query was run with fallbacks allowed.
         self.reasons: dict[str, str] = {}
 
@@ -97,6 +155,10 @@ class Warpmill:
 
     def ready(self) -> None:
         """Nothing: where data is before a query is a setting."""
+
+    def close(self) -> None:
+        """Close the session."""
+        self._con.close()
 
     def run(self, sql: str) -> Any:
         """Run a query to its last Arrow batch."""
@@ -120,40 +182,67 @@ class Warpmill:
 
     def measured(self, result: Any) -> Measured:
         """Fallbacks, bytes, kernel times and devices, from the query's profile."""
-        profile = result.profile
-        programs = profile.get("programs") or []
-        ran = [program["on_device"] for program in programs if program["on_device"]]
-        nanos = [kernel["nanos"] for program in ran for kernel in program["kernels"]]
-        return Measured(
-            fallbacks=len(profile.get("fallbacks") or []),
-            bytes_read=profile.get("bytes_read"),
-            # Without times where the profile was not asked for them.
-            kernel_ms=round(sum(nanos) / 1e6, 6) if any(nanos) else None,
-            transfers=tuple(transfer for program in ran for transfer in program["transfers"]),
-            devices=frozenset(program["device"] for program in programs),
-            device_name=ran[0]["device"] if ran else None,
-            not_on_device=tuple(p["not_on_device"] for p in programs if p["not_on_device"]),
-            profile=profile,
-        )
+        return of_profile(result.profile)
 
 
-class DuckDB:
-    """DuckDB over its own tables, in memory."""
+def of_profile(profile: dict[str, Any]) -> Measured:
+    """The measurements in a profile of Warpmill."""
+    programs = profile.get("programs") or []
+    ran = [program["on_device"] for program in programs if program["on_device"]]
+    nanos = [kernel["nanos"] for program in ran for kernel in program["kernels"]]
+    return Measured(
+        fallbacks=len(profile.get("fallbacks") or []),
+        plan_cached=profile.get("plan_cached"),
+        prepare_ms=round(sum(program["prepare_nanos"] for program in ran) / 1e6, 3) if ran else None,
+        bytes_read=profile.get("bytes_read"),
+        # Without times where the profile was not asked for them.
+        kernel_ms=round(sum(nanos) / 1e6, 6) if any(nanos) else None,
+        transfers=tuple(transfer for program in ran for transfer in program["transfers"]),
+        devices=frozenset(program["device"] for program in programs),
+        device_name=ran[0]["device"] if ran else None,
+        not_on_device=tuple(p["not_on_device"] for p in programs if p["not_on_device"]),
+        profile=profile,
+    )
+
+
+class Peer:
+    """The base of the other engines, most of which run all queries as SQL and say nothing of how."""
+
+    fixed_text = False
+    tolerance: Tolerance = EXACT
+
+    def admit(self, sql: str) -> None:
+        """Nothing: what an engine does not run shows as an error."""
+
+    def ready(self) -> None:
+        """Nothing: the data is in memory, or in files."""
+
+    def measured(self, result: Any) -> Measured:
+        """Nothing."""
+        del result
+        return Measured()
+
+    def profiled(self, sql: str) -> None:
+        """There are no kernels."""
+        del sql
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class DuckDB(Peer):
+    """DuckDB over its own tables, in memory, or over views of Parquet files."""
 
     name = "duckdb"
 
-    def __init__(self, data: Data, threads: int) -> None:
+    def __init__(self, setup: Setup) -> None:
         import duckdb
 
-        self._con = duckdb.connect(config={"threads": threads})
-        for name, path in data.parquet.items():
-            self._con.execute(f"CREATE TABLE \"{name}\" AS SELECT * FROM read_parquet('{path}')")
-
-    def admit(self, sql: str) -> None:
-        """DuckDB runs every query of the suites."""
-
-    def ready(self) -> None:
-        """Nothing: the data is in memory."""
+        self._con = duckdb.connect(config={"threads": setup.threads})
+        if setup.source is Source.TABLES:
+            copy_tables(self._con, setup.data.parquet)
+        else:
+            duckdb_views(self._con, setup.files)
 
     def run(self, sql: str) -> Any:
         """Run a query to an Arrow table."""
@@ -163,39 +252,25 @@ class DuckDB:
         """All rows."""
         return arrow_rows(result)
 
-    def measured(self, result: Any) -> Measured:
-        """Nothing."""
-        del result
-        return Measured()
 
-    def profiled(self, sql: str) -> None:
-        """There are no kernels."""
-        del sql
-
-
-class DataFusion:
-    """DataFusion over record batches in memory."""
+class DataFusion(Peer):
+    """DataFusion over record batches in memory, or over Parquet files."""
 
     name = "datafusion"
 
-    def __init__(self, data: Data, threads: int) -> None:
-        import datafusion
+    def __init__(self, setup: Setup) -> None:
         import pyarrow.parquet
 
-        config = datafusion.SessionConfig().with_target_partitions(threads)
-        self._context = datafusion.SessionContext(config)
-        for name, path in data.parquet.items():
+        self._context = datafusion_context(setup.threads)
+        for name, path in setup.files.items():
+            if setup.source is Source.PARQUET:
+                self._context.register_parquet(name, path)
+                continue
             batches = pyarrow.parquet.read_table(path).to_batches(max_chunksize=8192)
             # One partition per thread, as DataFusion's own in-memory benchmark has them.
-            share = -(-len(batches) // threads)
+            share = -(-len(batches) // setup.threads)
             parts = [batches[start : start + share] for start in range(0, len(batches), share)]
             self._context.register_record_batches(name, parts)
-
-    def admit(self, sql: str) -> None:
-        """DataFusion runs every query of the suites; what it does not run shows as an error."""
-
-    def ready(self) -> None:
-        """Nothing: the data is in memory."""
 
     def run(self, sql: str) -> Any:
         """Run a query to its last batch."""
@@ -203,22 +278,11 @@ class DataFusion:
 
     def rows(self, result: Any) -> list[tuple[Any, ...]]:
         """All rows."""
-        import pyarrow
-
-        return arrow_rows(pyarrow.Table.from_batches(result)) if result else []
-
-    def measured(self, result: Any) -> Measured:
-        """Nothing."""
-        del result
-        return Measured()
-
-    def profiled(self, sql: str) -> None:
-        """There are no kernels."""
-        del sql
+        return batch_rows(result)
 
 
-class Polars:
-    """Polars' SQL over frames in memory.
+class Polars(Peer):
+    """Polars' SQL over frames in memory, or over Parquet files that are scanned lazily.
 
     A query that Polars cannot plan, or plans as a cross product, may take all memory: each is tried first in a
     process of its own, under limits of time and memory.
@@ -226,16 +290,17 @@ class Polars:
 
     name = "polars"
 
-    def __init__(self, data: Data, threads: int) -> None:
-        os.environ["POLARS_MAX_THREADS"] = str(threads)
+    def __init__(self, setup: Setup) -> None:
+        os.environ["POLARS_MAX_THREADS"] = str(setup.threads)
         import polars
 
-        self._data = data
-        self._context = polars.SQLContext({name: polars.read_parquet(path) for name, path in data.parquet.items()})
+        self._files = setup.files
+        read = polars.read_parquet if setup.source is Source.TABLES else polars.scan_parquet
+        self._context = polars.SQLContext({name: read(path) for name, path in setup.files.items()})
 
     def admit(self, sql: str) -> None:
         """Run the query in a limited process."""
-        files = [f"{name}={path}" for name, path in self._data.parquet.items()]
+        files = [f"{name}={path}" for name, path in self._files.items()]
         command = [sys.executable, "-m", "warpmill.bench.trial", *files]
         try:
             done = subprocess.run(
@@ -247,9 +312,6 @@ class Polars:
             lines = done.stderr.strip().splitlines()
             raise UnsupportedError(lines[-1][:300] if lines else f"died of signal {-done.returncode}")
 
-    def ready(self) -> None:
-        """Nothing: the data is in memory."""
-
     def run(self, sql: str) -> Any:
         """Run a query to a data frame."""
         return self._context.execute(sql, eager=True)
@@ -259,23 +321,16 @@ class Polars:
         rows: list[tuple[Any, ...]] = result.rows()
         return rows
 
-    def measured(self, result: Any) -> Measured:
-        """Nothing."""
-        del result
-        return Measured()
 
-    def profiled(self, sql: str) -> None:
-        """There are no kernels."""
-        del sql
+def load(name: str, setup: Setup, queries: list[Query]) -> Engine:
+    """An engine by name, with the suite's tables loaded; `queries` are those that it will run.
 
+    Raises `EngineUnavailableError` where it is not installed.
+    """
+    if name == "cudf-polars":
+        from warpmill.bench.cudf import CudfPolars
 
-def arrow_rows(table: Any) -> list[tuple[Any, ...]]:
-    """The rows of a `pyarrow.Table`."""
-    return list(zip(*(column.to_pylist() for column in table.columns), strict=True)) if table.num_columns else []
-
-
-def load(name: str, data: Data, threads: int) -> Engine:
-    """An engine by name, with the suite's tables loaded."""
+        return CudfPolars(setup, {query.sql: query.name for query in queries})
     kinds: dict[str, type[DuckDB] | type[DataFusion] | type[Polars]] = {
         "duckdb": DuckDB,
         "datafusion": DataFusion,
@@ -283,7 +338,10 @@ def load(name: str, data: Data, threads: int) -> Engine:
     }
     if name not in kinds:
         raise ValueError(f"unknown engine '{name}': --against takes {', '.join(PEERS)}")
-    return kinds[name](data, threads)
+    try:
+        return kinds[name](setup)
+    except ModuleNotFoundError as error:
+        raise EngineUnavailableError(f"{name} is not installed: {error}") from error
 
 
 def use_cores(threads: int) -> None:

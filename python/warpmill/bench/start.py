@@ -1,7 +1,7 @@
 """The time that a new process takes: from its start to the first answer, and through a suite's queries.
 
-As a module, ``python -m warpmill.bench.start DATABASE SUITE``, it is that process: settings and queries come as JSON
-on stdin, what it measured goes to stdout. Times are of the system's monotonic clock, which all processes share.
+As a module, ``python -m warpmill.bench.start DATABASE``, it is that process: settings and queries come as JSON on
+stdin, what it measured goes to stdout. Times are of the system's monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -27,17 +27,22 @@ def measure(
     data: Data, settings: dict[str, str], names: list[str], runs: int, told: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """One start with an empty cache of kernels, then `runs` starts that find all kernels there."""
+    # Here, because the process that is measured imports this module, too.
+    from warpmill.bench.queries import texts
+
+    known = texts(data.suite, data.sf)
+    queries = {name: known[name] for name in names}
     with tempfile.TemporaryDirectory(prefix="warpmill-kernels-") as cache:
         starts = []
         for number in range(runs + 1):
             told(f"start {number + 1} of {runs + 1}")
-            starts.append({"kernels": "kept" if number else "none", **_start(data, settings, names, cache)})
+            starts.append({"kernels": "kept" if number else "none", **_start(data, settings, queries, cache)})
     return starts
 
 
-def _start(data: Data, settings: dict[str, str], names: list[str], cache: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "warpmill.bench.start", str(data.database), data.suite]
-    asked = json.dumps({"settings": settings, "queries": names})
+def _start(data: Data, settings: dict[str, str], queries: dict[str, str], cache: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "warpmill.bench.start", str(data.database)]
+    asked = json.dumps({"settings": settings, "queries": queries})
     environment = {**os.environ, "WARPMILL_CACHE_DIR": cache}
     started = time.monotonic_ns()
     done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment, check=False)
@@ -78,19 +83,17 @@ def table(suite: str, sf: float, starts: list[dict[str, Any]]) -> Table:
 def main() -> None:
     """The process that is measured."""
     import warpmill
-    from warpmill import _warpmill
 
     times = {"imported": time.monotonic_ns()}
     asked = json.load(sys.stdin)
-    database, suite = sys.argv[1:]
-    texts = dict(_warpmill.queries(suite))
+    (database,) = sys.argv[1:]
     devices: set[str] = set()
     prepare_nanos, queries = 0, []
     with warpmill.connect(database, **asked["settings"]) as con:
         times["connected"] = time.monotonic_ns()
-        for name in asked["queries"]:
+        for name, sql in asked["queries"].items():
             started = time.monotonic_ns()
-            result = con.sql(texts[name])
+            result = con.sql(sql)
             done = time.monotonic_ns()
             times.setdefault("first_answer", done)
             programs = result.profile.get("programs") or []

@@ -11,16 +11,31 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 Row = tuple[Any, ...]
 
-RELATIVE = 1e-9
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far apart two numbers may be that are still equal."""
+
+    relative: float = 1e-9
+    absolute: float = 1e-12
+    #: Whether this holds for decimals, too; else these are equal, or next to a float within a unit of the last place.
+    decimals: bool = False
 
 
-def difference(actual: list[Row], expected: list[Row], columns: list[str], sql: str) -> str | None:
+#: For engines that compute as SQL says.
+EXACT = Tolerance()
+
+
+def difference(
+    actual: list[Row], expected: list[Row], columns: list[str], sql: str, tolerance: Tolerance = EXACT
+) -> str | None:
     """None if the rows are equal, else what differs first."""
     if len(actual) != len(expected):
         return f"{len(actual)} rows, expected {len(expected)}"
@@ -28,33 +43,37 @@ def difference(actual: list[Row], expected: list[Row], columns: list[str], sql: 
         return f"{len(actual[0])} columns, expected {len(expected[0])}"
     keys = order_keys(sql, columns)
     for at, (left, right) in enumerate(zip(actual, expected, strict=True)):
-        if not all(equal(left[key], right[key]) for key in keys):
+        if not all(equal(left[key], right[key], tolerance) for key in keys):
             return f"row {at + 1} has sort key {_at(left, keys)}, expected {_at(right, keys)}"
     cut = has_limit(sql)
-    for start, end in _ties(expected, keys):
+    for start, end in _ties(expected, keys, tolerance):
         if cut and keys and end == len(expected):
             continue
-        found = _set_difference(actual[start:end], expected[start:end])
+        found = _set_difference(actual[start:end], expected[start:end], tolerance)
         if found:
             return found
     return None
 
 
-def equal(left: Any, right: Any) -> bool:
+def equal(left: Any, right: Any, tolerance: Tolerance = EXACT) -> bool:
     """Whether two values are equal as the module says."""
     if left is None or right is None:
         return left is right
     if isinstance(left, bool) or isinstance(right, bool):
         return bool(left == right)
     left, right = _plain(left), _plain(right)
+    numbers = isinstance(left, Decimal | float | int) and isinstance(right, Decimal | float | int)
+    if tolerance.decimals and numbers:
+        return math.isclose(left, right, rel_tol=tolerance.relative, abs_tol=tolerance.absolute)
     if isinstance(left, Decimal) and isinstance(right, float):
         return _near(right, left)
     if isinstance(left, float) and isinstance(right, Decimal):
         return _near(left, right)
     if isinstance(left, float) and isinstance(right, float | int):
-        return math.isclose(left, right, rel_tol=RELATIVE, abs_tol=1e-12) or (math.isnan(left) and math.isnan(right))
+        near = math.isclose(left, right, rel_tol=tolerance.relative, abs_tol=tolerance.absolute)
+        return near or (math.isnan(left) and math.isnan(right))
     if isinstance(right, float):
-        return equal(right, left)
+        return equal(right, left, tolerance)
     return bool(left == right)
 
 
@@ -102,26 +121,27 @@ def _plain(value: Any) -> Any:
 def _near(number: float, exact: Decimal) -> bool:
     exponent = exact.as_tuple().exponent
     unit = 10.0**exponent if isinstance(exponent, int) else 0.0
-    return math.isclose(number, float(exact), rel_tol=RELATIVE, abs_tol=unit)
+    return math.isclose(number, float(exact), rel_tol=EXACT.relative, abs_tol=unit)
 
 
 def _at(row: Row, keys: list[int]) -> str:
     return "(" + ", ".join(str(row[key]) for key in keys) + ")"
 
 
-def _ties(rows: list[Row], keys: list[int]) -> list[tuple[int, int]]:
+def _ties(rows: list[Row], keys: list[int], tolerance: Tolerance) -> list[tuple[int, int]]:
     """Ranges of rows with equal sort keys; all rows where there are no keys."""
     starts = [0]
     if keys:
-        starts += [at + 1 for at, (a, b) in enumerate(pairwise(rows)) if not all(equal(a[key], b[key]) for key in keys)]
+        same = [all(equal(a[key], b[key], tolerance) for key in keys) for a, b in pairwise(rows)]
+        starts += [at + 1 for at, tied in enumerate(same) if not tied]
     return [(start, end) for start, end in zip(starts, [*starts[1:], len(rows)], strict=True) if start < end]
 
 
-def _set_difference(actual: list[Row], expected: list[Row]) -> str | None:
+def _set_difference(actual: list[Row], expected: list[Row], tolerance: Tolerance) -> str | None:
     unmatched = sorted(actual, key=_rank)
     for row in sorted(expected, key=_rank):
         # Ranks round numbers, so that equal rows are neighbours but for those on a rounding edge.
-        found = next((at for at, other in enumerate(unmatched) if _rows_equal(other, row)), None)
+        found = next((at for at, other in enumerate(unmatched) if _rows_equal(other, row, tolerance)), None)
         if found is None:
             nearest = unmatched[0] if unmatched else None
             return f"no row {_text(row)}; the next one here is {_text(nearest) if nearest else 'none'}"
@@ -129,8 +149,8 @@ def _set_difference(actual: list[Row], expected: list[Row]) -> str | None:
     return None
 
 
-def _rows_equal(left: Row, right: Row) -> bool:
-    return all(equal(a, b) for a, b in zip(left, right, strict=True))
+def _rows_equal(left: Row, right: Row, tolerance: Tolerance) -> bool:
+    return all(equal(a, b, tolerance) for a, b in zip(left, right, strict=True))
 
 
 def _rank(row: Row) -> tuple[tuple[int, str], ...]:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from warpmill import _warpmill
+from warpmill.bench.states import Source, State, states
 from warpmill.cli.doctor import cores
 from warpmill.cli.options import pair
 from warpmill.cli.progress import bars
+
+if TYPE_CHECKING:
+    from warpmill.bench.queries import Query
 
 #: Benchmarks that the package `warpmill-bench` brings, besides this one's.
 STUDIES = [
@@ -85,7 +89,30 @@ Sf = Annotated[float, typer.Option("--sf", help="Scale factor.")]
 Queries = Annotated[str | None, typer.Option("--queries", metavar="N,...", help="Only these queries (default: all).")]
 Runs = Annotated[int, typer.Option("--runs", min=1, help="Timed runs of each query, after one that warms up.")]
 Against = Annotated[
-    str | None, typer.Option("--against", metavar="ENGINE,...", help="Peers: duckdb, datafusion, polars.")
+    str | None,
+    typer.Option("--against", metavar="ENGINE,...", help="Peers: duckdb, datafusion, polars, cudf-polars (tpch)."),
+]
+States = Annotated[
+    str | None,
+    typer.Option(
+        "--states",
+        metavar="STATE,...",
+        help="What an engine has seen of a query before: new-process, new-statement, repeated (default: all).",
+    ),
+]
+From = Annotated[
+    Source, typer.Option("--source", help="Own tables of every engine, or the same Parquet files for all.")
+]
+Processes = Annotated[
+    int,
+    typer.Option("--processes", min=1, help="New processes for each query and engine, after one that warms up files."),
+]
+CudfPython = Annotated[
+    str | None,
+    typer.Option("--cudf-python", metavar="PYTHON", help="The Python that has cudf-polars (default: this one)."),
+]
+CudfExecutor = Annotated[
+    str | None, typer.Option("--cudf-executor", metavar="NAME", help="in-memory or streaming (default: cudf-polars').")
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads of every engine (default: all).")]
 Settings = Annotated[
@@ -163,14 +190,17 @@ Level = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The options of a benchmark of queries."""
 
     suite: str
     sf: float
     queries: str | None
+    states: str | None
+    source: Source
     runs: int
+    processes: int
     against: str | None
     threads: int | None
     verify: bool
@@ -183,6 +213,21 @@ class Plan:
     copy_policy: CopyPolicy | None
     profile: str | None
     level: ProfileLevel
+    cudf_python: str | None = None
+    cudf_executor: str | None = None
+
+    def peers(self) -> list[str]:
+        """The other engines."""
+        from warpmill.bench.engines import PEERS
+
+        known = [name for name in PEERS if name != "cudf-polars" or self.suite == "tpch"]
+        names = [name.strip() for name in self.against.split(",")] if self.against else []
+        for name in names:
+            if name not in known:
+                raise typer.BadParameter(f"unknown engine {name!r}: --against takes {', '.join(known)}")
+        if "cudf-polars" in names and self.source is not Source.PARQUET:
+            raise typer.BadParameter("cudf-polars has no tables of its own: add --source parquet")
+        return names
 
     def data(self) -> tuple[DataLocation, CopyPolicy]:
         """The place where data is, and when it is copied: one follows from the other where only one is said."""
@@ -212,7 +257,10 @@ class Plan:
 def tpch(
     sf: Sf = 1.0,
     queries: Queries = None,
+    states_: States = None,
+    source: From = Source.TABLES,
     runs: Runs = 5,
+    processes: Processes = 3,
     against: Against = None,
     threads: Threads = None,
     verify: Verify = False,
@@ -225,17 +273,45 @@ def tpch(
     copy_policy: Copies = None,
     profile: ProfileFile = None,
     profile_level: Level = ProfileLevel.operators,
+    cudf_python: CudfPython = None,
+    cudf_executor: CudfExecutor = None,
 ) -> None:
     """TPC-H: 22 queries over 8 tables."""
-    where = (device, gpu_memory_limit, data_location, copy_policy, profile, profile_level)
-    _run(Plan("tpch", sf, queries, runs, against, threads, verify, json_file, data, set_, *where))
+    _run(
+        Plan(
+            suite="tpch",
+            sf=sf,
+            queries=queries,
+            states=states_,
+            source=source,
+            runs=runs,
+            processes=processes,
+            against=against,
+            threads=threads,
+            verify=verify,
+            json_file=json_file,
+            directory=data,
+            settings=set_,
+            device=device,
+            gpu_memory_limit=gpu_memory_limit,
+            location=data_location,
+            copy_policy=copy_policy,
+            profile=profile,
+            level=profile_level,
+            cudf_python=cudf_python,
+            cudf_executor=cudf_executor,
+        )
+    )
 
 
 @app.command("ssb", epilog=EXAMPLES.format(suite="ssb", queries="1.1,4.3"))
 def ssb(
     sf: Sf = 1.0,
     queries: Queries = None,
+    states_: States = None,
+    source: From = Source.TABLES,
     runs: Runs = 5,
+    processes: Processes = 3,
     against: Against = None,
     threads: Threads = None,
     verify: Verify = False,
@@ -250,92 +326,171 @@ def ssb(
     profile_level: Level = ProfileLevel.operators,
 ) -> None:
     """Star Schema Benchmark: 13 queries over 5 tables."""
-    where = (device, gpu_memory_limit, data_location, copy_policy, profile, profile_level)
-    _run(Plan("ssb", sf, queries, runs, against, threads, verify, json_file, data, set_, *where))
+    _run(
+        Plan(
+            suite="ssb",
+            sf=sf,
+            queries=queries,
+            states=states_,
+            source=source,
+            runs=runs,
+            processes=processes,
+            against=against,
+            threads=threads,
+            verify=verify,
+            json_file=json_file,
+            directory=data,
+            settings=set_,
+            device=device,
+            gpu_memory_limit=gpu_memory_limit,
+            location=data_location,
+            copy_policy=copy_policy,
+            profile=profile,
+            level=profile_level,
+        )
+    )
 
 
-def _chosen(suite: str, names: str | None) -> list[tuple[str, str]]:
-    known = _warpmill.queries(suite)
-    if names is None:
-        return known
-    wanted = [name.strip().lower().lstrip("q") for name in names.split(",")]
-    texts = dict(known)
-    for name in wanted:
-        if name not in texts:
-            raise typer.BadParameter(f"{suite} has no query {name!r}: it has {', '.join(texts)}")
-    return [(name, texts[name]) for name in wanted]
+def _chosen(suite: str, sf: float, names: str | None, new_statements: int = 0) -> list[Query]:
+    from warpmill.bench.queries import chosen
+
+    try:
+        return chosen(suite, sf, names, new_statements)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _states(text: str | None) -> tuple[State, ...]:
+    try:
+        return states(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _run(plan: Plan) -> None:
-    from warpmill.bench import engines, report, trace
+    from warpmill.bench import engines, processes, report, trace
+    from warpmill.bench.cudf import CudfPolars
     from warpmill.bench.data import prepare
     from warpmill.bench.runner import measure
 
-    queries = _chosen(plan.suite, plan.queries)
-    chosen = plan.chosen_settings()
-    if plan.profile and chosen.get("profile", "on") in ("off", "false", "0"):
+    wanted = _states(plan.states)
+    queries = _chosen(plan.suite, plan.sf, plan.queries, plan.runs if State.NEW_STATEMENT in wanted else 0)
+    settings = plan.chosen_settings()
+    if plan.profile and settings.get("profile", "on") in ("off", "false", "0"):
         raise typer.BadParameter("--profile needs the setting profile=on")
-    peers = [name.strip() for name in plan.against.split(",")] if plan.against else []
-    for name in peers:
-        if name not in engines.PEERS:
-            raise typer.BadParameter(f"unknown engine {name!r}: --against takes {', '.join(engines.PEERS)}")
+    if plan.profile and State.REPEATED not in wanted:
+        raise typer.BadParameter("--profile needs the state repeated")
+    peers = plan.peers()
+    tables, new_processes = plan.source is Source.TABLES, State.NEW_PROCESS in wanted
     with bars() as bar:
-        data = prepare(plan.suite, plan.sf, plan.directory, bool(peers) or plan.verify, bar)
+        data = prepare(
+            plan.suite,
+            plan.sf,
+            plan.directory,
+            bar,
+            tables=tables,
+            parquet=bool(peers) or plan.verify or not tables,
+            duckdb=tables and new_processes and "duckdb" in peers,
+        )
     count = min(plan.threads or cores(), cores())
     engines.use_cores(count)
+    setup = engines.Setup(data, plan.source, count, settings, plan.cudf_python, plan.cudf_executor)
     console = Console(stderr=True)
-    with console.status("") as status:
-        ours = engines.Warpmill(data, count, chosen)
+    with console.status("") as status, ExitStack() as opened:
+
+        def told(query: str, engine: str) -> None:
+            status.update(f"query {query}: {engine}")
+
+        # Before any engine is loaded here: two processes would share the device's memory, and the machine's.
+        names = ["warpmill", *peers] if new_processes else []
+        started = processes.measure(names, setup, queries, plan.processes, told)
+        ours = engines.Warpmill(setup)
         everyone: list[engines.Engine] = [ours]
-        for name in peers:
+        for name in peers if set(wanted) - {State.NEW_PROCESS} else []:
             status.update(f"loading {name}")
-            everyone.append(engines.load(name, data, count))
+            everyone.append(engines.load(name, setup, queries))
         reference = next((engine for engine in everyone if engine.name == "duckdb"), None) if plan.verify else None
         if plan.verify and reference is None:
             status.update("loading duckdb")
-            reference = engines.load("duckdb", data, count)
-        outcomes = measure(everyone, queries, plan.runs, reference, lambda q, e: status.update(f"query {q}: {e}"))
+            reference = engines.load("duckdb", setup, queries)
+        for engine in everyone:
+            opened.callback(engine.close)
+        if reference:
+            processes.judge(started, reference)
+        outcomes = [one.outcome for one in started]
+        outcomes += measure(everyone, queries, plan.runs, reference, told, wanted)
     ran = report.device(outcomes) or "cpu"
-    title = f"{plan.suite} at scale factor {plan.sf:g}, {count} threads, on {ran}, median of {plan.runs} runs"
+    title = f"{plan.suite} at scale factor {plan.sf:g} from {plan.source.value}, {count} threads, on {ran}"
     # A pipe has no width: let lines be as long as they are.
-    Console(width=None if sys.stdout.isatty() else 160).print(report.table(title, outcomes))
-    for line in [*report.problems(outcomes), *report.not_on_device(outcomes)]:
+    screen = Console(width=None if sys.stdout.isatty() else 160)
+    for table in report.tables(title, outcomes):
+        screen.print(table)
+    for line in [*report.plans(outcomes), *report.problems(outcomes), *report.not_on_device(outcomes)]:
         typer.echo(line, err=True)
+    for name in peers if new_processes else []:
+        if not processes.can_start(name, setup):
+            typer.echo(f"{name} has its tables in memory only: no new process finds them", err=True)
     for sql, reason in ours.reasons.items():
-        name = next(name for name, text in queries if text == sql)
+        name = next(query.name for query in queries if query.sql == sql)
         typer.echo(f"warpmill {name} needed a fallback: {reason}", err=True)
     if plan.json_file:
         found = report.as_json(plan.suite, plan.sf, count, outcomes)
+        found["machine"]["versions"] |= {e.name: e.version for e in everyone if isinstance(e, CudfPolars)}
         location, policy = plan.data()
-        report.save({**found, "data_location": location.value, "copy_policy": policy.value}, plan.json_file)
+        where = {"data_location": location.value, "copy_policy": policy.value, "source": plan.source.value}
+        report.save({**found, **where, "processes": plan.processes if new_processes else 0}, plan.json_file)
     if plan.profile:
-        trace.save(plan.profile, plan.level.value, plan.suite, plan.sf, count, outcomes)
+        repeated = report.by_state(outcomes).get(State.REPEATED, [])
+        trace.save(plan.profile, plan.level.value, plan.suite, plan.sf, count, repeated)
     if report.failed(outcomes):
         raise typer.Exit(1)
 
 
-@app.command("ingest", epilog="Example: warpmill bench ingest --sf 1 --json ingest.json")
+@app.command("ingest", epilog="Example: warpmill bench ingest --sf 1 --sources parquet,csv --json ingest.json")
 def ingest(
     sf: Sf = 1.0,
+    sources: Annotated[
+        str | None,
+        typer.Option(metavar="FORM,...", help="Forms of the rows: parquet, csv, arrow, polars, pandas (default: all)."),
+    ] = None,
+    tables: Annotated[
+        str | None, typer.Option(metavar="TABLE,...", help="Only these tables of TPC-H (default: all 8).")
+    ] = None,
     runs: Runs = 3,
     threads: Threads = None,
     json_file: JsonFile = None,
     data: DataDir = None,
 ) -> None:
-    """Parquet, CSV and Arrow into tables on disk, in MB/s, against DuckDB's CREATE TABLE AS."""
+    """CREATE TABLE AS of TPC-H's tables, from Parquet, CSV and frames, against DuckDB; checksums compared."""
     from warpmill.bench import engines, report
     from warpmill.bench import ingest as loading
 
+    forms = _listed(sources, loading.SOURCES, "source")
+    names = _listed(tables, loading.TABLES, "table")
     with bars() as bar:
-        sources, base = loading.prepare(sf, data, bar)
+        rows, base = loading.prepare(sf, data, names, "csv" in forms, bar)
     count = min(threads or cores(), cores())
     engines.use_cores(count)
     with Console(stderr=True).status("") as status:
-        measured = loading.measure(sources, base, count, runs, lambda s, e: status.update(f"{s}: {e}"))
-    title = f"{loading.TABLE} at scale factor {sf:g}, {count} threads, median of {runs} runs"
+        measured = loading.measure(rows, forms, base, count, runs, lambda s, e: status.update(f"{s}: {e}"))
+    what = names[0] if len(names) == 1 else f"{len(names)} tables"
+    title = f"CREATE TABLE AS, {what} of TPC-H at scale factor {sf:g}, {count} threads, median of {runs} runs"
     Console(width=None if sys.stdout.isatty() else 160).print(loading.table(title, measured))
+    for line in loading.problems(measured):
+        typer.echo(line, err=True)
     if json_file:
-        report.save(loading.as_json(sf, count, measured), json_file)
+        report.save(loading.as_json(sf, count, names, measured), json_file)
+    if loading.failed(measured):
+        raise typer.Exit(1)
+
+
+def _listed(text: str | None, known: tuple[str, ...], what: str) -> list[str]:
+    """The names of a list, in the order of those that are known; all where there is no list."""
+    wanted = known if text is None else tuple(name.strip() for name in text.split(","))
+    for name in wanted:
+        if name not in known:
+            raise typer.BadParameter(f"unknown {what} {name!r}: there are {', '.join(known)}")
+    return [name for name in known if name in wanted]
 
 
 @app.command("parquet", epilog="Example: warpmill bench parquet --sf 10 --device gpu --json parquet.json")
@@ -382,12 +537,12 @@ def start(
 
     if suite not in ("tpch", "ssb"):
         raise typer.BadParameter(f"there is no suite {suite!r}: there are tpch and ssb")
-    names = [name for name, _ in _chosen(suite, queries)]
+    names = [query.name for query in _chosen(suite, sf, queries)]
     settings = dict(pair(text, "--set") for text in set_ or [])
     if device is not None:
         settings["device"] = device.value
     with bars() as bar:
-        found = prepare(suite, sf, data, False, bar)
+        found = prepare(suite, sf, data, bar)
     with Console(stderr=True).status("") as status:
         measured = starting.measure(found, settings, names, runs, status.update)
     Console(width=None if sys.stdout.isatty() else 160).print(starting.table(suite, sf, measured))

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 import warpmill
-from warpmill.bench.engines import arrow_rows
+from warpmill.bench.child import arrow_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

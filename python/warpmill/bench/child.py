@@ -1,0 +1,223 @@
+"""The process of one engine: it opens the tables, then answers statements; requests and replies are lines of JSON.
+
+It is run as a script, by any Python that has the engine, and imports nothing else, so that the time from its start is
+the engine's own. The first line says what to open, every further line has the name and the text of a query. Times are
+of the system's monotonic clock, which all processes share.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import json
+import os
+import sys
+import time
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: The places of cudf-polars' own PDS-H queries, newest first.
+PDSH_MODULES = ("cudf_polars.streaming.benchmarks.pdsh", "cudf_polars.experimental.benchmarks.pdsh")
+
+
+class Opened(NamedTuple):
+    """An engine with its tables open."""
+
+    #: Runs a query, given its name and its text, to the last row.
+    run: Callable[[str, str], Any]
+    #: The rows of a result.
+    rows: Callable[[Any], list[tuple[Any, ...]]]
+    version: str
+    #: The measurements that the engine gives with a result.
+    profile: Callable[[Any], dict[str, Any]] = lambda _: {}
+
+
+def main() -> None:
+    """Open, then answer until there is no further request; an error is a reply."""
+    # What libraries print must not come between the replies.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def reply(found: dict[str, Any]) -> None:
+        replies.write(json.dumps(found) + "\n")
+        replies.flush()
+
+    asked = json.loads(sys.stdin.readline())
+    times: dict[str, int] = {}
+    try:
+        if asked.get("memory_limit"):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_DATA, (asked["memory_limit"], asked["memory_limit"]))
+        opened = ENGINES[asked["engine"]](asked, times)
+    except Exception as error:
+        reply({"error": _text(error), "missing": isinstance(error, ImportError)})
+        return
+    reply({**times, "opened": time.monotonic_ns(), "version": opened.version})
+    for line in sys.stdin:
+        query = json.loads(line)
+        try:
+            begun = time.monotonic_ns()
+            result = opened.run(query["name"], query["sql"])
+            answered = time.monotonic_ns()
+            profile = opened.profile(result)
+            rows = [[encoded(value) for value in row] for row in opened.rows(result)]
+            reply({"begun": begun, "answered": answered, "rows": rows, "profile": profile})
+        except Exception as error:
+            reply({"error": _text(error)})
+
+
+def open_warpmill(asked: dict[str, Any], times: dict[str, int]) -> Opened:
+    """Warpmill's own tables, or Parquet files under their names."""
+    import warpmill
+
+    times["imported"] = time.monotonic_ns()
+    con = warpmill.connect(asked["database"], threads=asked["threads"], **asked["settings"])
+    if asked["database"] is None:
+        for name, path in asked["tables"].items():
+            con.register_file(name, path)
+    return Opened(
+        lambda _, sql: con.sql(sql),
+        lambda result: list(result.fetchall()),
+        warpmill.__version__,
+        lambda result: dict(result.profile),
+    )
+
+
+def open_duckdb(asked: dict[str, Any], times: dict[str, int]) -> Opened:
+    """A database file, or views over Parquet files."""
+    import duckdb
+
+    times["imported"] = time.monotonic_ns()
+    config = {"threads": asked["threads"]}
+    if asked["database"] is None:
+        con = duckdb.connect(config=config)
+        duckdb_views(con, asked["tables"])
+    else:
+        con = duckdb.connect(asked["database"], read_only=True, config=config)
+    # Rows of its own: for Arrow's it would have to import PyArrow, which takes longer than many a query.
+    return Opened(lambda _, sql: con.sql(sql).fetchall(), list, duckdb.__version__)
+
+
+def open_datafusion(asked: dict[str, Any], times: dict[str, int]) -> Opened:
+    """Parquet files."""
+    import datafusion
+
+    times["imported"] = time.monotonic_ns()
+    context = datafusion_context(asked["threads"])
+    for name, path in asked["tables"].items():
+        context.register_parquet(name, path)
+    return Opened(lambda _, sql: context.sql(sql).collect(), batch_rows, datafusion.__version__)
+
+
+def open_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
+    """Parquet files, scanned lazily."""
+    import polars
+
+    times["imported"] = time.monotonic_ns()
+    context = polars.SQLContext({name: polars.scan_parquet(path) for name, path in asked["tables"].items()})
+    return Opened(
+        lambda _, sql: context.execute(sql, eager=True), lambda result: list(result.rows()), polars.__version__
+    )
+
+
+def open_cudf_polars(asked: dict[str, Any], times: dict[str, int]) -> Opened:
+    """Polars on a GPU, with the package's own PDS-H queries over a folder of Parquet files.
+
+    A query that the GPU does not run is an error: nothing falls back to the CPU.
+    """
+    cudf_polars = importlib.import_module("cudf_polars")
+    import polars
+
+    queries = _pdsh()
+    times["imported"] = time.monotonic_ns()
+    options = {"executor": asked["executor"]} if asked.get("executor") else {}
+    engine = polars.GPUEngine(raise_on_fail=True, **options)
+    config = SimpleNamespace(dataset_path=asked["folder"], suffix=".parquet", scale_factor=asked["sf"])
+
+    def run(name: str, _: str) -> Any:
+        asked_for = getattr(queries, f"q{name}")(config)
+        # Newer versions give the frame with what it is sorted by, older ones the frame.
+        frame = getattr(asked_for, "frame", asked_for)
+        return frame.collect(engine=engine)
+
+    version = f"{cudf_polars.__version__} (polars {polars.__version__})"
+    return Opened(run, lambda result: list(result.rows()), version)
+
+
+def _pdsh() -> Any:
+    for name in PDSH_MODULES:
+        try:
+            return importlib.import_module(name).PDSHQueries
+        except ModuleNotFoundError as error:
+            if error.name is None or not name.startswith(error.name):
+                raise
+    raise ImportError(f"cudf_polars has no PDS-H queries: neither {' nor '.join(PDSH_MODULES)}")
+
+
+ENGINES: dict[str, Callable[[dict[str, Any], dict[str, int]], Opened]] = {
+    "warpmill": open_warpmill,
+    "duckdb": open_duckdb,
+    "datafusion": open_datafusion,
+    "polars": open_polars,
+    "cudf-polars": open_cudf_polars,
+}
+
+
+def duckdb_views(con: Any, tables: dict[str, str]) -> None:
+    """Give Parquet files table names."""
+    for name, path in tables.items():
+        quoted = path.replace("'", "''")
+        con.execute(f"CREATE VIEW \"{name}\" AS SELECT * FROM read_parquet('{quoted}')")
+
+
+def datafusion_context(threads: int) -> Any:
+    """A session of DataFusion."""
+    import datafusion
+
+    return datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
+
+
+def arrow_rows(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of a `pyarrow.Table`."""
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True)) if table.num_columns else []
+
+
+def batch_rows(batches: Any) -> list[tuple[Any, ...]]:
+    """The rows of a list of `pyarrow.RecordBatch`."""
+    import pyarrow
+
+    return arrow_rows(pyarrow.Table.from_batches(batches)) if batches else []
+
+
+def encoded(value: Any) -> Any:
+    """A value of a row in JSON: decimals, dates and times by their type's name and their text."""
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    if isinstance(value, datetime.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, datetime.date):
+        return {"date": value.isoformat()}
+    return value
+
+
+def decoded(value: Any) -> Any:
+    """The value that `encoded` made this of."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    if kind == "decimal":
+        return Decimal(text)
+    return datetime.date.fromisoformat(text) if kind == "date" else datetime.datetime.fromisoformat(text)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+
+
+if __name__ == "__main__":
+    main()
