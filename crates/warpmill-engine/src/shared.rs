@@ -1,15 +1,17 @@
 //! Programs that the CPU and devices run together: each runs the shared pipeline on the row segments that it claims, and the CPU merges what
 //! devices leave at its sink, and runs the rest.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpmill_eval::ExecError;
 use warpmill_eval::cancel::CancelToken;
-use warpmill_eval::queue::{Arrival, CPU, Exchange, Party, SegmentQueue, SharedScan};
+use warpmill_eval::queue::{Arrival, CPU, Exchange, Pace, Party, SegmentQueue, SharedScan};
 use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::{ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, SharedPart};
-use warpmill_ir::{Program, Unsupported};
+use warpmill_ir::{Program, Source, Unsupported};
 use warpmill_place::{Arrives, Share, Site};
 
 use crate::background;
@@ -34,7 +36,7 @@ struct Findings {
 impl Together {
     /// Lets `devices` begin with their parts. `assigned`: the site of each row segment, for tests; otherwise it belongs to who claims it first.
     pub fn begin(
-        share: &Arc<Share>,
+        (share, program): (&Arc<Share>, &Program),
         devices: Vec<(Site, Arc<Executor>)>,
         options: &Options,
         (unit, assigned): (ClaimUnit, Option<Vec<Party>>),
@@ -51,14 +53,19 @@ impl Together {
         } else {
             unit
         };
-        if all_or_nothing && unit != ClaimUnit::Groups && parties > 1 {
-            queue.hold();
+        match unit {
+            _ if parties == 1 || is_assigned => {}
+            ClaimUnit::OperatorByData | ClaimUnit::OperatorByCost => queue.hold(),
+            ClaimUnit::Groups => queue.hold_for(DECISION),
+            ClaimUnit::Segments => {}
         }
         let scan = SharedScan {
             queue: Arc::new(queue),
             exchange: Arc::new(Exchange::new(parties)),
             others: (CPU + 1..parties).collect(),
             below: share.only.clone(),
+            expected: expected(share, program, options.host_threads),
+            measured: Mutex::default(),
         };
         let together = Self {
             scan: Arc::new(scan),
@@ -115,6 +122,12 @@ impl Together {
         (0..program.pipelines.len()).map(place).collect()
     }
 
+    /// Keeps the CPU's pace with `program`.
+    pub fn learn(&self, program: &Program) {
+        let Some(pace) = *self.scan.measured.lock() else { return };
+        program.derived.get::<KnownPace>().0.lock().insert(self.pipeline, pace);
+    }
+
     /// The failure of a device, once the CPU has ended with an error.
     pub fn failure(&self) -> Option<(Site, Failure)> {
         self.findings.lock().failure.take()
@@ -133,6 +146,30 @@ impl Together {
     pub fn segments(&self) -> Vec<usize> {
         [CPU].iter().chain(&self.scan.others).map(|&party| self.scan.queue.count(party).1).collect()
     }
+}
+
+/// The time that devices which are ready need to decide what they leave for the CPU.
+const DECISION: Duration = Duration::from_millis(2);
+
+/// The CPU's pace in the last run of a program, by its shared pipeline; kept with the program.
+#[derive(Default)]
+struct KnownPace(Mutex<HashMap<usize, Pace>>);
+
+/// Bytes of plain values per second that a thread of the CPU works on, where nothing has been measured.
+const PLAIN_PER_THREAD: f64 = 2.4e9;
+
+/// The pace that is expected of the CPU: that of the last run.
+fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
+    if let Some(&known) = program.derived.get::<KnownPace>().0.lock().get(&share.pipeline) {
+        return known;
+    }
+    let bytes = |pipeline: usize| match &program.pipelines[pipeline].source {
+        Source::Scan(scan) => scan.plain_bytes(),
+        _ => 0,
+    };
+    let takes = |bytes: u64| Duration::from_secs_f64(bytes as f64 / (PLAIN_PER_THREAD * threads.max(1) as f64));
+    let begin = takes(share.only.iter().map(|&pipeline| bytes(pipeline)).sum());
+    Pace { begin, segment: takes(bytes(share.pipeline) / share.segments.max(1) as u64) }
 }
 
 impl Drop for Together {

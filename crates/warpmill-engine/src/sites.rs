@@ -146,7 +146,8 @@ pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionCo
     let devices = plan.devices().filter_map(|site| Some((site, executor(site, context).ok()?)));
     let devices: Vec<_> = devices.collect();
     let assigned = context.placement_seed.map(|seed| assign(seed, share.segments, devices.len() + 1));
-    let together = Together::begin(share, devices, &context.device_options(), (context.claim_unit, assigned));
+    let together =
+        Together::begin((share, &plan.program), devices, &context.device_options(), (context.claim_unit, assigned));
     let placed = together.placed(&plan.program);
     let (inputs, profile, reason, owners, host_bytes) = Default::default();
     let (program, together) = (plan.program.clone(), Some(together));

@@ -6,7 +6,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -40,7 +40,18 @@ struct State {
     /// Parties that may claim nothing more.
     closed: Vec<bool>,
     /// Others decide what is left for the CPU: it waits.
-    held: bool,
+    held: Option<Hold>,
+    /// The time that each party expects to need for a row segment, where it has said so.
+    pace: Vec<Option<Duration>>,
+}
+
+/// The end of the CPU's waiting.
+#[derive(Debug, Clone, Copy)]
+enum Hold {
+    /// Another party's decision.
+    Decision,
+    /// Another party's decision, or this moment.
+    Until(Instant),
 }
 
 impl SegmentQueue {
@@ -51,7 +62,8 @@ impl SegmentQueue {
             free: segments,
             claimed: vec![0; parties],
             closed: vec![false; parties],
-            held: false,
+            held: None,
+            pace: vec![None; parties],
         };
         Self { state: Mutex::new(state), assigned: None, released: Condvar::new() }
     }
@@ -63,12 +75,17 @@ impl SegmentQueue {
 
     /// Makes the CPU [wait](SegmentQueue::wait_for_release) until another party has [released](SegmentQueue::release) the rest.
     pub fn hold(&self) {
-        self.state.lock().held = true;
+        self.state.lock().held = Some(Hold::Decision);
+    }
+
+    /// [`SegmentQueue::hold`], but no longer than this: who has to make itself ready first decides later.
+    pub fn hold_for(&self, most: Duration) {
+        self.state.lock().held = Some(Hold::Until(Instant::now() + most));
     }
 
     /// Lets the CPU have what nobody has claimed.
     pub fn release(&self) {
-        self.state.lock().held = false;
+        self.state.lock().held = None;
         self.released.notify_all();
     }
 
@@ -78,11 +95,38 @@ impl SegmentQueue {
     /// Cancellation.
     pub fn wait_for_release(&self, cancel: &CancelToken) -> Result<()> {
         let mut state = self.state.lock();
-        while state.held {
+        while let Some(hold) = state.held {
             cancel.check()?;
-            self.released.wait_for(&mut state, CANCEL_POLL);
+            let wait = match hold {
+                Hold::Decision => CANCEL_POLL,
+                Hold::Until(end) => match end.checked_duration_since(Instant::now()) {
+                    Some(left) => left.min(CANCEL_POLL),
+                    None => break,
+                },
+            };
+            self.released.wait_for(&mut state, wait);
         }
         Ok(())
+    }
+
+    /// Tells the others how long `party` expects to need for each of the row segments that nobody has.
+    pub fn announce(&self, party: Party, pace: Duration) {
+        self.state.lock().pace[party] = Some(pace);
+    }
+
+    /// Closes `party` where the others expect to be done with all that is left before it would have done something, within `needed`: whether it
+    /// is closed now. A fixed placement stays as it is.
+    pub fn leave_to_faster(&self, party: Party, needed: Duration) -> bool {
+        if self.assigned.is_some() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        let others = (0..state.pace.len()).filter(|&other| other != party && !state.closed[other]);
+        let rates = others.filter_map(|other| state.pace[other]).map(|pace| pace.as_secs_f64().max(1e-9).recip());
+        // Row segments per second.
+        let rate: f64 = rates.sum();
+        state.closed[party] |= rate > 0.0 && state.free as f64 / rate < needed.as_secs_f64();
+        state.closed[party]
     }
 
     /// Claims a row segment: whether `party` has it now.
@@ -101,10 +145,10 @@ impl SegmentQueue {
         }
     }
 
-    /// Whether `party` has nothing, and all row segments belong to others.
+    /// Whether `party` has nothing, and gets nothing any more.
     pub fn is_left_out(&self, party: Party) -> bool {
         let state = self.state.lock();
-        state.free == 0 && state.claimed[party] == 0
+        (state.free == 0 || state.closed[party]) && state.claimed[party] == 0
     }
 
     /// Row segments that nobody has, and those that `party` has.
@@ -185,7 +229,7 @@ impl Exchange {
 }
 
 /// A pipeline whose scan the CPU shares with other sites.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct SharedScan {
     /// The row segments.
     pub queue: Arc<SegmentQueue>,
@@ -195,9 +239,33 @@ pub struct SharedScan {
     pub others: Vec<Party>,
     /// Pipelines before this one that the CPU runs for it only: not, where the others have taken all row segments.
     pub below: Vec<usize>,
+    /// The CPU's expected pace.
+    pub expected: Pace,
+    /// The CPU's pace, once it has done something.
+    pub measured: Mutex<Option<Pace>>,
+}
+
+/// The time that a party with all its threads takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pace {
+    /// Before its first row segment: for the hash builds.
+    pub begin: Duration,
+    /// For a row segment.
+    pub segment: Duration,
 }
 
 impl SharedScan {
+    /// Waits until the others have decided what they leave for the CPU, which leaves them the rest where they are faster.
+    ///
+    /// # Errors
+    /// Cancellation.
+    pub fn begin(&self, cancel: &CancelToken) -> Result<()> {
+        self.queue.wait_for_release(cancel)?;
+        let Pace { begin, segment } = self.expected;
+        self.queue.leave_to_faster(CPU, begin + segment);
+        Ok(())
+    }
+
     /// Waits for what the other sites have done; those that have claimed nothing are not waited for, and claim nothing any more.
     ///
     /// # Errors
@@ -264,6 +332,39 @@ mod tests {
         let cancel = CancelToken::default();
         cancel.cancel();
         assert!(matches!(queue.wait_for_release(&cancel), Err(ExecError::Cancelled)));
+    }
+
+    #[test]
+    fn the_cpu_waits_no_longer_than_it_may() {
+        let queue = SegmentQueue::new(2, 2);
+        queue.hold_for(Duration::from_millis(1));
+        queue.wait_for_release(&CancelToken::default()).unwrap();
+        queue.hold_for(Duration::from_secs(3600));
+        queue.release();
+        queue.wait_for_release(&CancelToken::default()).unwrap();
+    }
+
+    #[test]
+    fn who_would_be_late_leaves_the_rest_to_others() {
+        let milliseconds = Duration::from_millis;
+        let queue = SegmentQueue::new(10, 3);
+        // Nobody has said anything.
+        assert!(!queue.leave_to_faster(CPU, milliseconds(1000)));
+        queue.announce(1, milliseconds(1));
+        assert!(!queue.leave_to_faster(CPU, milliseconds(9)) && !queue.is_left_out(CPU));
+        // Two are twice as fast.
+        queue.announce(2, milliseconds(1));
+        assert!(queue.leave_to_faster(CPU, milliseconds(6)));
+        assert!(queue.is_left_out(CPU) && !queue.claim(CPU, 0) && queue.claim(1, 0));
+        // What it has, it does.
+        let queue = SegmentQueue::new(10, 2);
+        assert!(queue.claim(CPU, 9));
+        queue.announce(1, Duration::ZERO);
+        assert!(queue.leave_to_faster(CPU, milliseconds(1)) && !queue.is_left_out(CPU));
+        // A fixed placement stays.
+        let queue = SegmentQueue::assigned(vec![CPU, 1], 2);
+        queue.announce(1, Duration::ZERO);
+        assert!(!queue.leave_to_faster(CPU, milliseconds(1)) && queue.claim(CPU, 0));
     }
 
     #[test]

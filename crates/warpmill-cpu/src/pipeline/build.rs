@@ -72,7 +72,7 @@ pub fn shared_scan(run: &Run<'_>, source: &Source, shared: &SharedScan) -> Resul
     let Source::Scan(scan) = source else {
         return Err(ExecError::Unsupported("a shared pipeline whose source is no table".into()));
     };
-    Ok(TableSource::new(scan, prunes(run, scan)?)?.shared(shared.queue.clone()))
+    Ok(TableSource::new(scan, prunes(run, scan)?)?.shared(shared.queue.clone(), shared.expected.segment))
 }
 
 fn prunes(run: &Run<'_>, scan: &Scan) -> Result<Vec<KeyPrune>> {

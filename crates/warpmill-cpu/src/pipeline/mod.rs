@@ -6,7 +6,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpmill_eval::queue::{Arrival, CPU, SharedScan};
+use warpmill_eval::queue::{Arrival, CPU, Pace, SharedScan};
 use warpmill_ir::{ExprKind, Operator, Pipeline, Program, Sink, Source};
 
 use crate::context::{ExecError, QueryContext, Result};
@@ -39,8 +39,9 @@ pub fn execute_placed(
     let mut profiles = Vec::with_capacity(program.pipelines.len());
     let shared = placed.iter().find_map(|placed| if let Placed::Shared(shared) = placed { Some(shared) } else { None });
     if let Some(shared) = shared {
-        shared.queue.wait_for_release(&query.cancel)?;
+        shared.begin(&query.cancel)?;
     }
+    let started = Instant::now();
     for index in 0..program.pipelines.len() {
         // Skips pipelines that only the shared one needs, once other sites have taken all of its row segments.
         let below = shared.filter(|shared| shared.below.contains(&index));
@@ -56,7 +57,7 @@ pub fn execute_placed(
                 PipelineProfile::default()
             }
             Some(Placed::Resumed { rows, operators }) => run.resumed(index, *operators, rows, pool)?,
-            Some(Placed::Shared(shared)) => run.shared(index, shared, pool)?,
+            Some(Placed::Shared(shared)) => run.shared(index, shared, (started, pool))?,
             Some(Placed::Here) | None => match run.picked(index) {
                 // Rows that are many and only lose columns are not gathered for that.
                 Some(output) => {
@@ -167,13 +168,23 @@ impl<'a> Run<'a> {
     }
 
     /// The pipeline on the row segments that the CPU claims, and what other sites have made of theirs.
-    fn shared(&mut self, index: usize, shared: &SharedScan, pool: &rayon::ThreadPool) -> Result<PipelineProfile> {
+    fn shared(
+        &mut self,
+        index: usize,
+        shared: &SharedScan,
+        (started, pool): (Instant, &rayon::ThreadPool),
+    ) -> Result<PipelineProfile> {
         let pipeline = &self.program.pipelines[index];
         let mut profile = PipelineProfile::default();
         if !shared.queue.is_left_out(CPU) {
+            let begin = started.elapsed();
             let source = build::shared_scan(self, &pipeline.source, shared)?;
             let chain = build::chain(self, pipeline)?;
             profile = self.push(index, &source, chain, pool)?;
+            if let (_, done @ 1..) = shared.queue.count(CPU) {
+                let segment = (started.elapsed() - begin) / u32::try_from(done).unwrap_or(u32::MAX);
+                *shared.measured.lock() = Some(Pace { begin, segment });
+            }
         }
         for arrival in shared.arrivals(&self.query.cancel)? {
             match arrival {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use warpmill_eval::pruning::select;
@@ -97,6 +98,8 @@ impl TableSource {
 /// The morsels of a scan that other sites read, too: row segments are claimed from the end.
 struct SharedMorsels {
     queue: Arc<SegmentQueue>,
+    /// The time that the CPU expects to need for a row segment.
+    pace: Duration,
     cursor: Mutex<Cursor>,
 }
 
@@ -108,10 +111,10 @@ struct Cursor {
 }
 
 impl TableSource {
-    /// The same of row segments that the CPU claims of `queue`.
-    pub fn shared(mut self, queue: Arc<SegmentQueue>) -> Self {
+    /// The same of row segments that the CPU claims of `queue`, of which it expects to need `pace` for each.
+    pub fn shared(mut self, queue: Arc<SegmentQueue>, pace: Duration) -> Self {
         let cursor = Mutex::new(Cursor { left: self.segments.len(), morsels: 0..0 });
-        self.shared = Some(SharedMorsels { queue, cursor });
+        self.shared = Some(SharedMorsels { queue, pace, cursor });
         self
     }
 
@@ -134,6 +137,9 @@ impl TableSource {
         loop {
             if let Some(morsel) = cursor.morsels.next() {
                 return Some(morsel);
+            }
+            if shared.queue.leave_to_faster(CPU, shared.pace) {
+                return None;
             }
             cursor.left = cursor.left.checked_sub(1)?;
             if shared.queue.claim(CPU, self.segments[cursor.left].segment) {

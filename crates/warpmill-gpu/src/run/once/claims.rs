@@ -1,9 +1,11 @@
 //! The row segments of a shared scan that a run has claimed.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::state::Run;
 use crate::compile::prepared::Prepared;
+use crate::data::form::DataSource;
 use crate::data::items::{Descriptors, Resident};
 use crate::data::policy::semantic::CPU_THREAD;
 use crate::data::row_segment::RowSegment;
@@ -68,6 +70,9 @@ impl<'a> Run<'a> {
         let rows = prepared.row_segments(kernel).unwrap_or_default();
         let own = self.claimed(kernel, &rows);
         self.claim_others(kernel, &rows);
+        if let Some(shared) = self.shared_by(kernel) {
+            shared.queue.release();
+        }
         if own.len() == rows.len() {
             return Ok(all);
         }
@@ -83,8 +88,9 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether the device takes part in a shared scan of these row segments, of which `found` need not travel; the CPU, which has waited for
-    /// that where the device takes all or nothing, may have the rest from now on, or once the device has claimed everything.
+    /// Whether the device takes part in a shared scan of these row segments, of which `found` need not travel. It claims those that have all of
+    /// their data here, or all where it takes all or nothing, and says how long others will take; the CPU, which has waited for that, may have
+    /// the rest from now on.
     pub(super) fn takes_part(&mut self, kernel: usize, rows: &[RowSegment<'_>], found: &Found) -> bool {
         let Some(shared) = self.shared_by(kernel) else { return true };
         if let Some(decided) = self.claims.takes_part {
@@ -94,7 +100,11 @@ impl Run<'_> {
         let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
         let travelling: u64 = travelling.map(|chunk| chunk.copied_bytes()).sum();
         let takes = match shared.unit {
-            ClaimUnit::Groups | ClaimUnit::Segments => return true,
+            ClaimUnit::Segments => return true,
+            ClaimUnit::Groups => {
+                self.claim_here(shared, rows, found);
+                return true;
+            }
             ClaimUnit::OperatorByData => travelling == 0,
             ClaimUnit::OperatorByCost => {
                 let on_cpu = all as f64 / (CPU_THREAD * self.options.host_threads.max(1) as f64);
@@ -114,12 +124,37 @@ impl Run<'_> {
     }
 }
 
+impl Run<'_> {
+    /// Claims the row segments that need not travel, which takes next to no time, and announces how long each of the others takes.
+    fn claim_here(&mut self, shared: &SharedPart, rows: &[RowSegment<'_>], found: &Found) {
+        let (mut bytes, mut others) = (0, 0);
+        for row in rows {
+            match travelling(row, found) {
+                0 => drop(self.claims.claim(shared, row.number)),
+                some => (bytes, others) = (bytes + some, others + 1),
+            }
+        }
+        let rates = self.shared.paths.rates();
+        let rate = match self.options.data.passing() {
+            DataSource::Disk => rates.link.min(rates.disk),
+            DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
+            DataSource::Mirrored | DataSource::Pinned => rates.link,
+        };
+        shared
+            .queue
+            .announce(shared.party, Duration::from_secs_f64(bytes as f64 / rate.max(1.0) / f64::from(others.max(1))));
+        self.claims.takes_part = Some(true);
+        shared.queue.release();
+    }
+}
+
+/// Bytes of a row segment that are not among `found`.
+fn travelling(row: &RowSegment<'_>, found: &Found) -> u64 {
+    let absent = chunks(std::slice::from_ref(row)).filter(|chunk| !found.contains_key(&chunk.travels_as()));
+    absent.map(|chunk| chunk.copied_bytes()).sum()
+}
+
 /// Row segments of which less has to travel come first.
 pub(super) fn nearest_first(rows: &mut [RowSegment<'_>], found: &Found) {
-    let travelling = |row: &RowSegment<'_>| {
-        let row = std::slice::from_ref(row);
-        let absent = chunks(row).filter(|chunk| !found.contains_key(&chunk.travels_as()));
-        absent.map(|chunk| chunk.copied_bytes()).sum::<u64>()
-    };
-    rows.sort_by_cached_key(travelling);
+    rows.sort_by_cached_key(|row| travelling(row, found));
 }
