@@ -3,14 +3,13 @@
 //! The other side is C++ (`duckdb/src`), compiled against one exact DuckDB version: it hands over the bound plan of a
 //! SELECT ([`encoding`]), learns whether Warpmill runs it (`plan::Plan::new`: every refusal has a reason), and puts an operator
 //! in its place whose children are DuckDB's own scans. When the query runs, the rows of the scans come in as DuckDB's vectors
-//! ([`input`]), of the columns that are not still known from before ([`cache`]), and the result goes out in DuckDB's physical layout
+//! ([`input`]), of the columns that are not still known from before ([`warpmill_format::column_cache`]), and the result goes out in DuckDB's physical layout
 //! ([`output`]).
 //!
 //! A plan is translated into a DataFusion plan with DuckDB's meaning ([`translate`]): what differs is computed differently
 //! or refused. The table of these cases is in docs/duckdb.md.
 
 pub mod abi;
-pub mod cache;
 mod depth;
 pub mod door;
 pub mod encoding;
@@ -21,6 +20,8 @@ pub mod plan;
 pub mod rules;
 pub mod translate;
 pub mod types;
+
+use warpmill_format::column_cache as cache;
 
 /// The reason why DuckDB runs a query and Warpmill does not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -76,7 +76,10 @@ struct Known {
     oldest: VecDeque<String>,
 }
 
-static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(|| {
+    crate::cache::on_forget(forget_tables);
+    Mutex::default()
+});
 
 impl Plan {
     /// The verdict on an encoded plan; `None`: `interrupted` before there was one.
@@ -228,7 +231,7 @@ fn add_programs(plan: &Arc<dyn ExecutionPlan>, text: &mut String) {
 }
 
 /// Forgets physical plans, which hold the tables that they were made for.
-pub fn forget_tables() {
+fn forget_tables() {
     for plan in KNOWN.lock().verdicts.values().flatten() {
         *plan.prepared.lock() = None;
     }

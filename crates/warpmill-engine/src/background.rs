@@ -1,4 +1,5 @@
-//! Work on devices that no query waits for: fragments that come too late, and programs that are made ready for their next run.
+//! Work that no query waits for: fragments of devices that come too late, programs that are made ready for their next run, columns of files
+//! that are encoded.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -11,6 +12,10 @@ use warpmill_gpu::end_compiling;
 const MOST_LATER: usize = 2;
 /// Threads of devices' parts of queries, in a process at once.
 const MOST_PARTS: usize = 64;
+/// Threads that encode columns of files, in a process at once; each may start others.
+const MOST_ENCODING: usize = 1;
+/// The niceness of these: queries come first.
+const ENCODING_NICENESS: i32 = 5;
 
 #[derive(Default)]
 struct Running {
@@ -21,7 +26,7 @@ struct Running {
 #[derive(Default)]
 struct Tasks {
     /// By kind.
-    counts: [usize; 2],
+    counts: [usize; 3],
     /// No task begins any more.
     closed: bool,
     cancel: CancelToken,
@@ -32,13 +37,22 @@ struct Tasks {
 enum Kind {
     Part,
     Later,
+    Encoding,
 }
 
 impl Kind {
+    fn thread_name(self) -> &'static str {
+        match self {
+            Self::Part | Self::Later => "warpmill-device",
+            Self::Encoding => "warpmill-columns",
+        }
+    }
+
     fn most(self) -> usize {
         match self {
             Self::Part => MOST_PARTS,
             Self::Later => MOST_LATER,
+            Self::Encoding => MOST_ENCODING,
         }
     }
 }
@@ -67,6 +81,15 @@ pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bo
     start(Kind::Later, task)
 }
 
+/// The same, for work on the CPU that encodes columns of files for later queries: its thread, and those that it starts, come after others.
+pub fn encode_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
+    start(Kind::Encoding, |cancel| {
+        // SAFETY: 0 is the calling thread, which may always take itself back; whether it could does not matter.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, ENCODING_NICENESS) };
+        task(cancel);
+    })
+}
+
 fn start(kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     let mut tasks = RUNNING.tasks.lock();
     if tasks.closed || tasks.counts[kind as usize] >= kind.most() {
@@ -77,7 +100,7 @@ fn start(kind: Kind, task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
         let _done = Done(kind);
         task(cancel);
     };
-    let spawned = std::thread::Builder::new().name("warpmill-device".into()).stack_size(STACK).spawn(run).is_ok();
+    let spawned = std::thread::Builder::new().name(kind.thread_name().into()).stack_size(STACK).spawn(run).is_ok();
     tasks.counts[kind as usize] += usize::from(spawned);
     spawned
 }

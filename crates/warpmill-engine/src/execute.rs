@@ -307,6 +307,9 @@ fn run(
         };
         let together = parts.together.take();
         let output = finish(parts, together.as_ref(), (started, context));
+        if let (Some(together), Ok(_)) = (&together, &output) {
+            together.learn(program);
+        }
         // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
         let Err(error) = output else { return output };
         match together.and_then(|together| together.failure()) {
@@ -365,6 +368,7 @@ fn finish(
         segments: together.map(Together::segments).unwrap_or_default(),
         on_device: None,
         decoded_on_host: vec![],
+        from_column_cache: vec![],
     };
     if let Some(mut on_device) = parts.profile.or_else(|| together?.profile()) {
         (on_device.host_nanos, on_device.arrow_nanos) = (host.elapsed().as_nanos() as u64, arrow_nanos);

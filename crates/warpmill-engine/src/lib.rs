@@ -9,7 +9,7 @@ mod profile;
 mod shared;
 mod sites;
 
-pub use background::{end_background, wait_for_background};
+pub use background::{encode_later, end_background, wait_for_background};
 pub use device::{
     DeviceChoice, Devices, Gpu, MOST_DEVICES, NvrtcLibrary, Ordinals, clear_device_caches, devices, has_device,
 };

@@ -27,6 +27,8 @@ pub struct QueryProfile {
     pub on_device: Option<DeviceProfile>,
     /// Files that the CPU decodes although a device was asked for, and why.
     pub decoded_on_host: Vec<String>,
+    /// Files of which columns were kept, encoded as those of tables.
+    pub from_column_cache: Vec<String>,
 }
 
 impl std::fmt::Display for QueryProfile {
@@ -41,6 +43,9 @@ impl std::fmt::Display for QueryProfile {
         }
         if let Some((cpu, devices)) = self.segments.split_first() {
             writeln!(f, "row segments: {cpu} on the CPU, {devices:?} on devices")?;
+        }
+        for file in &self.from_column_cache {
+            writeln!(f, "from the column cache: {file}")?;
         }
         for reason in &self.decoded_on_host {
             writeln!(f, "decoded by the CPU: {reason}")?;

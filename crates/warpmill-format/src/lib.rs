@@ -7,6 +7,7 @@
 //! - [`dictionary`]: ordered string dictionaries, shared by all segments of a table column;
 //! - [`table`]: a table on disk or in memory: manifests, committed versions, snapshots, the writer;
 //! - [`parquet_file`]: Parquet files as devices read them: pages as they are stored;
+//! - [`column_cache`]: columns of data from outside, kept between queries;
 //! - [`arrow_ipc`]: what Arrow IPC files and streams claim, checked before it is believed;
 //! - [`pruning`]: metadata by which scans skip rows;
 //! - [`ingest`]: Arrow, Parquet and CSV into tables;
@@ -20,6 +21,7 @@
 pub mod arrow_ipc;
 pub mod bitmap;
 pub mod codec;
+pub mod column_cache;
 pub mod dictionary;
 pub mod encoding;
 pub mod error;

@@ -11,9 +11,9 @@ use warpmill_engine::{
     CancelToken, ClaimUnit, Compaction, DataSource, DeviceChoice, ExecutionContext, FirstRuns, Granularity,
     JoinStrategy, MirrorOptions, Ordinals, Pipelines, Policy, Representation,
 };
-use warpmill_format::FileAccess;
 use warpmill_format::codec::{CodecChoice, CodecOptions, MAX_BLOCK_BYTES, Machine, Objective};
 use warpmill_format::pruning::Metadata;
+use warpmill_format::{FileAccess, column_cache};
 use warpmill_ir::PruningMode;
 
 use self::names::{
@@ -81,6 +81,8 @@ pub struct WarpmillOptions {
     pub mirror: MirrorOptions,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
+    /// Whether columns of Parquet files are kept between queries, encoded as those of tables.
+    pub column_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
     pub chunk_rows: usize,
     /// Whether joins and aggregations look up everything by hash, and all hashes are equal (for tests of collisions).
@@ -206,6 +208,7 @@ impl Default for WarpmillOptions {
             device_data: DataSource::default(),
             mirror: MirrorOptions::default(),
             plan_cache: true,
+            column_cache: true,
             chunk_rows: 2048,
             equal_hashes: false,
             segment_rows: 0,
@@ -414,6 +417,11 @@ impl ExtensionOptions for WarpmillOptions {
                 self.device_pipelines.batch_bytes = bytes as u64;
             }
             "device_overlap" => self.device_overlap = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "column_cache" => self.column_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
+            "column_cache_limit" => {
+                let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB"))?;
+                column_cache::set_limit(bytes as u64);
+            }
             "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "chunk_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));

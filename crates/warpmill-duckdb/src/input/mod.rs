@@ -135,7 +135,7 @@ impl Input {
         let columns = std::mem::take(&mut self.known).into_iter();
         let columns: Vec<_> = columns.filter_map(|known| known.or_else(|| made.next())).collect();
         match &self.key {
-            Some(key) => cache::table(key, &self.needed().kept_as(), &columns),
+            Some(key) => Ok(cache::table(key, &self.needed().kept_as(), &columns)?),
             None => Ok(Table::of_columns(&columns)?),
         }
     }

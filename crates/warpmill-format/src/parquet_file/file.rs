@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
@@ -21,6 +21,9 @@ use crate::{FormatError, Result};
 
 /// Files whose footers are kept.
 const MOST_FILES: usize = 4096;
+
+/// The time after which another change of a file has another time: file systems tell times apart that are a second or two from each other.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// A file whose footer has been read. It is opened for each read, and has to be the same file then.
 #[derive(Debug)]
@@ -127,6 +130,16 @@ impl ParquetFile {
         matches!(&self.source, Source::Local(identity) if *identity == Identity::of(found))
     }
 
+    /// What tells this version of a local file from others; `None` of a file that is elsewhere, or was changed so recently that a change after
+    /// this one could look the same.
+    pub fn version(&self) -> Option<String> {
+        let Source::Local(Identity { bytes, modified, inode }) = &self.source else { return None };
+        let modified = (*modified)?;
+        let settled = modified.elapsed().is_ok_and(|age| age > SETTLED);
+        let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        settled.then(|| format!("{bytes}:{}:{inode}", since.as_nanos()))
+    }
+
     pub(super) fn remote(&self) -> Option<&Remote> {
         match &self.source {
             Source::Remote(remote) => Some(remote),
@@ -142,6 +155,12 @@ impl ParquetFile {
     /// Its footer.
     pub fn metadata(&self) -> &ParquetMetaData {
         self.metadata.metadata()
+    }
+
+    /// The leaf that is the column `name`, where that is not nested.
+    pub(super) fn leaf(&self, name: &str) -> Option<usize> {
+        let leaves = self.metadata().file_metadata().schema_descr();
+        (0..leaves.num_columns()).find(|&leaf| matches!(leaves.column(leaf).path().parts(), [only] if only == name))
     }
 
     /// The same, by which what is read of the file is checked.

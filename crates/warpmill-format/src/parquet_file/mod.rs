@@ -3,6 +3,8 @@
 //! - [`file`](mod@file): a file that has been opened: its footer, its identity, what has been found out about its pages;
 //! - `check`: what a file says of itself, held against each other before anything is read by it;
 //! - `damage`: which column chunk does not decode;
+//! - `columns`: columns encoded anew, as those of tables;
+//! - `distinct`: about how many different values a column has;
 //! - `remote`: files that are read by ranges over a network;
 //! - `places`: where everything lies in what travels and in what is made of it;
 //! - `promise`: columns of those before they are read: what footers say of them;
@@ -23,8 +25,10 @@ pub mod refine;
 pub mod slice;
 
 mod check;
+mod columns;
 mod crc;
 mod damage;
+mod distinct;
 mod index;
 mod index_check;
 mod pages;
@@ -39,7 +43,9 @@ mod thrift;
 mod types;
 
 pub use check::CheckedFooter;
+pub use columns::encode_columns;
 pub use damage::find_damage;
+pub use distinct::distinct_values;
 pub use file::ParquetFile;
 pub use index::PageBounds;
 pub use pages::PageCodec;

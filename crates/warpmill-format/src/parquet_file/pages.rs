@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Encoding};
 
 use super::ParquetFile;
 use super::file::Reader;
@@ -186,6 +186,22 @@ impl PageMap {
             self.host.get_or_insert_with(|| "repetition levels".into());
         }
     }
+}
+
+/// The values in the dictionary of a column chunk; `None` where it has none, or where pages without it follow.
+pub(super) fn dictionary_header(file: &ParquetFile, group: usize, column: usize) -> Option<u64> {
+    let chunk = file.metadata().row_group(group).column(column);
+    let begin = u64::try_from(chunk.dictionary_page_offset()?).ok()?;
+    // A writer gives a dictionary up for values that hardly repeat.
+    let is_only = |encoding| chunk.page_encoding_stats_mask().is_none_or(|mask| mask.is_only(encoding));
+    if !is_only(Encoding::RLE_DICTIONARY) && !is_only(Encoding::PLAIN_DICTIONARY) {
+        return None;
+    }
+    let range = file.chunk_range(group, column).ok().filter(|range| range.contains(&begin))?;
+    let place = || file.place(group, column);
+    let reader = file.reader((group, column), &[begin..range.end], &place).ok()?;
+    let (found, _) = header(&reader, (begin, range.end)).ok()?;
+    (found.kind == PageKind::Dictionary).then_some(u64::from(found.values))
 }
 
 fn encoding_name(encoding: i32) -> String {

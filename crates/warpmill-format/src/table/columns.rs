@@ -7,13 +7,17 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, Float32Array, Float64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Float32Array, Float64Array, NullBufferBuilder, StringArray,
+};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
 use parking_lot::Mutex;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::column_dictionary::ColumnDictionary;
+use super::conform::strict_cast;
 use super::encoder::in_column;
 use super::pieces::{Piece, Values};
 use super::pruning::{ColumnMap, Stored, ZoneMap};
@@ -68,16 +72,18 @@ thread_local! {
 impl ColumnWriter {
     /// No rows yet of the column `field`.
     ///
-    /// Errors: [`FormatError::Schema`] for a type that is not stored as such.
+    /// Errors: [`FormatError::Schema`] for a type that is not stored as such, but for other types of text.
     pub fn new(field: FieldRef) -> Result<Self> {
-        Piece::new(field.data_type(), true).map_err(|error| in_column(error, field.name()))?;
-        let candidate = (*field.data_type() == DataType::Utf8).then(|| Candidate::new(None, 0));
+        let stored = stored_text(field.data_type());
+        Piece::new(stored, true).map_err(|error| in_column(error, field.name()))?;
+        let candidate = (*stored == DataType::Utf8).then(|| Candidate::new(None, 0));
         Ok(Self { field, plain: AtomicBool::new(false), state: Mutex::new(State { candidate, ..State::default() }) })
     }
 
     /// An empty piece for rows of this column.
     pub fn piece(&self) -> Piece {
-        Piece::new(self.field.data_type(), self.plain.load(Ordering::Relaxed)).expect("the type has been looked at")
+        let stored = stored_text(self.field.data_type());
+        Piece::new(stored, self.plain.load(Ordering::Relaxed)).expect("the type has been looked at")
     }
 
     /// A piece whose rows are encoded, empty again.
@@ -111,6 +117,49 @@ impl ColumnWriter {
         }
         let made = made(values(parts, nulls, self.field.data_type())?, None);
         self.state.lock().made.insert(segment, made);
+        Ok(())
+    }
+
+    /// Gives strings no dictionary: they are known to be too many different ones.
+    pub fn make_plain(&self) {
+        self.plain.store(true, Ordering::Relaxed);
+    }
+
+    /// [`ColumnWriter::encode`] of the rows of `arrays`, one after the other, whose values convert to the column's type exactly.
+    ///
+    /// Errors: values that do not; as [`ColumnWriter::encode`].
+    pub fn encode_arrays(&self, segment: usize, arrays: &[ArrayRef]) -> Result<()> {
+        let in_column = |error| in_column(error, self.field.name());
+        let stored = stored_text(self.field.data_type());
+        let converted = |array: &ArrayRef| {
+            strict_cast(array, stored).map_err(|error| in_column(FormatError::schema("", error.to_string())))
+        };
+        if *stored == DataType::Utf8 && self.plain.load(Ordering::Relaxed) {
+            let texts = arrays.iter().map(converted).collect::<Result<Vec<_>>>()?;
+            let texts: Vec<&StringArray> = texts.iter().map(|text| text.as_string::<i32>()).collect();
+            let made = made(plain_texts(&texts).map_err(in_column)?, None);
+            self.state.lock().made.insert(segment, made);
+            return Ok(());
+        }
+        if *stored == DataType::Utf8 {
+            let mut piece = self.piece();
+            for array in arrays {
+                match array.as_dictionary_opt::<Int32Type>() {
+                    Some(coded) => add_coded(&mut piece, coded),
+                    None => add_strings(&mut piece, converted(array)?.as_string::<i32>()),
+                }
+                .map_err(in_column)?;
+            }
+            self.learn(&piece);
+            let rows = 0..piece.len();
+            return self.encode(segment, &[(&piece, rows)]);
+        }
+        let arrays = arrays.iter().map(converted).collect::<Result<Vec<_>>>()?;
+        let parts: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
+        let array = concat(&parts).map_err(|error| in_column(FormatError::schema("", error.to_string())))?;
+        let encoded = Segment::encode(&array, None, None).map_err(in_column)?;
+        let zones = of_segment(&encoded, ZONE_ROWS, Metadata::MinMax);
+        self.state.lock().made.insert(segment, made((encoded, zones), None));
         Ok(())
     }
 
@@ -180,6 +229,38 @@ impl ColumnWriter {
         let zones = Zones::from_bytes(SegmentBytes::copy_from(&zones.to_bytes(ZONE_ROWS, false, false)))?;
         Ok(EncodedColumn { field: self.field, segments, dictionary, zones: Stored::in_memory(zones) })
     }
+}
+
+/// The type in which values of `declared` are stored, where that is text; otherwise `declared` itself.
+fn stored_text(declared: &DataType) -> &DataType {
+    match declared {
+        DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
+        other => other,
+    }
+}
+
+fn add_strings(piece: &mut Piece, strings: &StringArray) -> Result<()> {
+    let Values::Strings(values) = piece.values() else { unreachable!("a piece for text") };
+    for string in strings {
+        match string {
+            Some(text) => values.push(text.as_bytes())?,
+            None => values.push_null(),
+        }
+    }
+    let valid = |row: usize| strings.is_valid(row);
+    piece.added(strings.len(), (strings.null_count() > 0).then_some(&valid));
+    Ok(())
+}
+
+/// Adds strings that are codes of a dictionary, each of which is looked up once.
+fn add_coded(piece: &mut Piece, coded: &DictionaryArray<Int32Type>) -> Result<()> {
+    let dictionary = coded.values().as_string_opt::<i32>();
+    let dictionary = dictionary.ok_or_else(|| FormatError::schema("", "a dictionary that is not of text"))?;
+    let Values::Strings(values) = piece.values() else { unreachable!("a piece for text") };
+    values.extend_coded(&|code| dictionary.value(code), dictionary.len(), coded.keys())?;
+    let valid = |row: usize| coded.keys().is_valid(row);
+    piece.added(coded.len(), (coded.keys().null_count() > 0).then_some(&valid));
+    Ok(())
 }
 
 /// Nulls among the rows of `parts`.
@@ -269,6 +350,40 @@ fn values(parts: &[Part<'_>], nulls: Option<NullBuffer>, data_type: &DataType) -
     Ok((segment, zones))
 }
 
+/// The same of strings in arrays.
+fn plain_texts(texts: &[&StringArray]) -> Result<Zoned> {
+    let rows = texts.iter().map(|text| text.len()).sum();
+    let (mut offsets, mut bytes) = (Vec::with_capacity(rows + 1), Vec::new());
+    offsets.push(0);
+    let mut nulls = NullBufferBuilder::new(rows);
+    for text in texts {
+        let own = text.value_offsets();
+        let (first, last) = (own[0], own[text.len()]);
+        let base = bytes.len() as u64;
+        u32::try_from(base + (last - first) as u64).map_err(|_| too_many_bytes())?;
+        bytes.extend_from_slice(&text.value_data()[first as usize..last as usize]);
+        offsets.extend(own[1..].iter().map(|end| (base + (end - first) as u64) as u32));
+        match text.nulls() {
+            Some(own) => nulls.append_buffer(own),
+            None => nulls.append_n_non_nulls(text.len()),
+        }
+    }
+    with_text_zones((offsets, bytes), nulls.finish().as_ref())
+}
+
+fn too_many_bytes() -> FormatError {
+    FormatError::schema("", "4 GiB or more of strings in one segment")
+}
+
+fn with_text_zones(strings: (Vec<u32>, Vec<u8>), nulls: Option<&NullBuffer>) -> Result<Zoned> {
+    let rows = strings.0.len() - 1;
+    let (segment, bounds) = Segment::encode_plain_strings(strings, nulls, ZONE_ROWS)?;
+    let any_null =
+        |start: usize| nulls.is_some_and(|nulls| nulls.slice(start, ZONE_ROWS.min(rows - start)).null_count() > 0);
+    let zones = of_bounds((0..rows).step_by(ZONE_ROWS).zip(bounds).map(|(start, bounds)| (bounds, any_null(start))));
+    Ok((segment, zones))
+}
+
 fn plain_strings(parts: &[Part<'_>], nulls: Option<&NullBuffer>) -> Result<Zoned> {
     let rows = parts.iter().map(|(_, range)| range.len()).sum::<usize>();
     let (mut offsets, mut bytes) = (Vec::with_capacity(rows + 1), Vec::new());
@@ -276,13 +391,9 @@ fn plain_strings(parts: &[Part<'_>], nulls: Option<&NullBuffer>) -> Result<Zoned
     for (piece, range) in parts {
         let Values::Strings(strings) = piece.parts().0 else { unreachable!("pieces of one column are alike") };
         let copied = strings.copy_to(range.clone(), &mut offsets, &mut bytes);
-        copied.ok_or_else(|| FormatError::schema("", "4 GiB or more of strings in one segment"))?;
+        copied.ok_or_else(too_many_bytes)?;
     }
-    let (segment, bounds) = Segment::encode_plain_strings((offsets, bytes), nulls, ZONE_ROWS)?;
-    let any_null =
-        |start: usize| nulls.is_some_and(|nulls| nulls.slice(start, ZONE_ROWS.min(rows - start)).null_count() > 0);
-    let zones = of_bounds((0..rows).step_by(ZONE_ROWS).zip(bounds).map(|(start, bounds)| (bounds, any_null(start))));
-    Ok((segment, zones))
+    with_text_zones((offsets, bytes), nulls)
 }
 
 impl EncodedColumn {
@@ -308,13 +419,15 @@ impl Table {
     /// Errors: [`FormatError::Schema`] names a column that is there twice, or that is cut into other row segments than
     /// the first.
     pub fn of_columns(columns: &[Arc<EncodedColumn>]) -> Result<Arc<Self>> {
+        // Text may be called by another type than the stored one; all other types are stored as they are.
+        let schema = Schema::new(columns.iter().map(|column| Arc::clone(&column.field)).collect::<Vec<_>>());
+        super::stored_schema(&schema)?;
+        let schema = Arc::new(schema);
         let rows = |column: &EncodedColumn| column.segments.iter().map(|(rows, _)| *rows).collect::<Vec<_>>();
         let first = columns.first().map(|column| rows(column)).unwrap_or_default();
         if let Some(other) = columns.iter().find(|column| rows(column) != first) {
             return Err(FormatError::schema(other.field.name(), "it has other rows than the columns before it"));
         }
-        let schema = Schema::new(columns.iter().map(|column| Arc::clone(&column.field)).collect::<Vec<_>>());
-        let schema = super::stored_schema(&schema)?;
         let segment = |(s, &rows): (usize, &usize)| {
             let columns = columns.iter().map(|column| Arc::clone(&column.segments[s].1)).collect();
             RowSegment { rows, columns }

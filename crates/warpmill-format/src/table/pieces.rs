@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use arrow::array::{Array, Int32Array};
 use arrow::datatypes::DataType;
 
 use super::interner::Interner;
@@ -274,6 +275,37 @@ impl Strings {
         self.push_new(key, text())
     }
 
+    /// Adds rows that are codes of `entries` texts.
+    ///
+    /// Errors: as [`Strings::push`]; codes of no text.
+    pub(super) fn extend_coded<'a>(
+        &mut self,
+        text: &dyn Fn(usize) -> &'a str,
+        entries: usize,
+        codes: &Int32Array,
+    ) -> Result<()> {
+        let unknown = || FormatError::schema("", "a code beyond its dictionary");
+        if codes.iter().flatten().any(|code| usize::try_from(code).map_or(true, |code| code >= entries)) {
+            return Err(unknown());
+        }
+        if self.plain.is_some() || entries > codes.len() {
+            return codes.iter().try_for_each(|code| match code {
+                Some(code) => self.push(text(code as usize).as_bytes()),
+                None => {
+                    self.push_null();
+                    Ok(())
+                }
+            });
+        }
+        let known: Vec<u32> = (0..entries).map(|entry| self.known.intern(text(entry))).collect();
+        match codes.nulls() {
+            None => self.codes.extend(codes.values().iter().map(|&code| known[code as usize])),
+            Some(_) => self.codes.extend(codes.iter().map(|code| code.map_or(NULL, |code| known[code as usize]))),
+        }
+        self.give_up_if_many();
+        Ok(())
+    }
+
     #[inline(never)]
     fn push_new(&mut self, key: u128, text: &[u8]) -> Result<()> {
         if let Some(plain) = &mut self.plain {
@@ -293,6 +325,12 @@ impl Strings {
 
     fn add(&mut self, code: u32) -> Result<()> {
         self.codes.push(code);
+        self.give_up_if_many();
+        Ok(())
+    }
+
+    /// Keeps strings as they are once too many are different.
+    fn give_up_if_many(&mut self) {
         let known = self.known.len();
         let hardly_repeats = known == PROBED && self.before + self.codes.len() <= PROBED_ROWS;
         if hardly_repeats || too_large(&self.known) {
@@ -300,7 +338,6 @@ impl Strings {
             self.codes.iter().for_each(|&code| plain.push(if code == NULL { &[] } else { self.known.bytes(code) }));
             *self = Self { plain: Some(plain), before: self.before, ..Self::new(true) };
         }
-        Ok(())
     }
 
     /// Codes of all rows, null ones being of none, and what they stand for; `None` where the strings are plain.

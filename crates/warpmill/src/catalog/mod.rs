@@ -3,6 +3,7 @@
 //! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
 //! without regard to case, and keep the spelling that they were made with.
 
+pub(crate) mod file_statistics;
 pub(crate) mod files;
 mod listing;
 mod provider;

@@ -6,7 +6,10 @@ use std::fmt::Debug;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics, TableReference};
 use datafusion::datasource::DefaultTableSource;
+use datafusion::datasource::listing::ListingTable;
 use datafusion::logical_expr::TableSource;
+
+use crate::catalog::file_statistics;
 
 /// The facts about one column of a base table; `None` is unknown.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,14 +59,18 @@ pub trait TableStatistics: Debug + Send + Sync {
     fn table(&self, name: &TableReference, source: &dyn TableSource) -> Option<TableStats>;
 }
 
-/// Reads [`TableProvider::statistics`](datafusion::catalog::TableProvider::statistics) of any provider.
+/// Reads [`TableProvider::statistics`](datafusion::catalog::TableProvider::statistics) of any provider, and what Parquet files of this machine say.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProviderStatistics;
 
 impl TableStatistics for ProviderStatistics {
     fn table(&self, _name: &TableReference, source: &dyn TableSource) -> Option<TableStats> {
         let source = source.downcast_ref::<DefaultTableSource>()?;
-        TableStats::from_statistics(&source.table_provider.statistics()?)
+        let provider = &source.table_provider;
+        if let Some(table) = provider.downcast_ref::<ListingTable>() {
+            return file_statistics::of(table);
+        }
+        TableStats::from_statistics(&provider.statistics()?)
     }
 }
 

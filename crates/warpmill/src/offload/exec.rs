@@ -32,14 +32,19 @@ use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
+use warpmill_format::column_cache;
 use warpmill_ir::{Program, Sink};
 
+use super::kept::{self, KeptProgram};
 use super::{UnprovenSums, input, parquet, place, threads};
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, caught};
 
 /// Batches of rows from temporary files that may wait for whoever reads them.
 const BATCHES_AHEAD: usize = 1;
+
+/// One of so many threads may encode columns of files that queries have read, and a query with a limit of memory may encode such a part of it.
+const ENCODING_SHARE: usize = 4;
 
 /// The state that a running query shares with its operators: an extension of the task's configuration.
 #[derive(Debug, Default)]
@@ -91,6 +96,8 @@ pub struct WarpmillExec {
     metrics: ExecutionPlanMetricsSet,
     /// The plan that runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
     wide: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
+    /// The program of kept columns of files; shared by all copies of this plan.
+    kept: Arc<kept::Memo>,
 }
 
 type Plans = Vec<Arc<dyn ExecutionPlan>>;
@@ -117,7 +124,7 @@ impl WarpmillExec {
         let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
         let metrics = ExecutionPlanMetricsSet::new();
         let properties = Arc::new(properties);
-        Self { source, program, inputs, leaves, sums, properties, metrics, wide: Arc::default() }
+        Self { source, program, inputs, leaves, sums, properties, metrics, wide: Arc::default(), kept: kept::memo() }
     }
 
     /// The program.
@@ -164,26 +171,57 @@ struct Scanned {
     source: Arc<dyn ExecutionPlan>,
     leaves: Plans,
     sums: UnprovenSums,
+    kept: Arc<kept::Memo>,
+}
+
+/// The way files are read in a run.
+#[derive(Default)]
+struct Reading {
+    /// The program that runs instead, of columns that are kept.
+    kept: Option<KeptProgram>,
+    /// Columns that may be kept from now on.
+    missing: Vec<kept::Request>,
+    for_devices: parquet::ForDevices,
 }
 
 impl Scanned {
     fn of(node: &WarpmillExec) -> Self {
-        Self { source: Arc::clone(&node.source), leaves: node.leaves.clone(), sums: node.sums }
+        let (source, leaves, kept) = (Arc::clone(&node.source), node.leaves.clone(), Arc::clone(&node.kept));
+        Self { source, leaves, sums: node.sums, kept }
     }
 
-    /// See [`WarpmillExec::for_devices`]: footers are waited for on another thread.
-    async fn without_waiting(
+    /// The way files are read now. Footers are waited for on another thread.
+    async fn reading(
         self,
         options: WarpmillOptions,
         context: &Arc<TaskContext>,
         handle: &QueryHandle,
-    ) -> Result<parquet::ForDevices> {
+    ) -> Result<Reading> {
         let (runtime, cancel) = (context.runtime_env(), handle.cancel.clone());
-        if self.leaves.is_empty() || !has_device(&options) {
-            return Ok(parquet::ForDevices::default());
+        if self.leaves.is_empty() || !options.column_cache && !has_device(&options) {
+            return Ok(Reading::default());
         }
-        let found = tokio::task::spawn_blocking(move || self.for_devices(&options, &runtime, cancel)).await;
+        let found = tokio::task::spawn_blocking(move || self.read(&options, &runtime, cancel)).await;
         Ok(found.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??)
+    }
+
+    fn read(&self, options: &WarpmillOptions, runtime: &RuntimeEnv, cancel: CancelToken) -> Result<Reading, Error> {
+        let now = kept::Now {
+            threads: options.worker_threads(),
+            // What is encoded is kept beyond the query: a part of what the query may hold, where that is limited.
+            room: (options.memory_limit as u64 / ENCODING_SHARE as u64).min(column_cache::limit()),
+            cancel: &cancel,
+        };
+        let mut found = if options.column_cache { kept::find(&self.leaves, &now)? } else { kept::Found::default() };
+        let missing = std::mem::take(&mut found.missing);
+        // What a device decodes itself, it reads all of.
+        if !found.is_empty() && (found.others == 0 || !has_device(options)) {
+            let kept = found.program((&self.source, &self.leaves), self.sums, options, &self.kept);
+            if kept.is_some() {
+                return Ok(Reading { kept, missing, for_devices: parquet::ForDevices::default() });
+            }
+        }
+        Ok(Reading { kept: None, missing, for_devices: self.for_devices(options, runtime, cancel)? })
     }
 
     /// See [`WarpmillExec::for_devices`].
@@ -246,7 +284,7 @@ impl ExecutionPlan for WarpmillExec {
         }
         let inputs = (self.leaves.clone(), children);
         let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), inputs, self.sums);
-        Ok(Arc::new(Self { wide: Arc::clone(&self.wide), ..copy }))
+        Ok(Arc::new(Self { wide: Arc::clone(&self.wide), kept: Arc::clone(&self.kept), ..copy }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -277,8 +315,16 @@ impl ExecutionPlan for WarpmillExec {
         let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
         let batches = async move {
             let options = WarpmillOptions::of(context.session_config().options());
-            let mut for_devices = scanned.without_waiting(options, &context, &handle).await?;
+            let threads = options.worker_threads();
+            let Reading { kept, missing, mut for_devices } = scanned.reading(options, &context, &handle).await?;
             let notes = std::mem::take(&mut for_devices.notes);
+            let (program, inputs, from_column_cache) = match kept {
+                None => (program, inputs, vec![]),
+                Some(kept) => {
+                    let inputs = kept.inputs.iter().map(|&input| Arc::clone(&inputs[input])).collect();
+                    (kept.program, inputs, kept.notes)
+                }
+            };
             let running = run_program(program, &inputs, for_devices, (&context, &handle))?;
             let mut output = match running.await? {
                 Ran::Done(output) => output,
@@ -290,7 +336,10 @@ impl ExecutionPlan for WarpmillExec {
                     return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
                 }
             };
-            output.profile.decoded_on_host = notes;
+            (output.profile.decoded_on_host, output.profile.from_column_cache) = (notes, from_column_cache);
+            if !missing.is_empty() {
+                kept::keep(missing, (threads / ENCODING_SHARE).max(1));
+            }
             if let Some(rows) = output.in_files {
                 return Ok(merged_rows(rows, output.profile, (metrics, handle), result_schema).boxed());
             }

@@ -6,7 +6,10 @@
 
 mod exec;
 mod input;
+mod kept;
+mod leaf;
 mod parquet;
+mod row_groups;
 mod threads;
 
 use std::fmt;

@@ -3,6 +3,7 @@
 use datafusion::common::config::ConfigEntry;
 use warpmill_engine::Policy;
 use warpmill_format::codec::CodecChoice;
+use warpmill_format::column_cache;
 use warpmill_format::pruning::Metadata;
 
 use super::{
@@ -133,6 +134,16 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
         ("warpmill.equal_hashes", switch(options.equal_hashes), "Make all hashes equal (for tests)"),
         ("warpmill.join_order", switch(options.join_order), "Reorder joins by estimated cardinality"),
         ("warpmill.memory_limit", memory_limit, "Bytes that a query may hold in pipeline breakers"),
+        (
+            "warpmill.column_cache",
+            switch(options.column_cache),
+            "Keep columns of Parquet files that queries have read, encoded as those of tables",
+        ),
+        (
+            "warpmill.column_cache_limit",
+            column_cache::limit().to_string(),
+            "Bytes of columns of files, and of DuckDB's tables, that are kept in the process",
+        ),
         ("warpmill.plan_cache", switch(options.plan_cache), "Keep the plans of repeated queries"),
         ("warpmill.profile", name_of(&PROFILES, &options.profile).to_string(), "off, on or kernels: what results tell"),
         (

@@ -1,22 +1,26 @@
-//! Columns of DuckDB's tables that are kept between queries.
+//! Columns of data from outside that are kept between queries, encoded as those of tables: of DuckDB's tables, of Parquet files.
 //!
-//! The key names a table and a version of its contents; the shim gives one only where it has proven that the caller's
-//! snapshot is that version. A newer version of a table takes the place of the older ones. Columns are kept one by one: those of one
-//! version have the same rows in the same order (`crate::input`), whichever queries have read them.
+//! A key names a table and a version of its contents, `name/version`; whoever gives one has proven that what it reads is that version. A
+//! newer version of a table takes the place of the older ones. Columns are kept one by one: those of one version have the same rows in the
+//! same order, whichever queries have read them. What has not been used for longest is forgotten beyond a limit, which holds for the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use warpmill_format::Table;
-use warpmill_format::table::EncodedColumn;
 
-use crate::Refused;
-use crate::plan::forget_tables;
+use crate::table::EncodedColumn;
+use crate::{FormatError, Result, Table};
 
-/// Bytes that are kept where nobody says how many.
-const DEFAULT_LIMIT: u64 = 8 << 30;
+/// Bytes that are kept where nobody says how many: a quarter of the machine's memory.
+fn default_limit() -> u64 {
+    // SAFETY: these names have no preconditions.
+    let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let memory = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(bytes).unwrap_or(0));
+    if memory == 0 { 8 << 30 } else { memory / 4 }
+}
+
 /// Sets of columns of one table that are kept put together: plans hold on to them.
 const SETS: usize = 64;
 
@@ -43,7 +47,24 @@ struct Kept {
     used: u64,
 }
 
-static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(|| Mutex::new(Cache { limit: DEFAULT_LIMIT, ..Cache::default() }));
+static CACHE: LazyLock<Mutex<Cache>> =
+    LazyLock::new(|| Mutex::new(Cache { limit: default_limit(), ..Cache::default() }));
+
+/// Those who hold tables of columns that were kept, and let go of them when they hear that some are forgotten.
+static HOLDERS: Mutex<Vec<fn()>> = Mutex::new(vec![]);
+
+/// Calls `forget` from now on whenever something is forgotten.
+pub fn on_forget(forget: fn()) {
+    let mut holders = HOLDERS.lock();
+    if !holders.iter().any(|&known| std::ptr::fn_addr_eq(known, forget)) {
+        holders.push(forget);
+    }
+}
+
+fn tell() {
+    let holders = HOLDERS.lock().clone();
+    holders.into_iter().for_each(|forget| forget());
+}
 
 /// A key: the table, and the version of its contents.
 fn parts(key: &str) -> (&str, &str) {
@@ -67,8 +88,9 @@ pub fn find(key: &str, positions: &[u32]) -> Vec<Option<Arc<EncodedColumn>>> {
 
 /// The table under `key` of the columns at `positions`, which are kept.
 ///
-/// Errors: they have not the same rows, so that something that was kept cannot be right: the table is forgotten.
-pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>, Refused> {
+/// # Errors
+/// They have not the same rows, so that something that was kept cannot be right: the table is forgotten.
+pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>> {
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
     let mut changed = false;
@@ -95,14 +117,14 @@ pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Re
     }
     drop(cache);
     if changed {
-        forget_tables();
+        tell();
     }
     result
 }
 
 impl Entry {
     /// A table of `columns`: the same one again for the same columns.
-    fn put_together(&mut self, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>, Refused> {
+    fn put_together(&mut self, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Result<Arc<Table>> {
         let is_kept = |(position, column): (&u32, &Arc<EncodedColumn>)| {
             self.columns.get(position).is_some_and(|kept| Arc::ptr_eq(&kept.column, column))
         };
@@ -113,7 +135,7 @@ impl Entry {
         }
         let others = self.columns.values().find(|kept| kept.column.rows() != columns.first().map_or(0, |c| c.rows()));
         if others.is_some() {
-            return Err(Refused::new("columns of one version of a table have different numbers of rows"));
+            return Err(FormatError::schema("", "columns of one version of a table have different numbers of rows"));
         }
         let table = Table::of_columns(columns)?;
         self.sets.retain(|(set, _)| set != positions);
@@ -152,17 +174,22 @@ impl Cache {
 /// Forgets everything.
 pub fn clear() {
     CACHE.lock().tables.clear();
-    forget_tables();
+    tell();
 }
 
 /// Bytes that may be kept.
+pub fn limit() -> u64 {
+    CACHE.lock().limit
+}
+
+/// Sets [`limit`].
 pub fn set_limit(bytes: u64) {
     let mut cache = CACHE.lock();
     cache.limit = bytes;
     let changed = cache.shrink();
     drop(cache);
     if changed {
-        forget_tables();
+        tell();
     }
 }
 
