@@ -80,7 +80,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def con() -> Iterator[warpmill.Connection]:
     # Kernels decompress what they can, although the host would be faster here.
-    with warpmill.connect(device="sim", device_fallback="error", representation="heavy") as opened:
+    with warpmill.connect(device="sim", column_cache="off", device_fallback="error", representation="heavy") as opened:
         yield opened
 
 
@@ -313,7 +313,7 @@ def tpch(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_tpch(tpch: dict[str, Path], number: str) -> None:
     query = dict(_warpmill.queries("tpch"))[number]
     other = duckdb.connect()
-    with warpmill.connect(device="sim", device_fallback="error", fallback="error") as con:
+    with warpmill.connect(device="sim", column_cache="off", device_fallback="error", fallback="error") as con:
         for name, path in tpch.items():
             con.register_file(name, path)
             other.sql(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{path}')")

@@ -118,7 +118,7 @@ def filters(rng: random.Random, shape: str, kind: str) -> str:
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[warpmill.Connection]:
-    with warpmill.connect(device="sim", device_fallback="error") as opened:
+    with warpmill.connect(device="sim", column_cache="off", device_fallback="error") as opened:
         yield opened
 
 

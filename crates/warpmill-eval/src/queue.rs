@@ -114,6 +114,11 @@ impl SegmentQueue {
         self.state.lock().pace[party] = Some(pace);
     }
 
+    /// Whether `party` has announced its pace: then it claims all that is left in the end.
+    pub fn has_announced(&self, party: Party) -> bool {
+        self.state.lock().pace[party].is_some()
+    }
+
     /// Closes `party` where the others expect to be done with all that is left before it would have done something, within `needed`: whether it
     /// is closed now. A fixed placement stays as it is.
     pub fn leave_to_faster(&self, party: Party, needed: Duration) -> bool {
@@ -266,14 +271,18 @@ impl SharedScan {
         Ok(())
     }
 
-    /// Waits for what the other sites have done; those that have claimed nothing are not waited for, and claim nothing any more.
+    /// Waits for what the other sites have done. Where row segments are left, those that have announced to do them are waited for; those that have
+    /// claimed nothing when all are done are not, and claim nothing any more.
     ///
     /// # Errors
-    /// Cancellation; a site that failed.
+    /// Cancellation; a site that failed; row segments that nobody has done.
     pub fn arrivals(&self, cancel: &CancelToken) -> Result<Vec<Arrival>> {
         let mut arrivals = vec![];
-        for &party in &self.others {
-            if !self.queue.close(party) {
+        let (announced, others): (Vec<Party>, Vec<Party>) =
+            self.others.iter().partition(|&&party| self.queue.has_announced(party));
+        for party in announced.into_iter().chain(others) {
+            let left = self.queue.count(CPU).0 > 0 && self.queue.has_announced(party);
+            if !left && !self.queue.close(party) {
                 continue;
             }
             match self.exchange.take(party, cancel)? {
@@ -281,7 +290,10 @@ impl SharedScan {
                 arrival => arrivals.push(arrival),
             }
         }
-        Ok(arrivals)
+        match self.queue.count(CPU).0 {
+            0 => Ok(arrivals),
+            left => Err(ExecError::Unsupported(format!("a shared scan of which nobody has read {left} row segments"))),
+        }
     }
 }
 
@@ -365,6 +377,38 @@ mod tests {
         let queue = SegmentQueue::assigned(vec![CPU, 1], 2);
         queue.announce(1, Duration::ZERO);
         assert!(!queue.leave_to_faster(CPU, milliseconds(1)) && queue.claim(CPU, 0));
+    }
+
+    #[test]
+    fn what_is_left_to_others_is_waited_for() {
+        let scan = || SharedScan {
+            queue: Arc::new(SegmentQueue::new(4, 3)),
+            exchange: Arc::new(Exchange::new(3)),
+            others: vec![1, 2],
+            below: vec![],
+            expected: Pace { begin: Duration::ZERO, segment: Duration::from_secs(1) },
+            measured: Mutex::default(),
+        };
+        let (cancel, rows) = (CancelToken::default(), || Arrival::Rows(Arc::default(), Box::new(())));
+        let shared = scan();
+        shared.queue.announce(2, Duration::from_millis(1));
+        shared.begin(&cancel).unwrap();
+        assert!(shared.queue.is_left_out(CPU));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                assert!((0..4).all(|segment| shared.queue.claim(2, segment)));
+                shared.exchange.put(2, rows());
+            });
+            assert_eq!(shared.arrivals(&cancel).unwrap().len(), 1);
+        });
+        assert!(!shared.queue.claim(1, 0));
+        // A device that ends without having done what it announced is an error, not a part of the rows.
+        let shared = scan();
+        shared.queue.announce(1, Duration::from_millis(1));
+        shared.begin(&cancel).unwrap();
+        shared.exchange.put(1, rows());
+        assert!(shared.arrivals(&cancel).is_err());
     }
 
     #[test]

@@ -2,16 +2,22 @@
 //!
 //! A plan is found by the query's text without comments and with single spaces, and by its parameters. It is used while it
 //! is still what planning would give: same settings, same catalog, and every table it reads at the version it was planned
-//! for. Only queries whose plan depends on nothing else are kept: tables of Warpmill, immutable functions.
+//! for, every Parquet file what it was. Only queries whose plan depends on nothing else are kept: tables of Warpmill, a few files of this
+//! machine, immutable functions.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
+use datafusion::datasource::listing::ListingTable;
 use datafusion::physical_plan::ExecutionPlan;
+use warpmill_format::parquet_file::ParquetFile;
 use warpmill_format::{Table, TableSnapshot};
 
+use crate::catalog::file_statistics;
 use crate::offload::Fallback;
 use crate::pieces::{Piece, pieces};
 
@@ -36,16 +42,53 @@ pub(crate) struct Basis {
     pub catalog: u64,
     /// Changes of settings.
     pub settings: u64,
-    /// Every table that is read, and the version that the plan reads.
+    /// The data that is read.
+    pub read: Read,
+}
+
+/// The data that a plan reads.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// Every table, and the version that the plan reads.
     pub tables: Vec<(Arc<Table>, Arc<TableSnapshot>)>,
+    /// Every table of files, with the files.
+    pub files: Vec<(Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>)>,
+    /// The folder that paths in the query's text begin at, where files are read.
+    pub folder: Option<PathBuf>,
+}
+
+/// Files of a table of which plans are kept: all are looked at before each run.
+const MOST_FILES: usize = 64;
+
+impl Read {
+    /// Adds a table of files; whether changes of it are told.
+    pub fn add_files(&mut self, provider: &Arc<dyn TableProvider>) -> bool {
+        let files = provider.downcast_ref::<ListingTable>().and_then(file_statistics::files);
+        let Some(files) = files.filter(|files| files.len() <= MOST_FILES) else { return false };
+        if self.folder.is_none() {
+            self.folder = std::env::current_dir().ok();
+        }
+        let told = self.folder.is_some() && files.iter().all(|file| file.version().is_some());
+        self.files.push((Arc::clone(provider), files));
+        told
+    }
+
+    fn is_unchanged(&self) -> bool {
+        let newest = |(table, planned): &(Arc<Table>, Arc<TableSnapshot>)| {
+            table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned))
+        };
+        let same = |(provider, planned): &(Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>)| {
+            let now = provider.downcast_ref::<ListingTable>().and_then(file_statistics::files);
+            now.is_some_and(|now| now.len() == planned.len() && now.iter().zip(planned).all(|(a, b)| Arc::ptr_eq(a, b)))
+        };
+        let here = || self.folder.is_none() || std::env::current_dir().ok() == self.folder;
+        self.tables.iter().all(newest) && self.files.iter().all(same) && here()
+    }
 }
 
 impl Basis {
     fn holds(&self, catalog: u64, settings: u64) -> bool {
-        let newest = |(table, planned): &(Arc<Table>, Arc<TableSnapshot>)| {
-            table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned))
-        };
-        self.catalog == catalog && self.settings == settings && self.tables.iter().all(newest)
+        self.catalog == catalog && self.settings == settings && self.read.is_unchanged()
     }
 }
 

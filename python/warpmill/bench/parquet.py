@@ -67,7 +67,7 @@ def measure(files: dict[str, Path], device: str, memory: str, runs: int, told: C
     for codec, path in files.items():
         answers: dict[str, Any] = {}
         for where in dict.fromkeys((device, "cpu")):
-            with warpmill.connect(device=where) as con:
+            with warpmill.connect(device=where, column_cache="off") as con:
                 con.set("gpu_memory_limit", memory)
                 con.register_file(TABLE, path)
                 for name, query in QUERIES.items():

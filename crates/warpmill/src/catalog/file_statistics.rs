@@ -1,4 +1,4 @@
-//! Statistics of Parquet files of this machine, from their footers and the headers of their dictionaries.
+//! The Parquet files of this machine that tables are, and statistics from their footers and the headers of their dictionaries.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use warpmill_format::parquet_file::{ParquetFile, distinct_values, table_of};
 use warpmill_translate::scan_exec::table_statistics;
 
+use crate::files::CheckedParquet;
 use crate::join_order::{ColumnStats, TableStats};
 
 /// Files of a table up to which statistics are looked for: each is looked at whenever a statement is planned.
@@ -29,17 +30,25 @@ struct Known {
 
 static KNOWN: LazyLock<Mutex<HashMap<Vec<PathBuf>, Known>>> = LazyLock::new(Mutex::default);
 
-/// The statistics of a table of Parquet files; `None` of others, of many files, and of files that cannot be read: reading them says why.
-pub(crate) fn of(table: &ListingTable) -> Option<TableStats> {
+/// The files of a table of Parquet files, in order, as they are now; `None` of others, of many files, and of files that cannot be read: reading
+/// them says why.
+pub(crate) fn files(table: &ListingTable) -> Option<Vec<Arc<ParquetFile>>> {
     let options = table.options();
-    if !(options.format.as_ref() as &dyn Any).is::<ParquetFormat>() {
+    let format: &dyn Any = options.format.as_ref();
+    if !format.is::<ParquetFormat>() && !format.is::<CheckedParquet>() {
         return None;
     }
     let mut paths = vec![];
     for url in table.table_paths() {
         collect(url, &options.file_extension, &mut paths)?;
     }
-    let files: Vec<Arc<ParquetFile>> = paths.iter().map(|path| ParquetFile::open(path).ok()).collect::<Option<_>>()?;
+    paths.iter().map(|path| ParquetFile::open(path).ok()).collect()
+}
+
+/// The statistics of a table of Parquet files; `None` where [`files`] gives none.
+pub(crate) fn of(table: &ListingTable) -> Option<TableStats> {
+    let files = files(table)?;
+    let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
     let schema = table.schema();
     let mut known = KNOWN.lock();
     let is_same = |known: &&Known| {

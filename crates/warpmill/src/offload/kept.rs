@@ -248,7 +248,10 @@ fn encode_waiting(threads: usize, cancel: &CancelToken) {
         if cancel.check().is_err() {
             return;
         }
-        if let Err(reason) = encode(&request, threads, cancel) {
+        // The limit may change.
+        if request.bytes() <= column_cache::limit()
+            && let Err(reason) = encode(&request, threads, cancel)
+        {
             refuse(&request, &reason);
         }
     }
@@ -284,10 +287,6 @@ fn encode(request: &Request, threads: usize, cancel: &CancelToken) -> Result<(),
     let (positions, fields): (Vec<u32>, Vec<FieldRef>) = columns.cloned().unzip();
     if positions.is_empty() {
         return Ok(());
-    }
-    let bytes: u64 = fields.iter().map(|field| stored_bytes(&request.files, field.name())).sum();
-    if bytes > column_cache::limit() {
-        return Err(format!("{bytes} bytes, more than the column cache may hold"));
     }
     let made = encode_columns(&request.files, &fields, threads, &|| cancel.check().is_err());
     let Some(made) = made.map_err(|error| error.to_string())? else { return Ok(()) };

@@ -25,7 +25,7 @@ use super::written::{WrittenExec, stage};
 use super::{QueryResult, Session};
 use crate::catalog::WarpmillTable;
 use crate::offload::{self, UnprovenSums, context_of_program, is_one_program};
-use crate::plan_cache::{Basis, Prepared, normalized};
+use crate::plan_cache::{Basis, Prepared, Read, normalized};
 use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
@@ -166,9 +166,9 @@ impl Session {
         // The text of a view in the database may change without this session knowing.
         let lasting = stored_views == self.inner.catalog.stored_views();
         let immutable = options.plan_cache && lasting && is_immutable(&plan)?;
-        let (prepared, tables) = self.prepare(&state, Arc::new(plan), &options).await?;
-        if let Some(tables) = tables.filter(|_| immutable) {
-            let basis = Basis { catalog: basis.0, settings: basis.1, tables };
+        let (prepared, read) = self.prepare(&state, Arc::new(plan), &options).await?;
+        if let Some(read) = read.filter(|_| immutable) {
+            let basis = Basis { catalog: basis.0, settings: basis.1, read };
             self.inner.plan_cache.lock().put(key, Arc::clone(&prepared), basis);
         }
         Ok(Planned::Query { prepared, cached: false })
@@ -215,19 +215,17 @@ impl Session {
         Ok(Some(QueryResult { schema, batches, ..QueryResult::empty() }))
     }
 
-    /// The physical plan of a query, and the tables it reads; `None` when it reads others than Warpmill's.
+    /// The physical plan of a query, and what it reads; `None` when that is something whose changes are not told.
     pub(super) async fn prepare(
         &self,
         state: &Arc<SessionState>,
         plan: Arc<LogicalPlan>,
         options: &WarpmillOptions,
-    ) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
+    ) -> Result<(Arc<Prepared>, Option<Read>)> {
         let (state, options) = (Arc::clone(state), options.clone());
         planning::run(async move { prepared(&state, &plan, &options).await }).await
     }
 }
-
-type TableVersions = Vec<(Arc<warpmill_format::Table>, Arc<warpmill_format::TableSnapshot>)>;
 
 impl QueryResult {
     /// The result of a statement that has no rows.
@@ -258,12 +256,12 @@ async fn prepared(
     state: &SessionState,
     plan: &LogicalPlan,
     options: &WarpmillOptions,
-) -> Result<(Arc<Prepared>, Option<TableVersions>)> {
+) -> Result<(Arc<Prepared>, Option<Read>)> {
     let _memory = reserve(plan, state.runtime_env())?;
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let optimized = state.optimize(plan)?;
-    let tables = table_versions(&optimized)?;
+    let read = read_by(&optimized)?;
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = named(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
@@ -271,7 +269,7 @@ async fn prepared(
     if let Some((_, staging)) = staged {
         plan = Arc::new(WrittenExec::new(plan, staging));
     }
-    Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), tables))
+    Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), read))
 }
 
 /// `plan` with its columns called as results show them.
@@ -307,18 +305,24 @@ fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
     Ok(immutable)
 }
 
-/// The tables that a plan reads, if all are Warpmill's.
-fn table_versions(plan: &LogicalPlan) -> Result<Option<TableVersions>> {
-    let mut tables = Some(Vec::new());
+/// The data that a plan reads, if changes of all of it are told.
+fn read_by(plan: &LogicalPlan) -> Result<Option<Read>> {
+    let mut read = Some(Read::default());
     plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
+        if let (LogicalPlan::TableScan(scan), Some(all)) = (node, &mut read) {
             let provider = source_as_provider(&scan.source)?;
-            match (provider.downcast_ref::<WarpmillTable>(), &mut tables) {
-                (Some(table), Some(list)) => list.push((Arc::clone(table.table()), Arc::clone(table.snapshot()))),
-                _ => tables = None,
+            let told = match provider.downcast_ref::<WarpmillTable>() {
+                Some(table) => {
+                    all.tables.push((Arc::clone(table.table()), Arc::clone(table.snapshot())));
+                    true
+                }
+                None => all.add_files(&provider),
+            };
+            if !told {
+                read = None;
             }
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(tables)
+    Ok(read)
 }
