@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ def settle(path: Path) -> Path:
     """Makes a file as old as files have to be of which columns are kept."""
     then = time.time() - 60
     os.utime(path, (then, then))
+    # The time of change of its inode cannot be set.
+    time.sleep(0.06)
     return path
 
 
@@ -111,10 +114,13 @@ def shortened(path: Path) -> None:
 
 
 def overwritten_with_its_old_time(path: Path) -> None:
-    before = path.stat()
-    path.unlink()
-    write(path, numbers(7))
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    """In place, of the same size and with the same time: what ``rsync --inplace -t`` does."""
+    before, other = path.stat(), path.with_suffix(".new")
+    assert any(write(other, numbers(first)).stat().st_size == before.st_size for first in range(1, 300))
+    with path.open("r+b") as file:
+        file.write(other.read_bytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +132,12 @@ def test_changed_files_are_read_again(tmp_path: Path, change: Any, *, settles: b
     shop.rows(total(path))
     assert shop.cached
     change(path)
-    if settles and change is not overwritten_with_its_old_time:
+    if settles:
+        before = path.stat()
         settle(path)
+        if change is overwritten_with_its_old_time:
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            time.sleep(0.06)
     for _ in range(2):
         assert shop.rows(total(path)) == answers(path, "SELECT count(*), sum(k), max(s) FROM {} WHERE k >= 0")
 
@@ -284,3 +294,113 @@ def test_joins_of_kept_and_other_files(tmp_path: Path) -> None:
     for _ in range(2):
         assert shop.rows(sql) == expected
         assert shop.cached == ["l.parquet: 1 columns"]
+
+
+def test_times_as_spark_stores_them_are_read_as_before(tmp_path: Path) -> None:
+    moments = [dt.datetime(1, 1, 1), dt.datetime(1970, 1, 1), dt.datetime(9999, 12, 31)]
+    path = write(tmp_path / "t.parquet", pa.table({"t": moments, "k": [1, 2, 3]}), use_deprecated_int96_timestamps=True)
+    shop = Shop()
+    for query in (f"SELECT t FROM '{path}' WHERE k > 0 ORDER BY k", f"SELECT sum(k) FROM '{path}' WHERE k > 0"):
+        on = [repr(shop.rows(query)) for _ in range(2)]
+        cached = bool(shop.cached)
+        shop.con.execute("SET warpmill.column_cache = 'off'")
+        assert on == [repr(shop.rows(query))] * 2
+        assert cached == ("sum" in query)
+        shop.con.execute("SET warpmill.column_cache = 'on'")
+
+
+def test_row_groups_larger_than_row_segments(tmp_path: Path) -> None:
+    count = 2_500_000
+    many = pa.table({"k": pa.array(range(count), pa.int32()), "s": pa.array([str(i % 9) for i in range(count)])})
+    path = write(tmp_path / "n.parquet", many, row_group_size=count)
+    shop = Shop()
+    for _ in range(2):
+        assert shop.rows(f"SELECT count(*), sum(k), count(DISTINCT s) FROM '{path}' WHERE k >= 0") == [
+            (count, count * (count - 1) // 2, 9)
+        ]
+        assert shop.cached
+
+
+def test_sessions_that_forget_and_find_at_once(tmp_path: Path) -> None:
+    """More columns than there is room for, from many threads: nobody waits for ever, and all answers are right."""
+    paths = [write(tmp_path / f"{n}.parquet", numbers(n)) for n in range(4)]
+    expected = [answers(path, "SELECT count(*), sum(k), max(s) FROM {} WHERE k >= 0") for path in paths]
+    shops = [Shop() for _ in range(6)]
+    shops[0].con.execute("SET warpmill.column_cache_limit = '60KB'")
+
+    def work(number: int) -> bool:
+        shop = shops[number]
+        return all(shop.rows(total(paths[i % 4])) == expected[i % 4] for i in range(number, number + 60))
+
+    with ThreadPoolExecutor(len(shops)) as pool:
+        assert all(pool.map(work, range(len(shops)), timeout=120))
+
+
+def test_a_limit_reads_only_what_it_needs(tmp_path: Path) -> None:
+    shop, path = Shop(), write(tmp_path / "n.parquet", numbers(0, 100_000))
+    assert len(shop.rows(f"SELECT k + 1 FROM '{path}' WHERE k > 5 LIMIT 10")) == 10
+    assert not shop.cached
+    assert _warpmill.wait_for_background(60)
+    assert len(shop.rows(f"SELECT k + 1 FROM '{path}' WHERE k > 5 LIMIT 11")) == 11
+    assert not shop.cached
+
+
+def test_what_has_no_room_is_not_tried_again(tmp_path: Path) -> None:
+    shop, path = Shop(), write(tmp_path / "n.parquet", numbers(0, 100_000))
+    shop.con.execute("SET warpmill.column_cache_limit = '300KB'")
+    texts = f"SELECT count(*), max(s), sum(k) FROM '{path}' WHERE s || k <> ''"
+    for _ in range(2):
+        assert shop.rows(texts) == answers(path, "SELECT count(*), max(s), sum(k) FROM {} WHERE s || k <> ''")
+    shop.con.execute("SET warpmill.column_cache_limit = '100MB'")
+    shop.rows(texts)
+    shop.rows(texts)
+    assert shop.cached
+
+
+def test_repeated_statements_keep_their_plan_until_a_file_comes(tmp_path: Path) -> None:
+    folder, other = tmp_path / "data", tmp_path / "other"
+    (folder / "year=2023").mkdir(parents=True)
+    (folder / "ignored").mkdir()
+    other.mkdir()
+    (folder / "year=2024").symlink_to(other)
+    write(folder / "year=2023" / "0.parquet", numbers())
+    write(folder / "ignored" / "9.parquet", numbers(9))
+    write(other / "1.parquet", numbers(0))
+    con = warpmill.connect()
+    con.execute(f"CREATE EXTERNAL TABLE t STORED AS PARQUET PARTITIONED BY (year) LOCATION '{folder}/'")
+    query = "SELECT count(*), sum(k) FROM t"
+    first = con.sql(query).fetchall()
+    result = con.sql(query)
+    assert result.profile["plan_cached"]
+    assert result.fetchall() == first == [(2 * ROWS, ROWS * (ROWS - 1))]
+    write(other / "2.parquet", numbers(0))
+    result = con.sql(query)
+    assert not result.profile["plan_cached"]
+    assert result.fetchall() == [(3 * ROWS, sum(range(ROWS)) * 3)]
+    os.remove(other / "2.parquet")
+    assert con.sql(query).fetchall() == first
+
+
+def test_relative_paths_begin_where_the_process_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    con = warpmill.connect()
+    for first in (0, 50, 0):
+        folder = tmp_path / str(first)
+        folder.mkdir(exist_ok=True)
+        if not (folder / "n.parquet").exists():
+            write(folder / "n.parquet", numbers(first))
+        monkeypatch.chdir(folder)
+        for _ in range(2):
+            assert con.sql("SELECT min(k) FROM 'n.parquet' WHERE k >= 0").fetchall() == [(first,)]
+
+
+def test_joins_over_files_build_on_the_smaller_side(tmp_path: Path) -> None:
+    large, small = write(tmp_path / "l.parquet", numbers(0, 50_000)), write(tmp_path / "s.parquet", numbers(0, 50))
+    con = warpmill.connect(device="cpu")
+    plans = [
+        con.explain(f"SELECT count(*) FROM '{a}' a JOIN '{b}' b ON a.k = b.k")
+        for a, b in ((large, small), (small, large))
+    ]
+    # The first input is what the hash table is built of.
+    assert all(
+        0 < plan.find("projection=[k]") and plan.rfind("s.parquet") < plan.find("l.parquet") for plan in plans
+    ), plans

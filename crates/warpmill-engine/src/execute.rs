@@ -312,7 +312,13 @@ fn run(
         }
         // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
         let Err(error) = output else { return output };
+        let shared = together.is_some();
         match together.and_then(|together| together.failure()) {
+            // What sites have left undone between them, the CPU does alone.
+            None if shared && matches!(error, EngineError::Exec(ExecError::Unsupported(_))) => {
+                let miss = |site| Miss { site, reason: error.to_string(), for_cpu: true };
+                feedback.misses.extend(plan.devices().map(miss));
+            }
             None => return Err(error),
             // An error of the query itself, whoever has found it.
             Some((_, Failure::Exec(error))) => return Err(error.into()),

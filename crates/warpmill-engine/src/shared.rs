@@ -122,10 +122,19 @@ impl Together {
         (0..program.pipelines.len()).map(place).collect()
     }
 
-    /// Keeps the CPU's pace with `program`.
+    /// Keeps the CPU's pace with `program`. Where it was left out, it is expected to be a little faster the next time, so that it tries again
+    /// some time: it may have been slow for another reason.
     pub fn learn(&self, program: &Program) {
-        let Some(pace) = *self.scan.measured.lock() else { return };
-        program.derived.get::<KnownPace>().0.lock().insert(self.pipeline, pace);
+        let known = program.derived.get::<KnownPace>();
+        let mut known = known.0.lock();
+        match *self.scan.measured.lock() {
+            Some(pace) => drop(known.insert(self.pipeline, pace)),
+            None => {
+                if let Some(pace) = known.get_mut(&self.pipeline) {
+                    *pace = Pace { begin: pace.begin.mul_f64(AGEING), segment: pace.segment.mul_f64(AGEING) };
+                }
+            }
+        }
     }
 
     /// The failure of a device, once the CPU has ended with an error.
@@ -150,6 +159,9 @@ impl Together {
 
 /// The time that devices which are ready need to decide what they leave for the CPU.
 const DECISION: Duration = Duration::from_millis(2);
+
+/// The part of a pace that is left after each run without the CPU.
+const AGEING: f64 = 0.95;
 
 /// The CPU's pace in the last run of a program, by its shared pipeline; kept with the program.
 #[derive(Default)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use warpmill::physical_memory;
 
 /// The way a server runs. Every field has a default but the database.
 #[derive(Debug, Clone, Deserialize)]
@@ -114,7 +115,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let memory = physical_memory().unwrap_or(4 << 30) / 4 * 3;
+        let memory = physical_memory().map_or(4 << 30, |bytes| bytes as usize) / 4 * 3;
         Self {
             memory,
             query_memory: memory / 8,
@@ -254,16 +255,6 @@ fn is_loopback(ip: IpAddr) -> bool {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(v6.is_loopback(), |v4| v4.is_loopback()),
         IpAddr::V4(v4) => v4.is_loopback(),
     }
-}
-
-/// Bytes of memory: the machine's, or the container's limit where that is lower.
-fn physical_memory() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let machine = line.trim().trim_end_matches("kB").trim().parse::<usize>().ok()? << 10;
-    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
-    let limits = limits.iter().filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok());
-    Some(limits.fold(machine, usize::min))
 }
 
 fn loopback() -> String {

@@ -13,12 +13,19 @@ use serde::Serialize;
 use crate::table::EncodedColumn;
 use crate::{FormatError, Result, Table};
 
-/// Bytes that are kept where nobody says how many: a quarter of the machine's memory.
+/// Bytes that are kept where nobody says how many: a quarter of the memory that the process may have.
 fn default_limit() -> u64 {
-    // SAFETY: these names have no preconditions.
-    let (pages, bytes) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
-    let memory = u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(bytes).unwrap_or(0));
-    if memory == 0 { 8 << 30 } else { memory / 4 }
+    physical_memory().unwrap_or(32 << 30) / 4
+}
+
+/// Bytes of memory: the machine's, or the container's limit where that is lower.
+pub fn physical_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let machine = line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? << 10;
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limits = limits.iter().filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok());
+    Some(limits.fold(machine, u64::min))
 }
 
 /// Sets of columns of one table that are kept put together: plans hold on to them.
@@ -75,10 +82,12 @@ fn parts(key: &str) -> (&str, &str) {
 pub fn find(key: &str, positions: &[u32]) -> Vec<Option<Arc<EncodedColumn>>> {
     let (name, version) = parts(key);
     let mut cache = CACHE.lock();
-    cache.clock += 1;
-    let clock = cache.clock;
+    let mut clock = cache.clock;
+    cache.clock += positions.len() as u64;
     let mut entry = cache.tables.get_mut(name).filter(|entry| entry.version == version);
     let found = positions.iter().map(|position| {
+        // Each has a time of its own: columns are forgotten one by one.
+        clock += 1;
         let kept = entry.as_mut()?.columns.get_mut(position)?;
         kept.used = clock;
         Some(Arc::clone(&kept.column))
@@ -98,14 +107,15 @@ pub fn table(key: &str, positions: &[u32], columns: &[Arc<EncodedColumn>]) -> Re
         let entry = Entry { version: version.to_string(), ..Entry::default() };
         changed |= cache.tables.insert(name.to_string(), entry).is_some();
     }
-    cache.clock += 1;
-    let (used, limit) = (cache.clock, cache.limit);
+    let (mut used, limit) = (cache.clock, cache.limit);
+    cache.clock += positions.len() as u64;
     let entry = cache.tables.get_mut(name).expect("it is there, or has just been made");
     let result = entry.put_together(positions, columns);
     match &result {
         Ok(_) => {
             for (&position, column) in positions.iter().zip(columns) {
                 let bytes = column.stored_bytes();
+                used += 1;
                 if bytes <= limit && !entry.columns.contains_key(&position) {
                     entry.columns.insert(position, Kept { column: Arc::clone(column), bytes, used });
                 }
@@ -138,8 +148,14 @@ impl Entry {
             return Err(FormatError::schema("", "columns of one version of a table have different numbers of rows"));
         }
         let table = Table::of_columns(columns)?;
-        self.sets.retain(|(set, _)| set != positions);
-        self.sets.push((positions.to_vec(), Arc::clone(&table)));
+        // Of columns of which others are kept, a table is only for whoever has brought them.
+        let is_other = |(position, column): (&u32, &Arc<EncodedColumn>)| {
+            self.columns.get(position).is_some_and(|kept| !Arc::ptr_eq(&kept.column, column))
+        };
+        if !positions.iter().zip(columns).any(is_other) {
+            self.sets.retain(|(set, _)| set != positions);
+            self.sets.push((positions.to_vec(), Arc::clone(&table)));
+        }
         Ok(table)
     }
 

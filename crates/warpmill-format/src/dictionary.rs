@@ -51,6 +51,11 @@ impl Dictionary {
         self.offsets.len() - 1
     }
 
+    /// Bytes of the strings and of where they begin.
+    pub fn plain_bytes(&self) -> u64 {
+        (self.bytes.len() + 4 * self.offsets.len()) as u64
+    }
+
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -51,4 +51,5 @@ pub use session::{
 pub use settings::{FallbackMode, WarpmillOptions};
 pub use warpmill_engine::{DeviceChoice, Ordinals};
 pub use warpmill_format::FormatError;
+pub use warpmill_format::column_cache::physical_memory;
 pub use warpmill_format::table::WriteOptions;

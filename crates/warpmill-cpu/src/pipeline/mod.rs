@@ -179,9 +179,10 @@ impl<'a> Run<'a> {
         if !shared.queue.is_left_out(CPU) {
             let begin = started.elapsed();
             let source = build::shared_scan(self, &pipeline.source, shared)?;
+            let ruled_out = shared.queue.count(CPU).1;
             let chain = build::chain(self, pipeline)?;
             profile = self.push(index, &source, chain, pool)?;
-            if let (_, done @ 1..) = shared.queue.count(CPU) {
+            if let done @ 1.. = shared.queue.count(CPU).1 - ruled_out {
                 let segment = (started.elapsed() - begin) / u32::try_from(done).unwrap_or(u32::MAX);
                 *shared.measured.lock() = Some(Pace { begin, segment });
             }

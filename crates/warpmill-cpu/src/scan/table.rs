@@ -112,7 +112,15 @@ struct Cursor {
 
 impl TableSource {
     /// The same of row segments that the CPU claims of `queue`, of which it expects to need `pace` for each.
+    ///
+    /// Those that metadata and keys have ruled out are nobody's work: it claims them first.
     pub fn shared(mut self, queue: Arc<SegmentQueue>, pace: Duration) -> Self {
+        let mut read = self.segments.iter().map(|row| row.segment).peekable();
+        for segment in 0..self.table.num_segments() {
+            if read.next_if_eq(&segment).is_none() {
+                let _ruled_out = queue.claim(CPU, segment);
+            }
+        }
         let cursor = Mutex::new(Cursor { left: self.segments.len(), morsels: 0..0 });
         self.shared = Some(SharedMorsels { queue, pace, cursor });
         self

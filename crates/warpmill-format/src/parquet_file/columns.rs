@@ -1,11 +1,10 @@
 //! Columns of Parquet files, decoded and encoded anew as those of tables.
 //!
-//! Row segments are runs of row groups, or parts of large ones: the same of all columns of the same files, so that each column of each row
-//! segment is a task of its own, for any thread.
+//! Row segments are runs of row groups, or parts of large ones: the same of all columns of the same files. A column of a run, or of a large row
+//! group, is a task of its own, for any thread.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
@@ -13,60 +12,86 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Type as Physical;
 
 use super::ParquetFile;
 use super::pages::dictionary_header;
 use crate::guard::caught;
 use crate::table::{ColumnWriter, EncodedColumn};
-use crate::{Result, SEGMENT_ROWS};
+use crate::{FormatError, Result, SEGMENT_ROWS};
 
 /// Values of dictionaries that are decoded as such, and the rows that each of them must stand for.
 const DICTIONARY: (u64, u64) = (1 << 16, 8);
 
-/// Rows of a row group of a file.
-struct Part<'a> {
+/// A row group of a file.
+#[derive(Clone, Copy)]
+struct Group<'a> {
     file: &'a Arc<ParquetFile>,
-    group: usize,
-    rows: Range<usize>,
+    number: usize,
 }
 
-/// The columns `fields` of the rows of `files`, in their order, found by name; `None` once `stop` says so. Uses `threads` threads.
+/// Row groups that are decoded together.
+struct Run<'a> {
+    /// One of more rows than a row segment has, or several of no more than these together.
+    groups: Vec<Group<'a>>,
+    /// The first row segment that they become.
+    segment: usize,
+}
+
+/// The bounds of the work on columns.
+pub struct Bounds<'a> {
+    /// Threads that it uses.
+    pub threads: usize,
+    /// Bytes of encoded columns, at most.
+    pub bytes: u64,
+    /// Stops it.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// The columns `fields` of the rows of `files`, in their order, found by name; `None` once it is stopped.
 ///
 /// # Errors
-/// Files that cannot be read, have changed or are damaged, columns that they do not have, types that are not stored as such.
+/// Files that cannot be read, have changed or are damaged, columns that they do not have, types that are not stored as such, more bytes than there
+/// is room for.
 pub fn encode_columns(
     files: &[Arc<ParquetFile>],
     fields: &[FieldRef],
-    threads: usize,
-    stop: &(dyn Fn() -> bool + Sync),
+    bounds: &Bounds<'_>,
 ) -> Result<Option<Vec<Arc<EncodedColumn>>>> {
-    let segments = segments(files);
+    let runs = runs(files);
     let writers: Vec<ColumnWriter> =
         fields.iter().map(|field| ColumnWriter::new(Arc::clone(field))).collect::<Result<_>>()?;
     for (writer, field) in writers.iter().zip(fields) {
         // Whoever wrote the files has given up a dictionary.
-        let is_plain = |part: &Part<'_>| {
-            part.file.leaf(field.name()).is_some_and(|leaf| dictionary_header(part.file, part.group, leaf).is_none())
+        let is_plain = |group: &Group<'_>| {
+            let leaf = group.file.leaf(field.name());
+            leaf.is_some_and(|leaf| dictionary_header(group.file, group.number, leaf).is_none())
         };
-        if is_text(field) && segments.first().and_then(|segment| segment.first()).is_some_and(is_plain) {
+        if is_text(field) && runs.first().and_then(|run| run.groups.first()).is_some_and(is_plain) {
             writer.make_plain();
         }
     }
-    let tasks = segments.len() * writers.len();
-    let stopped = AtomicBool::new(false);
+    let (stopped, bytes) = (AtomicBool::new(false), AtomicU64::new(0));
     let encode = |task: usize| {
-        let (column, segment) = (task % writers.len(), task / writers.len());
-        if stopped.load(Ordering::Relaxed) || stop() {
-            stopped.store(true, Ordering::Relaxed);
-            return Ok(());
-        }
-        let mut arrays = vec![];
-        for part in &segments[segment] {
-            decode(part, &fields[column], &mut |array| arrays.push(array))?;
-        }
-        writers[column].encode_arrays(segment, &arrays)
+        let (column, run) = (task % writers.len(), &runs[task / writers.len()]);
+        let mut add = |segment: usize, arrays: &[ArrayRef]| {
+            let made = writers[column].encode_arrays(segment, arrays)?;
+            match bytes.fetch_add(made, Ordering::Relaxed) + made {
+                all if all > bounds.bytes => Err(FormatError::schema(
+                    fields[column].name(),
+                    format!("columns of more than {} bytes", bounds.bytes),
+                )),
+                _ => Ok(()),
+            }
+        };
+        let stop = || {
+            let now = stopped.load(Ordering::Relaxed) || (bounds.stop)();
+            stopped.fetch_or(now, Ordering::Relaxed);
+            now
+        };
+        encode_run(run, &fields[column], &mut add, &stop)
     };
-    in_parallel(threads, tasks, &encode)?;
+    in_parallel(bounds.threads, runs.len() * writers.len(), &encode)?;
     if stopped.into_inner() {
         return Ok(None);
     }
@@ -74,7 +99,7 @@ pub fn encode_columns(
     columns.collect::<Result<_>>().map(Some)
 }
 
-/// Does `tasks` tasks on `threads` threads; the first error ends it.
+/// Does `tasks` tasks on `threads` threads, or as many as there are; the first error ends it.
 fn in_parallel(threads: usize, tasks: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || -> Result<()> {
@@ -86,7 +111,8 @@ fn in_parallel(threads: usize, tasks: usize, work: &(dyn Fn(usize) -> Result<()>
         Ok(())
     };
     std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(tasks)).map(|_| scope.spawn(run)).collect();
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let others: Vec<_> = (1..threads.min(tasks)).map_while(spawn).collect();
         let own = run();
         let joined =
             others.into_iter().map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -94,75 +120,117 @@ fn in_parallel(threads: usize, tasks: usize, work: &(dyn Fn(usize) -> Result<()>
     })
 }
 
-/// The rows of `files`, cut into row segments.
-fn segments(files: &[Arc<ParquetFile>]) -> Vec<Vec<Part<'_>>> {
-    let (mut segments, mut open, mut count) = (vec![], vec![], 0);
-    for file in files {
-        for (group, metadata) in file.metadata().row_groups().iter().enumerate() {
-            let rows = usize::try_from(metadata.num_rows()).unwrap_or(0);
-            if count + rows > SEGMENT_ROWS && count > 0 {
-                segments.push(std::mem::take(&mut open));
-                count = 0;
-            }
-            for start in (0..rows).step_by(SEGMENT_ROWS) {
-                let part = Part { file, group, rows: start..rows.min(start + SEGMENT_ROWS) };
-                if rows > SEGMENT_ROWS {
-                    segments.push(vec![part]);
-                } else {
-                    count += rows;
-                    open.push(part);
-                }
-            }
+/// The row groups of `files`, in their order, as they are decoded together.
+fn runs(files: &[Arc<ParquetFile>]) -> Vec<Run<'_>> {
+    let groups =
+        files.iter().flat_map(|file| (0..file.metadata().num_row_groups()).map(move |number| Group { file, number }));
+    let (mut runs, mut open, mut count, mut segment) = (vec![], vec![], 0, 0);
+    for group in groups.filter(|group| group.rows() > 0) {
+        let rows = group.rows();
+        if count > 0 && count + rows > SEGMENT_ROWS {
+            runs.push(Run { groups: std::mem::take(&mut open), segment });
+            (count, segment) = (0, segment + 1);
+        }
+        if rows > SEGMENT_ROWS {
+            runs.push(Run { groups: vec![group], segment });
+            segment += rows.div_ceil(SEGMENT_ROWS);
+        } else {
+            open.push(group);
+            count += rows;
         }
     }
     if !open.is_empty() {
-        segments.push(open);
+        runs.push(Run { groups: open, segment });
     }
-    segments
+    runs
 }
 
-/// Decodes a column of rows of a row group.
-fn decode(part: &Part<'_>, field: &FieldRef, give: &mut dyn FnMut(ArrayRef)) -> Result<()> {
-    let Part { file, group, rows } = part;
+impl Group<'_> {
+    fn rows(&self) -> usize {
+        usize::try_from(self.file.metadata().row_group(self.number).num_rows()).unwrap_or(0)
+    }
+}
+
+/// Decodes a column of a run, and gives the arrays of each row segment to `add`.
+fn encode_run(
+    run: &Run<'_>,
+    field: &FieldRef,
+    add: &mut dyn FnMut(usize, &[ArrayRef]) -> Result<()>,
+    stop: &dyn Fn() -> bool,
+) -> Result<()> {
+    let is_large = run.groups.first().is_some_and(|group| group.rows() > SEGMENT_ROWS);
+    let (mut segment, mut arrays) = (run.segment, vec![]);
+    for group in &run.groups {
+        let done = decode(*group, field, &mut |array| {
+            if stop() {
+                return Ok(false);
+            }
+            arrays.push(array);
+            if is_large {
+                add(segment, &std::mem::take(&mut arrays))?;
+                segment += 1;
+            }
+            Ok(true)
+        })?;
+        if !done {
+            return Ok(());
+        }
+    }
+    if is_large { Ok(()) } else { add(segment, &arrays) }
+}
+
+/// Decodes a column of a row group, and gives its rows to `give`, [`SEGMENT_ROWS`] of them at a time, as long as it wants more; whether it had all.
+fn decode(group: Group<'_>, field: &FieldRef, give: &mut dyn FnMut(ArrayRef) -> Result<bool>) -> Result<bool> {
+    let Group { file, number } = group;
     let leaf = file.leaf(field.name()).ok_or_else(|| {
-        file.corrupt(format!("row group {group}"), format!("it has no column {:?} that is not nested", field.name()))
+        file.corrupt(format!("row group {number}"), format!("it has no column {:?} that is not nested", field.name()))
     })?;
-    let corrupt = |detail: String| file.corrupt(file.place(*group, leaf), detail);
-    let reader = || reader(part, leaf, field).map_err(|error| error.to_string());
-    file.checked().check_chunks(&file.handle(&|| file.place(*group, leaf))?, *group, &[leaf])?;
+    let place = || file.place(number, leaf);
+    let corrupt = |detail: String| file.corrupt(place(), detail);
+    if file.metadata().row_group(number).column(leaf).column_type() == Physical::INT96 {
+        // Of which times beyond 64 bits of nanoseconds are decoded in another way.
+        return Err(corrupt("it is stored as INT96".into()));
+    }
+    file.checked().check_chunks(&file.handle(&place)?, number, &[leaf])?;
     // The decoder trusts sizes that a damaged page claims: its panics are errors of the file.
+    let reader = || reader(group, leaf, field).map_err(|error| error.to_string());
     let mut reader = caught(reader).and_then(|reader| reader).map_err(corrupt)?;
     let mut found = 0;
     while let Some(batch) = caught(|| reader.next()).map_err(corrupt)? {
         let batch = batch.map_err(|error| corrupt(error.to_string()))?;
         found += batch.num_rows();
-        give(Arc::clone(batch.column(0)));
+        if !give(Arc::clone(batch.column(0)))? {
+            return Ok(false);
+        }
     }
-    if found == rows.len() { Ok(()) } else { Err(corrupt(format!("{found} rows instead of {}", rows.len()))) }
+    if found == group.rows() { Ok(true) } else { Err(corrupt(format!("{found} rows instead of {}", group.rows()))) }
 }
 
-fn is_text(field: &Field) -> bool {
-    matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
-
-/// The decoder of a column of rows of a row group: texts of a small dictionary come as such.
+/// The decoder of a column of a row group: texts of a small dictionary come as such.
 fn reader(
-    part: &Part<'_>,
+    group: Group<'_>,
     leaf: usize,
     field: &FieldRef,
 ) -> std::result::Result<ParquetRecordBatchReader, Box<dyn std::error::Error>> {
-    let Part { file, group, rows } = part;
-    let handle = file.handle(&|| file.place(*group, leaf))?;
+    let Group { file, number } = group;
+    let handle = file.handle(&|| file.place(number, leaf))?;
     let (most, repeated) = DICTIONARY;
-    let small = |values: &u64| *values <= most && values * repeated <= rows.len() as u64;
-    let metadata = match is_text(field).then(|| dictionary_header(file, *group, leaf)).flatten().filter(small) {
+    let small = |values: &u64| *values <= most && values * repeated <= group.rows() as u64;
+    let metadata = match is_text(field).then(|| dictionary_header(file, number, leaf)).flatten().filter(small) {
         None => file.reader_metadata().clone(),
         Some(_) => with_dictionary(file.reader_metadata(), field.name())?,
     };
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(handle, metadata);
     let mask = ProjectionMask::leaves(builder.parquet_schema(), [leaf]);
-    let builder = builder.with_row_groups(vec![*group]).with_projection(mask).with_batch_size(rows.len().max(1));
-    Ok(builder.with_offset(rows.start).with_limit(rows.len()).build()?)
+    Ok(builder
+        .with_row_groups(vec![number])
+        .with_projection(mask)
+        .with_batch_size(group.rows().min(SEGMENT_ROWS))
+        .build()?)
+}
+
+fn is_text(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// The same metadata, by which column `name` is read as a dictionary and codes.

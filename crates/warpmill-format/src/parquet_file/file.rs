@@ -24,6 +24,8 @@ const MOST_FILES: usize = 4096;
 
 /// The time after which another change of a file has another time: file systems tell times apart that are a second or two from each other.
 const SETTLED: Duration = Duration::from_secs(2);
+/// The same of the time of change of an inode, which the machine's own clock gives.
+const TICK: Duration = Duration::from_millis(50);
 
 /// A file whose footer has been read. It is opened for each read, and has to be the same file then.
 #[derive(Debug)]
@@ -61,16 +63,33 @@ enum Source {
 struct Identity {
     bytes: u64,
     modified: Option<SystemTime>,
-    inode: u64,
+    /// Of the inode, which nobody can set: nanoseconds since 1970.
+    changed: i128,
+    /// The device and the inode.
+    inode: (u64, u64),
 }
 
 impl Identity {
     fn of(metadata: &Metadata) -> Self {
         #[cfg(unix)]
-        let inode = std::os::unix::fs::MetadataExt::ino(metadata);
+        let (changed, inode) = {
+            use std::os::unix::fs::MetadataExt;
+            let changed = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+            (changed, (metadata.dev(), metadata.ino()))
+        };
         #[cfg(not(unix))]
-        let inode = 0;
-        Self { bytes: metadata.len(), modified: metadata.modified().ok(), inode }
+        let (changed, inode) = (0, (0, 0));
+        Self { bytes: metadata.len(), modified: metadata.modified().ok(), changed, inode }
+    }
+
+    /// Whether any later change has other times.
+    fn is_settled(&self) -> bool {
+        let now = SystemTime::now();
+        let since = |then: SystemTime| now.duration_since(then).ok();
+        let nanos = u64::try_from(self.changed).ok();
+        let changed = nanos.map(|nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos));
+        self.modified.and_then(since).is_some_and(|age| age > SETTLED)
+            && (cfg!(not(unix)) || changed.and_then(since).is_some_and(|age| age > TICK))
     }
 }
 
@@ -103,11 +122,14 @@ impl ParquetFile {
         let checked = CheckedFooter::of_file(Arc::clone(metadata.metadata()), &file, path)?;
         let (path, source, kept) = (path.to_owned(), Source::Local(Identity::of(&found)), Mutex::default());
         let opened = Arc::new(Self { path: path.clone(), source, metadata, checked, kept });
-        let mut all = OPENED.lock();
-        if all.len() >= MOST_FILES {
-            all.clear();
+        // A younger one could be another by now that looks the same.
+        if Identity::of(&found).is_settled() {
+            let mut all = OPENED.lock();
+            if all.len() >= MOST_FILES {
+                all.clear();
+            }
+            all.insert(path, opened.clone());
         }
-        all.insert(path, opened.clone());
         Ok(opened)
     }
 
@@ -133,11 +155,10 @@ impl ParquetFile {
     /// What tells this version of a local file from others; `None` of a file that is elsewhere, or was changed so recently that a change after
     /// this one could look the same.
     pub fn version(&self) -> Option<String> {
-        let Source::Local(Identity { bytes, modified, inode }) = &self.source else { return None };
-        let modified = (*modified)?;
-        let settled = modified.elapsed().is_ok_and(|age| age > SETTLED);
-        let since = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        settled.then(|| format!("{bytes}:{}:{inode}", since.as_nanos()))
+        let Source::Local(identity) = &self.source else { return None };
+        let Identity { bytes, modified, changed, inode: (device, inode) } = identity;
+        let modified = modified.as_ref()?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+        identity.is_settled().then(|| format!("{bytes}:{modified}:{changed}:{device}:{inode}"))
     }
 
     pub(super) fn remote(&self) -> Option<&Remote> {

@@ -12,12 +12,12 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::concat;
-use arrow::datatypes::{DataType, FieldRef, Int32Type, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Schema};
 use parking_lot::Mutex;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use super::column_dictionary::ColumnDictionary;
-use super::conform::strict_cast;
+use super::conform::conform_column;
 use super::encoder::in_column;
 use super::pieces::{Piece, Values};
 use super::pruning::{ColumnMap, Stored, ZoneMap};
@@ -125,42 +125,43 @@ impl ColumnWriter {
         self.plain.store(true, Ordering::Relaxed);
     }
 
-    /// [`ColumnWriter::encode`] of the rows of `arrays`, one after the other, whose values convert to the column's type exactly.
+    /// [`ColumnWriter::encode`] of the rows of `arrays`, one after the other, whose values convert to the column's type exactly; gives about how many
+    /// bytes they take.
     ///
-    /// Errors: values that do not; as [`ColumnWriter::encode`].
-    pub fn encode_arrays(&self, segment: usize, arrays: &[ArrayRef]) -> Result<()> {
+    /// Errors: values that do not, nulls in a column that has none; as [`ColumnWriter::encode`].
+    pub fn encode_arrays(&self, segment: usize, arrays: &[ArrayRef]) -> Result<u64> {
         let in_column = |error| in_column(error, self.field.name());
         let stored = stored_text(self.field.data_type());
-        let converted = |array: &ArrayRef| {
-            strict_cast(array, stored).map_err(|error| in_column(FormatError::schema("", error.to_string())))
-        };
-        if *stored == DataType::Utf8 && self.plain.load(Ordering::Relaxed) {
+        let field = Field::new(self.field.name(), stored.clone(), self.field.is_nullable());
+        let converted = |array: &ArrayRef| conform_column(array, &field);
+        let made = if *stored == DataType::Utf8 && self.plain.load(Ordering::Relaxed) {
             let texts = arrays.iter().map(converted).collect::<Result<Vec<_>>>()?;
             let texts: Vec<&StringArray> = texts.iter().map(|text| text.as_string::<i32>()).collect();
-            let made = made(plain_texts(&texts).map_err(in_column)?, None);
-            self.state.lock().made.insert(segment, made);
-            return Ok(());
-        }
-        if *stored == DataType::Utf8 {
+            plain_texts(&texts).map_err(in_column)?
+        } else if *stored == DataType::Utf8 {
             let mut piece = self.piece();
             for array in arrays {
                 match array.as_dictionary_opt::<Int32Type>() {
-                    Some(coded) => add_coded(&mut piece, coded),
-                    None => add_strings(&mut piece, converted(array)?.as_string::<i32>()),
+                    Some(coded) if field.is_nullable() || coded.null_count() == 0 => add_coded(&mut piece, coded),
+                    _ => add_strings(&mut piece, converted(array)?.as_string::<i32>()),
                 }
                 .map_err(in_column)?;
             }
             self.learn(&piece);
-            let rows = 0..piece.len();
-            return self.encode(segment, &[(&piece, rows)]);
-        }
-        let arrays = arrays.iter().map(converted).collect::<Result<Vec<_>>>()?;
-        let parts: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
-        let array = concat(&parts).map_err(|error| in_column(FormatError::schema("", error.to_string())))?;
-        let encoded = Segment::encode(&array, None, None).map_err(in_column)?;
-        let zones = of_segment(&encoded, ZONE_ROWS, Metadata::MinMax);
-        self.state.lock().made.insert(segment, made((encoded, zones), None));
-        Ok(())
+            let rows = piece.len();
+            self.encode(segment, &[(&piece, 0..rows)])?;
+            return Ok(2 * rows as u64);
+        } else {
+            let arrays = arrays.iter().map(converted).collect::<Result<Vec<_>>>()?;
+            let parts: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
+            let array = concat(&parts).map_err(|error| in_column(FormatError::schema("", error.to_string())))?;
+            let encoded = Segment::encode(&array, None, None).map_err(in_column)?;
+            let zones = of_segment(&encoded, ZONE_ROWS, Metadata::MinMax);
+            (encoded, zones)
+        };
+        let bytes = made.0.as_bytes().len() as u64;
+        self.state.lock().made.insert(segment, self::made(made, None));
+        Ok(bytes)
     }
 
     /// The rows of `parts` as codes of the column; `None` where they get none.
@@ -407,9 +408,10 @@ impl EncodedColumn {
         self.segments.iter().map(|(rows, _)| *rows as u64).sum()
     }
 
-    /// Bytes of its segments.
+    /// Bytes of its segments and of its dictionary.
     pub fn stored_bytes(&self) -> u64 {
-        self.segments.iter().map(|(_, chunk)| chunk.stats.stored_bytes).sum()
+        let dictionary = self.dictionary.as_ref().map_or(0, |dictionary| dictionary.dictionary.plain_bytes());
+        self.segments.iter().map(|(_, chunk)| chunk.stats.stored_bytes).sum::<u64>() + dictionary
     }
 }
 

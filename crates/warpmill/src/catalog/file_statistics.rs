@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
@@ -18,6 +18,10 @@ use crate::join_order::{ColumnStats, TableStats};
 
 /// Files of a table up to which statistics are looked for: each is looked at whenever a statement is planned.
 const MOST_FILES: usize = 1024;
+/// Folders in each other in which files are looked for: links may lead in circles.
+const MOST_FOLDERS: usize = 32;
+/// Columns of a table up to which each is looked at for itself.
+const MOST_COLUMNS: usize = 256;
 /// Tables whose statistics are kept.
 const MOST_TABLES: usize = 256;
 
@@ -50,16 +54,16 @@ pub(crate) fn of(table: &ListingTable) -> Option<TableStats> {
     let files = files(table)?;
     let paths: Vec<PathBuf> = files.iter().map(|file| file.path().to_owned()).collect();
     let schema = table.schema();
-    let mut known = KNOWN.lock();
     let is_same = |known: &&Known| {
         let same_files =
             known.files.len() == files.len() && known.files.iter().zip(&files).all(|(a, b)| Arc::ptr_eq(a, b));
         same_files && known.schema == schema
     };
-    if let Some(known) = known.get(&paths).filter(is_same) {
+    if let Some(known) = KNOWN.lock().get(&paths).filter(is_same) {
         return Some(known.stats.clone());
     }
     let stats = made(&files, &schema);
+    let mut known = KNOWN.lock();
     if known.len() >= MOST_TABLES {
         known.clear();
     }
@@ -73,25 +77,31 @@ fn collect(url: &ListingTableUrl, extension: &str, paths: &mut Vec<PathBuf>) -> 
         return None;
     }
     let root = Path::new("/").join(url.prefix().as_ref());
-    if let Some(pattern) = url.get_glob() {
-        let pattern = format!("{}/{pattern}", glob::Pattern::escape(&root.to_string_lossy()));
-        let found = glob::glob(&pattern).ok()?.filter_map(Result::ok).filter(|path| path.is_file());
-        paths.extend(found.take(MOST_FILES + 1));
-    } else if root.is_dir() {
-        walk(&root, extension, paths)?;
-    } else {
+    if url.get_glob().is_none() && !root.is_dir() {
         paths.push(root);
+        return Some(());
     }
+    let mut found = vec![];
+    walk(&root, extension, MOST_FOLDERS, &mut found)?;
+    // As DataFusion's listing has it: folders in folders count where their names have values of columns.
+    let is_named = |path: &PathBuf| {
+        let path = path.strip_prefix("/").unwrap_or(path).to_string_lossy();
+        object_store::path::Path::parse(path).is_ok_and(|path| url.contains(&path, true))
+    };
+    paths.extend(found.into_iter().filter(is_named));
     paths.sort();
-    (paths.len() <= MOST_FILES).then_some(())
+    Some(())
 }
 
-fn walk(folder: &Path, extension: &str, paths: &mut Vec<PathBuf>) -> Option<()> {
+/// Adds the files in a folder, and in those in it, `depth` deep.
+fn walk(folder: &Path, extension: &str, depth: usize, paths: &mut Vec<PathBuf>) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
     for entry in std::fs::read_dir(folder).ok()? {
         let entry = entry.ok()?;
-        let (path, kind) = (entry.path(), entry.file_type().ok()?);
-        if kind.is_dir() {
-            walk(&path, extension, paths)?;
+        let path = entry.path();
+        // Links are followed, as by whoever lists files for a scan.
+        if std::fs::metadata(&path).ok()?.is_dir() {
+            walk(&path, extension, depth, paths)?;
         } else if path.to_string_lossy().ends_with(extension) {
             paths.push(path);
         }
@@ -105,7 +115,7 @@ fn walk(folder: &Path, extension: &str, paths: &mut Vec<PathBuf>) -> Option<()> 
 fn made(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> TableStats {
     let groups =
         |file: &Arc<ParquetFile>| file.metadata().row_groups().iter().map(|group| group.num_rows() as f64).sum::<f64>();
-    let column = |field: &Arc<arrow::datatypes::Field>| {
+    let column = |field: &Arc<Field>| {
         // Columns of folders' names are in no file, and others are stored in ways of which footers say little.
         let Ok(found) = table_of(files, &Arc::new(Schema::new(vec![Arc::clone(field)]))) else {
             return ColumnStats::default();
@@ -113,5 +123,8 @@ fn made(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> TableStats {
         let stats = ColumnStats::from(&table_statistics(&found, &[0]).column_statistics[0]);
         ColumnStats { distinct: distinct_values(files, field.name()), ..stats }
     };
-    TableStats { rows: files.iter().map(groups).sum(), columns: schema.fields().iter().map(column).collect() }
+    // What is said of none of them is unknown.
+    let columns =
+        if schema.fields().len() > MOST_COLUMNS { vec![] } else { schema.fields().iter().map(column).collect() };
+    TableStats { rows: files.iter().map(groups).sum(), columns }
 }

@@ -33,9 +33,11 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
 use warpmill_format::column_cache;
-use warpmill_ir::{Program, Sink};
+use warpmill_ir::graph::has_limit;
+use warpmill_ir::{Pipeline, Program, Sink, Source};
 
 use super::kept::{self, KeptProgram};
+use super::leaf::ParquetLeaf;
 use super::{UnprovenSums, input, parquet, place, threads};
 use crate::settings::WarpmillOptions;
 use crate::{CommitGate, Error, caught};
@@ -172,6 +174,8 @@ struct Scanned {
     leaves: Plans,
     sums: UnprovenSums,
     kept: Arc<kept::Memo>,
+    /// Whether it may end before it has read all rows.
+    is_limited: bool,
 }
 
 /// The way files are read in a run.
@@ -187,7 +191,9 @@ struct Reading {
 impl Scanned {
     fn of(node: &WarpmillExec) -> Self {
         let (source, leaves, kept) = (Arc::clone(&node.source), node.leaves.clone(), Arc::clone(&node.kept));
-        Self { source, leaves, sums: node.sums, kept }
+        let is_input = |pipeline: &Pipeline| matches!(pipeline.source, Source::Input { .. });
+        let is_limited = node.program.pipelines.iter().any(|pipeline| is_input(pipeline) && has_limit(pipeline));
+        Self { source, leaves, sums: node.sums, kept, is_limited }
     }
 
     /// The way files are read now. Footers are waited for on another thread.
@@ -198,7 +204,8 @@ impl Scanned {
         handle: &QueryHandle,
     ) -> Result<Reading> {
         let (runtime, cancel) = (context.runtime_env(), handle.cancel.clone());
-        if self.leaves.is_empty() || !options.column_cache && !has_device(&options) {
+        let reads_files = self.leaves.iter().any(ParquetLeaf::is_one);
+        if !reads_files || !options.column_cache && !has_device(&options) {
             return Ok(Reading::default());
         }
         let found = tokio::task::spawn_blocking(move || self.read(&options, &runtime, cancel)).await;
@@ -209,12 +216,16 @@ impl Scanned {
         let now = kept::Now {
             threads: options.worker_threads(),
             // What is encoded is kept beyond the query: a part of what the query may hold, where that is limited.
-            room: (options.memory_limit as u64 / ENCODING_SHARE as u64).min(column_cache::limit()),
+            room: match self.is_limited {
+                true => 0,
+                false => (options.memory_limit as u64 / ENCODING_SHARE as u64).min(column_cache::limit()),
+            },
             cancel: &cancel,
         };
         let mut found = if options.column_cache { kept::find(&self.leaves, &now)? } else { kept::Found::default() };
         let missing = std::mem::take(&mut found.missing);
-        // What a device decodes itself, it reads all of.
+        let missing = if self.is_limited { vec![] } else { missing };
+        // A device that decodes files itself scans all of the program's files: it has no use for a part of them.
         if !found.is_empty() && (found.others == 0 || !has_device(options)) {
             let kept = found.program((&self.source, &self.leaves), self.sums, options, &self.kept);
             if kept.is_some() {

@@ -6,16 +6,17 @@
 //! times of change and their inodes, which are looked at before each run.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
 
 use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use warpmill_engine::{CancelToken, EngineError};
-use warpmill_format::parquet_file::{ParquetFile, encode_columns};
-use warpmill_format::{Table, column_cache};
+use warpmill_format::parquet_file::{Bounds, ParquetFile, encode_columns};
+use warpmill_format::{FormatError, Table, column_cache};
 use warpmill_ir::Program;
 use warpmill_translate::{Options, translate};
 
@@ -69,7 +70,7 @@ pub(super) struct Request {
 pub(super) struct Now<'a> {
     /// Threads.
     pub threads: usize,
-    /// Bytes that its columns may take, at most.
+    /// Bytes that its columns may take, at most; 0: nothing is encoded.
     pub room: u64,
     /// Stops the query.
     pub cancel: &'a CancelToken,
@@ -80,7 +81,7 @@ pub(super) struct Now<'a> {
 /// # Errors
 /// Kept columns that do not fit together; cancellation.
 pub(super) fn find(leaves: &[Arc<dyn ExecutionPlan>], now: &Now<'_>) -> Result<Found, Error> {
-    let mut found = Found::default();
+    let (mut found, mut room) = (Found::default(), now.room);
     for (position, leaf) in leaves.iter().enumerate() {
         let Some(leaf) = ParquetLeaf::of(leaf) else { continue };
         let Some((leaf, files, key)) = leaf.ok().and_then(identified) else {
@@ -94,13 +95,12 @@ pub(super) fn find(leaves: &[Arc<dyn ExecutionPlan>], now: &Now<'_>) -> Result<F
             let columns = columns.filter(|(_, kept)| kept.is_none()).map(|(column, _)| column).collect();
             let request = Request { files, key: key.clone(), columns };
             let share = share_left(&request.files, &leaf.schema, leaf.predicate.as_ref());
-            if share >= READ_FIRST && request.bytes() <= now.room && !is_refused(&request) {
-                match encode(&request, now.threads, now.cancel) {
-                    Ok(()) => kept = column_cache::find(&key, &positions),
-                    // Reading the files tells what is wrong with them.
-                    Err(reason) => refuse(&request, &reason),
-                }
+            if share >= READ_FIRST && request.bytes() <= room && !is_refused(&request) {
+                encode(&request, &Bounds { threads: now.threads, bytes: room, stop: &|| now.cancel.check().is_err() });
                 now.cancel.check().map_err(EngineError::from)?;
+                kept = column_cache::find(&key, &positions);
+                let bytes = kept.iter().flatten().map(|column| column.stored_bytes()).sum();
+                room = room.saturating_sub(bytes);
             } else if share >= READ_LATER {
                 found.missing.push(request);
             }
@@ -147,12 +147,21 @@ static MEMOS: LazyLock<Mutex<Vec<Weak<Memo>>>> = LazyLock::new(|| {
 });
 
 fn forget() {
-    MEMOS.lock().retain(|memo| memo.upgrade().map(|memo| *memo.lock() = None).is_some());
+    let memos: Vec<Arc<Memo>> = MEMOS.lock().iter().filter_map(Weak::upgrade).collect();
+    // Tables are let go of under no lock.
+    let forgotten: Vec<_> = memos.iter().map(|memo| memo.lock().take()).collect();
+    drop(forgotten);
 }
 
 /// A memo for a plan.
 pub(super) fn memo() -> Arc<Memo> {
-    Arc::default()
+    let memo = Arc::default();
+    let mut memos = MEMOS.lock();
+    if memos.len() == memos.capacity() {
+        memos.retain(|memo| memo.strong_count() > 0);
+    }
+    memos.push(Arc::downgrade(&memo));
+    memo
 }
 
 impl Found {
@@ -183,12 +192,9 @@ impl Found {
         let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
         let inputs: Vec<usize> = translated.inputs.iter().map(position).collect::<Option<_>>()?;
         let made = KeptProgram { program: Arc::new(translated.program), inputs, notes: self.notes.clone() };
-        let mut kept = memo.lock();
-        if kept.is_none() {
-            MEMOS.lock().push(Arc::downgrade(memo));
-        }
         // The program holds the tables: their addresses are of no others meanwhile.
-        *kept = Some((tables, made.clone()));
+        let before = memo.lock().replace((tables, made.clone()));
+        drop(before);
         Some(made)
     }
 }
@@ -196,13 +202,18 @@ impl Found {
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    refused: HashSet<(String, u32)>,
+    /// Columns that cannot be kept, and the limit under which that was tried.
+    refused: HashMap<(String, u32), u64>,
     running: bool,
 }
 
 static WAITING: LazyLock<Mutex<Waiting>> = LazyLock::new(Mutex::default);
 
 impl Waiting {
+    fn is_refused(&self, key: &str, column: u32) -> bool {
+        self.refused.get(&(key.to_owned(), column)).is_some_and(|&limit| limit == column_cache::limit())
+    }
+
     /// Notes a request, without what waits already or was refused.
     fn add(&mut self, mut request: Request) {
         let waits = |column: u32| {
@@ -211,7 +222,7 @@ impl Waiting {
         };
         request.columns = std::mem::take(&mut request.columns)
             .into_iter()
-            .filter(|(column, _)| !waits(*column) && !self.refused.contains(&(request.key.clone(), *column)))
+            .filter(|(column, _)| !waits(*column) && !self.is_refused(&request.key, *column))
             .collect();
         if !request.columns.is_empty() && self.requests.len() < MOST_WAITING {
             self.requests.push_back(request);
@@ -232,71 +243,127 @@ pub(super) fn keep(requests: Vec<Request>, threads: usize) {
     });
 }
 
-/// The end of the thread that encodes, however it ends.
+/// The end of the thread that encodes, where it panics.
 struct Ended;
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        WAITING.lock().running = false;
+        if std::thread::panicking() {
+            WAITING.lock().running = false;
+        }
+    }
+}
+
+impl Waiting {
+    /// The request that comes next; without one, the thread that asks ends.
+    fn next(&mut self) -> Option<Request> {
+        let next = self.requests.pop_front();
+        self.running = next.is_some();
+        next
     }
 }
 
 fn encode_waiting(threads: usize, cancel: &CancelToken) {
-    loop {
-        let next = WAITING.lock().requests.pop_front();
-        let Some(request) = next else { return };
-        if cancel.check().is_err() {
-            return;
-        }
-        // The limit may change.
-        if request.bytes() <= column_cache::limit()
-            && let Err(reason) = encode(&request, threads, cancel)
-        {
-            refuse(&request, &reason);
+    let stop = || cancel.check().is_err();
+    while let Some(request) = { WAITING.lock().next() } {
+        let bytes = column_cache::limit();
+        if !stop() && request.bytes() <= bytes {
+            encode(&request, &Bounds { threads, bytes, stop: &stop });
         }
     }
 }
 
-/// Notes that columns cannot be kept.
-fn refuse(request: &Request, reason: &str) {
-    tracing::debug!(%reason, "columns are not kept");
+/// Notes that a column cannot be kept.
+fn refuse(key: &str, column: u32, reason: &str) {
+    tracing::debug!(reason, column, "a column is not kept");
+    let limit = column_cache::limit();
     let mut waiting = WAITING.lock();
     if waiting.refused.len() >= MOST_REFUSED {
         waiting.refused.clear();
     }
-    waiting.refused.extend(request.columns.iter().map(|(column, _)| (request.key.clone(), *column)));
+    waiting.refused.insert((key.to_owned(), column), limit);
 }
 
 fn is_refused(request: &Request) -> bool {
     let waiting = WAITING.lock();
-    request.columns.iter().any(|(column, _)| waiting.refused.contains(&(request.key.clone(), *column)))
+    request.columns.iter().any(|(column, _)| waiting.is_refused(&request.key, *column))
 }
 
 impl Request {
-    /// The bytes that the columns take in their files, compressed: what is made of them takes about as many.
+    /// The bytes that the columns take in their files, compressed: what is made of them takes about as many, or more.
     fn bytes(&self) -> u64 {
         self.columns.iter().map(|(_, field)| stored_bytes(&self.files, field.name())).sum()
     }
 }
 
-/// Encodes the columns of a request, and keeps them if the files are still the same.
-fn encode(request: &Request, threads: usize, cancel: &CancelToken) -> Result<(), String> {
-    let known =
-        column_cache::find(&request.key, &request.columns.iter().map(|(column, _)| *column).collect::<Vec<_>>());
-    let columns = request.columns.iter().zip(known).filter(|(_, known)| known.is_none()).map(|(column, _)| column);
-    let (positions, fields): (Vec<u32>, Vec<FieldRef>) = columns.cloned().unzip();
-    if positions.is_empty() {
-        return Ok(());
+/// The files whose columns somebody encodes.
+static ENCODING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static ENCODED: Condvar = Condvar::new();
+
+/// The right to encode columns of some files: others wait, and find what was made.
+struct Turn<'a>(&'a str);
+
+impl<'a> Turn<'a> {
+    /// Waits for it, until `stop` says that nobody does any more.
+    fn wait(key: &'a str, stop: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
+        let mut encoding = ENCODING.lock();
+        while encoding.contains(key) {
+            if stop() {
+                return None;
+            }
+            ENCODED.wait_for(&mut encoding, Duration::from_millis(10));
+        }
+        encoding.insert(key.to_owned());
+        Some(Self(key))
     }
-    let made = encode_columns(&request.files, &fields, threads, &|| cancel.check().is_err());
-    let Some(made) = made.map_err(|error| error.to_string())? else { return Ok(()) };
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        ENCODING.lock().remove(self.0);
+        ENCODED.notify_all();
+    }
+}
+
+/// Encodes the columns of a request that are not kept yet, and keeps them if the files are still the same; notes which cannot be kept.
+fn encode(request: &Request, bounds: &Bounds<'_>) {
+    let Some(_turn) = Turn::wait(&request.key, bounds.stop) else { return };
+    let positions: Vec<u32> = request.columns.iter().map(|(column, _)| *column).collect();
+    let known = column_cache::find(&request.key, &positions);
+    let missing = request.columns.iter().zip(known).filter(|(_, known)| known.is_none()).map(|(column, _)| column);
+    let missing: Vec<&(u32, FieldRef)> = missing.collect();
+    if missing.is_empty() || encode_all(request, &missing, bounds).is_ok() {
+        return;
+    }
+    // Which of them is it?
+    for column in missing {
+        if let Err(Some(reason)) = encode_all(request, &[column], bounds) {
+            refuse(&request.key, column.0, &reason);
+        }
+    }
+}
+
+/// Encodes columns, all or none.
+///
+/// Errors: why they cannot be kept; `None`: another time they may.
+fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'_>) -> Result<(), Option<String>> {
+    let (positions, fields): (Vec<u32>, Vec<FieldRef>) = columns.iter().map(|column| (*column).clone()).unzip();
+    let made = encode_columns(&request.files, &fields, bounds).map_err(|error| match error {
+        FormatError::Io { .. } => None,
+        error => Some(error.to_string()),
+    })?;
+    let Some(made) = made else { return Ok(()) };
     let is_same = |file: &Arc<ParquetFile>| {
         ParquetFile::open(file.path()).is_ok_and(|now| now.version().is_some() && now.version() == file.version())
     };
     if !request.files.iter().all(is_same) {
-        return Err("a file has changed meanwhile".into());
+        return Err(None);
     }
-    column_cache::table(&request.key, &positions, &made).map(drop).map_err(|error| error.to_string())
+    column_cache::table(&request.key, &positions, &made).map_err(|error| Some(error.to_string()))?;
+    match column_cache::find(&request.key, &positions).iter().all(Option::is_some) {
+        true => Ok(()),
+        false => Err(Some("it was forgotten at once: the cache has no room for it".into())),
+    }
 }
 
 /// The bytes that a column takes in files, compressed.

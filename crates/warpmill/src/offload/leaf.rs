@@ -46,6 +46,12 @@ pub(super) enum Named {
 }
 
 impl ParquetLeaf {
+    /// Whether `leaf` is a scan of Parquet files.
+    pub fn is_one(leaf: &Arc<dyn ExecutionPlan>) -> bool {
+        leaf.downcast_ref::<DataSourceExec>()
+            .is_some_and(|node| node.downcast_to_file_source::<ParquetSource>().is_some())
+    }
+
     /// The scan that `leaf` stands for; `None` where it is none of Parquet files. Otherwise, where something else cannot take its place, why.
     pub fn of(leaf: &Arc<dyn ExecutionPlan>) -> Option<Result<Self, String>> {
         let node = leaf.downcast_ref::<DataSourceExec>()?;

@@ -140,9 +140,12 @@ impl Run<'_> {
             DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
             DataSource::Mirrored | DataSource::Pinned => rates.link,
         };
-        shared
-            .queue
-            .announce(shared.party, Duration::from_secs_f64(bytes as f64 / rate.max(1.0) / f64::from(others.max(1))));
+        let scans = |&other: &usize| self.shared_by(other).is_some();
+        // What other kernels, for other encodings, have to read is not known yet.
+        if (0..self.prepared.lowered.kernels.len()).filter(scans).count() == 1 {
+            let pace = bytes as f64 / rate.max(1.0) / f64::from(others.max(1));
+            shared.queue.announce(shared.party, Duration::from_secs_f64(pace));
+        }
         self.claims.takes_part = Some(true);
         shared.queue.release();
     }
