@@ -223,5 +223,5 @@ def test_first_runs_need_not_wait_for_a_compiler(placed: warpmill.Connection) ->
         assert rows(again) == answer
         assert again.profile["programs"][0]["device"] == "sim"
     finally:
-        placed.execute("SET warpmill.debug.first_runs = 'device'")
+        placed.execute("SET warpmill.debug.first_runs = 'auto'")
         placed.execute("SET warpmill.placement = 'segment'")

@@ -1,6 +1,6 @@
 //! The device that a query runs on, and the process's executors.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -12,6 +12,8 @@ use warpmill_gpu::device::cuda::{CudaDevice, nvcomp, nvrtc};
 use warpmill_gpu::device::sim::{SimDevice, SimOptions};
 use warpmill_gpu::device::{Device, DeviceProperties};
 use warpmill_place::Topology;
+
+use crate::background;
 
 /// The place where programs are run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -59,7 +61,7 @@ impl Ordinals {
 }
 
 /// A device of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DeviceKey {
     sim: bool,
     ordinal: u8,
@@ -127,6 +129,40 @@ pub(crate) fn topology(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -
     let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
     let key = |number| DeviceKey::new(choice, ordinals, number, memory);
     Topology::new((0..count).map(|number| (device_name(choice), executor(key(number)).err())))
+}
+
+/// The same without waiting for devices: those that are not open yet are opened in the background, and are no sites until then.
+pub(crate) fn topology_by_now(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> Topology {
+    let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
+    let key = |number| DeviceKey::new(choice, ordinals, number, memory);
+    Topology::new((0..count).map(|number| (device_name(choice), executor_by_now(key(number)).err())))
+}
+
+/// Devices that are being opened in the background.
+static OPENING: Mutex<BTreeSet<DeviceKey>> = Mutex::new(BTreeSet::new());
+
+/// The executor of a device that is open; otherwise why there is none yet.
+fn executor_by_now(key: DeviceKey) -> Opened {
+    let being_opened = || Err("it is being opened".to_owned());
+    // Somebody holds it who opens one.
+    let Some(all) = EXECUTORS.try_lock() else { return being_opened() };
+    match all.get(&key) {
+        Some((Ok(found), _)) => return Ok(found.clone()),
+        Some((Err(reason), again)) if Instant::now() < *again => return Err(reason.clone()),
+        _ => drop(all),
+    }
+    if !OPENING.lock().insert(key) {
+        return being_opened();
+    }
+    let begun = background::spawn_later(move |_| {
+        drop(executor(key));
+        OPENING.lock().remove(&key);
+    });
+    if begun {
+        return being_opened();
+    }
+    OPENING.lock().remove(&key);
+    executor(key)
 }
 
 /// Whether programs run on one of the devices of `choice`, which may use `memory` bytes of it (0: nearly all).

@@ -31,8 +31,10 @@ use crate::sites;
 /// The site that runs a program for which a device has to compile kernels first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum FirstRuns {
-    /// The device, once they are compiled.
+    /// The CPU, unless the user has asked for a device.
     #[default]
+    Auto,
+    /// The device, once they are compiled.
     Device,
     /// The CPU, while they are compiled for the next run.
     Cpu,
@@ -145,6 +147,15 @@ impl ExecutionContext {
             DeviceChoice::Auto => Request::Any,
             DeviceChoice::Cpu => Request::Cpu,
             DeviceChoice::Gpu | DeviceChoice::Sim => Request::Device { else_cpu: !self.device_strict },
+        }
+    }
+
+    /// Whether the CPU runs what a device is not ready for.
+    pub(crate) fn first_on_cpu(&self) -> bool {
+        match self.first_runs {
+            FirstRuns::Auto => self.device == DeviceChoice::Auto,
+            FirstRuns::Device => false,
+            FirstRuns::Cpu => self.request() != Request::Device { else_cpu: false },
         }
     }
 
@@ -281,7 +292,8 @@ fn run(
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
-    let topology = device::topology(context.device, &context.ordinals, context.gpu_memory_limit);
+    let devices = if context.first_on_cpu() { device::topology_by_now } else { device::topology };
+    let topology = devices(context.device, &context.ordinals, context.gpu_memory_limit);
     let mut feedback = Feedback::default();
     // Kept, because the CPU may have to run the program after all.
     let mut inputs: Vec<Option<InputStream>> = inputs.into_iter().map(Some).collect();

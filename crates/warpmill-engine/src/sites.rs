@@ -15,7 +15,7 @@ use warpmill_place::{Facts, Feedback, Miss, PlacedPlan, Readiness, Refusal, Shar
 
 use crate::background;
 use crate::device::{self, DeviceKey};
-use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, FirstRuns, Parts};
+use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, Parts};
 use crate::shared::Together;
 
 /// The pipeline of a program that can be shared, kept with the program.
@@ -54,7 +54,7 @@ pub(crate) fn plan_for(
         granularity: context.granularity,
         supports,
         share: &|| shareable(program, for_devices, context),
-        first_on_cpu: context.first_runs == FirstRuns::Cpu,
+        first_on_cpu: context.first_on_cpu(),
         readiness: &|site| readiness(site, program, for_devices, context),
     };
     place(program, &facts, topology, feedback)

@@ -331,7 +331,7 @@ impl ExtensionOptions for WarpmillOptions {
             }
             "debug.first_runs" => {
                 let found = FIRST_RUNS.iter().find(|(name, _)| *name == text);
-                self.first_runs = found.ok_or_else(|| expects("device or cpu"))?.1;
+                self.first_runs = found.ok_or_else(|| expects("auto, device or cpu"))?.1;
             }
             "compaction" => {
                 let found = COMPACTIONS.iter().find(|(name, _)| *name == text);

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import warpmill
+from warpmill import _warpmill
 from warpmill.bench.child import arrow_rows, batch_rows, datafusion_context, duckdb_views
 from warpmill.bench.data import copy_tables
 from warpmill.bench.states import Source
@@ -118,6 +119,10 @@ class Engine(Protocol):
         """End what was started, close what is open."""
 
 
+#: The reasons why the CPU runs a program now and a device the next time.
+NOT_READY = ("it is being opened", "its kernels are not compiled yet")
+
+
 class Warpmill:
     """Warpmill over its own tables, memory-mapped and encoded, or over Parquet files.
 
@@ -142,7 +147,7 @@ class Warpmill:
         """Try without fallbacks; where one is needed, remember why and allow it for this query."""
         self._con.set("fallback", "error")
         try:
-            self._con.sql(sql)
+            self._settle(sql)
         except warpmill.FallbackError as error:
             self.reasons[sql] = str(error)
             self._con.set("fallback", "allow")
@@ -152,6 +157,15 @@ class Warpmill:
                 raise UnsupportedError(str(failure)) from failure
         except warpmill.Error as error:
             raise UnsupportedError(str(error)) from error
+
+    def _settle(self, sql: str) -> None:
+        """Run a query until a device is ready for it that the CPU does not wait for."""
+        for _ in range(3):
+            result = self._con.sql(sql)
+            programs = result.profile["programs"] if result.profile else []
+            if not any(program["not_on_device"] in NOT_READY for program in programs):
+                return
+            _warpmill.wait_for_background(60)
 
     def ready(self) -> None:
         """Nothing: where data is before a query is a setting."""

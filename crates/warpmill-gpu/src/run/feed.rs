@@ -192,6 +192,11 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// The place where chunks of these row segments are now, as far as that is known before they are read: of mirrored data.
+    pub fn look(&self, rows: &[RowSegment<'_>]) -> Found {
+        self.mirrored.as_ref().map_or_else(Found::new, |mirrored| mirrored.look(rows))
+    }
+
     /// Bytes that were found, and those that stay from now on.
     pub fn kept(&self) -> (u64, u64) {
         let found = self.mirrored.as_ref().map_or(0, |mirrored| mirrored.found);

@@ -249,6 +249,7 @@ impl<'a> Run<'a> {
         let at = (places.block, places.states, &*resident);
         let mut timings = Timings::new(device);
         let mut bitmaps = KeyBitmaps::default();
+        self.claim_first(&feed);
         for kernel in 0..prepared.lowered.kernels.len() {
             let Some(rows) = prepared.row_segments(kernel) else {
                 let made = launch::launch(device, prepared, (kernel, Descriptors::default()), at, &names)?;

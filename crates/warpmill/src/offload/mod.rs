@@ -10,6 +10,7 @@ mod kept;
 mod leaf;
 mod parquet;
 mod row_groups;
+mod scan_filters;
 mod threads;
 
 use std::fmt;
@@ -79,7 +80,7 @@ pub enum UnprovenSums {
 /// [`Error::Fallback`] for the first operator that stays, if the settings refuse fallbacks.
 pub fn place(plan: Arc<dyn ExecutionPlan>, options: &WarpmillOptions, sums: UnprovenSums) -> Result<Placement> {
     let mut placer = Placer { sums, options, fallbacks: vec![] };
-    let plan = placer.node(plan)?;
+    let plan = placer.node(scan_filters::without_subqueries(plan)?)?;
     let fallbacks = placer.fallbacks;
     match fallbacks.first() {
         Some(first) if options.fallback == FallbackMode::Error => Err(Error::Fallback(first.clone()).into()),

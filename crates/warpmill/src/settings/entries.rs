@@ -65,7 +65,7 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
         (
             "warpmill.debug.first_runs",
             name_of(&FIRST_RUNS, &options.first_runs).to_string(),
-            "device or cpu: which runs a program for which a device has to compile kernels first",
+            "auto, device or cpu: which runs a program for which a device has to be opened, or to compile kernels first; auto: the CPU, with device = 'auto'",
         ),
         (
             "warpmill.device_data",

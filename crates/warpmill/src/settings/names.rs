@@ -40,7 +40,8 @@ pub(super) fn name_of<T: PartialEq>(values: &[(&'static str, T)], value: &T) -> 
     values.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
 
-pub(super) const FIRST_RUNS: [(&str, FirstRuns); 2] = [("device", FirstRuns::Device), ("cpu", FirstRuns::Cpu)];
+pub(super) const FIRST_RUNS: [(&str, FirstRuns); 3] =
+    [("auto", FirstRuns::Auto), ("device", FirstRuns::Device), ("cpu", FirstRuns::Cpu)];
 
 pub(super) const FILE_ACCESS: [(&str, FileAccess); 2] = [("map", FileAccess::Map), ("read", FileAccess::Read)];
 

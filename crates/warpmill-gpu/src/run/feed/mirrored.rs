@@ -1,8 +1,10 @@
 //! The copies that a run finds of mirrored data, and what it tells about its use of the rest.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::compile::prepared::Prepared;
+use crate::data::chunks::Chunk;
 use crate::data::kept::ColumnId;
 use crate::data::mirror::{MirrorOptions, Read};
 use crate::data::policy::roles::roles;
@@ -48,6 +50,13 @@ impl<'a> Mirrored<'a> {
             link: shared.paths.rates().link,
         };
         Self { shared, columns, first, rates, found: 0 }
+    }
+
+    /// The copies of row segments.
+    pub fn look(&self, rows: &[RowSegment<'_>]) -> Found {
+        let mirror = self.shared.store.mirror.lock();
+        let there = |chunk: &Arc<Chunk>| Some((chunk.travels_as(), mirror.get(&chunk.travels_as())?));
+        chunks(rows).filter(|chunk| chunk.may_stay()).filter_map(there).collect()
     }
 
     /// The copies of row segments of `pipeline`, and notes that they are read.

@@ -11,6 +11,7 @@ use crate::data::policy::semantic::CPU_THREAD;
 use crate::data::row_segment::RowSegment;
 use crate::data::slot::{Found, chunks};
 use crate::memory::error::Result;
+use crate::run::feed::Feed;
 use crate::run::options::{ClaimUnit, SharedPart};
 
 /// What became of each row segment that the run asked for: kernels of one pipeline see the same rows, however often they read them.
@@ -88,9 +89,8 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether the device takes part in a shared scan of these row segments, of which `found` need not travel. It claims those that have all of
-    /// their data here, or all where it takes all or nothing, and says how long others will take; the CPU, which has waited for that, may have
-    /// the rest from now on.
+    /// Whether the device takes part in a shared scan of these row segments, of which `found` need not travel; the CPU, which has waited for
+    /// that where the device takes all or nothing, may have the rest from now on, or once the device has claimed everything.
     pub(super) fn takes_part(&mut self, kernel: usize, rows: &[RowSegment<'_>], found: &Found) -> bool {
         let Some(shared) = self.shared_by(kernel) else { return true };
         if let Some(decided) = self.claims.takes_part {
@@ -100,11 +100,7 @@ impl Run<'_> {
         let travelling = chunks(rows).filter(|chunk| !found.contains_key(&chunk.travels_as()));
         let travelling: u64 = travelling.map(|chunk| chunk.copied_bytes()).sum();
         let takes = match shared.unit {
-            ClaimUnit::Segments => return true,
-            ClaimUnit::Groups => {
-                self.claim_here(shared, rows, found);
-                return true;
-            }
+            ClaimUnit::Groups | ClaimUnit::Segments => return true,
             ClaimUnit::OperatorByData => travelling == 0,
             ClaimUnit::OperatorByCost => {
                 let on_cpu = all as f64 / (CPU_THREAD * self.options.host_threads.max(1) as f64);
@@ -125,28 +121,34 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
-    /// Claims the row segments that need not travel, which takes next to no time, and announces how long each of the others takes.
-    fn claim_here(&mut self, shared: &SharedPart, rows: &[RowSegment<'_>], found: &Found) {
-        let (mut bytes, mut others) = (0, 0);
-        for row in rows {
-            match travelling(row, found) {
-                0 => drop(self.claims.claim(shared, row.number)),
-                some => (bytes, others) = (bytes + some, others + 1),
-            }
-        }
-        let rates = self.shared.paths.rates();
-        let rate = match self.options.data.passing() {
-            DataSource::Disk => rates.link.min(rates.disk),
-            DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
-            DataSource::Mirrored | DataSource::Pinned => rates.link,
+    /// Decides what the CPU may have of a shared scan, before anything is launched: claims the row segments that need not travel, which takes
+    /// next to no time, and announces how long each of the others takes.
+    pub(super) fn claim_first(&mut self, feed: &Feed<'_>) {
+        let Some(shared) = self.options.shared.as_ref().filter(|shared| shared.unit == ClaimUnit::Groups) else {
+            return;
         };
-        let scans = |&other: &usize| self.shared_by(other).is_some();
-        // What other kernels, for other encodings, have to read is not known yet.
-        if (0..self.prepared.lowered.kernels.len()).filter(scans).count() == 1 {
+        let kernels: Vec<usize> =
+            (0..self.prepared.lowered.kernels.len()).filter(|&it| self.shared_by(it).is_some()).collect();
+        // Where there are several, for several encodings, each row segment is read by one of them: what is left says nothing of one.
+        if let [kernel] = kernels[..] {
+            let rows = self.prepared.row_segments(kernel).unwrap_or_default();
+            let found = feed.look(&rows);
+            let (mut bytes, mut others) = (0, 0);
+            for row in &rows {
+                match travelling(row, &found) {
+                    0 => drop(self.claims.claim(shared, row.number)),
+                    some => (bytes, others) = (bytes + some, others + 1),
+                }
+            }
+            let rates = self.shared.paths.rates();
+            let rate = match self.options.data.passing() {
+                DataSource::Disk => rates.link.min(rates.disk),
+                DataSource::Host | DataSource::Cache => rates.link.min(rates.staging),
+                DataSource::Mirrored | DataSource::Pinned => rates.link,
+            };
             let pace = bytes as f64 / rate.max(1.0) / f64::from(others.max(1));
             shared.queue.announce(shared.party, Duration::from_secs_f64(pace));
         }
-        self.claims.takes_part = Some(true);
         shared.queue.release();
     }
 }
