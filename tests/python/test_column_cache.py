@@ -402,5 +402,5 @@ def test_joins_over_files_build_on_the_smaller_side(tmp_path: Path) -> None:
     ]
     # The first input is what the hash table is built of.
     assert all(
-        0 < plan.find("projection=[k]") and plan.rfind("s.parquet") < plan.find("l.parquet") for plan in plans
+        plan.find("projection=[k]") > 0 and plan.rfind("s.parquet") < plan.find("l.parquet") for plan in plans
     ), plans
