@@ -404,3 +404,51 @@ def test_joins_over_files_build_on_the_smaller_side(tmp_path: Path) -> None:
     assert all(
         plan.find("projection=[k]") > 0 and plan.rfind("s.parquet") < plan.find("l.parquet") for plan in plans
     ), plans
+
+
+def wide(columns: int, rows: int = 50_000) -> pa.Table:
+    return pa.table(
+        {f"c{c}": pa.array([(i * 7919 + c) % 1_000_003 for i in range(rows)], pa.int32()) for c in range(columns)}
+    )
+
+
+def test_columns_that_have_no_room_together_push_nothing_out(tmp_path: Path) -> None:
+    other, large = write(tmp_path / "n.parquet", numbers()), write(tmp_path / "w.parquet", wide(6))
+    shop = Shop()
+    shop.con.execute("SET warpmill.column_cache_limit = '500KB'")
+    sums = f"SELECT {' + '.join(f'sum(c{c})' for c in range(6))} FROM '{large}' WHERE c0 >= 0"
+    shop.rows(total(other))
+    assert shop.cached
+    for _ in range(3):
+        assert shop.rows(sums) == answers(large, sums.replace(f"'{large}'", "{}"))
+        assert not shop.cached
+    shop.rows(total(other))
+    assert shop.cached
+    # Some of them have.
+    assert shop.rows(f"SELECT sum(c1) FROM '{large}' WHERE c1 >= 0")
+    assert shop.cached
+
+
+def test_the_room_of_one_session_is_not_anothers(tmp_path: Path) -> None:
+    path, small, large = write(tmp_path / "w.parquet", wide(2)), Shop(), Shop()
+    small.con.execute("SET warpmill.memory_limit = '400KB'")
+    query = f"SELECT sum(c0), max(c1) FROM '{path}' WHERE c0 >= 0"
+    expected = small.rows(query)
+    assert not small.cached
+    assert _warpmill.wait_for_background(60)
+    assert large.rows(query) == expected
+    assert large.cached
+
+
+def test_plans_are_kept_for_the_usual_listing_only(tmp_path: Path) -> None:
+    (tmp_path / "d" / "sub").mkdir(parents=True)
+    write(tmp_path / "d" / "x.parquet", numbers())
+    write(tmp_path / "d" / "sub" / "y.parquet", numbers())
+    con = warpmill.connect()
+    con.execute("SET datafusion.execution.listing_table_ignore_subdirectory = false")
+    con.execute(f"CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{tmp_path}/d/'")
+    for files in (2, 3):
+        if files == 3:
+            write(tmp_path / "d" / "sub" / "z.parquet", numbers())
+        for _ in range(2):
+            assert con.sql("SELECT count(*) FROM t WHERE k >= 0").fetchall() == [(files * ROWS,)]

@@ -65,6 +65,12 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     Running::default()
 });
 
+/// Ends work in the background before what has been loaded by now: what a process registers last for its end comes first.
+pub(crate) fn at_exit_first() {
+    // SAFETY: as above; ending twice is ending once.
+    unsafe { libc::atexit(at_exit) };
+}
+
 extern "C" fn at_exit() {
     if !end_background(Duration::from_secs(10)) {
         tracing::warn!("the process ends while devices work in the background");

@@ -144,25 +144,40 @@ static OPENING: Mutex<BTreeSet<DeviceKey>> = Mutex::new(BTreeSet::new());
 /// The executor of a device that is open; otherwise why there is none yet.
 fn executor_by_now(key: DeviceKey) -> Opened {
     let being_opened = || Err("it is being opened".to_owned());
-    // Somebody holds it who opens one.
-    let Some(all) = EXECUTORS.try_lock() else { return being_opened() };
+    // Somebody may hold it who opens a device.
+    let Some(all) = EXECUTORS.try_lock_for(BRIEFLY) else { return being_opened() };
     match all.get(&key) {
         Some((Ok(found), _)) => return Ok(found.clone()),
         Some((Err(reason), again)) if Instant::now() < *again => return Err(reason.clone()),
         _ => drop(all),
     }
-    if !OPENING.lock().insert(key) {
-        return being_opened();
+    if OPENING.lock().insert(key) {
+        let done = Opening(key);
+        // Where no thread can be had, the next query tries again.
+        background::spawn_later(move |_| {
+            let _done = done;
+            drop(executor(key));
+            background::at_exit_first();
+        });
     }
-    let begun = background::spawn_later(move |_| {
-        drop(executor(key));
-        OPENING.lock().remove(&key);
-    });
-    if begun {
-        return being_opened();
+    being_opened()
+}
+
+/// The time that a query waits to see which devices are open.
+const BRIEFLY: Duration = Duration::from_millis(1);
+
+/// A device that is being opened, however that ends.
+struct Opening(DeviceKey);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        OPENING.lock().remove(&self.0);
     }
-    OPENING.lock().remove(&key);
-    executor(key)
+}
+
+/// Whether one of the devices of `choice` is open; those that are not are opened in the background.
+pub fn has_open_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> bool {
+    topology_by_now(choice, ordinals, memory).devices().any(|spec| spec.closed.is_none())
 }
 
 /// Whether programs run on one of the devices of `choice`, which may use `memory` bytes of it (0: nearly all).

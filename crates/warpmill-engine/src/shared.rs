@@ -206,6 +206,10 @@ impl Drop for Ending {
             let early = || (self.site, Unsupported::new("shared scan", "the device's thread has ended early").into());
             self.findings.lock().failure.get_or_insert_with(early);
         }
+        if matches!(self.arrival, Arrival::Failed) {
+            // Nobody counts on it any more.
+            self.scan.queue.close(self.party);
+        }
         // Lets the CPU have all row segments that the device has not claimed.
         self.scan.queue.release();
         self.scan.exchange.put(self.party, std::mem::replace(&mut self.arrival, Arrival::Failed));

@@ -18,7 +18,7 @@ use super::ParquetFile;
 use super::pages::dictionary_header;
 use crate::guard::caught;
 use crate::table::{ColumnWriter, EncodedColumn};
-use crate::{FormatError, Result, SEGMENT_ROWS};
+use crate::{Result, SEGMENT_ROWS};
 
 /// Values of dictionaries that are decoded as such, and the rows that each of them must stand for.
 const DICTIONARY: (u64, u64) = (1 << 16, 8);
@@ -48,16 +48,21 @@ pub struct Bounds<'a> {
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The columns `fields` of the rows of `files`, in their order, found by name; `None` once it is stopped.
+/// What became of the work on columns.
+pub enum Outcome {
+    /// All of them.
+    Columns(Vec<Arc<EncodedColumn>>),
+    /// It was stopped.
+    Stopped,
+    /// They take more bytes than there is room for.
+    TooLarge,
+}
+
+/// The columns `fields` of the rows of `files`, in their order, found by name.
 ///
 /// # Errors
-/// Files that cannot be read, have changed or are damaged, columns that they do not have, types that are not stored as such, more bytes than there
-/// is room for.
-pub fn encode_columns(
-    files: &[Arc<ParquetFile>],
-    fields: &[FieldRef],
-    bounds: &Bounds<'_>,
-) -> Result<Option<Vec<Arc<EncodedColumn>>>> {
+/// Files that cannot be read, have changed or are damaged, columns that they do not have, types that are not stored as such.
+pub fn encode_columns(files: &[Arc<ParquetFile>], fields: &[FieldRef], bounds: &Bounds<'_>) -> Result<Outcome> {
     let runs = runs(files);
     let writers: Vec<ColumnWriter> =
         fields.iter().map(|field| ColumnWriter::new(Arc::clone(field))).collect::<Result<_>>()?;
@@ -76,27 +81,27 @@ pub fn encode_columns(
         let (column, run) = (task % writers.len(), &runs[task / writers.len()]);
         let mut add = |segment: usize, arrays: &[ArrayRef]| {
             let made = writers[column].encode_arrays(segment, arrays)?;
-            match bytes.fetch_add(made, Ordering::Relaxed) + made {
-                all if all > bounds.bytes => Err(FormatError::schema(
-                    fields[column].name(),
-                    format!("columns of more than {} bytes", bounds.bytes),
-                )),
-                _ => Ok(()),
-            }
+            bytes.fetch_add(made, Ordering::Relaxed);
+            Ok(())
         };
         let stop = || {
             let now = stopped.load(Ordering::Relaxed) || (bounds.stop)();
             stopped.fetch_or(now, Ordering::Relaxed);
-            now
+            now || bytes.load(Ordering::Relaxed) > bounds.bytes
         };
         encode_run(run, &fields[column], &mut add, &stop)
     };
     in_parallel(bounds.threads, runs.len() * writers.len(), &encode)?;
     if stopped.into_inner() {
-        return Ok(None);
+        return Ok(Outcome::Stopped);
+    }
+    if bytes.into_inner() > bounds.bytes {
+        return Ok(Outcome::TooLarge);
     }
     let columns = writers.into_iter().map(|writer| Ok(Arc::new(writer.finish()?)));
-    columns.collect::<Result<_>>().map(Some)
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let made: u64 = columns.iter().map(|column| column.stored_bytes()).sum();
+    Ok(if made > bounds.bytes { Outcome::TooLarge } else { Outcome::Columns(columns) })
 }
 
 /// Does `tasks` tasks on `threads` threads, or as many as there are; the first error ends it.

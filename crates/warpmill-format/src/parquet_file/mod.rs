@@ -43,7 +43,7 @@ mod thrift;
 mod types;
 
 pub use check::CheckedFooter;
-pub use columns::{Bounds, encode_columns};
+pub use columns::{Bounds, Outcome, encode_columns};
 pub use damage::find_damage;
 pub use distinct::distinct_values;
 pub use file::ParquetFile;

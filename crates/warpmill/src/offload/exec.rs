@@ -31,7 +31,7 @@ use datafusion::physical_plan::{
 use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use warpmill_engine::{CancelToken, EngineError, ExecError, QueryOutput, RowsInFiles};
+use warpmill_engine::{CancelToken, DeviceChoice, EngineError, ExecError, FirstRuns, QueryOutput, RowsInFiles};
 use warpmill_format::column_cache;
 use warpmill_ir::graph::has_limit;
 use warpmill_ir::{Pipeline, Program, Sink, Source};
@@ -66,9 +66,11 @@ pub struct QueryHandle {
     pub polled_alone: AtomicBool,
 }
 
-/// Whether programs run on a device under `options`; opens it.
+/// Whether programs run on a device under `options`; opens it, in the background where the CPU runs them meanwhile.
 pub fn has_device(options: &WarpmillOptions) -> bool {
-    warpmill_engine::has_device(options.device, &options.ordinals, options.gpu_memory_limit as u64)
+    let waits = options.device != DeviceChoice::Auto || options.first_runs == FirstRuns::Device;
+    let has = if waits { warpmill_engine::has_device } else { warpmill_engine::has_open_device };
+    has(options.device, &options.ordinals, options.gpu_memory_limit as u64)
 }
 
 /// Whether `plan` is one program that reads no rows of other operators.

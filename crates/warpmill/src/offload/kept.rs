@@ -6,7 +6,7 @@
 //! times of change and their inodes, which are looked at before each run.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Condvar, Mutex};
 use warpmill_engine::{CancelToken, EngineError};
-use warpmill_format::parquet_file::{Bounds, ParquetFile, encode_columns};
+use warpmill_format::parquet_file::{Bounds, Outcome, ParquetFile, encode_columns};
 use warpmill_format::{FormatError, Table, column_cache};
 use warpmill_ir::Program;
 use warpmill_translate::{Options, translate};
@@ -95,12 +95,14 @@ pub(super) fn find(leaves: &[Arc<dyn ExecutionPlan>], now: &Now<'_>) -> Result<F
             let columns = columns.filter(|(_, kept)| kept.is_none()).map(|(column, _)| column).collect();
             let request = Request { files, key: key.clone(), columns };
             let share = share_left(&request.files, &leaf.schema, leaf.predicate.as_ref());
-            if share >= READ_FIRST && request.bytes() <= room && !is_refused(&request) {
-                encode(&request, &Bounds { threads: now.threads, bytes: room, stop: &|| now.cancel.check().is_err() });
+            if share >= READ_FIRST && request.bytes() <= room && !is_hopeless(&request, room) {
+                let before: u64 = kept.iter().flatten().map(|column| column.stored_bytes()).sum();
+                let stop = || now.cancel.check().is_err();
+                encode(&request, &Bounds { threads: now.threads, bytes: room, stop: &stop }, By::Query);
                 now.cancel.check().map_err(EngineError::from)?;
                 kept = column_cache::find(&key, &positions);
-                let bytes = kept.iter().flatten().map(|column| column.stored_bytes()).sum();
-                room = room.saturating_sub(bytes);
+                let bytes: u64 = kept.iter().flatten().map(|column| column.stored_bytes()).sum();
+                room = room.saturating_sub(bytes.saturating_sub(before));
             } else if share >= READ_LATER {
                 found.missing.push(request);
             }
@@ -202,8 +204,10 @@ impl Found {
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    /// Columns that cannot be kept, and the limit under which that was tried.
-    refused: HashMap<(String, u32), u64>,
+    /// Columns that cannot be kept.
+    refused: BTreeSet<(String, u32)>,
+    /// Columns that together take more than so many bytes.
+    too_large: HashMap<(String, Vec<u32>), u64>,
     running: bool,
 }
 
@@ -211,7 +215,7 @@ static WAITING: LazyLock<Mutex<Waiting>> = LazyLock::new(Mutex::default);
 
 impl Waiting {
     fn is_refused(&self, key: &str, column: u32) -> bool {
-        self.refused.get(&(key.to_owned(), column)).is_some_and(|&limit| limit == column_cache::limit())
+        self.refused.contains(&(key.to_owned(), column))
     }
 
     /// Notes a request, without what waits already or was refused.
@@ -267,8 +271,8 @@ fn encode_waiting(threads: usize, cancel: &CancelToken) {
     let stop = || cancel.check().is_err();
     while let Some(request) = { WAITING.lock().next() } {
         let bytes = column_cache::limit();
-        if !stop() && request.bytes() <= bytes {
-            encode(&request, &Bounds { threads, bytes, stop: &stop });
+        if !stop() && request.bytes() <= bytes && !is_hopeless(&request, bytes) {
+            encode(&request, &Bounds { threads, bytes, stop: &stop }, By::Background);
         }
     }
 }
@@ -276,44 +280,68 @@ fn encode_waiting(threads: usize, cancel: &CancelToken) {
 /// Notes that a column cannot be kept.
 fn refuse(key: &str, column: u32, reason: &str) {
     tracing::debug!(reason, column, "a column is not kept");
-    let limit = column_cache::limit();
     let mut waiting = WAITING.lock();
     if waiting.refused.len() >= MOST_REFUSED {
         waiting.refused.clear();
     }
-    waiting.refused.insert((key.to_owned(), column), limit);
+    waiting.refused.insert((key.to_owned(), column));
 }
 
-fn is_refused(request: &Request) -> bool {
+/// Notes that columns together take more than `bytes`.
+fn note_too_large(request: &Request, bytes: u64) {
+    let mut waiting = WAITING.lock();
+    if waiting.too_large.len() >= MOST_REFUSED {
+        waiting.too_large.clear();
+    }
+    waiting.too_large.insert((request.key.clone(), request.positions()), bytes);
+}
+
+/// Whether it is known that the columns of a request cannot be kept, or not in `bytes`.
+fn is_hopeless(request: &Request, bytes: u64) -> bool {
     let waiting = WAITING.lock();
-    request.columns.iter().any(|(column, _)| waiting.is_refused(&request.key, *column))
+    let positions = request.positions();
+    positions.iter().any(|&column| waiting.is_refused(&request.key, column))
+        || waiting.too_large.get(&(request.key.clone(), positions)).is_some_and(|&most| bytes <= most)
 }
 
 impl Request {
+    fn positions(&self) -> Vec<u32> {
+        self.columns.iter().map(|(column, _)| *column).collect()
+    }
+
     /// The bytes that the columns take in their files, compressed: what is made of them takes about as many, or more.
     fn bytes(&self) -> u64 {
         self.columns.iter().map(|(_, field)| stored_bytes(&self.files, field.name())).sum()
     }
 }
 
+/// Whoever encodes columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// A query, with all of its threads.
+    Query,
+    /// The background, slowly.
+    Background,
+}
+
 /// The files whose columns somebody encodes.
-static ENCODING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static ENCODING: Mutex<BTreeMap<String, By>> = Mutex::new(BTreeMap::new());
 static ENCODED: Condvar = Condvar::new();
 
 /// The right to encode columns of some files: others wait, and find what was made.
 struct Turn<'a>(&'a str);
 
 impl<'a> Turn<'a> {
-    /// Waits for it, until `stop` says that nobody does any more.
-    fn wait(key: &'a str, stop: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
+    /// Waits for it, until `stop` says that nobody does any more; a query does not wait for the background.
+    fn wait(key: &'a str, by: By, stop: &(dyn Fn() -> bool + Sync)) -> Option<Self> {
         let mut encoding = ENCODING.lock();
-        while encoding.contains(key) {
-            if stop() {
+        while let Some(&other) = encoding.get(key) {
+            if stop() || by == By::Query && other == By::Background {
                 return None;
             }
             ENCODED.wait_for(&mut encoding, Duration::from_millis(10));
         }
-        encoding.insert(key.to_owned());
+        encoding.insert(key.to_owned(), by);
         Some(Self(key))
     }
 }
@@ -326,33 +354,42 @@ impl Drop for Turn<'_> {
 }
 
 /// Encodes the columns of a request that are not kept yet, and keeps them if the files are still the same; notes which cannot be kept.
-fn encode(request: &Request, bounds: &Bounds<'_>) {
-    let Some(_turn) = Turn::wait(&request.key, bounds.stop) else { return };
-    let positions: Vec<u32> = request.columns.iter().map(|(column, _)| *column).collect();
-    let known = column_cache::find(&request.key, &positions);
+fn encode(request: &Request, bounds: &Bounds<'_>, by: By) {
+    let Some(_turn) = Turn::wait(&request.key, by, bounds.stop) else { return };
+    let known = column_cache::find(&request.key, &request.positions());
     let missing = request.columns.iter().zip(known).filter(|(_, known)| known.is_none()).map(|(column, _)| column);
     let missing: Vec<&(u32, FieldRef)> = missing.collect();
-    if missing.is_empty() || encode_all(request, &missing, bounds).is_ok() {
+    if missing.is_empty() {
         return;
     }
-    // Which of them is it?
-    for column in missing {
-        if let Err(Some(reason)) = encode_all(request, &[column], bounds) {
-            refuse(&request.key, column.0, &reason);
+    match encode_all(request, &missing, bounds) {
+        Ok(true) => {}
+        Ok(false) => note_too_large(request, bounds.bytes),
+        // Which of them is it? The others may be kept, one by one.
+        Err(_) => {
+            for column in missing {
+                if let Err(Some(reason)) = encode_all(request, &[column], bounds) {
+                    refuse(&request.key, column.0, &reason);
+                }
+            }
         }
     }
 }
 
-/// Encodes columns, all or none.
+/// Encodes columns, all or none; whether there is room for them.
 ///
 /// Errors: why they cannot be kept; `None`: another time they may.
-fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'_>) -> Result<(), Option<String>> {
+fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'_>) -> Result<bool, Option<String>> {
     let (positions, fields): (Vec<u32>, Vec<FieldRef>) = columns.iter().map(|column| (*column).clone()).unzip();
     let made = encode_columns(&request.files, &fields, bounds).map_err(|error| match error {
         FormatError::Io { .. } => None,
         error => Some(error.to_string()),
     })?;
-    let Some(made) = made else { return Ok(()) };
+    let made = match made {
+        Outcome::Columns(made) => made,
+        Outcome::Stopped => return Ok(true),
+        Outcome::TooLarge => return Ok(false),
+    };
     let is_same = |file: &Arc<ParquetFile>| {
         ParquetFile::open(file.path()).is_ok_and(|now| now.version().is_some() && now.version() == file.version())
     };
@@ -360,10 +397,8 @@ fn encode_all(request: &Request, columns: &[&(u32, FieldRef)], bounds: &Bounds<'
         return Err(None);
     }
     column_cache::table(&request.key, &positions, &made).map_err(|error| Some(error.to_string()))?;
-    match column_cache::find(&request.key, &positions).iter().all(Option::is_some) {
-        true => Ok(()),
-        false => Err(Some("it was forgotten at once: the cache has no room for it".into())),
-    }
+    // Whatever has no room is forgotten at once.
+    Ok(column_cache::find(&request.key, &positions).iter().all(Option::is_some))
 }
 
 /// The bytes that a column takes in files, compressed.

@@ -261,7 +261,7 @@ async fn prepared(
     let staged = stage(plan)?;
     let plan = staged.as_ref().map_or(plan, |(plan, _)| plan);
     let optimized = state.optimize(plan)?;
-    let read = read_by(&optimized)?;
+    let read = read_by(&optimized, state)?;
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
     let physical = named(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
@@ -306,8 +306,10 @@ fn is_immutable(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// The data that a plan reads, if changes of all of it are told.
-fn read_by(plan: &LogicalPlan) -> Result<Option<Read>> {
+fn read_by(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Read>> {
     let mut read = Some(Read::default());
+    // Which files are those of a folder is known for the usual listing only.
+    let usual = state.config_options().execution.listing_table_ignore_subdirectory;
     plan.apply_with_subqueries(|node| {
         if let (LogicalPlan::TableScan(scan), Some(all)) = (node, &mut read) {
             let provider = source_as_provider(&scan.source)?;
@@ -316,7 +318,7 @@ fn read_by(plan: &LogicalPlan) -> Result<Option<Read>> {
                     all.tables.push((Arc::clone(table.table()), Arc::clone(table.snapshot())));
                     true
                 }
-                None => all.add_files(&provider),
+                None => usual && all.add_files(&provider),
             };
             if !told {
                 read = None;
