@@ -34,6 +34,12 @@ CASES = (
         _AB,
     ),
     Case(
+        "DISTINCT in the order of what is not selected",
+        "SELECT DISTINCT s FROM a ORDER BY x",
+        _AB,
+        differs="refused, as in PostgreSQL: rows that are one may be in several places of that order",
+    ),
+    Case(
         "extremes of infinities and NaN in grouping sets",
         "SELECT s, min(d) AS a, max(d) AS b FROM (VALUES ('a', 'nan'::DOUBLE), ('a', 1), ('b', '-inf'::DOUBLE),"
         " ('c', 'inf'::DOUBLE), ('d', NULL)) t(s, d)"
