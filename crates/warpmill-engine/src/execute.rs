@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ use warpmill_place::{Feedback, Granularity, Miss, Refusal, Request, Site};
 
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::profile::QueryProfile;
-use crate::shared::Together;
+use crate::shared::{Together, time_to_read};
 use crate::sites;
 
 /// The site that runs a program for which a device has to compile kernels first.
@@ -127,6 +127,18 @@ impl Default for ExecutionContext {
     }
 }
 
+/// The time in which a device is opened, and kernels of a program are compiled, about.
+const MAKING_READY: Duration = Duration::from_secs(1);
+
+/// The time that the CPU takes for a program, about: that of reading what it scans.
+fn expected(program: &Program, threads: usize) -> Duration {
+    let bytes = program.pipelines.iter().map(|pipeline| match &pipeline.source {
+        Source::Scan(scan) => scan.plain_bytes(),
+        _ => 0,
+    });
+    time_to_read(bytes.sum(), threads)
+}
+
 impl ExecutionContext {
     /// Worker threads, at least one.
     fn worker_threads(&self) -> usize {
@@ -150,10 +162,12 @@ impl ExecutionContext {
         }
     }
 
-    /// Whether the CPU runs what a device is not ready for.
-    pub(crate) fn first_on_cpu(&self) -> bool {
+    /// Whether the CPU runs `program` where a device is not ready for it.
+    pub(crate) fn first_on_cpu(&self, program: &Program) -> bool {
         match self.first_runs {
-            FirstRuns::Auto => self.device == DeviceChoice::Auto,
+            FirstRuns::Auto => {
+                self.device == DeviceChoice::Auto && expected(program, self.worker_threads()) < MAKING_READY
+            }
             FirstRuns::Device => false,
             FirstRuns::Cpu => self.request() != Request::Device { else_cpu: false },
         }
@@ -292,7 +306,7 @@ fn run(
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<QueryOutput, EngineError> {
-    let devices = if context.first_on_cpu() { device::topology_by_now } else { device::topology };
+    let devices = if context.first_on_cpu(program) { device::topology_by_now } else { device::topology };
     let topology = devices(context.device, &context.ordinals, context.gpu_memory_limit);
     let mut feedback = Feedback::default();
     // Kept, because the CPU may have to run the program after all.

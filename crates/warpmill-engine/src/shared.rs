@@ -179,9 +179,13 @@ fn expected(share: &Share, program: &Program, threads: usize) -> Pace {
         Source::Scan(scan) => scan.plain_bytes(),
         _ => 0,
     };
-    let takes = |bytes: u64| Duration::from_secs_f64(bytes as f64 / (PLAIN_PER_THREAD * threads.max(1) as f64));
-    let begin = takes(share.only.iter().map(|&pipeline| bytes(pipeline)).sum());
-    Pace { begin, segment: takes(bytes(share.pipeline) / share.segments.max(1) as u64) }
+    let begin = time_to_read(share.only.iter().map(|&pipeline| bytes(pipeline)).sum(), threads);
+    Pace { begin, segment: time_to_read(bytes(share.pipeline) / share.segments.max(1) as u64, threads) }
+}
+
+/// The time that the CPU takes to work on so many bytes of plain values.
+pub(crate) fn time_to_read(bytes: u64, threads: usize) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / (PLAIN_PER_THREAD * threads.max(1) as f64))
 }
 
 impl Drop for Together {

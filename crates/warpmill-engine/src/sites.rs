@@ -54,7 +54,7 @@ pub(crate) fn plan_for(
         granularity: context.granularity,
         supports,
         share: &|| shareable(program, for_devices, context),
-        first_on_cpu: context.first_on_cpu(),
+        first_on_cpu: context.first_on_cpu(program),
         readiness: &|site| readiness(site, program, for_devices, context),
     };
     place(program, &facts, topology, feedback)

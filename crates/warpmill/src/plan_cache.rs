@@ -46,13 +46,16 @@ pub(crate) struct Basis {
     pub read: Read,
 }
 
+/// A table of files, with the files.
+type FileTable = (Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>);
+
 /// The data that a plan reads.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     /// Every table, and the version that the plan reads.
     pub tables: Vec<(Arc<Table>, Arc<TableSnapshot>)>,
     /// Every table of files, with the files.
-    pub files: Vec<(Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>)>,
+    pub files: Vec<FileTable>,
     /// The folder that paths in the query's text begin at, where files are read.
     pub folder: Option<PathBuf>,
 }
@@ -77,7 +80,7 @@ impl Read {
         let newest = |(table, planned): &(Arc<Table>, Arc<TableSnapshot>)| {
             table.snapshot().is_ok_and(|snapshot| Arc::ptr_eq(&snapshot, planned))
         };
-        let same = |(provider, planned): &(Arc<dyn TableProvider>, Vec<Arc<ParquetFile>>)| {
+        let same = |(provider, planned): &FileTable| {
             let now = provider.downcast_ref::<ListingTable>().and_then(file_statistics::files);
             now.is_some_and(|now| now.len() == planned.len() && now.iter().zip(planned).all(|(a, b)| Arc::ptr_eq(a, b)))
         };

@@ -199,7 +199,7 @@ pub(super) fn dictionary_header(file: &ParquetFile, group: usize, column: usize)
     }
     let range = file.chunk_range(group, column).ok().filter(|range| range.contains(&begin))?;
     let place = || file.place(group, column);
-    let reader = file.reader((group, column), &[begin..range.end], &place).ok()?;
+    let reader = file.reader((group, column), std::slice::from_ref(&(begin..range.end)), &place).ok()?;
     let (found, _) = header(&reader, (begin, range.end)).ok()?;
     (found.kind == PageKind::Dictionary).then_some(u64::from(found.values))
 }

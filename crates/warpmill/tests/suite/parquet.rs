@@ -9,8 +9,9 @@ use warpmill::{QueryResult, Session};
 use crate::machine_code;
 
 fn session(device: &str, file: &Path) -> Session {
-    let session =
-        Session::builder().set("warpmill.device", device).set("warpmill.device_fallback", "error").build().unwrap();
+    let session = Session::builder().set("warpmill.device", device).set("warpmill.device_fallback", "error");
+    // Files are decoded in every run.
+    let session = session.set("warpmill.column_cache", "off").build().unwrap();
     session.register_parquet("t", file.to_str().unwrap()).unwrap();
     session
 }
