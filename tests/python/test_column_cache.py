@@ -77,7 +77,7 @@ def total(path: Path) -> str:
 
 
 def answers(path: Path | str, sql: str) -> list[tuple[Any, ...]]:
-    return duckdb.sql(sql.format(f"'{path}'")).fetchall()
+    return duckdb.connect().execute(sql.format(f"'{path}'")).fetchall()
 
 
 def test_a_query_keeps_what_it_reads(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_joins_of_kept_and_other_files(tmp_path: Path) -> None:
     left, right = write(tmp_path / "l.parquet", numbers()), tmp_path / "r.parquet"
     pq.write_table(numbers(10, 100), right)
     sql = f"SELECT count(*), sum(l.k), min(r.s) FROM '{left}' l JOIN '{right}' r ON l.k = r.k"
-    shop, expected = Shop(), duckdb.sql(sql).fetchall()
+    shop, expected = Shop(), duckdb.connect().execute(sql).fetchall()
     for _ in range(2):
         assert shop.rows(sql) == expected
         assert shop.cached == ["l.parquet: 1 columns"]
