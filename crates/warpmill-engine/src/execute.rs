@@ -340,7 +340,7 @@ fn run(
         let Err(error) = output else { return output };
         let shared = together.is_some();
         match together.and_then(|together| together.failure()) {
-            // What sites have left undone between them, the CPU does alone.
+            // Places the program on the CPU alone, where the sites have left row segments unread.
             None if shared && matches!(error, EngineError::Exec(ExecError::Unsupported(_))) => {
                 let miss = |site| Miss { site, reason: error.to_string(), for_cpu: true };
                 feedback.misses.extend(plan.devices().map(miss));

@@ -368,7 +368,7 @@ mod tests {
         queue.announce(2, milliseconds(1));
         assert!(queue.leave_to_faster(CPU, milliseconds(6)));
         assert!(queue.is_left_out(CPU) && !queue.claim(CPU, 0) && queue.claim(1, 0));
-        // What it has, it does.
+        // A party that leaves keeps the row segments that it has claimed.
         let queue = SegmentQueue::new(10, 2);
         assert!(queue.claim(CPU, 9));
         queue.announce(1, Duration::ZERO);

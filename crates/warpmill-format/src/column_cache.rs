@@ -57,7 +57,7 @@ struct Kept {
 static CACHE: LazyLock<Mutex<Cache>> =
     LazyLock::new(|| Mutex::new(Cache { limit: default_limit(), ..Cache::default() }));
 
-/// Those who hold tables of columns that were kept, and let go of them when they hear that some are forgotten.
+/// Callbacks of plan caches: each drops the tables of kept columns that its plans hold.
 static HOLDERS: Mutex<Vec<fn()>> = Mutex::new(vec![]);
 
 /// Calls `forget` from now on whenever something is forgotten.

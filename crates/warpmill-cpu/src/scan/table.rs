@@ -113,7 +113,7 @@ struct Cursor {
 impl TableSource {
     /// The same of row segments that the CPU claims of `queue`, of which it expects to need `pace` for each.
     ///
-    /// Those that metadata and keys have ruled out are nobody's work: it claims them first.
+    /// Claims the row segments that metadata and keys have ruled out first: they need no work at any site.
     pub fn shared(mut self, queue: Arc<SegmentQueue>, pace: Duration) -> Self {
         let mut read = self.segments.iter().map(|row| row.segment).peekable();
         for segment in 0..self.table.num_segments() {

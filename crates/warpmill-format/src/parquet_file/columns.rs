@@ -48,7 +48,7 @@ pub struct Bounds<'a> {
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What became of the work on columns.
+/// The outcome of encoding columns.
 pub enum Outcome {
     /// All of them.
     Columns(Vec<Arc<EncodedColumn>>),
@@ -67,7 +67,7 @@ pub fn encode_columns(files: &[Arc<ParquetFile>], fields: &[FieldRef], bounds: &
     let writers: Vec<ColumnWriter> =
         fields.iter().map(|field| ColumnWriter::new(Arc::clone(field))).collect::<Result<_>>()?;
     for (writer, field) in writers.iter().zip(fields) {
-        // Whoever wrote the files has given up a dictionary.
+        // Skips the dictionary where the writer of the files has given it up.
         let is_plain = |group: &Group<'_>| {
             let leaf = group.file.leaf(field.name());
             leaf.is_some_and(|leaf| dictionary_header(group.file, group.number, leaf).is_none())
@@ -193,7 +193,7 @@ fn decode(group: Group<'_>, field: &FieldRef, give: &mut dyn FnMut(ArrayRef) -> 
     let place = || file.place(number, leaf);
     let corrupt = |detail: String| file.corrupt(place(), detail);
     if file.metadata().row_group(number).column(leaf).column_type() == Physical::INT96 {
-        // Of which times beyond 64 bits of nanoseconds are decoded in another way.
+        // DataFusion's scan decodes INT96 to microseconds, this decoder to nanoseconds, which overflow 64 bits.
         return Err(corrupt("it is stored as INT96".into()));
     }
     file.checked().check_chunks(&file.handle(&place)?, number, &[leaf])?;

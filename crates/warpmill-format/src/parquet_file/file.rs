@@ -152,8 +152,8 @@ impl ParquetFile {
         matches!(&self.source, Source::Local(identity) if *identity == Identity::of(found))
     }
 
-    /// What tells this version of a local file from others; `None` of a file that is elsewhere, or was changed so recently that a change after
-    /// this one could look the same.
+    /// Fingerprint of this version of a local file; `None` for a remote file, and for one that was changed so recently that a later change could
+    /// have the same times.
     pub fn version(&self) -> Option<String> {
         let Source::Local(identity) = &self.source else { return None };
         let Identity { bytes, modified, changed, inode: (device, inode) } = identity;

@@ -123,7 +123,7 @@ fn made(files: &[Arc<ParquetFile>], schema: &SchemaRef) -> TableStats {
         let stats = ColumnStats::from(&table_statistics(&found, &[0]).column_statistics[0]);
         ColumnStats { distinct: distinct_values(files, field.name()), ..stats }
     };
-    // What is said of none of them is unknown.
+    // Very wide tables get row counts only.
     let columns =
         if schema.fields().len() > MOST_COLUMNS { vec![] } else { schema.fields().iter().map(column).collect() };
     TableStats { rows: files.iter().map(groups).sum(), columns }

@@ -124,9 +124,9 @@ impl<T: ArrowPrimitiveType> Groups<T> {
 }
 
 /// Whether `a` comes after `b`: NaN after all numbers.
-#[allow(clippy::eq_op, reason = "NaN alone is unlike itself")]
 fn is_greater<V: PartialOrd + Copy>(a: V, b: V) -> bool {
-    a > b || (a != a && b == b)
+    let is_nan = |value: V| value.partial_cmp(&value).is_none();
+    a > b || is_nan(a) && !is_nan(b)
 }
 
 impl<T: ArrowPrimitiveType + Send> GroupsAccumulator for Groups<T> {

@@ -217,7 +217,7 @@ impl Scanned {
     fn read(&self, options: &WarpmillOptions, runtime: &RuntimeEnv, cancel: CancelToken) -> Result<Reading, Error> {
         let now = kept::Now {
             threads: options.worker_threads(),
-            // What is encoded is kept beyond the query: a part of what the query may hold, where that is limited.
+            // Kept columns outlive the query: they get a share of its memory limit only.
             room: match self.is_limited {
                 true => 0,
                 false => (options.memory_limit as u64 / ENCODING_SHARE as u64).min(column_cache::limit()),
