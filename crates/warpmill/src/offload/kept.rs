@@ -18,11 +18,10 @@ use warpmill_engine::{CancelToken, EngineError};
 use warpmill_format::parquet_file::{Bounds, Outcome, ParquetFile, encode_columns};
 use warpmill_format::{FormatError, Table, column_cache};
 use warpmill_ir::Program;
-use warpmill_translate::{Options, translate};
 
 use super::UnprovenSums;
 use super::leaf::{Named, ParquetLeaf};
-use super::parquet::address;
+use super::parquet::{address, with_scans};
 use super::row_groups::share_left;
 use crate::Error;
 use crate::settings::WarpmillOptions;
@@ -94,7 +93,11 @@ pub(super) fn find(leaves: &[Arc<dyn ExecutionPlan>], now: &Now<'_>) -> Result<F
             let columns = positions.iter().copied().zip(leaf.fields()).zip(&kept);
             let columns = columns.filter(|(_, kept)| kept.is_none()).map(|(column, _)| column).collect();
             let request = Request { files, key: key.clone(), columns };
-            let share = share_left(&request.files, &leaf.schema, leaf.predicate.as_ref());
+            // Skips the statistics of row groups where the columns cannot be kept at all.
+            let share = match is_hopeless(&request, column_cache::limit()) {
+                true => 0.0,
+                false => share_left(&request.files, &leaf.schema, leaf.predicate.as_ref()),
+            };
             if share >= READ_FIRST && request.bytes() <= room && !is_hopeless(&request, room) {
                 let before: u64 = kept.iter().flatten().map(|column| column.stored_bytes()).sum();
                 let stop = || now.cancel.check().is_err();
@@ -184,16 +187,10 @@ impl Found {
         if let Some((_, known)) = memo.lock().as_ref().filter(|(known, _)| *known == tables) {
             return Some(known.clone());
         }
-        let scans: HashMap<usize, _> =
-            self.scans.iter().map(|(position, scan, _)| (address(&leaves[*position]), scan)).collect();
-        let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).map(|&scan| Arc::clone(scan));
-        let (wide_sums, pruning) = (sums == UnprovenSums::Wide, options.pruning);
-        let translated =
-            translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
-        let translated = translated.ok()?;
-        let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
-        let inputs: Vec<usize> = translated.inputs.iter().map(position).collect::<Option<_>>()?;
-        let made = KeptProgram { program: Arc::new(translated.program), inputs, notes: self.notes.clone() };
+        let scans =
+            self.scans.iter().map(|(position, scan, _)| (address(&leaves[*position]), Arc::clone(scan))).collect();
+        let (program, inputs) = with_scans((source, leaves), &scans, sums, options).ok()?;
+        let made = KeptProgram { program: Arc::new(program), inputs, notes: self.notes.clone() };
         // The program holds the tables: their addresses are of no others meanwhile.
         let before = memo.lock().replace((tables, made.clone()));
         drop(before);

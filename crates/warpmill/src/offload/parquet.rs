@@ -12,8 +12,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use warpmill_engine::{CancelToken, DeviceProgram};
 use warpmill_format::parquet_file::{KeptBytes, ParquetFile, Unreadable, table_of};
-use warpmill_ir::Source;
 use warpmill_ir::pruning::leave_out_pages;
+use warpmill_ir::{Program, Source};
 use warpmill_translate::{Options, translate};
 
 use super::UnprovenSums;
@@ -90,28 +90,17 @@ pub(super) fn for_devices(
     if scans.is_empty() {
         return Ok(ForDevices { program: None, notes, held });
     }
-    let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).cloned();
-    let wide_sums = sums == UnprovenSums::Wide;
-    let pruning = readers.options.pruning;
-    let translated =
-        translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
-    let translated = match translated {
-        Ok(mut translated) => {
-            for pipeline in &mut translated.program.pipelines {
+    let program = match with_scans((source, leaves), &scans, sums, readers.options) {
+        Ok((mut program, inputs)) => {
+            for pipeline in &mut program.pipelines {
                 if let Source::Scan(scan) = &mut pipeline.source {
                     leave_out_pages(scan)?;
                 }
             }
-            Ok(translated)
+            Ok(DeviceProgram { program: Arc::new(program), inputs })
         }
-        refused => refused,
+        Err(reason) => Err(reason),
     };
-    let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
-    let program = translated.map_err(|reason| reason.to_string()).and_then(|translated| {
-        let inputs: Option<Vec<usize>> = translated.inputs.iter().map(position).collect();
-        let inputs = inputs.ok_or("the plan falls apart in another way")?;
-        Ok(DeviceProgram { program: Arc::new(translated.program), inputs })
-    });
     Ok(match program {
         Ok(program) => ForDevices { program: Some(program), notes, held },
         Err(reason) => {
@@ -119,6 +108,25 @@ pub(super) fn for_devices(
             ForDevices { program: None, notes, held }
         }
     })
+}
+
+/// The program of `source` with `scans` in place of some of `leaves`, by their addresses, and the positions of the leaves that are its inputs.
+///
+/// Errors: why there is none.
+pub(super) fn with_scans(
+    (source, leaves): (&Arc<dyn ExecutionPlan>, &[Arc<dyn ExecutionPlan>]),
+    scans: &HashMap<usize, Arc<dyn ExecutionPlan>>,
+    sums: UnprovenSums,
+    options: &WarpmillOptions,
+) -> Result<(Program, Vec<usize>), String> {
+    let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).cloned();
+    let (wide_sums, pruning) = (sums == UnprovenSums::Wide, options.pruning);
+    let translated =
+        translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
+    let translated = translated.map_err(|reason| reason.to_string())?;
+    let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
+    let inputs: Option<Vec<usize>> = translated.inputs.iter().map(position).collect();
+    Ok((translated.program, inputs.ok_or("the plan falls apart in another way")?))
 }
 
 /// The address that tells a plan from others as long as it is held.
