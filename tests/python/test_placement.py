@@ -225,3 +225,24 @@ def test_first_runs_need_not_wait_for_a_compiler(placed: warpmill.Connection) ->
     finally:
         placed.execute("SET warpmill.debug.first_runs = 'auto'")
         placed.execute("SET warpmill.placement = 'segment'")
+
+
+def test_the_faster_way_is_found(tmp_path: Path) -> None:
+    """Shared and on the device alone are both tried, and have the same answer; the simulated device is the slower one."""
+    query = "SELECT g, sum(k), count(*) FROM t GROUP BY g ORDER BY g"
+    with warpmill.connect(tmp_path / "db", segment_rows=8192) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS k, i % 7 AS g FROM range(0, 400000) r(i)")
+        answer = con.sql(query).fetchall()
+    with warpmill.connect(tmp_path / "db", device="sim", placement="segment", device_data="host") as con:
+        ways = []
+        for _ in range(24):
+            result = con.sql(query)
+            assert result.fetchall() == answer
+            ways.append("shared" if result.profile["programs"][0]["segments"] else "alone")
+            # The kernels for all of the program are compiled meanwhile.
+            assert _warpmill.wait_for_background(60)
+        assert ways[:2] == ["shared", "shared"]
+        assert "alone" in ways[2:6], ways
+        assert ways[8:].count("shared") > ways[8:].count("alone"), ways
+        con.execute("SET warpmill.placement = 'program'")
+        assert not con.sql(query).profile["programs"][0]["segments"]

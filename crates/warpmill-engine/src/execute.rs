@@ -21,12 +21,13 @@ use warpmill_gpu::{
     ClaimUnit, DataSource, DeviceProfile, Failure, JoinStrategy, MirrorOptions, Pipelines, Representation,
 };
 use warpmill_ir::{Pipeline, Program, Source};
-use warpmill_place::{Feedback, Granularity, Miss, Refusal, Request, Site};
+use warpmill_place::{Feedback, Granularity, Miss, PlacedPlan, Refusal, Request, Site};
 
 use crate::device::{self, DeviceChoice, DeviceKey, Ordinals, device_name};
 use crate::profile::QueryProfile;
 use crate::shared::{Together, time_to_read};
 use crate::sites;
+use crate::trials::{Trials, Way};
 
 /// The site that runs a program for which a device has to compile kernels first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -336,6 +337,9 @@ fn run(
         if let (Some(together), Ok(_)) = (&together, &output) {
             together.learn(program);
         }
+        if let (Ok(output), true) = (&output, feedback.misses.is_empty()) {
+            note(program, &plan, &output.profile, context);
+        }
         // With all row segments of a shared scan done, whatever else a device has met is nobody's concern.
         let Err(error) = output else { return output };
         let shared = together.is_some();
@@ -354,6 +358,19 @@ fn run(
             }
         }
     }
+}
+
+/// Notes how long a run took, for those that come after it.
+fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &ExecutionContext) {
+    let way = match (&plan.share, plan.site()) {
+        _ if context.granularity == Granularity::Program => return,
+        (Some(_), _) => Way::Shared,
+        (None, Site::Device(_)) => Way::Alone,
+        (None, Site::Cpu) => return,
+    };
+    let transfers = profile.on_device.iter().flat_map(|profile| &profile.transfers);
+    let travelled = transfers.filter(|transfer| transfer.is_of_segments()).map(|transfer| transfer.bytes).sum();
+    program.derived.get::<Trials>().note(way, Duration::from_nanos(profile.wall_nanos), travelled);
 }
 
 /// Runs what is left for the CPU, and makes batches of the rows.

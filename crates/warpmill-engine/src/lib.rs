@@ -8,6 +8,7 @@ mod explain;
 mod profile;
 mod shared;
 mod sites;
+mod trials;
 
 pub use background::{encode_later, end_background, wait_for_background};
 pub use device::{

@@ -9,14 +9,17 @@ use parking_lot::Mutex;
 use warpmill_cpu::source::InputStream;
 use warpmill_eval::ExecError;
 use warpmill_gpu::kernels::ERROR_DATA;
-use warpmill_gpu::{Executor, Failure, Options};
+use warpmill_gpu::{ClaimUnit, Executor, Failure, Options};
 use warpmill_ir::{Program, Source, Unsupported};
-use warpmill_place::{Facts, Feedback, Miss, PlacedPlan, Readiness, Refusal, Share, Site, Supports, Topology, place};
+use warpmill_place::{
+    Facts, Feedback, Granularity, Miss, PlacedPlan, Readiness, Refusal, Share, Sharing, Site, Supports, Topology, place,
+};
 
 use crate::background;
 use crate::device::{self, DeviceKey};
 use crate::execute::{Attempt, DeviceProgram, EngineError, ExecutionContext, Parts};
 use crate::shared::Together;
+use crate::trials::Trials;
 
 /// The pipeline of a program that can be shared, kept with the program.
 struct Shareable(Result<Arc<Share>, Unsupported>);
@@ -54,6 +57,7 @@ pub(crate) fn plan_for(
         granularity: context.granularity,
         supports,
         share: &|| shareable(program, for_devices, context),
+        sharing: &|| sharing(program, context),
         first_on_cpu: context.first_on_cpu(program),
         readiness: &|site| readiness(site, program, for_devices, context),
     };
@@ -74,6 +78,15 @@ fn shareable(
     }
     let made = program.derived.get_or(|| Shareable(Share::new(program).map(Arc::new)));
     made.0.clone().map_err(|reason| reason.to_string())
+}
+
+/// Whether sites share what can be shared of a program: measurements, and tests that say who runs what, get what they ask for.
+fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
+    match context.granularity {
+        Granularity::Program => Sharing::No,
+        _ if context.placement_seed.is_some() || context.claim_unit != ClaimUnit::Groups => Sharing::Yes,
+        asked => program.derived.get::<Trials>().sharing(asked == Granularity::Segment),
+    }
 }
 
 /// How far a device is with a program. Those that read files themselves, or read rows from outside, run at once: the CPU would read the same

@@ -9,7 +9,7 @@ mod plan;
 mod share;
 mod topology;
 
-pub use place::{Facts, Feedback, Granularity, Miss, Readiness, Refusal, Request, Supports, place};
+pub use place::{Facts, Feedback, Granularity, Miss, Readiness, Refusal, Request, Sharing, Supports, place};
 pub use plan::{Decision, Exchange, Fragment, PlacedPlan, Reason};
 pub use share::{Arrives, Share};
 pub use topology::{Site, SiteSpec, Topology};

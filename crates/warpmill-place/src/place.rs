@@ -23,7 +23,7 @@ pub enum Request {
 /// The unit in which work is given to sites.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// Whole programs: nothing predicts yet where another unit is faster.
+    /// Whole programs, or row segments where data has to travel for every run and that is faster.
     #[default]
     Auto,
     /// Whole programs: one site runs all of one.
@@ -45,10 +45,23 @@ pub struct Facts<'a> {
     pub supports: &'a Supports<'a>,
     /// The pipeline that can be shared; or why none can.
     pub share: &'a dyn Fn() -> Result<Arc<Share>, String>,
+    /// The verdict of earlier runs on sharing it.
+    pub sharing: &'a dyn Fn() -> Sharing,
     /// Whether the CPU runs what a device would have to compile kernels for first, where it may.
     pub first_on_cpu: bool,
     /// How far a device is with the program.
     pub readiness: &'a dyn Fn(Site) -> Readiness,
+}
+
+/// Whether sites share what can be shared of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// No: one site runs all of it.
+    No,
+    /// Yes.
+    Yes,
+    /// Until a single device is ready for all of it, which has been faster alone, or is to be tried.
+    UntilReady,
 }
 
 /// How far a device is with a program.
@@ -105,7 +118,10 @@ pub fn place(
         match shared(program, facts, topology, feedback) {
             Ok(Some(plan)) => return Ok(plan),
             Ok(None) => {}
-            Err(reason) => decisions.push(Decision { site: Site::Cpu, reason: Reason::NotShared(reason) }),
+            Err(reason) if facts.granularity == Granularity::Segment => {
+                decisions.push(Decision { site: Site::Cpu, reason: Reason::NotShared(reason) });
+            }
+            Err(_) => {}
         }
         for spec in topology.devices() {
             let miss = feedback.misses.iter().find(|miss| miss.site == spec.site);
@@ -151,12 +167,25 @@ fn shared(
 ) -> Result<Option<PlacedPlan>, String> {
     let with_cpu = facts.request != (Request::Device { else_cpu: false });
     // What did not end in a result once is placed as a whole.
-    if facts.granularity != Granularity::Segment || !with_cpu || !feedback.misses.is_empty() {
+    if facts.granularity == Granularity::Program || !with_cpu || !feedback.misses.is_empty() {
         return Ok(None);
     }
-    let share = (facts.share)()?;
+    let sharing = (facts.sharing)();
+    if sharing == Sharing::No {
+        return Ok(None);
+    }
     let open = topology.devices().filter(|spec| spec.closed.is_none());
     let sites: Vec<Site> = open.map(|spec| spec.site).collect();
+    let mut warms = None;
+    if let (Sharing::UntilReady, [site]) = (sharing, &sites[..])
+        && (facts.supports)(*site, program).is_ok()
+    {
+        match (facts.readiness)(*site) {
+            Readiness::Ready => return Err("a device alone has been faster, or is tried".into()),
+            Readiness::Unknown | Readiness::Warming => warms = Some(*site),
+        }
+    }
+    let share = (facts.share)()?;
     sites.iter().try_for_each(|&site| (facts.supports)(site, &share.program))?;
     if sites.is_empty() {
         return Ok(None);
@@ -172,7 +201,7 @@ fn shared(
     };
     let exchanges = sites.iter().map(exchange).collect();
     let decisions = sites.iter().chain([&Site::Cpu]).map(|&site| Decision { site, reason: Reason::Shares }).collect();
-    let (program, share, warms) = (Arc::clone(program), Some(share), None);
+    let (program, share) = (Arc::clone(program), Some(share));
     Ok(Some(PlacedPlan { program, fragments, exchanges, share, warms, decisions }))
 }
 
@@ -196,7 +225,8 @@ mod tests {
             Readiness::Ready => &|_| Readiness::Ready,
         };
         let share = &|| Err("it scans no tables".into());
-        Facts { request, granularity, supports: &runs_anything, share, first_on_cpu: true, readiness }
+        let sharing = &|| Sharing::Yes;
+        Facts { request, granularity, supports: &runs_anything, share, sharing, first_on_cpu: true, readiness }
     }
 
     fn sites(request: Request, topology: &Topology, misses: Vec<Miss>) -> Result<PlacedPlan, Refusal> {
@@ -270,6 +300,25 @@ mod tests {
         let facts = facts(Request::Device { else_cpu: true }, Granularity::Segment, Readiness::Ready);
         let plan = place(&program(), &facts, &topology, &Feedback::default()).unwrap();
         assert_eq!((plan.site(), plan.not_shared()), (Site::Device(0), Some("it scans no tables")));
+    }
+
+    #[test]
+    fn a_device_that_has_been_faster_alone_is_made_ready_first() {
+        let topology = Topology::new([("sim", None)]);
+        for (readiness, reason) in [
+            (Readiness::Ready, "a device alone has been faster, or is tried"),
+            (Readiness::Unknown, "it scans no tables"),
+        ] {
+            let sharing = &|| Sharing::UntilReady;
+            let facts = facts(Request::Device { else_cpu: true }, Granularity::Segment, readiness);
+            let facts = Facts { sharing, first_on_cpu: false, ..facts };
+            let plan = place(&program(), &facts, &topology, &Feedback::default()).unwrap();
+            assert_eq!((plan.site(), plan.not_shared()), (Site::Device(0), Some(reason)));
+        }
+        let facts = facts(Request::Any, Granularity::Auto, Readiness::Ready);
+        let facts = Facts { sharing: &|| Sharing::No, ..facts };
+        let plan = place(&program(), &facts, &topology, &Feedback::default()).unwrap();
+        assert_eq!((plan.site(), plan.not_shared()), (Site::Device(0), None));
     }
 
     #[test]

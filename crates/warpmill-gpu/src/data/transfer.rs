@@ -14,3 +14,10 @@ pub struct TransferProfile {
     /// Time, in nanoseconds, where it was measured.
     pub nanos: u64,
 }
+
+impl TransferProfile {
+    /// Whether segments of tables came to the device.
+    pub fn is_of_segments(&self) -> bool {
+        self.what.starts_with("segments ")
+    }
+}

@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
             self.note_pruned(kernel, all, &rows);
             let mut rows = rows;
             let found = feed.find(prepared.lowered.kernels[kernel].pipeline, &rows, &mut self.mirrors);
-            if self.shared_by(kernel).is_some() {
+            if self.shared_by(kernel).is_some() || self.options.data == DataSource::Mirrored {
                 nearest_first(&mut rows, &found);
             }
             let places = (&resident.places, &found);

@@ -13,7 +13,7 @@ use crate::memory::error::Result;
 use crate::memory::regions::aligned;
 
 use super::batches::Scratch;
-use super::head::{KINDS, head_bytes, parts_of_slot, slot_bytes, together, wanted_of};
+use super::head::{KINDS, head_bytes, made_bytes, parts_of_slot, slot_bytes, together, wanted_of};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
 const SLOTS: u64 = 3;
@@ -35,6 +35,9 @@ const SLOT_BYTES_OF_PAGES: u64 = 256 << 20;
 /// A scan of pages of Parquet is cut into so many batches at least.
 const LEAST_BATCHES_OF_PAGES: u64 = 3;
 
+/// Descriptors take this part of a slot at most, unless those of a batch that fills a slot take more.
+const DESCRIPTOR_SHARE: u64 = 8;
+
 /// The way a program's segments travel.
 #[derive(Debug, Default)]
 pub struct StreamPlan {
@@ -44,7 +47,7 @@ pub struct StreamPlan {
     pub slot_bytes: u64,
     /// Bytes of descriptors that a batch has at most.
     pub(crate) descriptor_bytes: u64,
-    /// Segments that a batch has at most.
+    /// Segments that a batch has at most, but for those that kernels read where they were found.
     pub(crate) segments: u64,
     /// Batches of all scans, where nothing is left out.
     pub batches: u64,
@@ -95,11 +98,16 @@ impl StreamPlan {
             for batch in plan.batches(rows, &nothing) {
                 let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
-                plan.segments = plan.segments.max(chunks(rows).count() as u64);
+                plan.segments = plan.segments.max(made_of(rows, &nothing));
                 if let Some(library) = library {
                     wanted_of(rows).iter().try_for_each(|wanted| plan.scratch.add(library, wanted, temp))?;
                 }
                 count += 1;
+            }
+            if matches!(source, DataSource::Mirrored | DataSource::Cache) {
+                // One launch for all row segments that have nothing to bring.
+                let all = head_bytes(rows).min(plan.slot_bytes / DESCRIPTOR_SHARE);
+                plan.descriptor_bytes = plan.descriptor_bytes.max(all);
             }
         }
         plan.slots = (most / plan.slot_bytes).clamp(count_of_slots.min(2), count_of_slots).min(count);
@@ -118,7 +126,7 @@ impl StreamPlan {
         let mut size = ([0; KINDS], 0, 0);
         for (position, row) in rows.iter().enumerate() {
             let (descriptors, others) = parts_of_slot(std::slice::from_ref(row), found);
-            let own = (descriptors, others, row.columns.len() as u64);
+            let own = (descriptors, others, made_of(std::slice::from_ref(row), found));
             let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1, size.2 + own.2);
             match batches.last_mut() {
                 Some(last) if self.holds(joined) => (last.end, size) = (position + 1, joined),
@@ -139,4 +147,11 @@ impl StreamPlan {
         together((descriptors, others)) <= self.slot_bytes
             && (unknown || (head <= self.descriptor_bytes && segments <= self.segments))
     }
+}
+
+/// Segments of row segments for which something is to be done: those that travel, and those that the device makes others of.
+fn made_of(rows: &[RowSegment<'_>], found: &Found) -> u64 {
+    let is_read_there =
+        |chunk: &Chunk| found.contains_key(&chunk.travels_as()) && made_bytes(chunk) == [0, 0] && !chunk.is_pages();
+    chunks(rows).filter(|chunk| !is_read_there(chunk)).count() as u64
 }

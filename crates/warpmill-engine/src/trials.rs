@@ -1,0 +1,159 @@
+//! The faster of two ways to run a program that can be shared, found out by its runs: on the CPU and devices together, or on a device
+//! alone.
+//!
+//! What decides is measured: how much of the data has copies on the device, how fast the link is while the CPU reads the same memory,
+//! what the CPU's hash builds take. Both ways are tried, the faster one is taken, and the other one is tried again from time to time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use warpmill_place::Sharing;
+
+/// A way to run a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The CPU and devices share a scan.
+    Shared,
+    /// A device runs all of it.
+    Alone,
+}
+
+/// Runs of each way before one of them is preferred: the first may compile kernels, bring data, wait for a device.
+const FIRST: u32 = 2;
+
+/// Runs of the faster way after which the other one is tried again: as many as between two replacements of copies.
+const RETRY: u32 = 16;
+
+/// Bytes that travel to a device in a run of a program whose data does not stay there.
+const TRAVELS: u64 = 64 << 20;
+
+/// What is known of each way; kept with the program.
+#[derive(Default)]
+pub(crate) struct Trials {
+    known: Mutex<[Known; 2]>,
+    /// Whether data travels in every run, not in the first one only.
+    travels: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    runs: u32,
+    /// Runs of the other way since.
+    since: u32,
+    /// The last two times.
+    times: [Duration; 2],
+}
+
+impl Known {
+    /// The better of the last two times: what else the machine does takes time, and gives none back.
+    fn time(&self) -> Duration {
+        if self.runs < FIRST { self.times[0] } else { self.times[0].min(self.times[1]) }
+    }
+}
+
+impl Trials {
+    /// Whether the next run is shared, where the user leaves that to us (`asked` is false) or asks for it.
+    pub fn sharing(&self, asked: bool) -> Sharing {
+        match asked || self.travels.load(Ordering::Relaxed) {
+            false => Sharing::No,
+            true if self.next() == Way::Alone => Sharing::UntilReady,
+            true => Sharing::Yes,
+        }
+    }
+
+    fn next(&self) -> Way {
+        let [shared, alone] = *self.known.lock();
+        let is_faster = |way: &Known, other: &Known| way.time() <= other.time();
+        match (shared.runs < FIRST, alone.runs < FIRST) {
+            (true, _) => Way::Shared,
+            (_, true) => Way::Alone,
+            _ if is_faster(&alone, &shared) => {
+                if shared.since < RETRY {
+                    Way::Alone
+                } else {
+                    Way::Shared
+                }
+            }
+            _ => {
+                if alone.since < RETRY {
+                    Way::Shared
+                } else {
+                    Way::Alone
+                }
+            }
+        }
+    }
+
+    /// Notes that a run took so long, in which so many bytes travelled to devices.
+    pub fn note(&self, way: Way, time: Duration, travelled: u64) {
+        let mut known = self.known.lock();
+        let [shared, alone] = &mut *known;
+        if way == Way::Alone && alone.runs > 0 {
+            self.travels.store(travelled >= TRAVELS, Ordering::Relaxed);
+        }
+        let (own, other) = if way == Way::Shared { (shared, alone) } else { (alone, shared) };
+        (own.runs, own.since, own.times) = (own.runs.saturating_add(1), 0, [time, own.times[0]]);
+        other.since = other.since.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ways of so many runs that take these milliseconds.
+    fn ways(trials: &Trials, runs: usize, shared: u64, alone: u64) -> Vec<Way> {
+        let run = |_| {
+            let way = trials.next();
+            trials.note(way, Duration::from_millis(if way == Way::Shared { shared } else { alone }), 0);
+            way
+        };
+        (0..runs).map(run).collect()
+    }
+
+    fn count(ways: &[Way], way: Way) -> usize {
+        ways.iter().filter(|&&it| it == way).count()
+    }
+
+    #[test]
+    fn the_faster_way_is_found_and_kept() {
+        for (shared, alone, faster) in [(5, 3, Way::Alone), (3, 5, Way::Shared)] {
+            let trials = Trials::default();
+            assert_eq!(ways(&trials, 4, shared, alone), [Way::Shared, Way::Shared, Way::Alone, Way::Alone]);
+            assert_eq!(count(&ways(&trials, 10, shared, alone), faster), 10);
+            // The other one is tried now and then.
+            assert!(count(&ways(&trials, 100, shared, alone), faster) > 90);
+        }
+    }
+
+    #[test]
+    fn another_choice_is_made_when_times_change() {
+        let trials = Trials::default();
+        ways(&trials, 20, 5, 3);
+        let later = ways(&trials, 60, 1, 3);
+        assert_eq!(count(&later[40..], Way::Shared), 20 - count(&later[40..], Way::Alone));
+        assert!(count(&later[40..], Way::Shared) >= 18, "{later:?}");
+    }
+
+    #[test]
+    fn nothing_is_shared_unasked_while_data_stays_on_the_device() {
+        let trials = Trials::default();
+        let run = |travelled| trials.note(Way::Alone, Duration::from_millis(3), travelled);
+        // The first run brings what stays.
+        run(TRAVELS);
+        assert_eq!((trials.sharing(false), trials.sharing(true)), (Sharing::No, Sharing::Yes));
+        run(TRAVELS);
+        assert_eq!(trials.sharing(false), Sharing::Yes);
+        run(0);
+        assert_eq!(trials.sharing(false), Sharing::No);
+    }
+
+    #[test]
+    fn one_slow_run_changes_nothing() {
+        let trials = Trials::default();
+        ways(&trials, 8, 5, 3);
+        trials.note(Way::Alone, Duration::from_millis(50), 0);
+        assert_eq!(trials.next(), Way::Alone);
+    }
+}
