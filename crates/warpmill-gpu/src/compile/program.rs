@@ -228,7 +228,7 @@ impl Lowering<'_> {
             let within = range.is_some_and(|(lo, hi)| lo >= part.min && hi < part.min + i128::from(keys));
             let (column, min) = (prune.column, part.min as i64);
             let test = KeyTest { column, buffer, min, keys, within, shared, fraction, bounds };
-            tests.push(((1.0 - fraction) / test.cost(), test));
+            tests.push(((1.0 - scan::coarse(fraction)) / test.cost(), test));
         }
         tests.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut left = SHARED_BITMAPS;

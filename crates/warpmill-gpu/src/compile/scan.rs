@@ -6,7 +6,7 @@
 
 use warpmill_eval::expr::PreparedExpr;
 use warpmill_format::Bitmap;
-use warpmill_ir::{Phys, Scan, Unsupported};
+use warpmill_ir::{ExprKind, Phys, Scan, Unsupported};
 
 use super::cpp::{CType, Value};
 use super::estimate;
@@ -23,7 +23,9 @@ impl ScanFilters {
             let prepared = PreparedExpr::new(expr).map_err(|error| Unsupported::new(expr, error))?;
             // Bounds of tests are 64 bits.
             let narrow = |(column, _): &(usize, PackedTest)| scan.fields[*column].ty.phys != Phys::I128;
-            match test(&prepared).filter(narrow) {
+            // Kernels do not depend on which of a list's codes happen to be in a row.
+            let is_list = matches!(expr.kind, ExprKind::InList { .. });
+            match test(&prepared, is_list).filter(narrow) {
                 Some(test) => filters.packed.push(test),
                 None => filters.rest.push(expr.clone()),
             }
@@ -32,7 +34,7 @@ impl ScanFilters {
     }
 }
 
-fn test(prepared: &PreparedExpr) -> Option<(usize, PackedTest)> {
+fn test(prepared: &PreparedExpr, is_list: bool) -> Option<(usize, PackedTest)> {
     if let Some((column, lo, hi)) = prepared.as_int_range() {
         let clamp = |x: i128| x.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let test = match lo > i64::MAX.into() || hi < i64::MIN.into() || lo > hi {
@@ -47,7 +49,7 @@ fn test(prepared: &PreparedExpr) -> Option<(usize, PackedTest)> {
     let test = match first {
         None => PackedTest::Range(1, 0),
         // Codes in a row are a range.
-        Some(first) if (first..first + count).all(|code| code < set.len() && set.get(code)) => {
+        Some(first) if !is_list && (first..first + count).all(|code| code < set.len() && set.get(code)) => {
             PackedTest::Range(first as i64, (first + count) as i64 - 1)
         }
         Some(_) => PackedTest::Codes(set.clone()),
@@ -213,6 +215,12 @@ pub fn scan(
     Ok(())
 }
 
+/// The power of two next to a fraction: what the order of tests is decided by, so that a statement with other constants, which let about
+/// as many rows pass, has the same kernels.
+pub(super) fn coarse(fraction: f64) -> f64 {
+    fraction.max(1e-9).log2().round().exp2()
+}
+
 fn operands(g: &mut Generator) -> [String; 6] {
     let named = |what: &str| Binding::Named(format!("scan.{what}"));
     [
@@ -243,9 +251,11 @@ impl<'a> Choice<'a> {
     /// Chooses for segments encoded as `shapes`.
     pub fn new(scan: &Scan, filters: &'a ScanFilters, shapes: &[ColumnShape], prunes: &'a [KeyTest]) -> Self {
         let packed = filters.packed.iter().map(|(column, test)| {
-            (Condition::Packed(*column, test), *column, estimate::packed_fraction(scan, *column, test), 1.0)
+            let fraction = coarse(estimate::packed_fraction(scan, *column, test));
+            (Condition::Packed(*column, test), *column, fraction, 1.0)
         });
-        let keys = prunes.iter().map(|prune| (Condition::Key(prune), prune.column, prune.fraction, prune.cost()));
+        let keys =
+            prunes.iter().map(|prune| (Condition::Key(prune), prune.column, coarse(prune.fraction), prune.cost()));
         let mut candidates: Vec<_> = packed.chain(keys).collect();
         candidates.sort_by(|(.., f, a), (.., g, b)| ((1.0 - g) / b).total_cmp(&((1.0 - f) / a)));
         let (mut choice, mut left) = (Self { whole: vec![], rest: vec![] }, 1.0);
@@ -301,8 +311,8 @@ fn narrow(g: &mut Generator, scan: &Scan, tests: &[Test<'_>], shapes: &[ColumnSh
                 columns.push(column);
             }
             expected *= match &tests[to] {
-                Test::Packed(column, test) => estimate::packed_fraction(scan, *column, test),
-                Test::Key(test, _) => test.fraction,
+                Test::Packed(column, test) => coarse(estimate::packed_fraction(scan, *column, test)),
+                Test::Key(test, _) => coarse(test.fraction),
             };
             to += 1;
         }
