@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-from pathlib import Path
+import os
 
 #: Flags of /proc/cpuinfo that x86-64-v3 stands for.
 REQUIRED = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
@@ -12,20 +11,21 @@ REQUIRED = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movb
 def flags() -> frozenset[str] | None:
     """Feature flags of this CPU, or None where the system does not tell."""
     try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        # The first CPU's are all that is read: the file has a part for each, which takes time to make.
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                name, _, value = line.partition(":")
+                if name.strip() == "flags":
+                    return frozenset(value.split())
     except OSError:
         return None
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "flags":
-            return frozenset(value.split())
     return None
 
 
 def missing() -> list[str]:
     """Required features that this CPU lacks; empty on other architectures."""
     found = flags()
-    if platform.machine() not in ("x86_64", "AMD64") or found is None:
+    if os.uname().machine not in ("x86_64", "AMD64") or found is None:
         return []
     return sorted(REQUIRED - found)
 

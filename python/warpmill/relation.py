@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from warpmill.display import render
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -124,6 +122,9 @@ class Relation:
 
     def show(self, max_rows: int = 40) -> None:
         """Print the first rows as a table."""
+        # Here, because it takes as long to import as everything else together.
+        from warpmill.display import render
+
         print(render(self._result, max_rows))
 
     def __arrow_c_schema__(self) -> object:
@@ -140,4 +141,6 @@ class Relation:
         return self._result.num_rows
 
     def __repr__(self) -> str:
+        from warpmill.display import render
+
         return render(self._result, 20)

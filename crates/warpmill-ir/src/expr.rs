@@ -274,6 +274,33 @@ impl Expr {
         }
     }
 
+    /// Whether it has a value for every row, whatever is in the columns: no overflow, no division by zero, no value that does not convert.
+    /// Errs on one side: functions count as partial but for conditionals.
+    pub fn is_total(&self) -> bool {
+        let own = match &self.kind {
+            ExprKind::Arith { op: ArithOp::Div | ArithOp::Mod, .. } => !self.ty.phys.is_int(),
+            ExprKind::Arith { checked, .. } | ExprKind::Negate { checked, .. } => !checked,
+            ExprKind::Cast { input, try_cast } => *try_cast || self.ty.phys == Phys::F64 && input.ty.phys.is_int(),
+            ExprKind::AddInterval { .. } => false,
+            ExprKind::Call { function, .. } => {
+                matches!(function, Function::Coalesce | Function::NullIf | Function::Greatest | Function::Least)
+            }
+            ExprKind::Column(_)
+            | ExprKind::Literal(_)
+            | ExprKind::Compare { .. }
+            | ExprKind::And(_)
+            | ExprKind::Or(_)
+            | ExprKind::Not(_)
+            | ExprKind::IsNull(_)
+            | ExprKind::IsNotNull(_)
+            | ExprKind::Case { .. }
+            | ExprKind::Widen(_)
+            | ExprKind::InList { .. }
+            | ExprKind::Like { .. } => true,
+        };
+        own && self.children().into_iter().all(Expr::is_total)
+    }
+
     /// Calls `f` with the index of every column the expression reads (repeated as often as read).
     pub fn visit_columns(&self, f: &mut impl FnMut(usize)) {
         if let ExprKind::Column(index) = self.kind {

@@ -7,10 +7,13 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use warpmill_ir::{AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, Source, Unsupported};
+use warpmill_ir::{
+    AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, Source, Unsupported,
+};
 
 use super::expr::Scope;
-use super::stream::{Rows, Stream};
+use super::join::pruning_column;
+use super::stream::{Origin, Rows, Stream};
 use super::{Translator, moved, scope};
 
 /// The factor by which a row count may exceed its estimate before a 64-bit sum could overflow.
@@ -39,9 +42,26 @@ impl Translator<'_> {
 
         let fields = output_fields(&node.schema(), &groups, &aggregates);
         let (rows, distinct) = group_counts(&stream, &groups, aggregates.len());
+        let origin = group_origins(&stream, &groups, &aggregates, self.sinks.len());
         let sink = self.finish(stream, Sink::Aggregate { groups, aggregates, fields: fields.clone() });
-        Ok(Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) })
+        let mut stream = Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) };
+        stream.branches[0].origin = origin;
+        Ok(stream)
     }
+}
+
+/// The origins of the columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group,
+/// so that its rows need not be read.
+fn group_origins(stream: &Stream, groups: &[Expr], aggregates: &[AggregateExpr], sink: SinkId) -> Vec<Vec<Origin>> {
+    let mut read = groups.iter().chain(aggregates.iter().flat_map(|a| a.argument.iter().chain(&a.filter)));
+    let total = read.all(Expr::is_total);
+    let of = |group: &Expr| -> Vec<Origin> {
+        let Some(column) = pruning_column(group) else { return vec![] };
+        let branches = stream.branches.iter().enumerate();
+        let origins = branches.flat_map(|(i, branch)| branch.origins_below(column, sink, i));
+        origins.filter(|origin| total || !origin.grouped).map(|origin| Origin { grouped: true, ..origin }).collect()
+    };
+    groups.iter().map(of).chain(aggregates.iter().map(|_| vec![])).collect()
 }
 
 /// The node that reads the rows that `node` aggregates: itself, or the partial aggregation below a final one.

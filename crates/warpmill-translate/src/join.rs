@@ -149,11 +149,7 @@ impl Translator<'_> {
         let sink = self.sinks.len();
         let mut origins = vec![vec![]; fields.len()];
         for (i, branch) in build.branches.iter().enumerate() {
-            let seen = |origin: &Origin| match origin.scan {
-                ScanPlace::Own => Origin { scan: ScanPlace::Build(sink, i), ..*origin },
-                ScanPlace::Build(..) => *origin,
-            };
-            origins.iter_mut().zip(&branch.origin).for_each(|(all, own)| all.extend(own.iter().map(seen)));
+            origins.iter_mut().enumerate().for_each(|(column, all)| all.extend(branch.origins_below(column, sink, i)));
         }
         let sink = Sink::HashBuild {
             keys,
@@ -165,8 +161,8 @@ impl Translator<'_> {
         (self.finish(build, sink), origins)
     }
 
-    /// Prunes the scans whose rows the join of `probe` drops. Scans of builds that the probe side probes are among them:
-    /// their pipelines were the first to be made for it, from `first` on, and the join's own build goes before them.
+    /// Prunes the scans whose rows the join of `probe` drops. Scans of builds that the probe side probes, and of groups that are its
+    /// rows, are among them: their pipelines were the first to be made for it, from `first` on, and the join's own build goes before them.
     fn prune_scans(&mut self, input: &mut Stream, probe: &Probe, first: usize) {
         let Sink::HashBuild { null_equals_null: false, .. } = self.sinks[probe.build] else { return };
         let drops = match probe.kind {
@@ -174,15 +170,17 @@ impl Translator<'_> {
             JoinKind::BuildOnly => !probe.null_aware,
             JoinKind::ProbeOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark | JoinKind::Full => false,
         };
+        let total = probe.keys.iter().all(Expr::is_total);
         let mut below = vec![];
         for branch in input.branches.iter_mut().filter(|_| drops) {
             for (key, expr) in probe.keys.iter().enumerate() {
-                let origins = pruning_column(expr).map_or(&[][..], |i| &branch.origin[i]);
+                let Some(column) = pruning_column(expr) else { continue };
+                let origins: Vec<Origin> = branch.origins(column).filter(|origin| total || !origin.grouped).collect();
                 for origin in origins {
                     let prune = PruneKey { column: origin.column, build: probe.build, key };
                     match origin.scan {
                         ScanPlace::Own => add_prune(&mut branch.source, prune),
-                        ScanPlace::Build(sink, index) => below.push((sink, index, prune)),
+                        ScanPlace::Below(sink, index) => below.push((sink, index, prune)),
                     }
                 }
             }
@@ -326,7 +324,7 @@ fn add_prune(source: &mut Source, key: PruneKey) {
 }
 
 /// The column that a key is, where its values are the key's as they are.
-fn pruning_column(key: &Expr) -> Option<usize> {
+pub(super) fn pruning_column(key: &Expr) -> Option<usize> {
     match &key.kind {
         ExprKind::Column(index) => Some(*index),
         ExprKind::Widen(inner) if inner.ty.phys.is_int() => super::column_of(inner),

@@ -44,6 +44,9 @@ pub(crate) struct Branch {
 pub(crate) struct Origin {
     pub scan: ScanPlace,
     pub column: usize,
+    /// Whether the scan's rows are grouped on the way. Where a scan is pruned, groups that a join further up drops may have lost some
+    /// of their rows only: what is computed of them before must not fail.
+    pub grouped: bool,
 }
 
 /// The pipeline that a scan is the source of.
@@ -51,8 +54,35 @@ pub(crate) struct Origin {
 pub(crate) enum ScanPlace {
     /// The branch's own.
     Own,
-    /// The one that is the second-th of those that feed a hash build that the branch probes, or one below it.
-    Build(SinkId, usize),
+    /// The one that is the second-th of those that feed a sink: a hash build that the branch probes, the aggregation whose groups are
+    /// its rows, or one below these.
+    Below(SinkId, usize),
+}
+
+impl Branch {
+    /// The origins of a column at the end of the branch by which its scans may be pruned.
+    pub fn origins(&self, column: usize) -> impl Iterator<Item = Origin> {
+        let total = self.operators.iter().all(is_total);
+        self.origin[column].iter().copied().filter(move |origin| total || !origin.grouped)
+    }
+
+    /// The origins of a column as seen by who reads or probes `sink`, which the branch is the `index`-th to feed.
+    pub fn origins_below(&self, column: usize, sink: SinkId, index: usize) -> impl Iterator<Item = Origin> {
+        self.origins(column).map(move |origin| match origin.scan {
+            ScanPlace::Own => Origin { scan: ScanPlace::Below(sink, index), ..origin },
+            ScanPlace::Below(..) => origin,
+        })
+    }
+}
+
+/// Whether no row makes an operator fail.
+fn is_total(operator: &Operator) -> bool {
+    match operator {
+        Operator::Filter(predicate) => predicate.is_total(),
+        Operator::Project(list) => list.iter().all(|(_, expr)| expr.is_total()),
+        Operator::Probe(probe) => probe.keys.iter().chain(&probe.residual).all(Expr::is_total),
+        Operator::Limit { .. } => true,
+    }
 }
 
 impl Stream {
@@ -60,7 +90,9 @@ impl Stream {
     pub fn of_source(source: Source, rows: Rows) -> Self {
         let fields = source.fields().to_vec();
         let origin = match &source {
-            Source::Scan(_) => (0..fields.len()).map(|column| vec![Origin { scan: ScanPlace::Own, column }]).collect(),
+            Source::Scan(_) => {
+                (0..fields.len()).map(|column| vec![Origin { scan: ScanPlace::Own, column, grouped: false }]).collect()
+            }
             _ => vec![vec![]; fields.len()],
         };
         Self {

@@ -12,6 +12,7 @@ mod parquet;
 mod row_groups;
 mod scan_filters;
 mod threads;
+mod whole;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use warpmill_translate::{Options, Translated, translate};
 
 pub use exec::{QueryHandle, WarpmillExec, context_of_program, has_device, is_one_program};
 pub use parquet::{ForDevices, Held};
+pub(crate) use whole::{WholePlanRule, shown};
 
 use crate::Error;
 use crate::bounded::with_bounded_concat;

@@ -12,6 +12,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -24,6 +25,7 @@ use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::dialect::Subqueries;
 use crate::files::{CheckedArrowFactory, CheckedParquetFactory};
 use crate::join_order::{ProviderStatistics, with_join_order};
+use crate::offload::WholePlanRule;
 use crate::planning::{checked, checked_physical};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
@@ -89,7 +91,7 @@ impl SessionBuilder {
             .with_config(config())
             .with_analyzer_rule(Arc::new(Subqueries))
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
-            .with_physical_optimizer_rules(physical_rules(PhysicalOptimizer::new().rules))
+            .with_physical_optimizer_rules(session_physical_rules())
             .with_runtime_env(runtime)
             .build();
         // A type that the first rows have is not yet that of all.
@@ -174,6 +176,13 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
     };
     let bounded = || std::iter::once(Arc::new(BoundedResults) as SharedRule);
     bounded().chain(rules.into_iter().map(switched)).chain(bounded()).map(checked).collect()
+}
+
+/// The physical rules of a session. What statistics answer is no program's any more; what is a program as a whole concerns no other rule.
+fn session_physical_rules() -> Vec<SharedPhysicalRule> {
+    let first: [SharedPhysicalRule; 2] = [Arc::new(AggregateStatistics::new()), Arc::new(WholePlanRule)];
+    let rules = PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != first[0].name());
+    physical_rules(first.iter().cloned().chain(rules).collect())
 }
 
 /// DataFusion's physical rules; those that find columns by name are skipped where names repeat.

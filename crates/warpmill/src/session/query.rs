@@ -10,10 +10,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
 
@@ -263,26 +261,13 @@ async fn prepared(
     let optimized = state.optimize(plan)?;
     let read = read_by(&optimized, state)?;
     let physical = state.query_planner().create_physical_plan(&optimized, state).await?;
-    let physical = named(pin(physical, state.runtime_env())?)?;
+    let physical = offload::shown(pin(physical, state.runtime_env())?)?;
     let placement = offload::place(physical, options, UnprovenSums::Narrow)?;
     let (mut plan, fallbacks) = (placement.plan, placement.fallbacks);
     if let Some((_, staging)) = staged {
         plan = Arc::new(WrittenExec::new(plan, staging));
     }
     Ok((Arc::new(Prepared { plan, fallbacks, last_nanos: AtomicU64::new(0) }), read))
-}
-
-/// `plan` with its columns called as results show them.
-fn named(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let schema = plan.schema();
-    if schema.fields().iter().all(|field| dialect::shown(field.name()) == field.name()) {
-        return Ok(plan);
-    }
-    let columns = schema.fields().iter().enumerate().map(|(at, field)| ProjectionExpr {
-        expr: Arc::new(Column::new(field.name(), at)),
-        alias: dialect::shown(field.name()).to_string(),
-    });
-    Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(&plan))?))
 }
 
 /// Whether a plan is a query whose meaning depends on nothing but tables.

@@ -1,0 +1,56 @@
+//! Plans that are one program as a whole.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use warpmill_translate::{Options, translate};
+
+use super::{UnprovenSums, WarpmillExec};
+use crate::dialect;
+use crate::settings::WarpmillOptions;
+
+/// A rule that replaces a plan by its program where that is all of it, before DataFusion's other rules, which then have nothing to do:
+/// a program has no partitions, and finds its own order of operators. They would take as long as all other planning.
+#[derive(Debug, Default)]
+pub(crate) struct WholePlanRule;
+
+impl PhysicalOptimizerRule for WholePlanRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = Options { pruning: WarpmillOptions::of(config).pruning, ..Options::default() };
+        let shown = shown(Arc::clone(&plan))?;
+        match translate(&shown, &options) {
+            Ok(translated) if translated.inputs.is_empty() => {
+                let program = Arc::new(translated.program);
+                Ok(Arc::new(WarpmillExec::new(shown, program, (vec![], vec![]), UnprovenSums::Narrow)))
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    fn name(&self) -> &str {
+        "warpmill_whole_plan"
+    }
+
+    fn schema_check(&self) -> bool {
+        // Columns may get other names.
+        false
+    }
+}
+
+/// `plan` with its columns called as results show them.
+pub(crate) fn shown(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = plan.schema();
+    if schema.fields().iter().all(|field| dialect::shown(field.name()) == field.name()) {
+        return Ok(plan);
+    }
+    let columns = schema.fields().iter().enumerate().map(|(at, field)| ProjectionExpr {
+        expr: Arc::new(Column::new(field.name(), at)),
+        alias: dialect::shown(field.name()).to_string(),
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(&plan))?))
+}
