@@ -7,6 +7,7 @@
 //! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
 //! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists);
 //! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
+//! - `recode`: strings of a few dictionary columns become codes of their own;
 //! - `range`: predicates that a scan can decide on encoded values.
 
 use std::sync::Arc;
@@ -32,10 +33,12 @@ mod members;
 mod node;
 mod prepare;
 mod range;
+mod recode;
 mod text;
 mod value;
 
 pub use lookup::{Table, code_set, fold, tabulate};
+pub use recode::recode;
 
 #[cfg(test)]
 mod tests;
