@@ -71,6 +71,11 @@ impl PreparedExpr {
         Ok(Self { root, code_set, int_range, _strings: std::mem::take(&mut worker.strings) })
     }
 
+    /// The way its values are held.
+    pub fn phys(&self) -> Phys {
+        self.root.phys()
+    }
+
     /// The value for every row of `chunk`, dense.
     pub fn eval(&self, chunk: &Chunk, worker: &mut Worker) -> Result<Arc<Vector>> {
         if chunk.is_empty() {
