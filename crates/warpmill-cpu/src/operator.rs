@@ -50,6 +50,14 @@ pub trait LocalOperator: Send {
     fn finish(&mut self, _emit: Emit<'_>) -> Result<()> {
         Ok(())
     }
+
+    /// The output columns whose strings it makes.
+    fn made_texts(&self) -> Vec<usize> {
+        vec![]
+    }
+
+    /// From here on, nothing views the strings of a chunk that it has made once the chunk is emitted.
+    fn forget_texts(&mut self) {}
 }
 
 /// A pipeline breaker, shared by all workers of all pipelines that feed it.
@@ -75,6 +83,10 @@ pub trait Sink: Send + Sync {
 pub trait LocalSink: Send {
     /// Takes in a chunk (never empty).
     fn consume(&mut self, chunk: Chunk) -> Result<()>;
+    /// Whether it copies the strings of these columns, as far as it keeps them, from here on.
+    fn copies_texts(&mut self, _columns: &[usize]) -> bool {
+        false
+    }
     /// Takes in what another site has made of other rows for the same sink: columns of states, as [`warpmill_functions::Partial`] names
     /// them, of `rows` groups.
     fn merge_states(&mut self, _states: &[Arc<Vector>], _rows: usize) -> Result<()> {

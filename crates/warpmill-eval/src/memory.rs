@@ -280,6 +280,19 @@ impl StringArena {
         StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
     }
 
+    /// Copies `parts`, one after the other, into the arena.
+    fn alloc_joined(&mut self, parts: &[&str], bytes: usize) -> StrView {
+        if self.free() < bytes {
+            self.blocks.push(Vec::with_capacity(self.next_block(bytes)));
+        }
+        let Some(block) = self.blocks.last_mut() else { return StrView::default() };
+        let (start, room) = (block.len(), block.capacity());
+        parts.iter().for_each(|part| block.extend_from_slice(part.as_bytes()));
+        assert!(block.len() <= room, "the parts of a text have more than {bytes} bytes");
+        // SAFETY: these are the bytes of strings; the block had room for them, so it was not reallocated and is not later.
+        StrView::new(unsafe { std::str::from_utf8_unchecked(&block[start..]) })
+    }
+
     /// Copies `s`, which is ASCII and for which there is room, with every letter changed by `change`.
     fn alloc_ascii(&mut self, s: &str, change: impl Fn(u8) -> u8) -> StrView {
         let Some(block) = self.blocks.last_mut() else { return StrView::default() };
@@ -332,6 +345,16 @@ impl Worker {
     pub fn text(&mut self, s: &str) -> Result<StrView> {
         self.make_room(s.len())?;
         Ok(self.strings.alloc(s))
+    }
+
+    /// Copies `parts`, one after the other, to be kept until the query ends.
+    ///
+    /// # Errors
+    /// The errors of [`Worker::text`].
+    pub fn joined(&mut self, parts: &[&str]) -> Result<StrView> {
+        let bytes = parts.iter().fold(0usize, |bytes, part| bytes.saturating_add(part.len()));
+        self.make_room(bytes)?;
+        Ok(self.strings.alloc_joined(parts, bytes))
     }
 
     /// [`Worker::text`] of `s`, which is ASCII, with every letter changed by `change`.

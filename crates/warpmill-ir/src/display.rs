@@ -291,6 +291,11 @@ impl Display for Named<'_> {
                 let args: Vec<String> = args.iter().map(|arg| self.of(arg).to_string()).collect();
                 write!(f, "{}({})", format!("{function:?}").to_lowercase(), args.join(", "))
             }
+            ExprKind::Recode(recoding) => {
+                let input = |input: &'_ Expr| Field { name: self.of(input).to_string(), ty: input.ty.clone() };
+                let inputs: Vec<Field> = recoding.inputs.iter().map(input).collect();
+                recoding.source.over(&inputs).fmt(f)
+            }
         }
     }
 }

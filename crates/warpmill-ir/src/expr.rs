@@ -4,12 +4,14 @@
 //! - operands of `Arith` have the result's representation ([`ColType::phys`]) and, for `Add`/`Sub`/`Mod`, its decimal scale;
 //! - operands of `Compare` have equal representation, scale and (for `Code`) the same dictionary;
 //! - all branches of `Case`/`Coalesce`/`NullIf` have the result's type;
+//! - the result of `Recode` and its inputs are codes;
 //! - `checked` arithmetic is the only one that can leave its representation; everything else is proven by ranges.
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+use crate::recoding::Recoding;
 use crate::types::{ColType, Phys};
 
 /// A constant.
@@ -188,6 +190,8 @@ pub enum ExprKind {
     /// A scalar function.
     #[allow(missing_docs, reason = "fields are named after their role")]
     Call { function: Function, args: Vec<Expr> },
+    /// A string that depends on dictionary codes only, as a code of the type's dictionary.
+    Recode(Recoding),
 }
 
 impl Expr {
@@ -249,6 +253,7 @@ impl Expr {
                 branches.iter().flat_map(|(when, then)| [when, then]).chain(otherwise.as_deref()).collect()
             }
             ExprKind::Call { args, .. } => args.iter().collect(),
+            ExprKind::Recode(recoding) => recoding.inputs.iter().collect(),
         }
     }
 
@@ -271,6 +276,7 @@ impl Expr {
                 branches.iter_mut().flat_map(|(when, then)| [when, then]).chain(otherwise.as_deref_mut()).collect()
             }
             ExprKind::Call { args, .. } => args.iter_mut().collect(),
+            ExprKind::Recode(recoding) => recoding.inputs.iter_mut().collect(),
         }
     }
 
@@ -295,6 +301,7 @@ impl Expr {
             | ExprKind::IsNotNull(_)
             | ExprKind::Case { .. }
             | ExprKind::Widen(_)
+            | ExprKind::Recode(_)
             | ExprKind::InList { .. }
             | ExprKind::Like { .. } => true,
         };

@@ -2,6 +2,7 @@
 //!
 //! - [`types`]: logical type + physical representation + proven value range of every expression;
 //! - [`expr`]: expressions with three-valued logic;
+//! - [`recoding`]: strings computed once per combination of dictionary codes;
 //! - [`program`]: pipelines (source, streaming operators) and sinks (pipeline breakers);
 //! - [`graph`]: which sinks pipelines feed, read and probe;
 //! - [`derived`]: what others derive of a program, kept as long as it is;
@@ -21,6 +22,7 @@ pub mod graph;
 pub mod needed_columns;
 pub mod program;
 pub mod pruning;
+pub mod recoding;
 pub mod scalar;
 pub mod types;
 pub mod validate;
@@ -31,6 +33,7 @@ pub use program::{
     Sink, SinkId, SortKey, Source,
 };
 pub use pruning::PruningMode;
+pub use recoding::Recoding;
 pub use types::{ColType, Phys};
 
 /// The reason why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.

@@ -221,6 +221,7 @@ fn node(expr: &Expr, fields: &[Field]) -> Checked {
         }
         ExprKind::InList { input, list, .. } => list.iter().try_for_each(|value| literal(value, &input.ty)),
         ExprKind::Like { input, .. } => held_as(input, Phys::Str),
+        ExprKind::Recode(recoding) => recoding.check(ty),
         ExprKind::Call { .. }
         | ExprKind::Cast { .. }
         | ExprKind::IsNull(_)
@@ -233,6 +234,9 @@ fn literal(value: &Scalar, ty: &ColType) -> Checked {
     let fits = match value {
         Scalar::Null => ty.nullable,
         Scalar::Bool(_) => ty.phys == Phys::Bool,
+        Scalar::Int(code) if ty.phys == Phys::Code => {
+            ty.dictionary.as_ref().is_some_and(|d| usize::try_from(*code).is_ok_and(|code| code < d.len()))
+        }
         Scalar::Int(value) => ty.phys.is_int() && Phys::for_range((*value, *value)) <= ty.phys,
         Scalar::Float(_) => matches!(ty.phys, Phys::F32 | Phys::F64),
         Scalar::Str(_) => ty.phys == Phys::Str,

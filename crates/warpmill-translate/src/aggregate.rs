@@ -11,7 +11,7 @@ use warpmill_ir::{
     AggregateExpr, AggregateFunction, ColType, Expr, ExprKind, Field, Phys, Sink, SinkId, Source, Unsupported,
 };
 
-use super::expr::Scope;
+use super::expr::{Limit, Scope};
 use super::join::pruning_column;
 use super::stream::{Origin, Rows, Stream};
 use super::{Translator, moved, scope};
@@ -33,7 +33,9 @@ impl Translator<'_> {
 
         let schema = first.input().schema();
         let scope = scope(&stream, &schema);
-        let groups = groups.iter().map(|group| scope.expr(group)).collect::<Result<Vec<_>, _>>()?;
+        let limit = Limit::of_keys(stream.rows.likely);
+        let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
+        let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
         let calls = first.aggr_expr().iter().zip(first.filter_expr());
         let context = Context { scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
         let aggregates = calls
@@ -97,7 +99,7 @@ fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, V
     if groups.is_empty() {
         return (Rows::at_most(1), vec![Some(1); aggregates]);
     }
-    let distinct = groups.iter().map(|group| super::column_of(group).and_then(|i| stream.distinct[i]));
+    let distinct = groups.iter().map(|group| stream.distinct_of(group));
     let distinct: Vec<Option<u64>> = distinct.collect();
     let product: f64 = distinct.iter().map(|n| n.map_or(f64::INFINITY, |n| n as f64 + 1.0)).product();
     let rows = Rows { bound: stream.rows.bound, likely: stream.rows.likely.min(product) };
@@ -129,7 +131,7 @@ impl Context<'_> {
         }
         let argument = match arguments.as_slice() {
             [] if function == AggregateFunction::Count => None,
-            [argument] => Some(self.scope.expr(argument)?),
+            [argument] => Some(Limit::of_keys(self.rows.likely).encode(self.scope.expr(argument)?)),
             _ => return Err(unsupported("this number of arguments")),
         };
         let mut distinct = call.is_distinct();

@@ -12,11 +12,10 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use warpmill_ir::{
-    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Phys, Probe, PruneKey, Sink, SinkId, Source,
-    Unsupported,
+    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Probe, PruneKey, Sink, SinkId, Source, Unsupported,
 };
 
-use super::expr::{Scope, comparable};
+use super::expr::{Limit, Scope, comparable};
 use super::stream::{Branch, Origin, Rows, ScanPlace, Stream};
 use super::{Translator, scope, subquery_scope};
 
@@ -116,8 +115,10 @@ impl Translator<'_> {
         let mut probe = self.stream(probe_plan)?;
         self.attach_subqueries(&mut probe, probe_on.clone().chain(join.filter.map(JoinFilter::expression)))?;
         let probe_keys = keys(&scope(&probe, &probe_plan.schema()), probe_on)?;
+        let limit = Limit::of_keys(build.rows.likely + probe.rows.likely);
         let pairs = build_keys.into_iter().zip(probe_keys).map(|(b, p)| {
             let text = format!("{b} = {p}");
+            let (b, p) = limit.one_dictionary(limit.encode(b), limit.encode(p));
             comparable(b, p).ok_or_else(|| Unsupported::new(join.name, format!("join keys of these types: {text}")))
         });
         let (build_keys, probe_keys): (Vec<_>, Vec<_>) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
@@ -393,7 +394,7 @@ fn joined_rows(kind: JoinKind, build: &Stream, probe: &Stream, keys: &[Expr]) ->
     let pairs = || {
         let bound = build.rows.bound.zip(probe.rows.bound).and_then(|(b, p)| b.checked_mul(p));
         // Each probe row meets as many build rows as there are per distinct key.
-        let distinct = keys.iter().map(|key| key_column(key).and_then(|i| build.distinct[i]).map_or(1.0, |n| n as f64));
+        let distinct = keys.iter().map(|key| build.distinct_of(key).map_or(1.0, |n| n as f64));
         let fan_out = (build.rows.likely / distinct.product::<f64>().max(1.0)).max(1.0);
         // Distinct counts are estimates: nearly one row per key is one.
         let fan_out = if fan_out < 1.25 && !keys.is_empty() { 1.0 } else { fan_out };
@@ -410,13 +411,6 @@ fn joined_rows(kind: JoinKind, build: &Stream, probe: &Stream, keys: &[Expr]) ->
         JoinKind::Full => pairs().plus(build.rows).plus(probe.rows),
         JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => probe.rows,
         JoinKind::BuildOnly => build.rows,
-    }
-}
-
-fn key_column(key: &Expr) -> Option<usize> {
-    match &key.kind {
-        ExprKind::Widen(inner) if key.ty.phys == Phys::Str || inner.ty.phys.is_int() => super::column_of(inner),
-        _ => super::column_of(key),
     }
 }
 

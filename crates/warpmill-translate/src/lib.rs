@@ -49,7 +49,7 @@ use warpmill_ir::{
 };
 
 use crate::scan_exec::WarpmillScanExec;
-use expr::{Scope, SubqueryKey, convert, reads_subquery};
+use expr::{Limit, Scope, SubqueryKey, convert, reads_subquery};
 use stream::{Branch, Rows, Stream, column_type};
 
 /// The way a plan is translated.
@@ -296,8 +296,9 @@ impl Translator<'_> {
         self.attach_subqueries(&mut stream, node.expr().iter().map(|e| &e.expr))?;
         let schema = node.input().schema();
         let scope = scope(&stream, &schema);
+        let limit = Limit::of_columns(stream.rows.likely);
         let translated = node.expr().iter().map(|e| {
-            let expr = scope.expr(&e.expr)?;
+            let expr = limit.encode(scope.expr(&e.expr)?);
             Ok((Field { name: e.alias.clone(), ty: expr.ty.clone() }, expr))
         });
         let list = translated.collect::<Result<Vec<_>, _>>()?;
@@ -360,7 +361,7 @@ impl Translator<'_> {
     ) -> Result<Stream, Unsupported> {
         stream.normalize();
         let keys = order.iter().map(|key| {
-            let expr = scope(&stream, schema).expr(&key.expr)?;
+            let expr = Limit::of_keys(stream.rows.likely).encode(scope(&stream, schema).expr(&key.expr)?);
             Ok(SortKey { expr, descending: key.options.descending, nulls_first: key.options.nulls_first })
         });
         let keys = keys.collect::<Result<Vec<_>, Unsupported>>()?;

@@ -110,6 +110,21 @@ impl Stream {
         &self.fields[self.columns[column]].ty
     }
 
+    /// The estimated number of distinct values of `expr`, over `fields`.
+    pub fn distinct_of(&self, expr: &Expr) -> Option<u64> {
+        let of_column = match &expr.kind {
+            ExprKind::Column(index) => self.distinct[*index],
+            ExprKind::Widen(inner) => self.distinct_of(inner),
+            ExprKind::Recode(recoding) => match &recoding.inputs[..] {
+                [input] => self.distinct_of(input),
+                _ => None,
+            },
+            _ => None,
+        };
+        let entries = expr.ty.dictionary.as_ref().map(|dictionary| dictionary.len() as u64);
+        of_column.into_iter().chain(entries).min()
+    }
+
     /// Keeps the rows for which all `conjuncts` (over `fields`) hold; they join the scan's filters where nothing is between.
     pub fn filter(&mut self, conjuncts: Vec<Expr>) {
         for branch in &mut self.branches {
@@ -134,7 +149,7 @@ impl Stream {
             branch.origin = sources.iter().map(origin).collect();
             branch.operators.push(Operator::Project(list.clone()));
         }
-        self.distinct = sources.iter().map(|source| source.and_then(|i| self.distinct[i])).collect();
+        self.distinct = list.iter().map(|(_, expr)| self.distinct_of(expr)).collect();
         self.columns = (0..list.len()).collect();
         self.fields = list.into_iter().map(|(field, _)| field).collect();
         self.subqueries.clear();

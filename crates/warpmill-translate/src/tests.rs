@@ -308,3 +308,43 @@ fn scans_know_their_statistics() {
         (Precision::Exact(1i64.into()), Precision::Exact(4i64.into()))
     );
 }
+
+#[test]
+fn strings_of_few_codes_are_keys_as_codes() {
+    let context = small();
+    let keys = |sql: &str| {
+        let program = translated(&context, sql).program;
+        let keys = program.sinks.iter().find_map(|sink| match sink {
+            Sink::Aggregate { groups, .. } => Some(groups.clone()),
+            Sink::HashBuild { keys, .. } => Some(keys.clone()),
+            Sink::Sort { keys, .. } => Some(keys.iter().map(|key| key.expr.clone()).collect()),
+            Sink::Collect { .. } => None,
+        });
+        let held = keys.unwrap_or_default().into_iter().map(|key| match key.ty.dictionary {
+            Some(dictionary) => dictionary.iter().collect::<Vec<_>>().join(" "),
+            None => format!("{:?}", key.ty.phys),
+        });
+        held.collect::<Vec<_>>()
+    };
+    for (key, held) in [
+        ("upper(name)", "N0 N2"),
+        // The same codes twice.
+        ("name || name", "n0n0 n2n2"),
+        ("substr(name, 1, 1)", "n"),
+        ("coalesce(name, 'none')", "n0 n2 none"),
+        ("case when id > 2 then 'b' when id > 1 then 'a' end", "a b"),
+        ("case when id > 2 then name else upper(name) end", "N0 N2 n0 n2"),
+        ("upper(case when id > 2 then name else 'x' end)", "N0 N2 X"),
+        ("case when id > 2 then cast(id as varchar) else name end", "Str"),
+        ("name || id", "Str"),
+    ] {
+        assert_eq!(keys(&format!("select {key}, count(*) from a group by 1")), [held], "{key}");
+        assert_eq!(keys(&format!("select id from a order by {key}")), [held], "{key}");
+    }
+    let join = |on: &str| keys(&format!("select count(*) from a join b on {on}"));
+    assert_eq!(join("a.name = b.name"), ["n0 n2"]);
+    assert_eq!(join("upper(a.name) = upper(b.name)"), ["N0 N2"]);
+    assert_eq!(join("upper(a.name) = b.name"), ["N0 N2 n0 n2"]);
+    let shown = translated(&context, "select upper(name), count(*) from a group by 1").program.to_string();
+    assert!(shown.contains("aggregate by [upper(name)]"), "{shown}");
+}

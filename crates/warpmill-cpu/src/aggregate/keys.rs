@@ -4,10 +4,11 @@
 //! share a word where they fit, so that most group-bys compare and hash one `u64`. Floats are canonical bits (one NaN, no
 //! negative zero); strings stay views, their NULL flag is a bit of a word.
 
-use warpmill_format::{Bitmap, StrView};
+use warpmill_format::Bitmap;
 use warpmill_ir::{ColType, Phys};
 
 use super::table::KeyRows;
+use super::text::TextKey;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
@@ -248,8 +249,11 @@ impl KeyLayout {
             check_nulls(self.types[key].1, vector)?;
             let Data::Str(strings) = &vector.data else { unreachable!("a string key") };
             out.strings.push(match &vector.validity {
-                None => strings.clone(),
-                Some(valid) => (0..rows).map(|i| if valid.get(i) { strings[i] } else { StrView::default() }).collect(),
+                None => strings.iter().map(|&string| TextKey::new(string)).collect(),
+                Some(valid) => {
+                    let key = |i: usize| if valid.get(i) { TextKey::new(strings[i]) } else { TextKey::default() };
+                    (0..rows).map(key).collect()
+                }
             });
         }
         Ok(out)
@@ -277,7 +281,10 @@ impl KeyLayout {
                 Bitmap::from_fn(rows, |_| flags.next() == Some(0))
             });
             let data = match phys {
-                Phys::Str => Data::Str(strings.next().expect("a column per string key")),
+                Phys::Str => {
+                    let strings = strings.next().expect("a column per string key");
+                    Data::Str(strings.iter().map(|key| key.view).collect())
+                }
                 Phys::I128 => {
                     let [low, high] = [fields.next(), fields.next()].map(|f| field(f.expect("two halves")));
                     Data::I128(low.zip(high).map(|(low, high)| (i128::from(high) << 64) | i128::from(low)).collect())

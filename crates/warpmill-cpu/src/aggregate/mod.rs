@@ -17,6 +17,7 @@ mod spill;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
+mod text;
 mod wide;
 
 use std::any::Any;

@@ -16,6 +16,7 @@ use super::keys::KeyLayout;
 use super::moments::Moments;
 use super::plan::{Grouping, Layout, Slot};
 use super::table::{KeyRows, PARTITIONS};
+use super::text::TextKey;
 use super::wide::Wide;
 use super::{Shared, output};
 use crate::chunk::{Chunk, Column, Selection, Values};
@@ -75,7 +76,7 @@ impl Spilled {
 fn columns(keys: KeyRows, hashes: &[u64], slots: Vec<Accumulator>) -> Vec<Vector> {
     let words = |words: &[u64]| Data::I64(words.iter().map(|&word| word as i64).collect());
     let mut columns = vec![words(&keys.words), words(hashes)];
-    columns.extend(keys.strings.into_iter().map(Data::Str));
+    columns.extend(keys.strings.into_iter().map(|column| Data::Str(column.iter().map(|key| key.view).collect())));
     for slot in slots {
         match slot {
             Accumulator::Count(states) | Accumulator::SumI64(states) => columns.push(Data::I64(states)),
@@ -106,7 +107,7 @@ fn groups(columns: Vec<Vector>, keys: &KeyLayout, slots: &[Slot]) -> Option<(Key
     let (words, hashes) = (words()?, words()?);
     let (width, strings) = keys.shape();
     let mut string = || match columns.next()? {
-        Data::Str(strings) => Some(strings),
+        Data::Str(strings) => Some(strings.into_iter().map(TextKey::new).collect()),
         _ => None,
     };
     let strings = (0..strings).map(|_| string()).collect::<Option<_>>()?;
@@ -288,7 +289,7 @@ fn group_bytes(layout: &Layout) -> usize {
         _ => 16,
     };
     // Slots at most half full, the hash, the key, the states; arrays grow by doubling.
-    32 + 8 + (8 * width + 16 * strings + layout.slots.iter().map(state).sum::<usize>()) * 3 / 2
+    32 + 8 + (8 * width + size_of::<TextKey>() * strings + layout.slots.iter().map(state).sum::<usize>()) * 3 / 2
 }
 
 /// The result of an aggregation whose groups are in files.

@@ -5,9 +5,8 @@
 //! full it is frozen into a run that is ordered by hash partition, and partitions of all runs are merged independently
 //! (Leis et al., Morsel-Driven Parallelism, section 4.4).
 
-use warpmill_format::StrView;
-
 use super::hash;
+use super::text::TextKey;
 
 /// Partitions of a frozen run, by the topmost bits of the hash.
 pub(super) const PARTITIONS: usize = 256;
@@ -23,7 +22,7 @@ pub(super) struct KeyRows {
     /// `width` words per row.
     pub words: Vec<u64>,
     /// String columns (NULL is the empty string; its flag is in a word).
-    pub strings: Vec<Vec<StrView>>,
+    pub strings: Vec<Vec<TextKey>>,
 }
 
 impl KeyRows {
@@ -41,7 +40,7 @@ impl KeyRows {
         };
         for column in &self.strings {
             for (hash, string) in hashes.iter_mut().zip(column) {
-                *hash = hash::combine(*hash, hash::bytes(string.as_bytes()));
+                *hash = hash::combine(*hash, string.hash());
             }
         }
         hashes
@@ -49,8 +48,10 @@ impl KeyRows {
 
     #[inline(always)]
     fn equal(&self, row: usize, other: &KeyRows, other_row: usize) -> bool {
+        // Word by word: a comparison of no bytes at the address of an empty array, which is no memory, may take a processor
+        // as long as a cache miss.
         let width = self.width;
-        self.words[row * width..(row + 1) * width] == other.words[other_row * width..(other_row + 1) * width]
+        (0..width).all(|word| self.words[row * width + word] == other.words[other_row * width + word])
             && self.strings.iter().zip(&other.strings).all(|(a, b)| a[row] == b[other_row])
     }
 
@@ -84,7 +85,7 @@ impl KeyRows {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8 + self.strings.iter().map(|c| c.capacity() * size_of::<StrView>()).sum::<usize>()
+        self.words.capacity() * 8 + self.strings.iter().map(|c| c.capacity() * size_of::<TextKey>()).sum::<usize>()
     }
 }
 

@@ -207,12 +207,16 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(operators: &[&dyn Operator], sink: Box<dyn LocalSink>, query: &Arc<QueryContext>) -> Self {
-        Self {
-            operators: operators.iter().map(|operator| operator.local(query)).collect(),
-            sink,
-            stages: vec![Stage::default(); operators.len() + 2],
+    fn new(operators: &[&dyn Operator], mut sink: Box<dyn LocalSink>, query: &Arc<QueryContext>) -> Self {
+        let stages = vec![Stage::default(); operators.len() + 2];
+        let mut operators: Vec<_> = operators.iter().map(|operator| operator.local(query)).collect();
+        if let Some(last) = operators.last_mut() {
+            let made = last.made_texts();
+            if !made.is_empty() && sink.copies_texts(&made) {
+                last.forget_texts();
+            }
         }
+        Self { operators, sink, stages }
     }
 
     fn run(mut self, source: &dyn ChunkSource, chain: &Chain, query: &Arc<QueryContext>, stop: &AtomicBool) -> Outcome {

@@ -10,6 +10,7 @@ mod run;
 mod spill;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::spill::{SpillFile, SpillStats};
 use normalize::{Direction, Normalizer, Prefix};
 use run::{Origins, SortBatch};
 use spill::{SortedRun, SpilledSort};
+use texts::Texts;
 
 /// Rows of an output batch.
 const OUTPUT_ROWS: usize = 1 << 16;
@@ -165,6 +167,8 @@ struct LocalSort<P> {
     /// Rows with a greater prefix are not in the result.
     threshold: Option<P>,
     reserved: usize,
+    /// Copies of strings that are forgotten where they were made.
+    texts: Option<Texts>,
     /// Sorted rows that were put aside.
     runs: Vec<SortedRun>,
     file: Option<Arc<SpillFile>>,
@@ -182,20 +186,25 @@ impl<P: Prefix> LocalSort<P> {
     fn new(shared: &Arc<Shared>, query: &Arc<QueryContext>) -> Self {
         let worker = Worker::new(&query.memory);
         let (shared, query, batches, runs) = (shared.clone(), query.clone(), vec![], vec![]);
-        Self { shared, query, worker, batches, rows: 0, chunks: 0, threshold: None, reserved: 0, runs, file: None }
+        let (threshold, texts, file) = Default::default();
+        Self { shared, query, worker, batches, rows: 0, chunks: 0, threshold, reserved: 0, texts, runs, file }
     }
 
     /// Drops the rows that cannot be in the result.
-    fn cut(&mut self) {
+    fn cut(&mut self) -> Result<()> {
         let limit = self.shared.limit;
         let batches = std::mem::take(&mut self.batches);
         let entries = run::sorted(&batches, &self.shared.open, limit);
         self.threshold = entries.last().map(|entry| entry.0);
         self.rows = entries.len();
-        let kept = run::compact(&batches, &entries);
+        let mut kept = run::compact(&batches, &entries);
+        if let Some(texts) = &mut self.texts {
+            texts.renew(&mut kept, &self.shared)?;
+        }
         self.query.release(self.reserved);
         self.reserved = 0;
         self.batches.push(kept);
+        Ok(())
     }
 
     /// Accounts for `bytes` more; whether rows have to be put aside.
@@ -260,13 +269,16 @@ impl<P: Prefix> LocalSink for LocalSort<P> {
                 chunk.select(&rows);
             }
         }
-        let batch = SortBatch {
+        let mut batch = SortBatch {
             prefixes,
             open_keys: keys.split_off(shared.normalizer.open),
             columns: chunk.to_dense(),
             origins: Origins::Chunk((chunk.sequence, self.chunks << 32)),
             worker: 0,
         };
+        if let Some(texts) = &mut self.texts {
+            texts.own(&mut batch, &shared)?;
+        }
         self.chunks += 1;
         self.rows += batch.rows();
         let full = self.reserve(batch.bytes())?;
@@ -275,12 +287,20 @@ impl<P: Prefix> LocalSink for LocalSort<P> {
             return self.put_aside();
         }
         if shared.limit <= MOST_TOP && self.rows >= (shared.limit * TOP_SLACK).max(TOP_ROWS) {
-            self.cut();
+            self.cut()?;
             let bytes = self.batches.iter().map(SortBatch::bytes).sum();
             // Far less than before the cut.
             self.reserve(bytes)?;
         }
         Ok(())
+    }
+
+    fn copies_texts(&mut self, columns: &[usize]) -> bool {
+        let top = self.shared.limit <= MOST_TOP;
+        if top {
+            self.texts = Some(Texts::new(columns, &self.query));
+        }
+        top
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {

@@ -1,9 +1,10 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use proptest::prelude::*;
 use warpmill_format::StrView;
-use warpmill_ir::{Expr, Field, SortKey};
+use warpmill_ir::{ColType, Expr, Field, SortKey};
 
 use super::SortSink;
 use crate::aggregate::tests::{V, drain, order, row, spilling, table, types, vector};
@@ -187,5 +188,34 @@ fn timings() {
         let consumed = start.elapsed();
         sink.finish(vec![local], &query, &pool).map(|_| ()).unwrap();
         println!("by column {c}, {fetch:?}: consume {consumed:?}, finish {:?}", start.elapsed() - consumed);
+    }
+}
+
+#[test]
+fn strings_that_are_forgotten_were_copied() {
+    const ROWS: usize = 40_000;
+    let ty = ColType::of(&DataType::Utf8, false).unwrap();
+    let fields = [Field { name: "text".into(), ty: ty.clone() }];
+    let text = |i: usize| format!("a long beginning and {:06}", i * 7919 % ROWS);
+    for descending in [false, true] {
+        let keys = [SortKey { expr: Expr::column(0, ty.clone()), descending, nulls_first: false }];
+        let sink = SortSink::new(&keys, 0, Some(10), &fields).unwrap();
+        let query = Arc::new(QueryContext::new(Settings::default(), Default::default()));
+        let mut local = sink.local(&query);
+        assert!(local.copies_texts(&[0]));
+        for start in (0..ROWS).step_by(1000) {
+            let mut made: Vec<String> = (start..start + 1000).map(text).collect();
+            let views = made.iter().map(|text| StrView::new(text)).collect();
+            local.consume(Chunk::from_vectors(vec![Arc::new(Vector::new(Data::Str(views)))])).unwrap();
+            // What is viewed still would be seen.
+            made.iter_mut().for_each(|text| text.replace_range(.., &"~".repeat(text.len())));
+            std::mem::forget(made);
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let SinkOutput::Rows(rows) = sink.finish(vec![local], &query, &pool).unwrap() else { unreachable!() };
+        let Data::Str(found) = &rows.batches[0].0[0].data else { unreachable!() };
+        let mut expected: Vec<String> = (0..ROWS).map(text).collect();
+        expected.sort_unstable_by(|a, b| if descending { b.cmp(a) } else { a.cmp(b) });
+        assert!(found.iter().map(|view| view.as_str()).eq(expected[..10].iter().map(String::as_str)));
     }
 }

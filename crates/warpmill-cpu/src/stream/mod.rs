@@ -5,7 +5,7 @@ mod limit;
 use std::any::Any;
 use std::sync::Arc;
 
-use warpmill_ir::{Expr, Field};
+use warpmill_ir::{Expr, Field, Phys};
 
 use crate::chunk::Chunk;
 use crate::context::{QueryContext, Result, Worker};
@@ -92,13 +92,15 @@ impl Operator for ProjectOperator {
     }
 
     fn local(&self, query: &Arc<QueryContext>) -> Box<dyn LocalOperator> {
-        Box::new(LocalProject { outputs: self.outputs.clone(), worker: Worker::new(&query.memory) })
+        Box::new(LocalProject { outputs: self.outputs.clone(), worker: Worker::new(&query.memory), forgets: false })
     }
 }
 
 struct LocalProject {
     outputs: Arc<Vec<Output>>,
     worker: Worker,
+    /// Whether the strings of a chunk are forgotten once it is emitted.
+    forgets: bool,
 }
 
 impl LocalOperator for LocalProject {
@@ -114,6 +116,20 @@ impl LocalOperator for LocalProject {
             Output::Column(index) => Err(*index),
             Output::Computed(_) => Ok(computed.next().expect("one vector per computed output")),
         }));
-        emit(chunk)
+        emit(chunk)?;
+        if self.forgets {
+            self.worker.forget_texts();
+        }
+        Ok(())
+    }
+
+    fn made_texts(&self) -> Vec<usize> {
+        let makes = |output: &Output| matches!(output, Output::Computed(expr) if expr.phys() == Phys::Str);
+        let outputs = self.outputs.iter().enumerate();
+        outputs.filter(|(_, output)| makes(output)).map(|(column, _)| column).collect()
+    }
+
+    fn forget_texts(&mut self) {
+        self.forgets = true;
     }
 }

@@ -198,6 +198,7 @@ fn is_cheap_on_codes(expr: &Expr) -> bool {
         ExprKind::Column(_) | ExprKind::Literal(_) => true,
         ExprKind::Compare { left, right, .. } => leaf(left) && leaf(right),
         ExprKind::IsNull(input) | ExprKind::IsNotNull(input) => leaf(input),
+        ExprKind::Recode(recoding) => recoding.inputs.iter().all(leaf),
         _ => false,
     }
 }

@@ -7,6 +7,7 @@
 //! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
 //! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists);
 //! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
+//! - `recode`: strings of a few dictionary columns become codes of their own;
 //! - `range`: predicates that a scan can decide on encoded values.
 
 use std::sync::Arc;
@@ -32,10 +33,12 @@ mod members;
 mod node;
 mod prepare;
 mod range;
+mod recode;
 mod text;
 mod value;
 
 pub use lookup::{Table, code_set, fold, tabulate};
+pub use recode::recode;
 
 #[cfg(test)]
 mod tests;
@@ -66,6 +69,11 @@ impl PreparedExpr {
         };
         let int_range = range::int_range(expr);
         Ok(Self { root, code_set, int_range, _strings: std::mem::take(&mut worker.strings) })
+    }
+
+    /// The way its values are held.
+    pub fn phys(&self) -> Phys {
+        self.root.phys()
     }
 
     /// The value for every row of `chunk`, dense.

@@ -12,6 +12,7 @@ use super::lookup::{CodeStrings, Lookup};
 use super::math::Math;
 use super::members::InList;
 use super::node::{Kind, Node};
+use super::recode::Recode;
 use super::text::Text;
 use super::text::like::Like;
 use super::text::regexp::Regexp;
@@ -91,6 +92,10 @@ impl Prepare<'_> {
             }
             ExprKind::Widen(input) => Kind::Widen(self.boxed(input)?),
             ExprKind::Call { function, args } => self.call(*function, args, &expr.ty)?,
+            ExprKind::Recode(recoding) => {
+                let recode = Recode::new(recoding, expr.ty.nullable);
+                Kind::Call(Box::new(recode), self.list(&recoding.inputs)?)
+            }
             ExprKind::InList { input, list, has_null, negated } => {
                 let constant = |value: &Scalar| Ok(Value::Const(Arc::new(self.literal(value, &input.ty)?)));
                 let constants = list.iter().map(constant).collect::<Result<Vec<_>>>()?;

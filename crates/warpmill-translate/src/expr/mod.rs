@@ -3,6 +3,7 @@
 mod arith;
 mod cast;
 mod compare;
+mod encode;
 mod function;
 mod literal;
 
@@ -22,6 +23,7 @@ use warpmill_ir::{ArithOp, ColType, CompareOp, Expr, ExprKind, Phys, Scalar, Uns
 pub(crate) use arith::{arith, negate};
 pub(crate) use cast::{common_type, convert, unify};
 pub(crate) use compare::{comparable, compare};
+pub(crate) use encode::Limit;
 
 /// The scalar subquery: the results that it will fill, and its number among them.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use warpmill_ir::Phys;
 use super::*;
 
 /// A column of codes and the same strings, with the type of the codes.
-fn column(words: &[&str], rows: &[Option<&str>]) -> (Arc<Vector>, ColType) {
+pub fn column(words: &[&str], rows: &[Option<&str>]) -> (Arc<Vector>, ColType) {
     let dictionary = Arc::new(Dictionary::from_sorted(words.iter().copied()));
     let codes: Vec<Option<u32>> = rows.iter().map(|row| row.map(|s| dictionary.code(s).unwrap())).collect();
     let ty = ColType { phys: Phys::Code, dictionary: Some(dictionary), ..ty(DataType::Utf8) };

@@ -17,6 +17,7 @@ mod conversions;
 mod dictionaries;
 mod logic;
 mod numbers;
+mod recoding;
 mod strings;
 
 pub fn worker() -> Worker {

@@ -231,14 +231,13 @@ fn replace(s: StrView, from: &memmem::Finder<'_>, to: &str, line: &mut String, w
 
 /// All arguments one after the other; NULLs count as empty.
 fn concat(args: &[Value], len: usize, worker: &mut Worker) -> Result<Data> {
-    let parts: Vec<_> = args.iter().map(|arg| (arg.texts(), arg)).collect();
-    let mut line = String::new();
-    let views = (0..len).map(|i| {
-        line.clear();
-        for (side, _) in parts.iter().filter(|(_, arg)| arg.is_valid(i)) {
-            worker.push(&mut line, side.at(i))?;
+    let sides: Vec<(Texts<'_>, &Value)> = args.iter().map(|arg| (arg.texts(), arg)).collect();
+    let mut parts = vec![""; sides.len()];
+    let views = rows(len, None, |i| {
+        for (part, (texts, arg)) in parts.iter_mut().zip(&sides) {
+            *part = if arg.is_valid(i) { texts.at(i) } else { "" };
         }
-        worker.text(&line)
+        worker.joined(&parts)
     });
-    Ok(StrView::wrap(views.collect::<Result<_>>()?))
+    Ok(StrView::wrap(views?))
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use warpmill_eval::expr::{fold, tabulate};
 use warpmill_eval::{Data, Vector};
-use warpmill_ir::{Expr, ExprKind, Phys};
+use warpmill_ir::recoding::{NO_CODE, Recoding};
+use warpmill_ir::{Expr, ExprKind, Phys, Unsupported};
 
 use super::context::Context;
 use super::leaf::literal;
@@ -30,6 +31,40 @@ pub(super) fn by_code(expr: &Expr, context: &mut Context<'_>) -> Option<Value> {
     let table = tabulate(expr)?;
     let codes = context.columns.get(table.column)?.clone()?;
     Some(Lookup::new(&table.values, codes).emit(expr.ty.phys, context))
+}
+
+/// The code of a combination of codes.
+pub(super) fn recode(expr: &Expr, recoding: &Recoding, context: &mut Context<'_>) -> Result<Value, Unsupported> {
+    let mut parts = Vec::with_capacity(recoding.inputs.len());
+    for (input, (stride, null)) in recoding.inputs.iter().zip(recoding.strides()) {
+        let code = context.emit(input)?;
+        let row = code_or_null(&code, null, context);
+        parts.push(match parts.is_empty() {
+            // The first stride is 1.
+            true => row,
+            false => {
+                let stride = context.params.value(CType::U32, "stride", (stride as u32).to_le_bytes().to_vec());
+                format!("{row} * {stride}")
+            }
+        });
+    }
+    let index = context.named(CType::U32, "row", &parts.join(" + "));
+    let codes = recoding.codes.iter().flat_map(|code| code.to_le_bytes()).collect::<Vec<u8>>();
+    let table = context.params.pointer("u32", "codes", Binding::Data(codes.into()));
+    let value = context.define(CType::U32, &format!("{table}[{index}]"), None);
+    let valid = expr.ty.nullable.then(|| format!("{} != {NO_CODE}u", value.text));
+    let valid = valid.map(|valid| context.named(CType::Bool, "valid", &valid));
+    Ok(value.with_valid(valid))
+}
+
+/// `code`, or `null` where there is none or no row.
+fn code_or_null(code: &Value, null: usize, context: &mut Context<'_>) -> String {
+    let ok = context.ok(code.valid.as_deref());
+    if ok == "true" {
+        return code.text.clone();
+    }
+    let null = context.params.value(CType::U32, "null_row", (null as u32).to_le_bytes().to_vec());
+    context.named(CType::U32, "row", &format!("{ok} ? {} : {null}", code.text))
 }
 
 /// A table and the codes that index it.
@@ -87,13 +122,7 @@ impl<'a> Lookup<'a> {
             // No memory is read, so that any code will do.
             return context.named(CType::U32, "row", &format!("{} & {}", code.text, INLINE_BITS - 1));
         }
-        let ok = context.ok(code.valid.as_deref());
-        if ok == "true" {
-            return code.text.clone();
-        }
-        let null_row = (self.null_row as u32).to_le_bytes().to_vec();
-        let null_row = context.params.value(CType::U32, "null_row", null_row);
-        context.named(CType::U32, "row", &format!("{ok} ? {} : {null_row}", code.text))
+        code_or_null(code, self.null_row, context)
     }
 }
 

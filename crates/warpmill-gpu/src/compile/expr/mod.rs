@@ -96,6 +96,7 @@ fn node(expr: &Expr, context: &mut Context<'_>) -> Result<Value, Unsupported> {
             let shape = like::Shape::new(pattern, escape.unwrap_or('\\'), *case_insensitive);
             like::like(input, &shape, *negated, context)
         }
+        ExprKind::Recode(recoding) => lookup::recode(expr, recoding, context),
         ExprKind::AddInterval { input, months, days, nanos } => {
             dates::add_interval(expr, input, (*months, *days, *nanos), context)
         }

@@ -1,4 +1,5 @@
 use super::*;
+use warpmill_eval::expr::recode;
 
 fn words() -> Vec<String> {
     (0..90).map(|i| format!("{} word {i:02}", if i % 3 == 0 { "PROMO" } else { "plain" })).collect()
@@ -86,4 +87,37 @@ fn codes_of_one_dictionary_compare_and_blend_as_codes() {
     let case = Expr { kind: case, ty: a.ty };
     exprs.extend([case.clone().widen(Phys::Str), like(case.widen(Phys::Str), "%AI%", false, false)]);
     check(&columns, &exprs);
+}
+
+#[test]
+fn codes_of_combinations_of_codes_are_looked_up() {
+    for nullable in [false, true] {
+        let few = codes(&["A", "N", "R"], 1, nullable);
+        let modes = codes(&["AIR", "MAIL", "RAIL", "SHIP"], 2, nullable);
+        let columns = [few, modes, bools(3, true)];
+        let inputs: Vec<Expr> = (0..2)
+            .map(|i| {
+                let column = col(i, &columns);
+                Expr { ty: ColType { nullable, ..column.ty.clone() }, ..column }
+            })
+            .collect();
+        let [few, mode] = [0, 1].map(|i| inputs[i].clone().widen(Phys::Str));
+        let text_of = |function, args| call(function, args, ty(DataType::Utf8));
+        let sources = [
+            text_of(Function::Lower, vec![mode.clone()]),
+            text_of(Function::Concat, vec![few.clone(), text("/"), mode.clone()]),
+            text_of(Function::Coalesce, vec![mode.clone(), few.clone()]),
+            text_of(Function::NullIf, vec![mode, text("AIR")]),
+        ];
+        let mut exprs = vec![];
+        for source in sources {
+            let recoded = recode(source, inputs.clone()).unwrap();
+            let ty = recoded.ty.clone();
+            let first = Expr::literal(Scalar::Int(0), ty.clone());
+            let case =
+                ExprKind::Case { branches: vec![(col(2, &columns), recoded.clone())], otherwise: Some(first.into()) };
+            exprs.extend([Expr { kind: case, ty }, recoded.clone().widen(Phys::Str), recoded]);
+        }
+        check(&columns, &exprs);
+    }
 }

@@ -1,0 +1,59 @@
+//! Strings that the operator before a sort makes: the rows that are kept own copies, so that all others are forgotten at once.
+
+use std::sync::Arc;
+
+use super::run::SortBatch;
+use super::{Operand, Shared};
+use crate::context::{QueryContext, Result, Worker};
+use crate::vector::{Data, Vector};
+
+/// The copies of one worker.
+pub(super) struct Texts {
+    /// The columns whose strings are copied.
+    columns: Vec<usize>,
+    /// Owns the copies; those of rows that were dropped since are in it, too.
+    arena: Worker,
+    /// Owns nothing.
+    spare: Worker,
+}
+
+impl Texts {
+    pub fn new(columns: &[usize], query: &QueryContext) -> Self {
+        let [arena, spare] = [(); 2].map(|()| Worker::new(&query.memory));
+        Self { columns: columns.to_vec(), arena, spare }
+    }
+
+    /// Makes the strings of `batch` copies.
+    pub fn own<P>(&mut self, batch: &mut SortBatch<P>, shared: &Shared) -> Result<()> {
+        for &column in &self.columns {
+            batch.columns[column] = copied(&batch.columns[column], &mut self.arena)?;
+        }
+        let open = &shared.keys[shared.normalizer.open..];
+        for (key, operand) in batch.open_keys.iter_mut().zip(open) {
+            *key = match operand {
+                Operand::Column(column) => batch.columns[*column].clone(),
+                // What it computes may be parts of what it reads.
+                Operand::Expr(_) => copied(key, &mut self.arena)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Makes the strings of `batch` copies once more, and forgets all others.
+    pub fn renew<P>(&mut self, batch: &mut SortBatch<P>, shared: &Shared) -> Result<()> {
+        std::mem::swap(&mut self.arena, &mut self.spare);
+        self.own(batch, shared)?;
+        self.spare.forget_texts();
+        Ok(())
+    }
+}
+
+/// `vector` with copies of its strings.
+fn copied(vector: &Arc<Vector>, arena: &mut Worker) -> Result<Arc<Vector>> {
+    let Data::Str(views) = &vector.data else { return Ok(vector.clone()) };
+    let mut copies = Vec::with_capacity(views.len());
+    for (row, view) in views.iter().enumerate() {
+        copies.push(if vector.is_valid(row) { arena.text(view.as_str())? } else { Default::default() });
+    }
+    Ok(Arc::new(Vector { data: Data::Str(copies), validity: vector.validity.clone() }))
+}
