@@ -5,7 +5,7 @@
 //! - `value`: operands as columns or broadcast constants, truth values as bits;
 //! - `arith`, `compare`, `cast`: loops over slices, one per representation and operation;
 //! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
-//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists);
+//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists); `text/test`: tests of texts that scans decide on symbols;
 //! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
 //! - `range`: predicates that a scan can decide on encoded values.
 
@@ -36,6 +36,7 @@ mod text;
 mod value;
 
 pub use lookup::{Table, code_set, fold, tabulate};
+pub use text::test::TextTest;
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,7 @@ pub struct PreparedExpr {
     root: node::Node,
     code_set: Option<(usize, Bitmap)>,
     int_range: Option<(usize, i128, i128)>,
+    text_test: Option<Arc<TextTest>>,
     _strings: StringArena,
 }
 
@@ -64,8 +66,8 @@ impl PreparedExpr {
             _ => lookup::Lookup::tabulate(expr, &mut worker)
                 .and_then(|lookup| lookup.code_set().map(|set| (lookup.column, set))),
         };
-        let int_range = range::int_range(expr);
-        Ok(Self { root, code_set, int_range, _strings: std::mem::take(&mut worker.strings) })
+        let (int_range, text_test) = (range::int_range(expr), TextTest::of(expr).map(Arc::new));
+        Ok(Self { root, code_set, int_range, text_test, _strings: std::mem::take(&mut worker.strings) })
     }
 
     /// The value for every row of `chunk`, dense.
@@ -95,5 +97,11 @@ impl PreparedExpr {
     /// ([`warpmill_format::Segment::select_range`]).
     pub fn as_int_range(&self) -> Option<(usize, i128, i128)> {
         self.int_range
+    }
+
+    /// For a predicate that is true exactly where one string column is not NULL and its text passes a test: that test. Scans select by it
+    /// without decoding strings ([`warpmill_format::Segment::and_text`]).
+    pub fn as_text_test(&self) -> Option<&Arc<TextTest>> {
+        self.text_test.as_ref()
     }
 }

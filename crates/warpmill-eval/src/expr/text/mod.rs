@@ -14,6 +14,7 @@ use crate::memory::Worker;
 use crate::vector::{Data, Vector};
 
 pub(super) mod like;
+pub(super) mod test;
 pub(super) mod regexp;
 
 /// A string function whose result is held as `phys`.
