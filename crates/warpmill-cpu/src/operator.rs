@@ -50,6 +50,11 @@ pub trait LocalOperator: Send {
     fn finish(&mut self, _emit: Emit<'_>) -> Result<()> {
         Ok(())
     }
+
+    /// Whether values of a chunk may be held when [`LocalOperator::process`] has returned.
+    fn holds_rows(&self) -> bool {
+        true
+    }
 }
 
 /// A pipeline breaker, shared by all workers of all pipelines that feed it.
@@ -75,6 +80,12 @@ pub trait Sink: Send + Sync {
 pub trait LocalSink: Send {
     /// Takes in a chunk (never empty).
     fn consume(&mut self, chunk: Chunk) -> Result<()>;
+    /// Whether strings can be copied as far as they are held when [`LocalSink::consume`] has returned.
+    fn can_copy_strings(&self) -> bool {
+        false
+    }
+    /// From here on strings that are held are copies.
+    fn copy_strings(&mut self) {}
     /// Takes in what another site has made of other rows for the same sink: columns of states, as [`warpmill_functions::Partial`] names
     /// them, of `rows` groups.
     fn merge_states(&mut self, _states: &[Arc<Vector>], _rows: usize) -> Result<()> {

@@ -80,6 +80,8 @@ impl std::fmt::Debug for LazyColumn {
 
 /// Below one row in this many, values are extracted one by one; above, the whole run is decoded.
 const SPARSE: usize = 8;
+/// The same for strings that are decoded, of which each row costs about the same either way.
+const SPARSE_STRINGS: usize = 2;
 
 impl LazyColumn {
     /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024), held as `phys`. The segment comes with
@@ -138,17 +140,14 @@ impl LazyColumn {
     /// All rows, with strings that live as long as `memory`.
     fn owned(&self, memory: &QueryMemory) -> Arc<Vector> {
         let Decoded { vector, text } = self.decoded();
-        if !self.decodes_strings() {
-            return Arc::new(owned(Vector::clone(vector), memory));
-        }
-        memory.account_strings(text.capacity());
-        memory.keep_alive(text.clone());
-        vector.clone()
+        let vector = Vector::clone(vector);
+        Arc::new(if self.decodes_strings() { kept(vector, text.clone(), memory) } else { owned(vector, memory) })
     }
 
     fn gather(&self, rows: &[u32]) -> Vector {
         let keeper = self.keeper.get();
-        if self.decoded.get().is_none() && rows.len() * SPARSE < self.rows {
+        let sparse = if self.decodes_strings() { SPARSE_STRINGS } else { SPARSE };
+        if self.decoded.get().is_none() && rows.len() * sparse < self.rows {
             let mut text = Vec::new();
             if let Some(vector) = decode::rows(self.segment(), self.start, rows, self.phys, &mut text) {
                 self.count(rows.len());
@@ -159,11 +158,7 @@ impl LazyColumn {
                         }
                         vector
                     }
-                    Some(memory) if self.decodes_strings() => {
-                        memory.account_strings(text.capacity());
-                        memory.keep_alive(text);
-                        vector
-                    }
+                    // The copy takes no more room than it needs.
                     Some(memory) => owned(vector, memory),
                 };
             }
@@ -186,8 +181,15 @@ fn owned(mut vector: Vector, memory: &QueryMemory) -> Vector {
             // SAFETY: the bytes of a string; there is room for all, so they are not moved, and the query keeps them.
             *view = StrView::new(unsafe { std::str::from_utf8_unchecked(&bytes[start..]) });
         }
-        memory.account_strings(bytes.capacity());
-        memory.keep_alive(bytes);
+        memory.keep_text(views, Arc::new(bytes));
+    }
+    vector
+}
+
+/// `vector`, whose strings are views into `text`, which is kept as long as `memory`.
+fn kept(mut vector: Vector, text: Arc<Vec<u8>>, memory: &QueryMemory) -> Vector {
+    if let Data::Str(views) = &mut vector.data {
+        memory.keep_text(views, text);
     }
     vector
 }

@@ -67,6 +67,12 @@ impl Drop for Reservation {
     }
 }
 
+/// A place for texts outside of the query's memory.
+pub trait TextStore: std::fmt::Debug + Send + Sync {
+    /// A copy of `text`, which stays where it is, unchanged, as long as this lives; `None` where there is no room for it.
+    fn store(&self, text: &[u8]) -> Option<*const u8>;
+}
+
 /// Memory of a running query: what its operators hold, within its limit, and the strings that its rows view.
 #[derive(Debug)]
 pub struct QueryMemory {
@@ -81,6 +87,8 @@ pub struct QueryMemory {
     shares: [AtomicUsize; 3],
     arenas: Mutex<Vec<StringArena>>,
     kept: Mutex<Kept>,
+    /// Texts that are put aside.
+    texts: Option<Box<dyn TextStore>>,
 }
 
 /// Things that own strings which results may view; a mutex makes any of them shareable.
@@ -105,7 +113,33 @@ impl QueryMemory {
     pub fn new(limit: usize, spill: bool, cancel: CancelToken) -> Self {
         let (account, shares) = (Arc::default(), Default::default());
         let spills = spill && limit != usize::MAX;
-        Self { cancel, limit, spills, account, shares, arenas: Mutex::default(), kept: Mutex::default() }
+        let (arenas, kept, texts) = (Mutex::default(), Mutex::default(), None);
+        Self { cancel, limit, spills, account, shares, arenas, kept, texts }
+    }
+
+    /// The same, which puts texts aside in `texts`, if it puts anything aside.
+    pub fn with_texts(self, texts: Box<dyn TextStore>) -> Self {
+        Self { texts: Some(texts).filter(|_| self.spills), ..self }
+    }
+
+    /// Keeps `text`, which `views` view, until the query ends: in memory, or, where that gets scarce, put aside. The views become those of where it is then.
+    pub fn keep_text(&self, views: &mut [StrView], text: Arc<Vec<u8>>) {
+        /// The part of the limit that texts in memory may have, if others can be put aside.
+        const PART: usize = 8;
+        let held = self.shares[Share::Strings as usize].load(Ordering::Relaxed);
+        let scarce = held.saturating_add(text.capacity()) > self.limit / PART;
+        let Some(place) = self.texts.as_ref().filter(|_| scarce).and_then(|texts| texts.store(&text)) else {
+            self.account_strings(text.capacity());
+            return self.keep_alive(text);
+        };
+        for view in views.iter_mut().filter(|view| !view.is_empty()) {
+            let at = view.as_bytes().as_ptr() as usize - text.as_ptr() as usize;
+            assert!(at + view.len() <= text.len(), "the views are of this text");
+            // SAFETY: the store has a copy of all of the text, of which this is a part that is UTF-8, and lives as long as the query.
+            *view = StrView::new(unsafe {
+                std::str::from_utf8_unchecked(std::slice::from_raw_parts(place.add(at), view.len()))
+            });
+        }
     }
 
     /// Whether operators put aside what does not fit.

@@ -43,7 +43,9 @@ fn gather(segment: &Segment) {
 }
 
 fn main() -> Result<(), FormatError> {
-    println!("column: MB plain, in symbols | encode MB/s | open ms | decode, scan GB/s | gather M rows/s; plain / symbols");
+    println!(
+        "column: MB plain, in symbols | encode MB/s | open ms | decode, scan GB/s | gather M rows/s; plain / symbols"
+    );
     for path in std::env::args().skip(1) {
         let snapshot = Table::open(std::path::Path::new(&path))?.snapshot()?;
         for (column, field) in snapshot.schema().fields().iter().enumerate() {
@@ -73,7 +75,18 @@ fn main() -> Result<(), FormatError> {
             let [p, s] = row;
             println!(
                 "{}: {:.2} {:.2} ({:.2}x) | {encode:.0} | {:.2} {:.2} | {:.2} {:.2}, {:.2} {:.2} | {:.1} {:.1}",
-                field.name(), p.0, s.0, p.0 / s.0, p.1, s.1, p.2, s.2, p.3, s.3, p.4, s.4
+                field.name(),
+                p.0,
+                s.0,
+                p.0 / s.0,
+                p.1,
+                s.1,
+                p.2,
+                s.2,
+                p.3,
+                s.3,
+                p.4,
+                s.4
             );
         }
     }

@@ -8,6 +8,7 @@
 use warpmill_format::StrView;
 
 use super::hash;
+use crate::context::{Result, Worker};
 
 /// Partitions of a frozen run, by the topmost bits of the hash.
 pub(super) const PARTITIONS: usize = 256;
@@ -86,6 +87,14 @@ impl KeyRows {
     pub fn bytes(&self) -> usize {
         self.words.capacity() * 8 + self.strings.iter().map(|c| c.capacity() * size_of::<StrView>()).sum::<usize>()
     }
+}
+
+/// Makes `strings` copies that `worker` has.
+pub(super) fn copy_all<'a>(strings: impl Iterator<Item = &'a mut StrView>, worker: &mut Worker) -> Result<()> {
+    for string in strings {
+        *string = worker.text(string.as_str())?;
+    }
+    Ok(())
 }
 
 /// The table.
@@ -182,6 +191,12 @@ impl Table {
             };
             ids.push(id);
         }
+    }
+
+    /// Copies the strings of groups from `first` on.
+    pub fn copy_strings(&mut self, first: usize, worker: &mut Worker) -> Result<()> {
+        let strings = self.keys.strings.iter_mut().flat_map(|column| &mut column[first..]);
+        copy_all(strings, worker)
     }
 
     /// Makes room for `more` groups.

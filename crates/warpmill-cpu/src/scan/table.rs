@@ -171,7 +171,15 @@ impl ChunkSource for TableSource {
 
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
         let (query, worker) = (query.clone(), Worker::new(&query.memory));
-        Box::new(LocalScan { scan: self, query, worker, rows: Vec::new(), spare: Vec::new() })
+        Box::new(LocalScan {
+            scan: self,
+            query,
+            worker,
+            rows: Vec::new(),
+            spare: Vec::new(),
+            lends: false,
+            lent: Vec::new(),
+        })
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -205,6 +213,10 @@ struct LocalScan<'a> {
     worker: Worker,
     rows: Vec<u32>,
     spare: Vec<u32>,
+    /// Whether strings need live only until a chunk has been emitted.
+    lends: bool,
+    /// The columns of the chunk that is being emitted, which have such strings.
+    lent: Vec<Arc<LazyColumn>>,
 }
 
 impl LocalSource for LocalScan<'_> {
@@ -225,8 +237,16 @@ impl LocalSource for LocalScan<'_> {
             }
         }
         drop(columns);
+        self.lent.clear();
         scan.segments[segment].morsel_done();
         Ok(true)
+    }
+
+    fn lend_strings(&mut self) -> bool {
+        let symbols = |&column: &usize| self.scan.table.has_encoding(column, Encoding::Symbols);
+        // Copies would not be put aside, as decoded strings are.
+        self.lends = !self.query.memory.spills() && self.scan.columns.iter().any(symbols);
+        self.lends
     }
 }
 
@@ -285,7 +305,11 @@ impl LocalScan<'_> {
         for (index, lazy) in lazy.iter().enumerate() {
             lazy.open(columns.open(index, &self.query)?);
             let memory = scan.table.segment_memory(columns.from.segment, scan.columns[index]);
-            owned |= (memory > 0 || lazy.decodes_strings()) && lazy.own_strings(&self.query.memory);
+            let owns = memory > 0 || !self.lends && lazy.decodes_strings();
+            owned |= owns && lazy.own_strings(&self.query.memory);
+        }
+        if self.lends {
+            self.lent = lazy;
         }
         if owned {
             chunk.forget_dense();

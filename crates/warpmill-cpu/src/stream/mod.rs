@@ -54,6 +54,10 @@ impl LocalOperator for LocalFilter {
         self.worker.forget_texts();
         if chunk.is_empty() { Ok(()) } else { emit(chunk) }
     }
+
+    fn holds_rows(&self) -> bool {
+        false
+    }
 }
 
 /// Replaces the columns; plain column references stay zero-copy.
@@ -115,5 +119,9 @@ impl LocalOperator for LocalProject {
             Output::Computed(_) => Ok(computed.next().expect("one vector per computed output")),
         }));
         emit(chunk)
+    }
+
+    fn holds_rows(&self) -> bool {
+        false
     }
 }

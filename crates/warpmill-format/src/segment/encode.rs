@@ -279,7 +279,14 @@ pub(super) fn to_plain_strings(segment: &Segment, strings: &SymbolStrings) -> Re
     let mut values = SectionWriter::default();
     values.push_words(places.into_iter().map(|place| place as u32).collect());
     values.push_bytes(bytes);
-    finish((Kind::Strings, Encoding::Plain), segment.rows(), nulls_of(segment).as_ref(), segment.stats(), values, &DataType::Utf8)
+    finish(
+        (Kind::Strings, Encoding::Plain),
+        segment.rows(),
+        nulls_of(segment).as_ref(),
+        segment.stats(),
+        values,
+        &DataType::Utf8,
+    )
 }
 
 /// `segment`, of plain strings, in symbols; `None` where they do not pay.

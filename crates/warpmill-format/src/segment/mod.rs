@@ -20,8 +20,8 @@ mod read;
 use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 pub(crate) use encode::{RankBounds, VectorBounds, integer_width};
-pub(crate) use read::read_integers;
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
+pub(crate) use read::read_integers;
 
 /// The way the values of a segment are encoded (see [`crate::encoding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

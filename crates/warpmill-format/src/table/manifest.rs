@@ -261,7 +261,10 @@ impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
         let any = |test: fn(&ChunkEntry) -> bool| self.segments.iter().flat_map(|s| &s.columns).any(test);
-        if any(|chunk| chunk.encoding == Encoding::Symbols || chunk.heavy.as_ref().is_some_and(|heavy| heavy.encoding == Encoding::Symbols)) {
+        if any(|chunk| {
+            chunk.encoding == Encoding::Symbols
+                || chunk.heavy.as_ref().is_some_and(|heavy| heavy.encoding == Encoding::Symbols)
+        }) {
             return SYMBOLS_VERSION;
         }
         let codecs = !self.codecs.is_empty() || any(|chunk| chunk.codec.is_some() || chunk.heavy.is_some());

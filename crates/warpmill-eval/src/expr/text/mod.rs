@@ -14,8 +14,8 @@ use crate::memory::Worker;
 use crate::vector::{Data, Vector};
 
 pub(super) mod like;
-pub(super) mod test;
 pub(super) mod regexp;
+pub(super) mod test;
 
 /// A string function whose result is held as `phys`.
 #[derive(Debug)]

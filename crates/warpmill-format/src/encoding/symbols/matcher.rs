@@ -5,12 +5,13 @@ use super::{CODE_BITS, MAX_SYMBOL_BYTES};
 
 /// Slots of the hash table: a quarter of them are taken at most.
 const SLOT_BITS: u32 = CODE_BITS + 2;
-/// Kinds of the first four bytes.
+/// Kinds of beginnings.
 const KIND_BITS: u32 = CODE_BITS + 2;
 /// A slot without a symbol.
 const FREE: u16 = u16::MAX;
-/// Symbols of fewer bytes are told by their first byte.
+/// Symbols of fewer bytes are told by their first byte, those of fewer than [`LONGER`] by as many, others by as many as that.
 const LONG: usize = 4;
+const LONGER: usize = 8;
 
 /// Finds symbols in texts. The lengths that symbols of the same beginning have say what is looked up.
 pub(super) struct Matcher {
@@ -19,12 +20,19 @@ pub(super) struct Matcher {
     slots: Box<[u16]>,
     /// Lengths below [`LONG`] by first byte, bit `n` for `n` bytes.
     short: Box<[u32; 256]>,
-    /// The others by a hash of the first four bytes.
+    /// Lengths below [`LONGER`] by a hash of the first four bytes.
     long: Box<[u32]>,
+    /// The others by a hash of the first eight.
+    longer: Box<[u32]>,
 }
 
-fn kind(text: u128) -> usize {
-    ((text as u32).wrapping_mul(0x9E37_79B1) >> (32 - KIND_BITS)) as usize
+fn kind(beginning: u64) -> usize {
+    (beginning.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - KIND_BITS)) as usize
+}
+
+/// The kinds of a text, by its first four bytes and its first eight.
+fn kinds(text: u128) -> [usize; 2] {
+    [kind(u64::from(text as u32)), kind(text as u64)]
 }
 
 fn slot_of(symbol: Symbol) -> usize {
@@ -38,12 +46,13 @@ impl Matcher {
     /// Of `symbols`, which differ; the position is the code.
     pub fn new(symbols: Vec<Symbol>) -> Self {
         let slots = vec![FREE; 1 << SLOT_BITS].into();
-        let (short, long) = (Box::new([0; 256]), vec![0; 1 << KIND_BITS].into());
-        let mut matcher = Self { symbols, slots, short, long };
+        let [long, longer] = [0, 0].map(|none| vec![none; 1 << KIND_BITS].into());
+        let mut matcher = Self { symbols, slots, short: Box::new([0; 256]), long, longer };
         for code in 0..matcher.symbols.len() {
             let symbol = matcher.symbols[code];
             let lengths = match usize::from(symbol.len) {
-                LONG.. => &mut matcher.long[kind(symbol.bytes)],
+                LONGER.. => &mut matcher.longer[kinds(symbol.bytes)[1]],
+                LONG.. => &mut matcher.long[kinds(symbol.bytes)[0]],
                 _ => &mut matcher.short[usize::from(symbol.bytes as u8)],
             };
             *lengths |= 1 << symbol.len;
@@ -79,7 +88,8 @@ impl Matcher {
             None => Symbol::new(text).bytes,
         };
         let left = text.len().min(MAX_SYMBOL_BYTES);
-        let mut lengths = self.short[usize::from(word as u8)] | self.long[kind(word)];
+        let [long, longer] = kinds(word);
+        let mut lengths = self.short[usize::from(word as u8)] | self.long[long] | self.longer[longer];
         lengths &= (2 << left) - 1;
         while lengths != 0 {
             let len = 31 - lengths.leading_zeros();

@@ -190,7 +190,14 @@ impl SymbolStrings {
 
     /// Clears in `mask` (bit `i` is row `start + i`, `start` a multiple of the vector size) the rows of `start .. start + len` that `automaton`, which is one of this segment, accepts,
     /// or does not, if `wanted`. Vectors without a set bit are not read.
-    pub(crate) fn and_text(&self, start: usize, len: usize, automaton: &SymbolAutomaton, wanted: bool, mask: &mut [u64]) {
+    pub(crate) fn and_text(
+        &self,
+        start: usize,
+        len: usize,
+        automaton: &SymbolAutomaton,
+        wanted: bool,
+        mask: &mut [u64],
+    ) {
         let mut ends = [0u32; VECTOR_ROWS];
         let mut unpacked: Vec<u16> = Vec::new();
         for (first, words) in (start..start + len).step_by(VECTOR_ROWS).zip(mask.chunks_mut(VECTOR_ROWS / 64)) {
@@ -225,11 +232,18 @@ impl SymbolStrings {
         for (&row, &[before, end]) in rows.iter().zip(ends.as_chunks::<2>().0) {
             let codes = self.codes(row as usize / VECTOR_ROWS);
             let start = if (row as usize).is_multiple_of(VECTOR_ROWS) { 0 } else { before as usize };
-            for code in start..(end as usize).min(codes_in(codes.len())) {
+            let end = (end as usize).min(codes_in(codes.len()));
+            text.reserve(end.saturating_sub(start) * MAX_SYMBOL_BYTES);
+            let (mut len, target) = (text.len(), text.as_mut_ptr());
+            for code in start..end {
                 let (symbol, bytes) = self.table.get(code_at(codes, code));
-                text.extend_from_slice(&symbol.to_le_bytes()[..bytes]);
+                // SAFETY: there is room for 16 bytes per code, and `len` grows by at most as many for each.
+                unsafe { target.add(len).cast::<u128>().write_unaligned(symbol) };
+                len += bytes;
             }
-            places.push(text.len());
+            // SAFETY: all bytes up to `len`, which is within the capacity, were written.
+            unsafe { text.set_len(len) };
+            places.push(len);
         }
         views(text, &places, out.iter_mut());
     }
@@ -251,7 +265,8 @@ fn unpack(codes: &[u8], count: usize, out: &mut Vec<u16>) {
     let (steps, _) = codes.as_chunks::<STEP_BYTES>();
     for step in &steps[..(count / STEP).min(steps.len())] {
         let (low, high) = halves(step);
-        let code = |i: usize| (if i < 4 { low >> (12 * i) } else { high >> (12 * (i - 4)) }) as u16 & (CODES - 1) as u16;
+        let code =
+            |i: usize| (if i < 4 { low >> (12 * i) } else { high >> (12 * (i - 4)) }) as u16 & (CODES - 1) as u16;
         out.extend_from_slice(&std::array::from_fn::<u16, STEP, _>(code));
     }
     out.extend((out.len()..count).map(|index| code_at(codes, index) as u16 & (CODES - 1) as u16));

@@ -58,7 +58,8 @@ fn check_tests(segment: &Segment, rows: &[Option<String>], words: &[String], see
         let symbols = segment.text_automaton(&automaton).unwrap();
         for (start, wanted) in (0..rows.len()).step_by(VECTOR_ROWS).flat_map(|start| [(start, true), (start, false)]) {
             let len = (2 * VECTOR_ROWS).min(rows.len() - start);
-            let mut mask: Vec<u64> = (0..len.div_ceil(64)).map(|i| if i % 3 == 0 { !0 } else { seed.rotate_left(i as u32) }).collect();
+            let mut mask: Vec<u64> =
+                (0..len.div_ceil(64)).map(|i| if i % 3 == 0 { !0 } else { seed.rotate_left(i as u32) }).collect();
             let before = mask.clone();
             segment.and_text(start, len, &symbols, wanted, &mut mask);
             for row in 0..len {
@@ -72,7 +73,18 @@ fn check_tests(segment: &Segment, rows: &[Option<String>], words: &[String], see
 }
 
 const WORDS: [&str; 12] = [
-    "carefully ", "final ", "deposits ", "naïve", "дом ", "家", "🦀🦀", "x", "", "0000", "http://www.example.com/", "\u{0}",
+    "carefully ",
+    "final ",
+    "deposits ",
+    "naïve",
+    "дом ",
+    "家",
+    "🦀🦀",
+    "x",
+    "",
+    "0000",
+    "http://www.example.com/",
+    "\u{0}",
 ];
 
 fn rows() -> impl Strategy<Value = Vec<Option<String>>> {

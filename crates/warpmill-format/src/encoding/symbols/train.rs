@@ -10,7 +10,7 @@ use super::table::{CODES, Symbol};
 use crate::Bitmap;
 
 /// Generations: a symbol can double in each.
-const GENERATIONS: usize = 6;
+const GENERATIONS: usize = 7;
 /// Times that a pair must be seen.
 const LEAST_PAIRS: usize = 3;
 /// Most characters that are not ASCII and get a symbol each: the rest of the codes is for what repeats.
