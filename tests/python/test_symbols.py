@@ -125,7 +125,7 @@ def test_appends_mix_encodings(table: pa.Table, expected: list[Any], tmp_path: P
 def test_strings_beyond_the_limit_are_put_aside(tmp_path: Path) -> None:
     rows = 400_000
     text = [f"{WORDS[i % 8]} {i * 7919 % rows} {WORDS[i * 31 % 9]} and some more words of it" for i in range(rows)]
-    with warpmill.connect(tmp_path, device="cpu", memory_limit="24MB", fallback="error") as con:
+    with warpmill.connect(tmp_path, device="cpu", memory_limit="16MB", fallback="error") as con:
         con.create_table("t", pa.table({"id": range(rows), "s": text}))
         assert set(encodings(con)) == {"Symbols"}
         found = con.sql("SELECT s FROM t ORDER BY s LIMIT 300000").fetchall()

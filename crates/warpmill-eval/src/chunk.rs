@@ -69,7 +69,7 @@ pub struct LazyColumn {
 struct Decoded {
     vector: Arc<Vector>,
     /// The bytes that strings view, where the segment does not have them.
-    text: Arc<Vec<u8>>,
+    text: Vec<u8>,
 }
 
 impl std::fmt::Debug for LazyColumn {
@@ -133,7 +133,7 @@ impl LazyColumn {
             self.count(self.rows);
             let mut text = Vec::new();
             let vector = decode::run(self.segment(), self.start, self.rows, self.phys, &mut text);
-            Decoded { vector: Arc::new(vector), text: Arc::new(text) }
+            Decoded { vector: Arc::new(vector), text }
         })
     }
 
@@ -141,7 +141,7 @@ impl LazyColumn {
     fn owned(&self, memory: &QueryMemory) -> Arc<Vector> {
         let Decoded { vector, text } = self.decoded();
         let vector = Vector::clone(vector);
-        Arc::new(if self.decodes_strings() { kept(vector, text.clone(), memory) } else { owned(vector, memory) })
+        Arc::new(if self.decodes_strings() { kept(vector, text, memory) } else { owned(vector, memory) })
     }
 
     fn gather(&self, rows: &[u32]) -> Vector {
@@ -158,7 +158,7 @@ impl LazyColumn {
                         }
                         vector
                     }
-                    // The copy takes no more room than it needs.
+                    Some(memory) if self.decodes_strings() => kept(vector, &text, memory),
                     Some(memory) => owned(vector, memory),
                 };
             }
@@ -181,13 +181,13 @@ fn owned(mut vector: Vector, memory: &QueryMemory) -> Vector {
             // SAFETY: the bytes of a string; there is room for all, so they are not moved, and the query keeps them.
             *view = StrView::new(unsafe { std::str::from_utf8_unchecked(&bytes[start..]) });
         }
-        memory.keep_text(views, Arc::new(bytes));
+        memory.keep_text(views, &bytes);
     }
     vector
 }
 
-/// `vector`, whose strings are views into `text`, which is kept as long as `memory`.
-fn kept(mut vector: Vector, text: Arc<Vec<u8>>, memory: &QueryMemory) -> Vector {
+/// `vector`, whose strings are views into `text`, with those of a copy that lives as long as `memory`.
+fn kept(mut vector: Vector, text: &[u8], memory: &QueryMemory) -> Vector {
     if let Data::Str(views) = &mut vector.data {
         memory.keep_text(views, text);
     }

@@ -9,6 +9,8 @@ pub struct TextAutomaton {
     next: Vec<[u8; 256]>,
     /// The states in which a text that ends passes.
     accepts: Vec<bool>,
+    /// The first of the states that nothing leads out of, which are the last ones.
+    last: usize,
 }
 
 /// Most states: their tables by symbol stay within a core's cache.
@@ -17,32 +19,29 @@ const MOST_STATES: usize = 64;
 impl TextAutomaton {
     /// Texts that are `text`; `None` where it is too long.
     pub fn exactly(text: &str) -> Option<Self> {
-        let mut automaton = Self { next: vec![], accepts: vec![] };
+        let mut automaton = Self { next: vec![], accepts: vec![], last: 0 };
         automaton.literal(text.as_bytes());
         // Nothing follows.
-        let end = automaton.next.len();
-        automaton.push([end + 1; 256], true);
-        automaton.push([end + 1; 256], false);
-        automaton.finish(end + 1)
+        automaton.push([DEAD; 256], true);
+        automaton.last = automaton.next.len();
+        automaton.finish()
     }
 
     /// Texts that begin with `prefix`, end with `suffix`, and have the `middle` parts in between, in this order, none of them overlapping; `None` where these are too long.
     pub fn parts<'a>(prefix: &str, middle: impl Iterator<Item = &'a [u8]>, suffix: &str) -> Option<Self> {
-        let mut automaton = Self { next: vec![], accepts: vec![] };
+        let mut automaton = Self { next: vec![], accepts: vec![], last: 0 };
         automaton.literal(prefix.as_bytes());
         for part in middle.filter(|part| !part.is_empty()) {
             automaton.search(part, false);
         }
-        match suffix {
-            "" => {
-                let end = automaton.next.len();
-                automaton.push([end; 256], true);
-            }
-            suffix => automaton.search(suffix.as_bytes(), true),
+        if !suffix.is_empty() {
+            automaton.search(suffix.as_bytes(), true);
         }
-        let dead = automaton.next.len();
-        automaton.push([dead; 256], false);
-        automaton.finish(dead)
+        automaton.last = automaton.next.len();
+        if suffix.is_empty() {
+            automaton.push([automaton.last; 256], true);
+        }
+        automaton.finish()
     }
 
     /// Adds a state. States beyond [`MOST_STATES`] are counted only.
@@ -51,8 +50,10 @@ impl TextAutomaton {
         self.accepts.push(accepts);
     }
 
-    /// The automaton, if it has not got too large, with `dead` for what leads nowhere.
-    fn finish(mut self, dead: usize) -> Option<Self> {
+    /// The automaton with a state for what leads nowhere, if it has not got too large.
+    fn finish(mut self) -> Option<Self> {
+        let dead = self.next.len();
+        self.push([dead; 256], false);
         if self.next.len() > MOST_STATES {
             return None;
         }
@@ -107,6 +108,7 @@ pub struct SymbolAutomaton {
     /// The next state by state and code.
     next: Vec<u8>,
     accepts: Vec<bool>,
+    last: usize,
 }
 
 impl SymbolAutomaton {
@@ -116,18 +118,30 @@ impl SymbolAutomaton {
         for code in 0..CODES {
             let (symbol, len) = table.get(code as u64);
             let bytes = symbol.to_le_bytes();
-            for state in 0..automaton.next.len() {
-                let step = |state: u8, &byte: &u8| automaton.next[usize::from(state)][usize::from(byte)];
-                next[state * CODES + code] = bytes[..len].iter().fold(state as u8, step);
+            for first in 0..automaton.next.len() {
+                let mut state = first;
+                for &byte in &bytes[..len] {
+                    if state >= automaton.last {
+                        break;
+                    }
+                    state = automaton.next[state][usize::from(byte)].into();
+                }
+                next[first * CODES + code] = state as u8;
             }
         }
-        Self { next, accepts: automaton.accepts.clone() }
+        Self { next, accepts: automaton.accepts.clone(), last: automaton.last }
     }
 
     /// Whether the text of `codes`, each below [`CODES`], passes.
     #[inline(always)]
     pub(super) fn accepts(&self, codes: &[u16]) -> bool {
-        let step = |state: usize, &code: &u16| self.next[state * CODES + usize::from(code) % CODES].into();
-        self.accepts[codes.iter().fold(0, step)]
+        let mut state = 0;
+        for &code in codes {
+            state = usize::from(self.next[state * CODES + usize::from(code) % CODES]);
+            if state >= self.last {
+                break;
+            }
+        }
+        self.accepts[state]
     }
 }

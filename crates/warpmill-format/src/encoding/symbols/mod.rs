@@ -37,6 +37,8 @@ const MAX_SYMBOL_BYTES: usize = 16;
 const STEP: usize = 8;
 /// Their bytes.
 const STEP_BYTES: usize = STEP * CODE_BITS as usize / 8;
+/// Rows of one vector from which a gather decodes all of its ends.
+const DENSE_GROUP: usize = 3;
 /// Room for the text of a step.
 const SLACK: usize = STEP * MAX_SYMBOL_BYTES;
 /// Most bytes of text in a segment: positions and slack fit 32 bits.
@@ -222,30 +224,43 @@ impl SymbolStrings {
 
     /// `out[i]` = the string of row `rows[i]`; rows must be in range. `text` as in [`SymbolStrings::decode`].
     pub(crate) fn gather(&self, rows: &[u32], text: &mut Vec<u8>, out: &mut [StrView]) {
-        // The end of each row, and of the one before it, which is the beginning unless the row is the first of a vector.
-        let pairs: Vec<u32> = rows.iter().flat_map(|&row| [row.saturating_sub(1), row]).collect();
-        let mut ends = vec![0u32; pairs.len()];
-        self.ends.gather(&pairs, &mut ends);
         text.clear();
         let mut places = Vec::with_capacity(rows.len() + 1);
         places.push(0);
-        for (&row, &[before, end]) in rows.iter().zip(ends.as_chunks::<2>().0) {
-            let codes = self.codes(row as usize / VECTOR_ROWS);
-            let start = if (row as usize).is_multiple_of(VECTOR_ROWS) { 0 } else { before as usize };
-            let end = (end as usize).min(codes_in(codes.len()));
-            text.reserve(end.saturating_sub(start) * MAX_SYMBOL_BYTES);
-            let (mut len, target) = (text.len(), text.as_mut_ptr());
-            for code in start..end {
-                let (symbol, bytes) = self.table.get(code_at(codes, code));
-                // SAFETY: there is room for 16 bytes per code, and `len` grows by at most as many for each.
-                unsafe { target.add(len).cast::<u128>().write_unaligned(symbol) };
-                len += bytes;
+        let mut ends = [0u32; VECTOR_ROWS];
+        for group in rows.chunk_by(|&a, &b| a as usize / VECTOR_ROWS == b as usize / VECTOR_ROWS) {
+            let v = group[0] as usize / VECTOR_ROWS;
+            let (first, codes) = (v * VECTOR_ROWS, self.codes(v));
+            let dense = group.len() >= DENSE_GROUP;
+            if dense {
+                self.ends.decode(first, &mut ends[..VECTOR_ROWS.min(self.rows - first)]);
             }
-            // SAFETY: all bytes up to `len`, which is within the capacity, were written.
-            unsafe { text.set_len(len) };
-            places.push(len);
+            for &row in group {
+                // A row begins where the one before it ends, the first of a vector with the vector.
+                let end = |row: usize| if dense { ends[row - first] as usize } else { self.end(row) };
+                let row = row as usize;
+                let start = if row == first { 0 } else { end(row - 1) };
+                self.append_row(codes, start..end(row), text);
+                places.push(text.len());
+            }
         }
         views(text, &places, out.iter_mut());
+    }
+
+    /// Appends the text of the codes at `range` of `codes`, as far as there are so many, to `text`.
+    #[inline]
+    fn append_row(&self, codes: &[u8], range: std::ops::Range<usize>, text: &mut Vec<u8>) {
+        let range = range.start..range.end.min(codes_in(codes.len()));
+        text.reserve(range.len() * MAX_SYMBOL_BYTES);
+        let (mut len, target) = (text.len(), text.as_mut_ptr());
+        for code in range {
+            let (symbol, bytes) = self.table.get(code_at(codes, code));
+            // SAFETY: there is room for 16 bytes per code, and `len` grows by at most as many for each.
+            unsafe { target.add(len).cast::<u128>().write_unaligned(symbol) };
+            len += bytes;
+        }
+        // SAFETY: all bytes up to `len`, which is within the capacity, were written.
+        unsafe { text.set_len(len) };
     }
 }
 
