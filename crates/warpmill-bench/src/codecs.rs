@@ -104,7 +104,8 @@ fn range_sum(segment: &Segment, data_type: &DataType, start: usize, rows: usize)
             }
             DataType::Utf8 => {
                 let mut out = [StrView::default(); VECTOR_ROWS];
-                segment.decode_str(at, &mut out[..n]);
+                let mut text = Vec::new();
+                segment.decode_str(at, &mut text, &mut out[..n]);
                 let text = |view: &StrView| view.as_bytes().iter().fold(0u32, |a, b| a.wrapping_add((*b).into()));
                 out[..n].iter().for_each(|view| *sum = sum.wrapping_add(text(view).into()));
             }

@@ -72,7 +72,8 @@ impl QueryContext {
     /// A context with the given settings.
     pub fn new(settings: Settings, cancel: CancelToken) -> Self {
         let spill = SpillArea::new(settings.spill.clone());
-        let memory = Arc::new(QueryMemory::new(settings.memory_limit, settings.spill.enabled, cancel));
+        let memory = QueryMemory::new(settings.memory_limit, settings.spill.enabled, cancel);
+        let memory = Arc::new(memory.with_texts(Box::new(spill.texts())));
         Self { settings, spill, memory }
     }
 

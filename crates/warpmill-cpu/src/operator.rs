@@ -58,6 +58,11 @@ pub trait LocalOperator: Send {
 
     /// From here on, nothing views the strings of a chunk that it has made once the chunk is emitted.
     fn forget_texts(&mut self) {}
+
+    /// Whether values of a chunk may be held when [`LocalOperator::process`] has returned.
+    fn holds_rows(&self) -> bool {
+        true
+    }
 }
 
 /// A pipeline breaker, shared by all workers of all pipelines that feed it.
@@ -87,6 +92,12 @@ pub trait LocalSink: Send {
     fn copies_texts(&mut self, _columns: &[usize]) -> bool {
         false
     }
+    /// Whether strings can be copied as far as they are held when [`LocalSink::consume`] has returned.
+    fn can_copy_strings(&self) -> bool {
+        false
+    }
+    /// From here on strings that are held are copies.
+    fn copy_strings(&mut self) {}
     /// Takes in what another site has made of other rows for the same sink: columns of states, as [`warpmill_functions::Partial`] names
     /// them, of `rows` groups.
     fn merge_states(&mut self, _states: &[Arc<Vector>], _rows: usize) -> Result<()> {

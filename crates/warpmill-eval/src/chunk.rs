@@ -8,6 +8,7 @@ use std::cell::OnceCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use warpmill_format::{Segment, StrView};
 use warpmill_ir::Phys;
 
@@ -54,12 +55,21 @@ pub struct LazyColumn {
     start: usize,
     rows: usize,
     phys: Phys,
-    decoded: OnceLock<Arc<Vector>>,
-    /// The keeper of strings, where the segment may be gone before the query ends; all rows with such strings.
+    decoded: OnceLock<Decoded>,
+    /// The bytes of strings of single rows, where the segment does not have them.
+    picked: Mutex<Vec<Vec<u8>>>,
+    /// The keeper of strings, where the segment may be gone before the query ends, or strings are decoded; all rows with such strings.
     keeper: OnceLock<Arc<QueryMemory>>,
     owned: OnceLock<Arc<Vector>>,
     /// The place where the encoded bytes read are counted.
     bytes_read: Arc<AtomicU64>,
+}
+
+/// Rows of a segment.
+struct Decoded {
+    vector: Arc<Vector>,
+    /// The bytes that strings view, where the segment does not have them.
+    text: Vec<u8>,
 }
 
 impl std::fmt::Debug for LazyColumn {
@@ -70,13 +80,15 @@ impl std::fmt::Debug for LazyColumn {
 
 /// Below one row in this many, values are extracted one by one; above, the whole run is decoded.
 const SPARSE: usize = 8;
+/// The same for strings that are decoded, of which each row costs about the same either way.
+const SPARSE_STRINGS: usize = 2;
 
 impl LazyColumn {
     /// Rows `start .. start + rows` of a segment (`start` a multiple of 1024), held as `phys`. The segment comes with
     /// [`LazyColumn::open`]. Encoded bytes are added to `bytes_read` as they are decoded.
     pub fn new(start: usize, rows: usize, phys: Phys, bytes_read: Arc<AtomicU64>) -> Self {
         let (segment, decoded, keeper, owned) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { segment, start, rows, phys, decoded, keeper, owned, bytes_read }
+        Self { segment, start, rows, phys, decoded, picked: Mutex::default(), keeper, owned, bytes_read }
     }
 
     /// The rows are those of `segment`; the first call counts.
@@ -84,13 +96,18 @@ impl LazyColumn {
         self.segment.get_or_init(|| segment.clone());
     }
 
-    /// From here on strings are copied, and kept by `memory`: the segment need not outlive it. Whether there are strings.
+    /// From here on strings are kept by `memory`: neither the segment nor this need outlive it. Whether there are strings.
     pub fn own_strings(&self, memory: &Arc<QueryMemory>) -> bool {
         let strings = self.phys == Phys::Str;
         if strings {
             self.keeper.get_or_init(|| memory.clone());
         }
         strings
+    }
+
+    /// Whether strings are decoded when rows are asked for.
+    pub fn decodes_strings(&self) -> bool {
+        self.phys == Phys::Str && self.segment().decodes_strings()
     }
 
     fn segment(&self) -> &Segment {
@@ -105,36 +122,52 @@ impl LazyColumn {
     /// All rows, decoded.
     pub fn vector(&self) -> &Arc<Vector> {
         match self.keeper.get() {
-            Some(memory) => self.owned.get_or_init(|| Arc::new(owned(Vector::clone(self.decoded()), memory))),
-            None => self.decoded(),
+            Some(memory) => self.owned.get_or_init(|| self.owned(memory)),
+            None => &self.decoded().vector,
         }
     }
 
-    /// All rows; strings are views into the segment.
-    fn decoded(&self) -> &Arc<Vector> {
+    /// All rows; strings are views into the segment, or into text that lives as long as this.
+    fn decoded(&self) -> &Decoded {
         self.decoded.get_or_init(|| {
             self.count(self.rows);
-            Arc::new(decode::run(self.segment(), self.start, self.rows, self.phys))
+            let mut text = Vec::new();
+            let vector = decode::run(self.segment(), self.start, self.rows, self.phys, &mut text);
+            Decoded { vector: Arc::new(vector), text }
         })
     }
 
+    /// All rows, with strings that live as long as `memory`.
+    fn owned(&self, memory: &QueryMemory) -> Arc<Vector> {
+        let Decoded { vector, text } = self.decoded();
+        let vector = Vector::clone(vector);
+        Arc::new(if self.decodes_strings() { kept(vector, text, memory) } else { owned(vector, memory) })
+    }
+
     fn gather(&self, rows: &[u32]) -> Vector {
-        let gathered = self.gather_decoded(rows);
-        match self.keeper.get() {
+        let keeper = self.keeper.get();
+        let sparse = if self.decodes_strings() { SPARSE_STRINGS } else { SPARSE };
+        if self.decoded.get().is_none() && rows.len() * sparse < self.rows {
+            let mut text = Vec::new();
+            if let Some(vector) = decode::rows(self.segment(), self.start, rows, self.phys, &mut text) {
+                self.count(rows.len());
+                return match keeper {
+                    None => {
+                        if self.decodes_strings() {
+                            self.picked.lock().push(text);
+                        }
+                        vector
+                    }
+                    Some(memory) if self.decodes_strings() => kept(vector, &text, memory),
+                    Some(memory) => owned(vector, memory),
+                };
+            }
+        }
+        let gathered = self.decoded().vector.gather(rows);
+        match keeper {
             Some(memory) => owned(gathered, memory),
             None => gathered,
         }
-    }
-
-    fn gather_decoded(&self, rows: &[u32]) -> Vector {
-        if self.decoded.get().is_none()
-            && rows.len() * SPARSE < self.rows
-            && let Some(vector) = decode::rows(self.segment(), self.start, rows, self.phys)
-        {
-            self.count(rows.len());
-            return vector;
-        }
-        self.decoded().gather(rows)
     }
 }
 
@@ -148,8 +181,15 @@ fn owned(mut vector: Vector, memory: &QueryMemory) -> Vector {
             // SAFETY: the bytes of a string; there is room for all, so they are not moved, and the query keeps them.
             *view = StrView::new(unsafe { std::str::from_utf8_unchecked(&bytes[start..]) });
         }
-        memory.account_strings(bytes.capacity());
-        memory.keep_alive(bytes);
+        memory.keep_text(views, &bytes);
+    }
+    vector
+}
+
+/// `vector`, whose strings are views into `text`, with those of a copy that lives as long as `memory`.
+fn kept(mut vector: Vector, text: &[u8], memory: &QueryMemory) -> Vector {
+    if let Data::Str(views) = &mut vector.data {
+        memory.keep_text(views, text);
     }
     vector
 }

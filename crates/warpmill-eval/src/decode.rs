@@ -5,8 +5,9 @@ use warpmill_ir::Phys;
 
 use crate::vector::{Data, Vector};
 
-/// Rows `start .. start + rows` of `segment` (`start` a multiple of 1024), held as `phys`.
-pub fn run(segment: &Segment, start: usize, rows: usize, phys: Phys) -> Vector {
+/// Rows `start .. start + rows` of `segment` (`start` a multiple of 1024), held as `phys`. Strings are views into the segment, or into
+/// `text`, if it [decodes strings](Segment::decodes_strings).
+pub fn run(segment: &Segment, start: usize, rows: usize, phys: Phys, text: &mut Vec<u8>) -> Vector {
     let mut data = Data::zeros(phys, rows);
     match &mut data {
         Data::Bool(out) => segment.decode_bool(start, out),
@@ -15,14 +16,14 @@ pub fn run(segment: &Segment, start: usize, rows: usize, phys: Phys) -> Vector {
         Data::I128(out) => segment.decode_i128(start, out),
         Data::F32(out) => segment.decode_f32(start, out),
         Data::F64(out) => segment.decode_f64(start, out),
-        Data::Str(out) => segment.decode_str(start, out),
+        Data::Str(out) => segment.decode_str(start, text, out),
         Data::Code(out) => segment.decode_codes(start, out),
     }
     Vector::with_validity(data, segment.validity(start, rows))
 }
 
-/// Rows `start + rows[i]` of `segment`, or `None` where single values cannot be extracted.
-pub fn rows(segment: &Segment, start: usize, rows: &[u32], phys: Phys) -> Option<Vector> {
+/// Rows `start + rows[i]` of `segment`, or `None` where single values cannot be extracted; strings as in [`run`].
+pub fn rows(segment: &Segment, start: usize, rows: &[u32], phys: Phys, text: &mut Vec<u8>) -> Option<Vector> {
     if segment.stats().nulls > 0 {
         return None;
     }
@@ -32,7 +33,7 @@ pub fn rows(segment: &Segment, start: usize, rows: &[u32], phys: Phys) -> Option
         Data::I32(out) => segment.gather_i32(&at, out),
         Data::I64(out) => segment.gather_i64(&at, out),
         Data::Code(out) => segment.gather_codes(&at, out),
-        Data::Str(out) => segment.gather_str(&at, out as &mut [StrView]),
+        Data::Str(out) => segment.gather_str(&at, text, out as &mut [StrView]),
         _ => return None,
     }
     Some(Vector::new(data))

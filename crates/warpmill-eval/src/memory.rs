@@ -67,6 +67,12 @@ impl Drop for Reservation {
     }
 }
 
+/// A place for texts outside of the query's memory.
+pub trait TextStore: std::fmt::Debug + Send + Sync {
+    /// A copy of `text`, which stays where it is, unchanged, as long as this lives; `None` where there is no room for it.
+    fn store(&self, text: &[u8]) -> Option<*const u8>;
+}
+
 /// Memory of a running query: what its operators hold, within its limit, and the strings that its rows view.
 #[derive(Debug)]
 pub struct QueryMemory {
@@ -81,6 +87,10 @@ pub struct QueryMemory {
     shares: [AtomicUsize; 3],
     arenas: Mutex<Vec<StringArena>>,
     kept: Mutex<Kept>,
+    /// Texts that are put aside.
+    texts: Option<Box<dyn TextStore>>,
+    /// Texts that are not.
+    blocks: Mutex<TextBlocks>,
 }
 
 /// Things that own strings which results may view; a mutex makes any of them shareable.
@@ -105,13 +115,46 @@ impl QueryMemory {
     pub fn new(limit: usize, spill: bool, cancel: CancelToken) -> Self {
         let (account, shares) = (Arc::default(), Default::default());
         let spills = spill && limit != usize::MAX;
-        Self { cancel, limit, spills, account, shares, arenas: Mutex::default(), kept: Mutex::default() }
+        let (arenas, kept, texts, blocks) = (Mutex::default(), Mutex::default(), None, Mutex::default());
+        Self { cancel, limit, spills, account, shares, arenas, kept, texts, blocks }
+    }
+
+    /// The same, which puts texts aside in `texts`, if it puts anything aside.
+    pub fn with_texts(self, texts: Box<dyn TextStore>) -> Self {
+        Self { texts: Some(texts).filter(|_| self.spills), ..self }
+    }
+
+    /// Keeps a copy of `text`, which `views` view, until the query ends: in memory, or, where that gets scarce, put aside. The views become those of the copy.
+    pub fn keep_text(&self, views: &mut [StrView], text: &[u8]) {
+        /// The part of the limit that texts in memory may have, if others can be put aside.
+        const PART: usize = 8;
+        let held = self.shares[Share::Strings as usize].load(Ordering::Relaxed);
+        let scarce = held.saturating_add(text.len()) > self.limit / PART;
+        let aside = self.texts.as_ref().filter(|_| scarce).and_then(|texts| texts.store(text));
+        let place = aside.unwrap_or_else(|| self.keep_bytes(text));
+        for view in views.iter_mut().filter(|view| !view.is_empty()) {
+            let at = view.as_bytes().as_ptr() as usize - text.as_ptr() as usize;
+            assert!(at + view.len() <= text.len(), "the views are of this text");
+            // SAFETY: there is a copy of all of the text at the place, of which this is a part that is UTF-8; it lives as long as the query.
+            *view = StrView::new(unsafe {
+                std::str::from_utf8_unchecked(std::slice::from_raw_parts(place.add(at), view.len()))
+            });
+        }
     }
 
     /// Whether operators put aside what does not fit.
     #[inline]
     pub fn spills(&self) -> bool {
         self.spills
+    }
+
+    /// A copy of `bytes` in memory that lives as long as this.
+    fn keep_bytes(&self, bytes: &[u8]) -> *const u8 {
+        let (room, grown) = self.blocks.lock().room(bytes.len());
+        self.account_strings(grown);
+        // SAFETY: the room has as many bytes, which nobody else is given.
+        unsafe { room.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        room
     }
 
     /// Bytes left.
@@ -255,6 +298,39 @@ impl QueryMemory {
     /// Keeps the owner of strings (an input batch, prepared expressions) alive until the query ends.
     pub fn keep_alive(&self, owner: impl Any + Send) {
         self.kept.lock().0.push(Box::new(owner));
+    }
+}
+
+/// Texts in few large blocks: rows refer to them in any order, and large pages make that faster.
+#[derive(Debug, Default)]
+struct TextBlocks {
+    blocks: Vec<memmap2::MmapMut>,
+    /// The bytes of the last block that are taken.
+    taken: usize,
+}
+
+impl TextBlocks {
+    /// Room for `bytes` that stays where it is as long as this, and the bytes of a block that was made for it.
+    fn room(&mut self, bytes: usize) -> (*mut u8, usize) {
+        /// Bytes of the first block, and of most.
+        const SIZES: (usize, usize) = (256 << 10, 8 << 20);
+        let mut grown = 0;
+        if self.blocks.last().is_none_or(|block| block.len() - self.taken < bytes) {
+            grown = (SIZES.0 << self.blocks.len().min(8)).min(SIZES.1).max(bytes.next_multiple_of(4096));
+            let block =
+                memmap2::MmapMut::map_anon(grown).unwrap_or_else(|error| panic!("{grown} bytes of memory: {error}"));
+            #[cfg(target_os = "linux")]
+            if grown == SIZES.1 {
+                // Small pages do as well.
+                let _ = block.advise(memmap2::Advice::HugePage);
+            }
+            self.blocks.push(block);
+            self.taken = 0;
+        }
+        let last = self.blocks.last_mut().expect("just made");
+        let room = last[self.taken..].as_mut_ptr();
+        self.taken += bytes;
+        (room, grown)
     }
 }
 

@@ -40,6 +40,7 @@ pub mod table;
 pub use bitmap::Bitmap;
 pub use codec::{Codec, CodecChoice, CodecConfig, CodecOptions, CompressedChunk, Objective};
 pub use dictionary::Dictionary;
+pub use encoding::symbols::{SymbolAutomaton, TextAutomaton};
 pub use error::{FormatError, Result};
 pub use file_access::FileAccess;
 pub use file_state::FileState;

@@ -6,7 +6,7 @@ use warpmill_ir::Phys;
 
 use super::moments::Moments;
 use super::wide::Wide;
-use crate::context::{ExecError, Result};
+use crate::context::{ExecError, Result, Worker};
 use crate::vector::{Data, Vector};
 
 /// Group ids of a batch's rows.
@@ -28,7 +28,7 @@ pub(super) enum Accumulator {
     SumF64(Vec<f64>),
     Min(Data),
     Max(Data),
-    Text { values: Vec<StrView>, seen: Vec<bool>, pick: Pick },
+    Text { values: Vec<StrView>, seen: Vec<bool>, pick: Pick, taken: Vec<u32> },
     Moments { states: Vec<Moments>, scale: f64 },
 }
 
@@ -100,6 +100,11 @@ impl Ordered for bool {
 }
 
 impl Accumulator {
+    /// Strings of no groups.
+    pub fn text(pick: Pick) -> Self {
+        Self::Text { values: vec![], seen: vec![], pick, taken: vec![] }
+    }
+
     /// The initial states of `groups` groups.
     pub fn new(kind: Kind, phys: Phys, groups: usize) -> Self {
         let mut accumulator = match kind {
@@ -109,9 +114,9 @@ impl Accumulator {
             Kind::SumWide => Self::SumWide(vec![]),
             Kind::SumF64 => Self::SumF64(vec![]),
             Kind::Moments { scale } => Self::Moments { states: vec![], scale },
-            Kind::Min(Phys::Str) => Self::Text { values: vec![], seen: vec![], pick: Pick::Min },
-            Kind::Max(Phys::Str) => Self::Text { values: vec![], seen: vec![], pick: Pick::Max },
-            Kind::Any if phys == Phys::Str => Self::Text { values: vec![], seen: vec![], pick: Pick::First },
+            Kind::Min(Phys::Str) => Self::text(Pick::Min),
+            Kind::Max(Phys::Str) => Self::text(Pick::Max),
+            Kind::Any if phys == Phys::Str => Self::text(Pick::First),
             Kind::Min(phys) => Self::Min(Data::with_capacity(phys, 0)),
             Kind::Max(phys) => Self::Max(Data::with_capacity(phys, 0)),
             // The greatest value is as good as any, and needs no flag for "none yet".
@@ -180,8 +185,15 @@ impl Accumulator {
             },
             Self::Min(states) => return extreme(states, ids, argument(), mask, true),
             Self::Max(states) => return extreme(states, ids, argument(), mask, false),
-            Self::Text { values, seen, pick } => match argument() {
-                Data::Str(v) => each(ids, mask, v.len(), |row, group| take(values, seen, *pick, group, v[row])),
+            Self::Text { values, seen, pick, taken } => match argument() {
+                Data::Str(v) => {
+                    taken.clear();
+                    each(ids, mask, v.len(), |row, group| {
+                        if take(values, seen, *pick, group, v[row]) {
+                            taken.push(group as u32);
+                        }
+                    });
+                }
                 data => return Err(mismatch("min or max of strings", data)),
             },
             Self::Moments { states, scale } => {
@@ -212,6 +224,18 @@ impl Accumulator {
         }
     }
 
+    /// Copies the strings that the last [`Accumulator::update`] took.
+    pub fn copy_strings(&mut self, worker: &mut Worker) -> Result<()> {
+        let Self::Text { values, taken, .. } = self else { return Ok(()) };
+        taken.sort_unstable();
+        taken.dedup();
+        for group in taken.drain(..) {
+            let value = &mut values[group as usize];
+            *value = worker.text(value.as_str())?;
+        }
+        Ok(())
+    }
+
     /// Merges group `from[i]` of `other` into group `into[i]`.
     pub fn merge(&mut self, into: &[u32], other: &Accumulator, from: &[u32]) {
         fn pairs<'a>(into: &'a [u32], from: &'a [u32]) -> impl Iterator<Item = (usize, usize)> + 'a {
@@ -226,7 +250,7 @@ impl Accumulator {
             (Self::SumWide(a), Self::SumWide(b)) => pairs(into, from).for_each(|(i, j)| a[i].merge(b[j])),
             (Self::Min(a), Self::Min(b)) => merge_extreme(a, b, pairs(into, from), true),
             (Self::Max(a), Self::Max(b)) => merge_extreme(a, b, pairs(into, from), false),
-            (Self::Text { values, seen, pick }, Self::Text { values: b, seen: b_seen, .. }) => {
+            (Self::Text { values, seen, pick, .. }, Self::Text { values: b, seen: b_seen, .. }) => {
                 for (i, j) in pairs(into, from).filter(|&(_, j)| b_seen[j]) {
                     take(values, seen, *pick, i, b[j]);
                 }
@@ -251,8 +275,8 @@ impl Accumulator {
             Self::SumF64(v) => Self::SumF64(pick(v, order)),
             Self::Min(v) => Self::Min(v.gather(order)),
             Self::Max(v) => Self::Max(v.gather(order)),
-            Self::Text { values, seen, pick: how } => {
-                Self::Text { values: pick(values, order), seen: pick(seen, order), pick: *how }
+            Self::Text { values, seen, pick: how, .. } => {
+                Self::Text { values: pick(values, order), seen: pick(seen, order), pick: *how, taken: vec![] }
             }
             Self::Moments { states, scale } => Self::Moments { states: pick(states, order), scale: *scale },
         }
@@ -321,7 +345,8 @@ where
     each(ids, mask, values.len(), |row, group| sums[group] = sums[group] + as_sum(&values[row]));
 }
 
-fn take(values: &mut [StrView], seen: &mut [bool], pick: Pick, group: usize, value: StrView) {
+/// Takes `value` for `group` if it is better than what the group has; whether it is.
+fn take(values: &mut [StrView], seen: &mut [bool], pick: Pick, group: usize, value: StrView) -> bool {
     let better = !seen[group]
         || match pick {
             Pick::Min => value < values[group],
@@ -332,6 +357,7 @@ fn take(values: &mut [StrView], seen: &mut [bool], pick: Pick, group: usize, val
         values[group] = value;
         seen[group] = true;
     }
+    better
 }
 
 /// Runs `$body` with the arrays of two vectors of one ordered type.

@@ -10,7 +10,7 @@ use super::keys::KeyLayout;
 use super::plan::{Grouping, Layout};
 use super::spill::Spilled;
 use super::table::{KeyRows, PARTITIONS, Table};
-use crate::context::{QueryContext, Result};
+use crate::context::{QueryContext, Result, Worker};
 use crate::vector::Vector;
 
 /// Groups of a table that is frozen when it does not reduce its input much.
@@ -83,6 +83,8 @@ pub(super) struct Groups {
     ids: Vec<u32>,
     /// Runs that were put aside.
     spilled: Option<Spilled>,
+    /// Has copies of strings, where those of a batch do not live on.
+    copies: Option<Worker>,
 }
 
 impl Groups {
@@ -111,7 +113,13 @@ impl Groups {
             reserved: 0,
             ids: vec![],
             spilled: None,
+            copies: None,
         }
+    }
+
+    /// From here on strings that are held are copies.
+    pub fn copy_strings(&mut self) {
+        self.copies.get_or_insert_with(|| Worker::new(&self.query.memory));
     }
 
     /// Takes in a batch of `rows` rows.
@@ -147,14 +155,22 @@ impl Groups {
             (State::Hash(table), Grouping::Hash(layout)) => {
                 let rows_of_keys = layout.encode(keys, rows)?;
                 let hashes = if self.layout.equal_hashes { vec![0; rows] } else { rows_of_keys.hashes(rows) };
+                let known = table.len();
                 table.find_or_insert(&rows_of_keys, &hashes, &mut self.ids);
+                if let Some(worker) = &mut self.copies {
+                    table.copy_strings(known, worker)?;
+                }
                 self.slots.iter_mut().for_each(|slot| slot.resize(table.len()));
                 Ids::Each(&self.ids)
             }
             _ => Ids::One(rows),
         };
         for feed in feeds {
-            take(&mut self.slots[feed.slot], ids, feed)?;
+            let slot = &mut self.slots[feed.slot];
+            take(slot, ids, feed)?;
+            if let Some(worker) = &mut self.copies {
+                slot.copy_strings(worker)?;
+            }
         }
         self.rows += rows as u64;
         self.freeze_if_full();

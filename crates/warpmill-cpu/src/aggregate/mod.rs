@@ -244,6 +244,15 @@ impl LocalSink for LocalAggregate {
         Ok(())
     }
 
+    fn can_copy_strings(&self) -> bool {
+        true
+    }
+
+    fn copy_strings(&mut self) {
+        self.groups.copy_strings();
+        self.distinct.iter_mut().for_each(Groups::copy_strings);
+    }
+
     fn merge_states(&mut self, states: &[Arc<Vector>], rows: usize) -> Result<()> {
         let plan = &self.shared.plan;
         let keys = plan.group_types.len();

@@ -119,7 +119,7 @@ fn groups(columns: Vec<Vector>, keys: &KeyLayout, slots: &[Slot]) -> Option<(Key
 fn accumulator(slot: &Slot, columns: &mut impl Iterator<Item = Data>) -> Option<Accumulator> {
     let data = columns.next()?;
     let mut text = |data, pick| match (data, columns.next()?) {
-        (Data::Str(values), Data::Bool(seen)) => Some(Accumulator::Text { values, seen, pick }),
+        (Data::Str(values), Data::Bool(seen)) => Some(Accumulator::Text { values, seen, pick, taken: vec![] }),
         _ => None,
     };
     Some(match (slot.kind, data) {

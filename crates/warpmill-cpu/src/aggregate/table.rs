@@ -7,6 +7,7 @@
 
 use super::hash;
 use super::text::TextKey;
+use crate::context::{Result, Worker};
 
 /// Partitions of a frozen run, by the topmost bits of the hash.
 pub(super) const PARTITIONS: usize = 256;
@@ -87,6 +88,14 @@ impl KeyRows {
     pub fn bytes(&self) -> usize {
         self.words.capacity() * 8 + self.strings.iter().map(|c| c.capacity() * size_of::<TextKey>()).sum::<usize>()
     }
+}
+
+/// Makes `strings` copies that `worker` has.
+pub(super) fn copy_all<'a>(strings: impl Iterator<Item = &'a mut TextKey>, worker: &mut Worker) -> Result<()> {
+    for string in strings {
+        string.view = worker.text(string.view.as_str())?;
+    }
+    Ok(())
 }
 
 /// The table.
@@ -183,6 +192,12 @@ impl Table {
             };
             ids.push(id);
         }
+    }
+
+    /// Copies the strings of groups from `first` on.
+    pub fn copy_strings(&mut self, first: usize, worker: &mut Worker) -> Result<()> {
+        let strings = self.keys.strings.iter_mut().flat_map(|column| &mut column[first..]);
+        copy_all(strings, worker)
     }
 
     /// Makes room for `more` groups.

@@ -222,6 +222,10 @@ impl Worker {
     fn run(mut self, source: &dyn ChunkSource, chain: &Chain, query: &Arc<QueryContext>, stop: &AtomicBool) -> Outcome {
         let started = Instant::now();
         let mut local = source.local(query);
+        let passes = self.operators.iter().all(|operator| !operator.holds_rows());
+        if passes && self.sink.can_copy_strings() && local.lend_strings() {
+            self.sink.copy_strings();
+        }
         loop {
             query.cancel.check()?;
             if stop.load(Ordering::Relaxed) || chain.done.load(Ordering::Relaxed) {

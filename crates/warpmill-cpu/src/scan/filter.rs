@@ -1,13 +1,15 @@
 //! The predicates of a scan, and how each is evaluated: on encoded values, on decoded vectors, on statistics.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use warpmill_format::{Bitmap, ColumnStats, Segment};
+use parking_lot::Mutex;
+use warpmill_format::{Bitmap, ColumnStats, Segment, StrView, SymbolAutomaton};
 use warpmill_ir::Expr;
 
 use crate::context::Result;
-use crate::expr::PreparedExpr;
+use crate::expr::{PreparedExpr, TextTest};
 use crate::join::KeyFilter;
 use crate::vector::{Data, Vector};
 
@@ -30,8 +32,13 @@ impl ScanFilter {
         Ok(Self { expr: PreparedExpr::new(expr)?, text: expr.to_string(), columns })
     }
 
-    /// The filter that decides this predicate on encoded values, if something does.
-    fn encoded(&self) -> Option<EncodedFilter> {
+    /// The filter that decides this predicate on encoded values, if something does. `symbols`: whether a column has strings in symbols.
+    fn encoded(&self, symbols: impl Fn(usize) -> bool) -> Option<EncodedFilter> {
+        if let Some(test) = self.expr.as_text_test().filter(|test| symbols(test.column)) {
+            let column = test.column;
+            let test = Test::Text(TextFilter { test: test.clone(), automata: Mutex::default() });
+            return Some(EncodedFilter { column, test, nulls: true });
+        }
         if let Some((column, lo, hi)) = self.expr.as_int_range() {
             return Some(EncodedFilter { column, test: Test::Range(lo, hi), nulls: true });
         }
@@ -66,18 +73,48 @@ enum Test {
     Range(i128, i128),
     /// Codes in a set.
     Codes(Bitmap),
+    /// Texts.
+    Text(TextFilter),
+}
+
+/// A test of texts, and its automata over the symbols of row segments.
+#[derive(Debug)]
+struct TextFilter {
+    test: Arc<TextTest>,
+    automata: Mutex<HashMap<usize, Arc<SymbolAutomaton>>>,
+}
+
+impl TextFilter {
+    /// As [`EncodedFilter::apply`].
+    fn apply(&self, (number, segment): (usize, &Segment), start: usize, len: usize, mask: &mut [u64]) {
+        let known = self.automata.lock().get(&number).cloned();
+        let made = || {
+            let made = segment.text_automaton(&self.test.automaton).map(Arc::new)?;
+            Some(self.automata.lock().entry(number).or_insert(made).clone())
+        };
+        if let Some(automaton) = known.or_else(made) {
+            return segment.and_text(start, len, &automaton, self.test.wanted, mask);
+        }
+        let (mut text, mut views) = (Vec::new(), vec![StrView::default(); len]);
+        segment.decode_str(start, &mut text, &mut views);
+        for (word, views) in mask.iter_mut().zip(views.chunks(64)) {
+            let bits = (0..).zip(views).filter(|(bit, view)| *word >> bit & 1 != 0 && self.test.passes(view));
+            *word = bits.fold(0, |bits, (bit, _)| bits | 1 << bit);
+        }
+    }
 }
 
 /// Splits a scan's filters into tests on encoded values, those of one column merged and the most selective first, and
-/// the rest. Bounds of join keys are tests too where they cut off at least half of the column's range.
+/// the rest. `symbols` says which columns have strings in symbols. Bounds of join keys are tests too where they cut off at least half of the column's range.
 pub fn split(
     filters: Vec<ScanFilter>,
     prune: &[KeyPrune],
     stats: impl Fn(usize) -> ColumnStats,
+    symbols: impl Fn(usize) -> bool,
 ) -> (Vec<EncodedFilter>, Vec<ScanFilter>) {
     let (mut encoded, mut rest): (Vec<EncodedFilter>, Vec<ScanFilter>) = (vec![], vec![]);
     for filter in filters {
-        match filter.encoded() {
+        match filter.encoded(&symbols) {
             Some(test) => merge(&mut encoded, test),
             None => rest.push(filter),
         }
@@ -116,12 +153,15 @@ impl EncodedFilter {
                 passed as f64 / (max - min + 1) as f64
             }
             Test::Codes(set) => set.count_ones() as f64 / set.len().max(1) as f64,
+            // More work than the others, whatever passes: the last one.
+            Test::Text(_) => f64::INFINITY,
         }
     }
 
-    /// Clears in `mask` the rows of `start .. start + len` that fail.
-    pub fn apply(&self, segment: &Segment, start: usize, len: usize, mask: &mut [u64]) {
+    /// Clears in `mask` the rows of `start .. start + len` of `segment` that fail. It is the column's of row segment `number`.
+    pub fn apply(&self, (number, segment): (usize, &Segment), start: usize, len: usize, mask: &mut [u64]) {
         match &self.test {
+            Test::Text(test) => test.apply((number, segment), start, len, mask),
             Test::Range(lo, hi) => segment.and_range(start, len, *lo, *hi, mask),
             Test::Codes(set) => segment.and_codes(start, len, set, mask),
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use warpmill_eval::pruning::select;
 use warpmill_eval::queue::{CPU, SegmentQueue};
-use warpmill_format::{Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
+use warpmill_format::{Encoding, Segment, TableSnapshot, VECTOR_ROWS, mask_rows};
 use warpmill_ir::pruning::{PruningReport, Selected};
 use warpmill_ir::{Field, Scan};
 
@@ -72,8 +72,9 @@ impl TableSource {
         let keys: Vec<_> = prune.iter().filter_map(|key| key_ranges(scan, key)).collect();
         let Selected { rows, report } = select(scan, &prepared, &keys, BYTES_PER_NANO)?;
         let (segments, morsels) = in_morsels(&rows);
-        let (encoded, filters) =
-            filter::split(filters, &prune, |column| table.column_stats(scan.columns[column]).clone());
+        let stats = |column: usize| table.column_stats(scan.columns[column]).clone();
+        let symbols = |column: usize| table.has_encoding(scan.columns[column], Encoding::Symbols);
+        let (encoded, filters) = filter::split(filters, &prune, stats, symbols);
         Ok(Self {
             table: table.clone(),
             name: scan.name.clone(),
@@ -170,7 +171,15 @@ impl ChunkSource for TableSource {
 
     fn local<'a>(&'a self, query: &Arc<QueryContext>) -> Box<dyn LocalSource + 'a> {
         let (query, worker) = (query.clone(), Worker::new(&query.memory));
-        Box::new(LocalScan { scan: self, query, worker, rows: Vec::new(), spare: Vec::new() })
+        Box::new(LocalScan {
+            scan: self,
+            query,
+            worker,
+            rows: Vec::new(),
+            spare: Vec::new(),
+            lends: false,
+            lent: Vec::new(),
+        })
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -204,6 +213,10 @@ struct LocalScan<'a> {
     worker: Worker,
     rows: Vec<u32>,
     spare: Vec<u32>,
+    /// Whether strings need live only until a chunk has been emitted.
+    lends: bool,
+    /// The columns of the chunk that is being emitted, which have such strings.
+    lent: Vec<Arc<LazyColumn>>,
 }
 
 impl LocalSource for LocalScan<'_> {
@@ -220,12 +233,20 @@ impl LocalSource for LocalScan<'_> {
             if let Some(mut chunk) = self.chunk(&mut columns, start + offset, rows)? {
                 chunk.sequence = (morsel as u64) << 32 | (i as u64) << 16;
                 emit_in_pieces(chunk, chunk_rows, emit)?;
-                self.query.check_strings("Scan (strings of decompressed segments)")?;
+                self.query.check_strings("Scan (strings of compressed segments)")?;
             }
         }
         drop(columns);
+        self.lent.clear();
         scan.segments[segment].morsel_done();
         Ok(true)
+    }
+
+    fn lend_strings(&mut self) -> bool {
+        let symbols = |&column: &usize| self.scan.table.has_encoding(column, Encoding::Symbols);
+        // Copies would not be put aside, as decoded strings are.
+        self.lends = !self.query.memory.spills() && self.scan.columns.iter().any(symbols);
+        self.lends
     }
 }
 
@@ -284,7 +305,11 @@ impl LocalScan<'_> {
         for (index, lazy) in lazy.iter().enumerate() {
             lazy.open(columns.open(index, &self.query)?);
             let memory = scan.table.segment_memory(columns.from.segment, scan.columns[index]);
-            owned |= memory > 0 && lazy.own_strings(&self.query.memory);
+            let owns = memory > 0 || !self.lends && lazy.decodes_strings();
+            owned |= owns && lazy.own_strings(&self.query.memory);
+        }
+        if self.lends {
+            self.lent = lazy;
         }
         if owned {
             chunk.forget_dense();
@@ -322,8 +347,9 @@ impl LocalScan<'_> {
         let mut mask = [u64::MAX; crate::CHUNK_ROWS / 64];
         let mask = &mut mask[..len.div_ceil(64)];
         for filter in &self.scan.encoded {
+            let number = columns.from.segment;
             let segment = columns.open(filter.column, &self.query)?;
-            filter.apply(segment, start, len, mask);
+            filter.apply((number, segment), start, len, mask);
             let stats = segment.stats();
             self.scan.bytes_read.fetch_add(stats.stored_bytes * len as u64 / stats.rows.max(1), Ordering::Relaxed);
             if mask.iter().all(|&word| word == 0) {

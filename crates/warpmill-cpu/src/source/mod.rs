@@ -36,4 +36,9 @@ pub trait ChunkSource: Send + Sync {
 pub trait LocalSource {
     /// Claims the next unit of work (a morsel) and emits its chunks; `false` when none is left.
     fn next_morsel(&mut self, emit: Emit<'_>) -> Result<bool>;
+
+    /// Told that nobody holds strings of a chunk when `emit` has returned; whether this makes a difference.
+    fn lend_strings(&mut self) -> bool {
+        false
+    }
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use warpmill_format::Mapping;
+
 use super::{Fault, SpillSettings, codec};
 use crate::context::{ExecError, Result};
 use crate::vector::Vector;
@@ -59,6 +61,12 @@ impl SpillFile {
     pub fn append(&self, columns: &[&Vector], rows: usize) -> Result<Block> {
         let mut bytes = vec![];
         codec::encode(columns, &mut bytes);
+        let offset = self.append_bytes(&bytes)?;
+        Ok(Block { offset, len: bytes.len(), checksum: checksum(&bytes), rows })
+    }
+
+    /// Appends `bytes`; where they are.
+    pub fn append_bytes(&self, bytes: &[u8]) -> Result<u64> {
         let len = bytes.len() as u64;
         let used = self.used.fetch_add(len, Relaxed);
         if used.saturating_add(len) > self.limit {
@@ -66,9 +74,15 @@ impl SpillFile {
             return Err(ExecError::SpillLimit { path: self.path.clone(), requested: len, used, limit: self.limit });
         }
         let offset = self.end.fetch_add(len, Relaxed);
-        self.write_at(&bytes, offset).map_err(|error| failed("write", &self.path, &error))?;
+        self.write_at(bytes, offset).map_err(|error| failed("write", &self.path, &error))?;
         self.written.fetch_add(len, Relaxed);
-        Ok(Block { offset, len: bytes.len(), checksum: checksum(&bytes), rows })
+        Ok(offset)
+    }
+
+    /// The file in memory, `bytes` of it: what is appended later is there, too.
+    pub fn map(&self, bytes: usize) -> Result<Mapping> {
+        let grown = self.file.set_len(bytes as u64).and_then(|()| Mapping::of(&self.file));
+        grown.map_err(|error| failed("map", &self.path, &error))
     }
 
     /// The columns of `block`, which [`SpillFile::append`] of this file gave.

@@ -3,10 +3,11 @@
 //! - `file`: a temporary file of checksummed blocks. It has no name from the moment it is open, so that nothing is left
 //!   behind however the query ends;
 //! - `codec`: columns to bytes and back;
-//! - `partition`: rows divided by key hash (16 ways, with other hash bits at every depth).
+//! - `partition`: rows divided by key hash (16 ways, with other hash bits at every depth);
+//! - `texts`: decoded strings, in files that are mapped.
 //!
 //! A block is read by the query that wrote it and nobody else. Strings are written as the views that they are: their bytes stay where
-//! they were (mapped segments, dictionaries, the query's arenas), which outlive the query by the contract of
+//! they were (mapped segments, dictionaries, the query's arenas, mapped files of decoded texts), which outlive the query by the contract of
 //! [`warpmill_format::StrView`]. Checksums of blocks are kept in memory: what comes back is what was written, or the query fails.
 
 mod codec;
@@ -14,6 +15,7 @@ mod file;
 pub(crate) mod partition;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::context::Result;
 
 pub(crate) use file::{Block, SpillFile};
+pub(crate) use texts::SpillTexts;
 
 /// Rows of a block at most: a reader holds few blocks at a time.
 pub(crate) const BLOCK_ROWS: usize = 8192;
@@ -74,6 +77,11 @@ impl SpillArea {
     /// No files yet.
     pub fn new(settings: SpillSettings) -> Self {
         Self { settings, used: Arc::default(), written: Arc::default() }
+    }
+
+    /// Texts in further files.
+    pub(crate) fn texts(&self) -> SpillTexts {
+        SpillTexts::new(self.settings.clone(), self.used.clone(), self.written.clone())
     }
 
     /// A new file.

@@ -71,4 +71,8 @@ impl LocalOperator for LocalLimit {
         }
         emit(chunk)
     }
+
+    fn holds_rows(&self) -> bool {
+        false
+    }
 }

@@ -54,6 +54,10 @@ impl LocalOperator for LocalFilter {
         self.worker.forget_texts();
         if chunk.is_empty() { Ok(()) } else { emit(chunk) }
     }
+
+    fn holds_rows(&self) -> bool {
+        false
+    }
 }
 
 /// Replaces the columns; plain column references stay zero-copy.
@@ -131,5 +135,9 @@ impl LocalOperator for LocalProject {
 
     fn forget_texts(&mut self) {
         self.forgets = true;
+    }
+
+    fn holds_rows(&self) -> bool {
+        false
     }
 }

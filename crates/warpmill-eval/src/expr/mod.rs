@@ -5,7 +5,7 @@
 //! - `value`: operands as columns or broadcast constants, truth values as bits;
 //! - `arith`, `compare`, `cast`: loops over slices, one per representation and operation;
 //! - `logic`, `branch`: three-valued logic, selection and CASE, each part on the rows that need it;
-//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists);
+//! - `call`: functions of whole vectors: `text`, `math`, `dates`, `members` (IN lists); `text/test`: tests of texts that scans decide on symbols;
 //! - `lookup`: sub-expressions over one dictionary column become tables indexed by code;
 //! - `recode`: strings of a few dictionary columns become codes of their own;
 //! - `range`: predicates that a scan can decide on encoded values.
@@ -39,6 +39,7 @@ mod value;
 
 pub use lookup::{Table, code_set, fold, tabulate};
 pub use recode::recode;
+pub use text::test::TextTest;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub struct PreparedExpr {
     root: node::Node,
     code_set: Option<(usize, Bitmap)>,
     int_range: Option<(usize, i128, i128)>,
+    text_test: Option<Arc<TextTest>>,
     _strings: StringArena,
 }
 
@@ -67,8 +69,8 @@ impl PreparedExpr {
             _ => lookup::Lookup::tabulate(expr, &mut worker)
                 .and_then(|lookup| lookup.code_set().map(|set| (lookup.column, set))),
         };
-        let int_range = range::int_range(expr);
-        Ok(Self { root, code_set, int_range, _strings: std::mem::take(&mut worker.strings) })
+        let (int_range, text_test) = (range::int_range(expr), TextTest::of(expr).map(Arc::new));
+        Ok(Self { root, code_set, int_range, text_test, _strings: std::mem::take(&mut worker.strings) })
     }
 
     /// The way its values are held.
@@ -103,5 +105,11 @@ impl PreparedExpr {
     /// ([`warpmill_format::Segment::select_range`]).
     pub fn as_int_range(&self) -> Option<(usize, i128, i128)> {
         self.int_range
+    }
+
+    /// For a predicate that is true exactly where one string column is not NULL and its text passes a test: that test. Scans select by it
+    /// without decoding strings ([`warpmill_format::Segment::and_text`]).
+    pub fn as_text_test(&self) -> Option<&Arc<TextTest>> {
+        self.text_test.as_ref()
     }
 }

@@ -45,6 +45,7 @@ pub(crate) fn encode<V: Value>(
         Encoding::GpuFor => GpuPacked::encode(values, Scheme::For, out)?,
         Encoding::GpuDfor => GpuPacked::encode(values, Scheme::Delta, out)?,
         Encoding::GpuRfor => GpuPacked::encode(values, Scheme::RunLength, out)?,
+        Encoding::Symbols => return Err("symbols are of strings".into()),
     }
     Ok(forced)
 }

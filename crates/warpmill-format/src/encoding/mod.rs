@@ -3,7 +3,7 @@
 //! - `lane`: the lane-quad layout of 1024 fields, portable; `lane_avx2`: the same with SIMD;
 //! - `lane_for`, `lane_delta`, `lane_rle`: the default encodings of integers and dictionary codes;
 //! - `gpu`: GPU-FOR, GPU-DFOR and GPU-RFOR as published, on request;
-//! - `plain`: integers at their type's width, strings as offsets and bytes;
+//! - `plain`: integers at their type's width, strings as offsets and bytes; `symbols`: strings as codes of what repeats in them;
 //! - `column`: the dispatch over them; `choose`: which one a segment gets; `outline`: what that is decided from.
 //!
 //! To add an encoding: a variant of [`crate::segment::Encoding`] (at the end: its position is stored), a file here with
@@ -21,6 +21,7 @@ pub(crate) mod lane_rle;
 pub(crate) mod outline;
 pub(crate) mod plain;
 pub(crate) mod select;
+pub mod symbols;
 pub(crate) mod word;
 
 use crate::VECTOR_ROWS;

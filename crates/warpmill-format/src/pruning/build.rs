@@ -145,7 +145,8 @@ pub(crate) fn of_segment(segment: &Segment, zone_rows: usize, metadata: Metadata
         }
         if segment.is_string() {
             let mut views = vec![StrView::default(); len];
-            segment.decode_str(start, &mut views);
+            let mut text = Vec::new();
+            segment.decode_str(start, &mut text, &mut views);
             let views = kept(views, valid);
             let hashes = metadata.blooms().then(|| views.iter().map(|v| string_hash(v.as_bytes())).collect());
             return (Ranks::Wide(views.iter().map(|v| string_rank(v.as_bytes())).collect()), nulls, hashes);

@@ -178,7 +178,8 @@ fn ranks(table: &TableSnapshot, column: usize) -> Result<Vec<Option<i128>>> {
             let len = VECTOR_ROWS.min(segment.rows() - start);
             if segment.is_string() {
                 let mut views = vec![StrView::default(); len];
-                segment.decode_str(start, &mut views);
+                let mut text = Vec::new();
+                segment.decode_str(start, &mut text, &mut views);
                 let strings = views.iter().map(|view| string_rank(view.as_bytes()));
                 out.extend(masked(&segment, start, strings));
             } else if segment.is_float() {

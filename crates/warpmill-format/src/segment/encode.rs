@@ -18,6 +18,7 @@ use super::{Encoding, Segment};
 use crate::encoding::choose;
 use crate::encoding::outline::Outline;
 use crate::encoding::plain::PlainStrings;
+use crate::encoding::symbols::{self, SymbolStrings};
 use crate::encoding::word::Value;
 use crate::pruning::{STRING_RANK_BYTES, string_rank};
 use crate::stats::{DistinctCounter, SampleCounter, string_bounds};
@@ -137,10 +138,7 @@ fn finish(
 
 /// The rows of `segment`, whose integers or codes are `values`, in another encoding.
 pub(super) fn recode(segment: &Segment, values: Vec<u128>, codes: bool, encoding: Encoding) -> Result<Segment> {
-    let nulls = segment.validity(0, segment.rows()).map(|valid| {
-        let buffer = arrow::buffer::Buffer::from_vec(valid.words().to_vec());
-        NullBuffer::new(arrow::buffer::BooleanBuffer::new(buffer, 0, segment.rows()))
-    });
+    let nulls = nulls_of(segment);
     let (mut stats, mut out) = (segment.stats().clone(), SectionWriter::default());
     // The type only says how wide a value may be: every integer that is stored fits the widest.
     let (kind, data_type) = match codes {
@@ -272,6 +270,45 @@ pub(super) fn encode_plain_strings(
     values.push_words(offsets);
     values.push_bytes(bytes);
     Ok((finish((Kind::Strings, Encoding::Plain), rows, nulls, &stats, values, &DataType::Utf8)?, zones))
+}
+
+/// `segment`, whose values are `strings`, as plain strings.
+pub(super) fn to_plain_strings(segment: &Segment, strings: &SymbolStrings) -> Result<Segment> {
+    let (mut bytes, mut places) = (Vec::new(), Vec::with_capacity(segment.rows() + 1));
+    strings.expand(0, segment.rows(), &mut bytes, &mut places);
+    let mut values = SectionWriter::default();
+    values.push_words(places.into_iter().map(|place| place as u32).collect());
+    values.push_bytes(bytes);
+    finish(
+        (Kind::Strings, Encoding::Plain),
+        segment.rows(),
+        nulls_of(segment).as_ref(),
+        segment.stats(),
+        values,
+        &DataType::Utf8,
+    )
+}
+
+/// `segment`, of plain strings, in symbols; `None` where they do not pay.
+///
+/// # Errors
+/// None that is known of: the result is checked as it would be when it is read.
+pub(super) fn to_symbols(segment: &Segment, strings: &PlainStrings) -> Result<Option<Segment>> {
+    let (offsets, bytes) = strings.sections();
+    let mut values = SectionWriter::default();
+    if !symbols::encode(symbols::Strings { offsets, bytes }, &mut values) {
+        return Ok(None);
+    }
+    let nulls = nulls_of(segment);
+    let kind = (Kind::Strings, Encoding::Symbols);
+    finish(kind, segment.rows(), nulls.as_ref(), segment.stats(), values, &DataType::Utf8).map(Some)
+}
+
+/// The rows of `segment` that are null.
+fn nulls_of(segment: &Segment) -> Option<NullBuffer> {
+    let valid = segment.validity(0, segment.rows())?;
+    let buffer = arrow::buffer::Buffer::from_vec(valid.words().to_vec());
+    Some(NullBuffer::new(arrow::buffer::BooleanBuffer::new(buffer, 0, segment.rows())))
 }
 
 /// About how many of `rows` strings are distinct.

@@ -105,13 +105,14 @@ pub struct LaneLayout {
 
 impl Segment {
     /// The place where the values lie in [`Segment::as_bytes`]; `None` for the published encodings, which are there to be compared with
-    /// ([`Segment::to_lane_for`] turns them into one that has a layout).
+    /// and for symbols ([`Segment::to_direct`] turns both into one that has a layout).
     pub fn layout(&self) -> Option<SegmentLayout> {
         let validity = self.validity.as_ref().map(|view| self.offset(view));
         let values = match &self.values {
             Values::Integers(integers) | Values::Codes(integers) => self.integer_layout(integers)?,
             Values::F32(values) => ValueLayout::Plain { bytes: 4, signed: true, offset: self.offset(values) },
             Values::F64(values) => ValueLayout::Plain { bytes: 8, signed: true, offset: self.offset(values) },
+            Values::Symbols(_) => return None,
             Values::Strings(strings) => {
                 let (offsets, bytes) = strings.sections();
                 ValueLayout::Strings { offsets: self.offset(offsets), bytes: self.offset(bytes) }
@@ -155,6 +156,17 @@ impl Segment {
         self.remap.as_ref()
     }
 
+    /// The same rows in an encoding that has a layout, and single rows that can be read.
+    ///
+    /// # Errors
+    /// As [`Segment::to_lane_for`].
+    pub fn to_direct(&self) -> crate::Result<Segment> {
+        match &self.values {
+            Values::Symbols(strings) => super::encode::to_plain_strings(self, strings),
+            _ => self.to_lane_for(),
+        }
+    }
+
     /// The same rows encoded as [`Encoding::LaneFor`]. Codes stay those of the segment: the result has the same remap.
     ///
     /// # Errors
@@ -163,13 +175,16 @@ impl Segment {
         self.recoded(Encoding::LaneFor)
     }
 
-    /// The same rows as plain integers of the fewest bytes that hold them all: what codecs compress best, where values or
+    /// The same rows as plain strings, or plain integers of the fewest bytes that hold them all: what codecs compress best, where values or
     /// sequences of them repeat.
     ///
     /// # Errors
     /// As [`Segment::to_lane_for`].
     pub fn to_plain(&self) -> crate::Result<Segment> {
-        self.recoded(Encoding::Plain)
+        match &self.values {
+            Values::Symbols(strings) => super::encode::to_plain_strings(self, strings),
+            _ => self.recoded(Encoding::Plain),
+        }
     }
 
     fn recoded(&self, encoding: Encoding) -> crate::Result<Segment> {

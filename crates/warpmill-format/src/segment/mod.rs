@@ -8,6 +8,7 @@ use arrow::datatypes::DataType;
 
 use crate::encoding::column::{Integers, Scratch};
 use crate::encoding::plain::PlainStrings;
+use crate::encoding::symbols::{SymbolAutomaton, SymbolStrings, TextAutomaton};
 use crate::encoding::word::{Value, Word};
 use crate::{Bitmap, ColumnStats, Dictionary, Result, StrView};
 
@@ -20,6 +21,7 @@ use bytes::View;
 pub use bytes::{FilePlace, SEGMENT_ALIGN, SegmentBytes};
 pub(crate) use encode::{RankBounds, VectorBounds, integer_width};
 pub use layout::{DeltaLayout, LaneLayout, RunsLayout, SegmentLayout, SegmentParts, ValueLayout};
+pub(crate) use read::read_integers;
 
 /// The way the values of a segment are encoded (see [`crate::encoding`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -40,11 +42,13 @@ pub enum Encoding {
     GpuDfor,
     /// GPU-RFOR as published (thesis 3.5).
     GpuRfor,
+    /// Strings as codes of a symbol table.
+    Symbols,
 }
 
 impl Encoding {
     /// All encodings; the position is the number stored in a segment's header.
-    pub const ALL: [Encoding; 8] = [
+    pub const ALL: [Encoding; 9] = [
         Encoding::Plain,
         Encoding::Constant,
         Encoding::LaneFor,
@@ -53,6 +57,7 @@ impl Encoding {
         Encoding::GpuFor,
         Encoding::GpuDfor,
         Encoding::GpuRfor,
+        Encoding::Symbols,
     ];
 }
 
@@ -85,6 +90,7 @@ enum Values {
     F32(View<f32>),
     F64(View<f64>),
     Strings(Arc<PlainStrings>),
+    Symbols(Arc<SymbolStrings>),
 }
 
 impl std::fmt::Debug for Segment {
@@ -130,6 +136,17 @@ impl Segment {
         zone_rows: usize,
     ) -> Result<(Self, Vec<RankBounds>)> {
         encode::encode_plain_strings((offsets, bytes), nulls, zone_rows)
+    }
+
+    /// Plain strings in symbols ([`Encoding::Symbols`]), where a sample of them says that this pays; `None` otherwise, and for other values.
+    ///
+    /// # Errors
+    /// None that is known of: the result is checked as it would be when it is read.
+    pub fn to_symbols(&self) -> Result<Option<Self>> {
+        match &self.values {
+            Values::Strings(strings) => encode::to_symbols(self, strings),
+            _ => Ok(None),
+        }
     }
 
     /// The segment stored in `bytes`, of a column of type `data_type` with `rows` rows. Every size, position and string is
@@ -196,9 +213,14 @@ impl Segment {
         self.encoding
     }
 
-    /// Whether rows are strings as they are.
+    /// Whether rows are strings, not codes of the column's dictionary.
     pub(crate) fn is_string(&self) -> bool {
-        matches!(self.values, Values::Strings(_))
+        matches!(self.values, Values::Strings(_) | Values::Symbols(_))
+    }
+
+    /// Whether strings are decoded when they are read: their bytes are not those of this segment.
+    pub fn decodes_strings(&self) -> bool {
+        matches!(self.values, Values::Symbols(_))
     }
 
     /// Whether rows are floats of either width.
@@ -302,16 +324,31 @@ impl Segment {
         }
     }
 
-    /// Views of plain strings; they point into this segment, which must outlive them.
-    pub fn decode_str(&self, start: usize, out: &mut [StrView]) {
+    /// Views of strings that are no codes. They point into this segment, or into `text`, whose bytes are replaced if the segment
+    /// [decodes strings](Segment::decodes_strings): both must outlive them, `text` unchanged.
+    pub fn decode_str(&self, start: usize, text: &mut Vec<u8>, out: &mut [StrView]) {
         self.check(start, out.len());
-        let strings = self.strings();
-        out.iter_mut().zip(start..).for_each(|(view, row)| *view = strings.get(row));
+        match &self.values {
+            Values::Strings(strings) => out.iter_mut().zip(start..).for_each(|(view, row)| *view = strings.get(row)),
+            Values::Symbols(strings) => strings.decode(start, text, out),
+            _ => panic!("not a segment of strings"),
+        }
     }
 
-    fn strings(&self) -> &PlainStrings {
-        let Values::Strings(strings) = &self.values else { panic!("not a segment of plain strings") };
-        strings
+    /// `automaton` for [`Segment::and_text`]; `None` where this segment [decodes no strings](Segment::decodes_strings).
+    pub fn text_automaton(&self, automaton: &TextAutomaton) -> Option<SymbolAutomaton> {
+        match &self.values {
+            Values::Symbols(strings) => Some(strings.automaton(automaton)),
+            _ => None,
+        }
+    }
+
+    /// Clears in `mask` (bit `i` is row `start + i`, least significant first) the rows of `start .. start + len` whose string `automaton`, made by
+    /// [`Segment::text_automaton`] of this segment, accepts not (`wanted`), or does. Null rows are empty strings. Panics for other values than strings in symbols.
+    pub fn and_text(&self, start: usize, len: usize, automaton: &SymbolAutomaton, wanted: bool, mask: &mut [u64]) {
+        self.check(start, len);
+        let Values::Symbols(strings) = &self.values else { panic!("not a segment of symbols") };
+        strings.and_text(start, len, automaton, wanted, mask);
     }
 
     /// Random access: `out[i]` = the value of row `rows[i]` (any rows of the segment).
@@ -354,17 +391,27 @@ impl Segment {
         out.iter_mut().zip(&words).for_each(|(bit, &x)| *bit = x != 0);
     }
 
-    /// Random access, see [`Segment::gather_i32`].
-    pub fn gather_str(&self, rows: &[u32], out: &mut [StrView]) {
-        let strings = self.strings();
-        out.iter_mut().zip(rows).for_each(|(view, &row)| *view = strings.get(row as usize));
+    /// Random access, see [`Segment::gather_i32`]; views and `text` as in [`Segment::decode_str`].
+    pub fn gather_str(&self, rows: &[u32], text: &mut Vec<u8>, out: &mut [StrView]) {
+        self.check_rows(rows, out.len());
+        match &self.values {
+            Values::Strings(strings) => {
+                out.iter_mut().zip(rows).for_each(|(view, &row)| *view = strings.get(row as usize));
+            }
+            Values::Symbols(strings) => strings.gather(rows, text, out),
+            _ => panic!("not a segment of strings"),
+        }
     }
 
     fn gather<T: Word>(&self, values: &Integers, rows: &[u32], out: &mut [T]) {
-        assert_eq!(rows.len(), out.len());
+        self.check_rows(rows, out.len());
+        values.gather(rows, out);
+    }
+
+    fn check_rows(&self, rows: &[u32], len: usize) {
+        assert_eq!(rows.len(), len);
         let largest = rows.iter().copied().max();
         assert!(largest.is_none_or(|row| (row as usize) < self.rows), "row {largest:?} of {}", self.rows);
-        values.gather(rows, out);
     }
 
     fn translate(&self, codes: &mut [u32]) {

@@ -12,6 +12,7 @@ use crate::encoding::lane_delta::LaneDelta;
 use crate::encoding::lane_for::LaneFor;
 use crate::encoding::lane_rle::LaneRle;
 use crate::encoding::plain::{PlainIntegers, PlainStrings};
+use crate::encoding::symbols::SymbolStrings;
 use crate::{ColumnStats, Result, StatValue, VECTOR_ROWS};
 
 /// The kind of a segment's values, as stored in the header.
@@ -68,12 +69,14 @@ pub(super) fn read(
         (Kind::F32, Encoding::Plain) => Values::F32(reader.bulk(rows)?),
         (Kind::F64, Encoding::Plain) => Values::F64(reader.bulk(rows)?),
         (Kind::Strings, Encoding::Plain) => Values::Strings(Arc::new(PlainStrings::read(&mut reader, rows)?)),
+        (Kind::Strings, Encoding::Symbols) => Values::Symbols(Arc::new(SymbolStrings::read(&mut reader, rows)?)),
         _ => return Err(corrupt(format!("{kind:?} in encoding {encoding:?}"))),
     };
     Ok(Segment { bytes, rows, encoding, stats, validity, values, remap: None })
 }
 
-fn read_integers(reader: &mut SectionReader<'_>, encoding: Encoding, rows: usize) -> Result<Integers> {
+/// Reads the sections of `rows` integers in `encoding`.
+pub(crate) fn read_integers(reader: &mut SectionReader<'_>, encoding: Encoding, rows: usize) -> Result<Integers> {
     Ok(match encoding {
         Encoding::Constant => Integers::Constant(reader.exactly::<i128>(1)?[0]),
         Encoding::Plain => Integers::Plain(PlainIntegers::read(reader, rows)?),
@@ -83,6 +86,7 @@ fn read_integers(reader: &mut SectionReader<'_>, encoding: Encoding, rows: usize
         Encoding::GpuFor => Integers::Gpu(GpuPacked::read(reader, Scheme::For, rows)?),
         Encoding::GpuDfor => Integers::Gpu(GpuPacked::read(reader, Scheme::Delta, rows)?),
         Encoding::GpuRfor => Integers::Gpu(GpuPacked::read(reader, Scheme::RunLength, rows)?),
+        Encoding::Symbols => return Err(corrupt("integers in an encoding of strings")),
     })
 }
 

@@ -124,7 +124,7 @@ fn reread(segment: &Segment, data_type: &DataType) -> Segment {
 }
 
 fn choices() -> impl Iterator<Item = Option<Encoding>> {
-    std::iter::once(None).chain(Encoding::ALL.into_iter().map(Some))
+    std::iter::once(None).chain(Encoding::ALL.into_iter().filter(|&it| it != Encoding::Symbols).map(Some))
 }
 
 /// Encodings that take any values; the others may refuse some.
@@ -234,7 +234,8 @@ fn other_types_round_trip() {
         for strings in [utf8, view] {
             let segment = reread(&Segment::encode(&strings, None, None).unwrap(), strings.data_type());
             let mut out = vec![StrView::default(); n];
-            segment.decode_str(0, &mut out);
+            let mut bytes = Vec::new();
+            segment.decode_str(0, &mut bytes, &mut out);
             (0..n).filter_map(|i| Some((i, text(i)?))).for_each(|(i, s)| assert_eq!(out[i].as_str(), s));
         }
     }
@@ -323,7 +324,8 @@ fn exercise(segment: &Segment) {
     let mut out = vec![];
     if matches!(segment.values, super::Values::Strings(_)) {
         let mut views = vec![StrView::default(); n];
-        segment.decode_str(0, &mut views);
+        let mut text = Vec::new();
+        segment.decode_str(0, &mut text, &mut views);
         views.iter().for_each(|v| assert!(std::str::from_utf8(v.as_bytes()).is_ok()));
     } else if segment.is_dictionary() {
         segment.decode_codes(0, &mut vec![0; n]);

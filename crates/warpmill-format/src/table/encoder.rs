@@ -25,6 +25,8 @@ use crate::{Dictionary, FormatError, Result, Segment};
 pub(crate) struct Storage {
     /// Per column.
     pub codecs: Vec<ColumnCodec>,
+    /// Whether strings without a codec are stored in symbols where that pays.
+    pub symbols: bool,
     /// Whether all chunks are aligned for direct I/O.
     pub align: bool,
     /// Bytes of chunks of a column that are next to each other.
@@ -33,7 +35,12 @@ pub(crate) struct Storage {
 
 impl Storage {
     fn prepare(&self, column: usize, segment: Segment) -> Result<Stored> {
-        self.codecs[column].store(segment)
+        let stored = self.codecs[column].store(segment)?;
+        if !self.symbols || stored.compressed.is_some() {
+            return Ok(stored);
+        }
+        let symbols = stored.segment.to_symbols()?;
+        Ok(Stored { segment: symbols.unwrap_or(stored.segment), compressed: None })
     }
 
     /// The choices that later versions keep.

@@ -18,8 +18,10 @@ use crate::{ColumnStats, FormatError, Result, StatValue};
 
 /// The version of data files, and of manifests that use nothing newer.
 pub(crate) const FORMAT_VERSION: u32 = 1;
-/// The version of manifests with codecs, and the newest that this build reads.
+/// The version of manifests with codecs.
 const CODEC_VERSION: u32 = 2;
+/// The version of manifests with strings in symbols, and the newest that this build reads.
+const SYMBOLS_VERSION: u32 = 3;
 const TITLE: &str = "warpmill-manifest";
 
 /// One committed version, as stored.
@@ -258,8 +260,14 @@ impl ChunkEntry {
 impl Manifest {
     /// The oldest format version that has everything that is used.
     fn format_version(&self) -> u32 {
-        let mut chunks = self.segments.iter().flat_map(|s| &s.columns);
-        let codecs = !self.codecs.is_empty() || chunks.any(|chunk| chunk.codec.is_some() || chunk.heavy.is_some());
+        let any = |test: fn(&ChunkEntry) -> bool| self.segments.iter().flat_map(|s| &s.columns).any(test);
+        if any(|chunk| {
+            chunk.encoding == Encoding::Symbols
+                || chunk.heavy.as_ref().is_some_and(|heavy| heavy.encoding == Encoding::Symbols)
+        }) {
+            return SYMBOLS_VERSION;
+        }
+        let codecs = !self.codecs.is_empty() || any(|chunk| chunk.codec.is_some() || chunk.heavy.is_some());
         if codecs { CODEC_VERSION } else { FORMAT_VERSION }
     }
 
@@ -283,8 +291,8 @@ impl Manifest {
             return Err(corrupt(format!("no manifest (first line {title:?})")));
         };
         match format.parse::<u32>() {
-            Ok(FORMAT_VERSION..=CODEC_VERSION) => {}
-            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {CODEC_VERSION}"))),
+            Ok(FORMAT_VERSION..=SYMBOLS_VERSION) => {}
+            Ok(newer) => return Err(corrupt(format!("format version {newer}, this build reads {SYMBOLS_VERSION}"))),
             Err(_) => return Err(corrupt(format!("format version {format:?} is no number"))),
         }
         let body = bytes[end + 1..].strip_suffix(b"\n").ok_or_else(|| corrupt("truncated".into()))?;

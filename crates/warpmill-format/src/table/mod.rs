@@ -81,7 +81,8 @@ pub struct WriteOptions {
     pub sideways: Vec<Sideways>,
     /// Worker threads (0: all cores).
     pub threads: usize,
-    /// The way column chunks are compressed; `None`: as the table's columns are already, those of a new table not at all.
+    /// The way column chunks are compressed; `None`: as the table's columns are already, those of a new table without a codec, strings in
+    /// [symbols](crate::Encoding::Symbols) where that pays (as with [`CodecChoice::Auto`](crate::codec::CodecChoice::Auto) where no codec is chosen).
     pub codec: Option<CodecOptions>,
     /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,

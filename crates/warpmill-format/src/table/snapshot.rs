@@ -173,6 +173,11 @@ impl TableSnapshot {
         self.version.segments[segment].columns[column].encoding
     }
 
+    /// Whether a column has `encoding` in any row segment (no I/O).
+    pub fn has_encoding(&self, column: usize, encoding: Encoding) -> bool {
+        self.version.segments.iter().any(|segment| segment.columns[column].encoding == encoding)
+    }
+
     /// The codec of a column in one row segment, and the bytes of the segment before it (no I/O).
     pub fn segment_codec(&self, segment: usize, column: usize) -> (Codec, u64) {
         let chunk = &self.version.segments[segment].columns[column];

@@ -15,7 +15,7 @@ use super::sort::SortBuffer;
 use super::version::Version;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
 use super::{Identity, Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
-use crate::codec::{CodecConfig, ColumnChoice, ColumnCodec};
+use crate::codec::{CodecChoice, CodecConfig, ColumnChoice, ColumnCodec};
 use crate::pruning::{Lookup, Sideways, is_key};
 use crate::{FormatError, Result};
 
@@ -260,7 +260,10 @@ fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: 
         },
     };
     let extent = if matches!(sink, Sink::Files(_)) { options.extent_bytes } else { 0 };
-    Ok(Storage { codecs: (0..columns).map(codec).collect(), align: options.direct_io, extent })
+    // Whoever names a codec, or none, gets what was asked for.
+    let symbols =
+        matches!(sink, Sink::Files(_)) && options.codec.as_ref().is_none_or(|codec| codec.choice == CodecChoice::Auto);
+    Ok(Storage { codecs: (0..columns).map(codec).collect(), symbols, align: options.direct_io, extent })
 }
 
 /// Reads the table that `sideways` names, for rows of `schema`.

@@ -207,7 +207,7 @@ impl Recoded {
         if let Some((_, recoded)) = self.segments.lock().get(&key) {
             return Ok(recoded.clone());
         }
-        let recoded = Arc::new(segment.to_lane_for().map_err(ExecError::from)?);
+        let recoded = Arc::new(segment.to_direct().map_err(ExecError::from)?);
         self.segments.lock().insert(key, (segment, recoded.clone()));
         Ok(recoded)
     }

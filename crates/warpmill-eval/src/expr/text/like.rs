@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use memchr::memmem::Finder;
+use warpmill_format::TextAutomaton;
 
 use crate::error::Result;
 use crate::expr::call::{Compute, all_valid, rows};
@@ -54,6 +55,24 @@ impl Like {
             tokens = tokens.into_iter().flat_map(Token::lower).collect();
         }
         Self { pattern: Pattern::new(&tokens), case_insensitive, negated }
+    }
+
+    /// The texts that match before negation, as an automaton; `None` where there is none, or it would be too large.
+    pub fn automaton(&self) -> Option<TextAutomaton> {
+        match &self.pattern {
+            _ if self.case_insensitive => None,
+            Pattern::Exact(literal) => TextAutomaton::exactly(literal),
+            Pattern::Parts { prefix, middle, suffix } => {
+                TextAutomaton::parts(prefix, middle.iter().map(Finder::needle), suffix)
+            }
+            Pattern::Tokens(_) => None,
+        }
+    }
+
+    /// Whether the predicate is true for `s`.
+    #[inline]
+    pub fn passes(&self, s: &str) -> bool {
+        self.matches(s) != self.negated
     }
 
     fn matches(&self, s: &str) -> bool {
@@ -167,7 +186,7 @@ impl Compute for Like {
     fn eval(&self, args: &[Value], len: usize, _worker: &mut Worker) -> Result<Value> {
         let Some(validity) = all_valid(args) else { return Ok(Value::null(warpmill_ir::Phys::Bool)) };
         let text = args[0].texts();
-        let truth = rows(len, validity.as_ref(), |i| Ok(self.matches(text.at(i)) != self.negated))?;
+        let truth = rows(len, validity.as_ref(), |i| Ok(self.passes(text.at(i))))?;
         Ok(Value::rows(Vector::with_validity(bool::wrap(truth), validity)))
     }
 

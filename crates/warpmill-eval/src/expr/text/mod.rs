@@ -15,6 +15,7 @@ use crate::vector::{Data, Vector};
 
 pub(super) mod like;
 pub(super) mod regexp;
+pub(super) mod test;
 
 /// A string function whose result is held as `phys`.
 #[derive(Debug)]

@@ -63,7 +63,8 @@ fn strings(snapshot: &TableSnapshot, segment: &Segment, column: usize) -> Vec<St
         return codes.iter().map(|code| text(code).to_string()).collect();
     }
     let mut views = vec![StrView::default(); segment.rows()];
-    segment.decode_str(0, &mut views);
+    let mut text = Vec::new();
+    segment.decode_str(0, &mut text, &mut views);
     views.iter().map(|view| String::from_utf8(view.as_bytes().to_vec()).unwrap()).collect()
 }
 

@@ -91,18 +91,49 @@ fn zones_are_read(name: &str) {
 
 #[test]
 fn zones_of_version_1_are_written() {
-    is_written("v1-zones-by-column", &with_zones());
+    is_written("v1-zones-by-column", |path| write(path, &with_zones()));
 }
 
 #[test]
 fn version_1_is_written() {
-    is_written("v1-by-column", &small());
+    is_written("v1-by-column", |path| write(path, &small()));
 }
 
-fn is_written(name: &str, options: &WriteOptions) {
+/// Rows whose texts are stored in symbols.
+fn texts() -> RecordBatch {
+    let words = ["carefully ", "final ", "deposits ", "naïve ", "дом ", "sleep ", "家"];
+    let text =
+        |i: usize| (i % 50 != 7).then(|| (0..i % 6).map(|j| words[(i * 31 + j * j * 7) % 7]).collect::<String>());
+    let columns: [(&str, ArrayRef); 2] = [
+        ("id", Arc::new(Int64Array::from_iter_values(0..2500))),
+        ("text", Arc::new(StringArray::from_iter((0..2500).map(|i| text(i).map(|text| format!("{text}{i}")))))),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, name == "text"))).unwrap()
+}
+
+#[test]
+fn version_3_is_read() {
+    let path = golden("v3");
+    let snapshot = fresh(&path);
+    assert_holds(&snapshot, &[texts()]);
+    assert_eq!(snapshot.segment_encoding(0, 1), crate::Encoding::Symbols);
+    assert!(std::fs::read(path.join("0000000000000001.manifest")).unwrap().starts_with(b"warpmill-manifest 3 "));
+}
+
+#[test]
+fn version_3_is_written() {
+    is_written("v3", |path| {
+        let options = WriteOptions { segment_rows: 4096, ..small() };
+        let mut writer = Table::build(path, texts().schema(), options).unwrap();
+        writer.write(&texts()).unwrap();
+        writer.commit().unwrap();
+    });
+}
+
+fn is_written(name: &str, write: impl Fn(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t");
-    write(&path, options);
+    write(&path);
     let golden = || golden(name);
     if std::env::var_os("WARPMILL_WRITE_GOLDEN").is_some() {
         let _ = std::fs::remove_dir_all(golden());
@@ -114,6 +145,6 @@ fn is_written(name: &str, options: &WriteOptions) {
     assert_eq!(names(&written), names(&committed));
     for ((name, written), (_, committed)) in written.iter().zip(&committed) {
         let written = if name.ends_with(".manifest") { &without_identity(&path.join(name), written) } else { written };
-        assert!(written == committed, "{name} is written differently than by format version 1");
+        assert!(written == committed, "{name} is written differently than before");
     }
 }

@@ -68,7 +68,8 @@ fn values(segment: &Segment, snapshot: &TableSnapshot, column: usize) -> Vec<Opt
             }
             None => {
                 let mut out = vec![crate::StrView::default(); rows];
-                segment.decode_str(0, &mut out);
+                let mut text = Vec::new();
+                segment.decode_str(0, &mut text, &mut out);
                 out.iter().map(|v| v.as_str().to_owned()).collect()
             }
         },

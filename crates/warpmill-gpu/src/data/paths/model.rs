@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use warpmill_format::parquet_file::PageCodec;
-use warpmill_format::{Codec, TableSnapshot};
+use warpmill_format::{Codec, Encoding, TableSnapshot};
 use warpmill_ir::Scan;
 
 use crate::data::decoding::{ByCodec, CODECS};
@@ -61,8 +61,13 @@ impl ScanColumn {
         let (light, heavy, on_host) = Default::default();
         let mut found = Self { pipeline, name, codec: Codec::None.name(), undone: false, light, heavy, on_host };
         for &segment in segments {
-            let bytes = table.segment_stats(segment, column).stored_bytes;
-            let as_it_is = Work { read: bytes, copied: bytes, ..Work::default() };
+            let stats = table.segment_stats(segment, column);
+            let (read, copied) = match table.segment_encoding(segment, column) {
+                // The host decodes them.
+                Encoding::Symbols => (stats.stored_bytes, stats.plain_bytes),
+                _ => (stats.stored_bytes, stats.stored_bytes),
+            };
+            let as_it_is = Work { read, copied, ..Work::default() };
             let Some(form) = Compressed::of(table, segment, column, undone) else {
                 [&mut found.light, &mut found.heavy, &mut found.on_host]
                     .into_iter()

@@ -98,7 +98,8 @@ fn expected(segment: &Segment, layout: &ValueLayout) -> Vec<Option<Vec<u8>>> {
     let values: Vec<Vec<u8>> = match (layout, segment.layout().unwrap().values) {
         (ValueLayout::Views { .. }, _) => {
             let mut views = vec![Default::default(); rows];
-            segment.decode_str(0, &mut views);
+            let mut text = Vec::new();
+            segment.decode_str(0, &mut text, &mut views);
             views.iter().map(|view| view.as_bytes().to_vec()).collect()
         }
         (ValueLayout::Plain { bytes, .. }, ValueLayout::Plain { bytes: stored, signed, offset }) => {

@@ -1,0 +1,62 @@
+//! Texts that are put aside: decoded strings which rows refer to, in temporary files that are mapped.
+//!
+//! Rows that are put aside keep views of strings, so that these must stay readable where they are. In a mapped file the system writes them out and
+//! reads them again as it needs the memory.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+use warpmill_eval::memory::TextStore;
+use warpmill_format::Mapping;
+
+use super::{SpillFile, SpillSettings};
+
+/// Bytes of a file, unless a text is larger.
+const FILE_BYTES: usize = 64 << 20;
+
+/// The texts of a query.
+#[derive(Debug)]
+pub(crate) struct SpillTexts {
+    settings: SpillSettings,
+    used: Arc<AtomicU64>,
+    written: Arc<AtomicU64>,
+    files: Mutex<Vec<TextFile>>,
+}
+
+/// A file and where its bytes are in memory.
+#[derive(Debug)]
+struct TextFile {
+    // Before the file, which takes its bytes off the account.
+    map: Mapping,
+    file: SpillFile,
+    free: usize,
+}
+
+impl SpillTexts {
+    /// No texts yet; files as `settings` say, counted in `used` and `written`.
+    pub fn new(settings: SpillSettings, used: Arc<AtomicU64>, written: Arc<AtomicU64>) -> Self {
+        Self { settings, used, written, files: Mutex::default() }
+    }
+
+    fn create(&self, bytes: usize) -> Option<TextFile> {
+        let file = SpillFile::create(&self.settings, self.used.clone(), self.written.clone()).ok()?;
+        let map = file.map(bytes).ok()?;
+        Some(TextFile { map, file, free: bytes })
+    }
+}
+
+impl TextStore for SpillTexts {
+    fn store(&self, text: &[u8]) -> Option<*const u8> {
+        let mut files = self.files.lock();
+        if files.last().is_none_or(|file| file.free < text.len()) {
+            let file = self.create(FILE_BYTES.max(text.len()))?;
+            files.push(file);
+        }
+        let last = files.last_mut()?;
+        // Files without room, or of a full disk, leave the text in memory, where the limit holds.
+        let offset = last.file.append_bytes(text).ok()?;
+        last.free -= text.len();
+        Some(last.map[offset as usize..].as_ptr())
+    }
+}
