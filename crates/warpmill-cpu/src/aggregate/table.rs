@@ -90,14 +90,6 @@ impl KeyRows {
     }
 }
 
-/// Makes `strings` copies that `worker` has.
-pub(super) fn copy_all<'a>(strings: impl Iterator<Item = &'a mut TextKey>, worker: &mut Worker) -> Result<()> {
-    for string in strings {
-        string.view = worker.text(string.view.as_str())?;
-    }
-    Ok(())
-}
-
 /// The table.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -196,8 +188,10 @@ impl Table {
 
     /// Copies the strings of groups from `first` on.
     pub fn copy_strings(&mut self, first: usize, worker: &mut Worker) -> Result<()> {
-        let strings = self.keys.strings.iter_mut().flat_map(|column| &mut column[first..]);
-        copy_all(strings, worker)
+        for key in self.keys.strings.iter_mut().flat_map(|column| &mut column[first..]) {
+            key.view = worker.text(key.view.as_str())?;
+        }
+        Ok(())
     }
 
     /// Makes room for `more` groups.
