@@ -26,13 +26,16 @@ FLAGS = ["A", "N", "R"]
 
 
 def rows(count: int, seed: int) -> pa.Table:
-    """`mode` and `flag` have few values, NULLs and a skew, `note` has many."""
+    """`mode`, `flag`, `num` and `day` have few values, NULLs and a skew, `note` has many."""
     draw = random.Random(seed)
     mode = [None if draw.random() < 0.1 else MODES[int(len(MODES) * draw.random() ** 3)] for _ in range(count)]
     flag = [draw.choice(FLAGS) for _ in range(count)]
     note = [None if draw.random() < 0.05 else f"{draw.choice('äbcd')}{draw.randrange(10**6)} x" for _ in range(count)]
-    columns = {"id": range(count), "mode": mode, "flag": flag, "note": note}
-    types = {"id": pa.int64(), **dict.fromkeys(("mode", "flag", "note"), pa.string())}
+    num = [None if draw.random() < 0.1 else draw.randrange(-3, 9) for _ in range(count)]
+    day = [None if draw.random() < 0.1 else draw.randrange(19000, 19090) for _ in range(count)]
+    columns = {"id": range(count), "mode": mode, "flag": flag, "note": note, "num": num, "day": day}
+    types = {"id": pa.int64(), "num": pa.int32(), "day": pa.date32()}
+    types.update(dict.fromkeys(("mode", "flag", "note"), pa.string()))
     return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
 
@@ -73,6 +76,10 @@ KEYS = [
     "CAST(length(mode) AS VARCHAR)",
     "CASE WHEN length(mode) < 2 THEN CAST(length(mode) * 5000000000000000000 AS VARCHAR) ELSE flag END",
     "greatest(mode, flag)",
+    "CAST(num AS VARCHAR)",
+    "substr(CAST(day AS VARCHAR), 1, 7)",
+    "mode || '/' || num",
+    "CASE WHEN num > 3 THEN upper(mode) WHEN num < 0 THEN 'below' ELSE CAST(day AS VARCHAR) END",
     "regexp_replace(mode, '[aeiou]', '_')",
     "substr(note, 1, 2)",
     "left(note, 3)",
@@ -193,7 +200,8 @@ def test_keys_are_codes_where_they_can_be() -> None:
         def plan(key: str) -> str:
             return str(con.sql(f"EXPLAIN ANALYZE SELECT {key} AS k, count(*) FROM t GROUP BY 1").fetchall())
 
-        for key in ("upper(mode)", "mode || flag", "coalesce(mode, flag)", "CASE WHEN id > 7 THEN 'a' ELSE mode END"):
+        few = ("upper(mode)", "mode || flag", "coalesce(mode, flag)", "CAST(num AS VARCHAR) || mode", "left(mode, 1)")
+        for key in (*few, "CASE WHEN id > 7 THEN 'a' ELSE mode END"):
             assert "perfect hash" in plan(key), key
         for key in ("upper(note)", "mode || note"):
             assert "perfect hash" not in plan(key), key
