@@ -1,4 +1,4 @@
-"""Strings that queries make: as keys of groups, joins and sorts they have the answers of DuckDB, as codes or as texts."""
+"""Strings that queries make, as keys of groups, joins and sorts: the answers are those of DuckDB."""
 
 from __future__ import annotations
 
@@ -156,13 +156,17 @@ def test_joins(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection, key: s
     compared(con, duck, f"SELECT count(*) FROM {made} WHERE {absent}")
 
 
-def test_joins_of_columns_with_different_dictionaries(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
+def test_joins_of_columns_with_different_dictionaries(
+    con: warpmill.Connection, duck: duckdb.DuckDBPyConnection
+) -> None:
     few = "(SELECT mode AS k FROM u WHERE id < 3)"
     for join in ("", "LEFT", "FULL"):
         compared(con, duck, f"SELECT k, mode, count(*) FROM t {join} JOIN {few} ON k = mode GROUP BY 1, 2")
         compared(con, duck, f"SELECT k, flag, count(*) FROM t {join} JOIN {few} ON upper(k) = flag || '' GROUP BY 1, 2")
     compared(con, duck, f"SELECT count(*) FROM t WHERE mode NOT IN (SELECT k FROM {few} WHERE k IS NOT NULL)")
-    compared(con, duck, "SELECT count(*) FROM t JOIN u ON t.mode IS NOT DISTINCT FROM u.mode AND t.flag = lower(u.flag)")
+    compared(
+        con, duck, "SELECT count(*) FROM t JOIN u ON t.mode IS NOT DISTINCT FROM u.mode AND t.flag = lower(u.flag)"
+    )
 
 
 def test_unions_and_nested_queries(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
@@ -170,8 +174,14 @@ def test_unions_and_nested_queries(con: warpmill.Connection, duck: duckdb.DuckDB
     compared(con, duck, f"SELECT k, count(*) FROM ({union}) GROUP BY 1")
     compared(con, duck, "SELECT DISTINCT upper(mode) FROM t UNION SELECT DISTINCT mode FROM u")
     inner = "SELECT CASE WHEN id % 2 = 0 THEN mode ELSE flag END AS a, upper(mode) AS b, id FROM t"
-    compared(con, duck, f"SELECT a || '/' || b AS k, count(*), max(a) FROM ({inner}) GROUP BY 1 ORDER BY 1", ordered=True)
-    compared(con, duck, f"SELECT substr(k, 1, 1), sum(n) FROM (SELECT a AS k, count(*) AS n FROM ({inner}) GROUP BY 1) GROUP BY 1")
+    compared(
+        con, duck, f"SELECT a || '/' || b AS k, count(*), max(a) FROM ({inner}) GROUP BY 1 ORDER BY 1", ordered=True
+    )
+    compared(
+        con,
+        duck,
+        f"SELECT substr(k, 1, 1), sum(n) FROM (SELECT a AS k, count(*) AS n FROM ({inner}) GROUP BY 1) GROUP BY 1",
+    )
     compared(con, duck, f"SELECT id, b FROM ({inner}) WHERE b LIKE '%A%' AND a < 'n' ORDER BY id", ordered=True)
 
 
