@@ -1,4 +1,4 @@
-"""Strings that queries make: as keys of groups, joins and sorts they have the answers of DuckDB, as codes or as texts."""
+"""Strings that queries make, as keys of groups, joins and sorts: the answers are those of DuckDB."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ FLAGS = ["A", "N", "R"]
 
 
 def rows(count: int, seed: int) -> pa.Table:
-    """`mode` and `flag` have few values, NULLs and a skew, `note` has many."""
+    """`mode`, `flag`, `num` and `day` have few values, NULLs and a skew, `note` has many."""
     draw = random.Random(seed)
     mode = [None if draw.random() < 0.1 else MODES[int(len(MODES) * draw.random() ** 3)] for _ in range(count)]
     flag = [draw.choice(FLAGS) for _ in range(count)]
     note = [None if draw.random() < 0.05 else f"{draw.choice('äbcd')}{draw.randrange(10**6)} x" for _ in range(count)]
-    columns = {"id": range(count), "mode": mode, "flag": flag, "note": note}
-    types = {"id": pa.int64(), **dict.fromkeys(("mode", "flag", "note"), pa.string())}
+    num = [None if draw.random() < 0.1 else draw.randrange(-3, 9) for _ in range(count)]
+    day = [None if draw.random() < 0.1 else draw.randrange(19000, 19090) for _ in range(count)]
+    columns = {"id": range(count), "mode": mode, "flag": flag, "note": note, "num": num, "day": day}
+    types = {"id": pa.int64(), "num": pa.int32(), "day": pa.date32()}
+    types.update(dict.fromkeys(("mode", "flag", "note"), pa.string()))
     return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
 
@@ -73,6 +76,10 @@ KEYS = [
     "CAST(length(mode) AS VARCHAR)",
     "CASE WHEN length(mode) < 2 THEN CAST(length(mode) * 5000000000000000000 AS VARCHAR) ELSE flag END",
     "greatest(mode, flag)",
+    "CAST(num AS VARCHAR)",
+    "substr(CAST(day AS VARCHAR), 1, 7)",
+    "mode || '/' || num",
+    "CASE WHEN num > 3 THEN upper(mode) WHEN num < 0 THEN 'below' ELSE CAST(day AS VARCHAR) END",
     "regexp_replace(mode, '[aeiou]', '_')",
     "substr(note, 1, 2)",
     "left(note, 3)",
@@ -149,13 +156,17 @@ def test_joins(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection, key: s
     compared(con, duck, f"SELECT count(*) FROM {made} WHERE {absent}")
 
 
-def test_joins_of_columns_with_different_dictionaries(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
+def test_joins_of_columns_with_different_dictionaries(
+    con: warpmill.Connection, duck: duckdb.DuckDBPyConnection
+) -> None:
     few = "(SELECT mode AS k FROM u WHERE id < 3)"
     for join in ("", "LEFT", "FULL"):
         compared(con, duck, f"SELECT k, mode, count(*) FROM t {join} JOIN {few} ON k = mode GROUP BY 1, 2")
         compared(con, duck, f"SELECT k, flag, count(*) FROM t {join} JOIN {few} ON upper(k) = flag || '' GROUP BY 1, 2")
     compared(con, duck, f"SELECT count(*) FROM t WHERE mode NOT IN (SELECT k FROM {few} WHERE k IS NOT NULL)")
-    compared(con, duck, "SELECT count(*) FROM t JOIN u ON t.mode IS NOT DISTINCT FROM u.mode AND t.flag = lower(u.flag)")
+    compared(
+        con, duck, "SELECT count(*) FROM t JOIN u ON t.mode IS NOT DISTINCT FROM u.mode AND t.flag = lower(u.flag)"
+    )
 
 
 def test_unions_and_nested_queries(con: warpmill.Connection, duck: duckdb.DuckDBPyConnection) -> None:
@@ -163,8 +174,14 @@ def test_unions_and_nested_queries(con: warpmill.Connection, duck: duckdb.DuckDB
     compared(con, duck, f"SELECT k, count(*) FROM ({union}) GROUP BY 1")
     compared(con, duck, "SELECT DISTINCT upper(mode) FROM t UNION SELECT DISTINCT mode FROM u")
     inner = "SELECT CASE WHEN id % 2 = 0 THEN mode ELSE flag END AS a, upper(mode) AS b, id FROM t"
-    compared(con, duck, f"SELECT a || '/' || b AS k, count(*), max(a) FROM ({inner}) GROUP BY 1 ORDER BY 1", ordered=True)
-    compared(con, duck, f"SELECT substr(k, 1, 1), sum(n) FROM (SELECT a AS k, count(*) AS n FROM ({inner}) GROUP BY 1) GROUP BY 1")
+    compared(
+        con, duck, f"SELECT a || '/' || b AS k, count(*), max(a) FROM ({inner}) GROUP BY 1 ORDER BY 1", ordered=True
+    )
+    compared(
+        con,
+        duck,
+        f"SELECT substr(k, 1, 1), sum(n) FROM (SELECT a AS k, count(*) AS n FROM ({inner}) GROUP BY 1) GROUP BY 1",
+    )
     compared(con, duck, f"SELECT id, b FROM ({inner}) WHERE b LIKE '%A%' AND a < 'n' ORDER BY id", ordered=True)
 
 
@@ -193,7 +210,8 @@ def test_keys_are_codes_where_they_can_be() -> None:
         def plan(key: str) -> str:
             return str(con.sql(f"EXPLAIN ANALYZE SELECT {key} AS k, count(*) FROM t GROUP BY 1").fetchall())
 
-        for key in ("upper(mode)", "mode || flag", "coalesce(mode, flag)", "CASE WHEN id > 7 THEN 'a' ELSE mode END"):
+        few = ("upper(mode)", "mode || flag", "coalesce(mode, flag)", "CAST(num AS VARCHAR) || mode", "left(mode, 1)")
+        for key in (*few, "CASE WHEN id > 7 THEN 'a' ELSE mode END"):
             assert "perfect hash" in plan(key), key
         for key in ("upper(note)", "mode || note"):
             assert "perfect hash" not in plan(key), key

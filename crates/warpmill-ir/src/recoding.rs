@@ -1,4 +1,5 @@
-//! Strings that depend on dictionary codes only: computed once per combination of codes, as codes of a dictionary of their own.
+//! Strings that depend on dictionary codes and small integers only: computed once per combination of these, as codes of a
+//! dictionary of their own.
 
 use std::sync::Arc;
 
@@ -7,48 +8,81 @@ use crate::{ColType, Expr, Phys};
 /// The place of NULL in [`Recoding::codes`].
 pub const NO_CODE: u32 = u32::MAX;
 
-/// A string as a code, by the codes of other strings.
+/// A string as a code, by the values that it depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recoding {
-    /// Expressions held as codes.
+    /// Expressions held as codes, or as 32 or 64-bit integers with bounds.
     pub inputs: Vec<Expr>,
-    /// The code of the result, or [`NO_CODE`] where it is NULL, for every combination of the inputs' codes and NULL:
-    /// combination `i` is the sum of each input's code, or the size of its dictionary for NULL, times its stride ([`Recoding::strides`]).
+    /// The code of the result, or [`NO_CODE`] where it is NULL, for every combination of the inputs' values and NULL:
+    /// combination `i` is the sum of each input's [`Digit`] times its stride.
     pub codes: Arc<[u32]>,
     /// The computation, whose column `i` is input `i`.
     pub source: Arc<Expr>,
 }
 
+/// The part of an input in the number of a combination: its value less the lowest one, or the number of values for NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digit {
+    /// Its factor.
+    pub stride: usize,
+    /// The lowest value.
+    pub low: i64,
+    /// The number of values.
+    pub values: usize,
+}
+
+impl Digit {
+    /// The digit of combination `i`.
+    pub fn of(&self, i: usize) -> usize {
+        i / self.stride % (self.values + 1)
+    }
+}
+
 impl Recoding {
-    /// The stride of each input in [`Recoding::codes`], and its number of codes, which stands for NULL.
-    pub fn strides(&self) -> Vec<(usize, usize)> {
-        strides(&self.inputs).0
+    /// The digit of each input.
+    pub fn digits(&self) -> Vec<Digit> {
+        digits(&self.inputs).map_or_else(Vec::new, |(digits, _)| digits)
     }
 
-    /// Checks that the result, of type `ty`, and the inputs are codes, and that there is one for each combination.
+    /// Checks that the result, of type `ty`, is a code, and that there is one for each combination.
     pub(crate) fn check(&self, ty: &ColType) -> Result<(), String> {
         let entries = ty.dictionary.as_ref().map_or(0, |dictionary| dictionary.len());
-        if ty.phys != Phys::Code || self.inputs.is_empty() || self.inputs.iter().any(|e| e.ty.phys != Phys::Code) {
-            return Err("only codes are recoded, as codes".to_owned());
+        if ty.phys != Phys::Code || self.inputs.is_empty() {
+            return Err("a string is recoded as a code, by some values".to_owned());
         }
         let valid = |code: u32| code == NO_CODE || (code as usize) < entries;
-        match strides(&self.inputs).1 {
-            Some(combinations) if combinations == self.codes.len() && self.codes.iter().all(|&code| valid(code)) => {
+        match digits(&self.inputs) {
+            Some((_, combinations)) if combinations == self.codes.len() && self.codes.iter().all(|&c| valid(c)) => {
                 Ok(())
             }
-            combinations => Err(format!("{} of {entries} codes for {combinations:?}", self.codes.len())),
+            found => Err(format!("{} of {entries} codes for {found:?}", self.codes.len())),
         }
     }
 }
 
-/// The stride of each of `inputs` and its number of codes; the number of combinations (`None`: more than there are numbers).
-pub fn strides(inputs: &[Expr]) -> (Vec<(usize, usize)>, Option<usize>) {
-    let mut combinations = Some(1usize);
-    let strides = inputs.iter().map(|input| {
-        let codes = input.ty.dictionary.as_ref().map_or(0, |dictionary| dictionary.len());
-        let stride = combinations.unwrap_or(usize::MAX);
-        combinations = combinations.and_then(|n| n.checked_mul(codes.checked_add(1)?));
-        (stride, codes)
+/// The digit of each of `inputs`, and the number of combinations; `None` where they have too many values, or no bounds.
+pub fn digits(inputs: &[Expr]) -> Option<(Vec<Digit>, usize)> {
+    let mut combinations = 1usize;
+    let digits = inputs.iter().map(|input| {
+        let (low, values) = values(&input.ty)?;
+        let digit = Digit { stride: combinations, low, values };
+        combinations = combinations.checked_mul(values.checked_add(1)?).filter(|&n| u32::try_from(n).is_ok())?;
+        Some(digit)
     });
-    (strides.collect(), combinations)
+    let digits = digits.collect::<Option<_>>()?;
+    Some((digits, combinations))
+}
+
+/// The lowest value of codes and integers with bounds, and the number of values.
+fn values(ty: &ColType) -> Option<(i64, usize)> {
+    match ty.phys {
+        Phys::Code => Some((0, ty.dictionary.as_ref()?.len())),
+        Phys::I32 | Phys::I64 => {
+            let (low, high) = ty.range?;
+            // An empty range: there are only NULLs.
+            let values = if high < low { 0 } else { high.checked_sub(low)?.checked_add(1)? };
+            Some((low.try_into().ok()?, values.try_into().ok()?))
+        }
+        _ => None,
+    }
 }

@@ -335,8 +335,9 @@ fn strings_of_few_codes_are_keys_as_codes() {
         ("case when id > 2 then 'b' when id > 1 then 'a' end", "a b"),
         ("case when id > 2 then name else upper(name) end", "N0 N2 n0 n2"),
         ("upper(case when id > 2 then name else 'x' end)", "N0 N2 X"),
-        ("case when id > 2 then cast(id as varchar) else name end", "Str"),
-        ("name || id", "Str"),
+        ("case when id > 2 then cast(id as varchar) else name end", "3 4 n0 n2"),
+        ("name || id", "n01 n02 n03 n04 n21 n22 n23 n24"),
+        ("name || cast(v as double)", "Str"),
     ] {
         assert_eq!(keys(&format!("select {key}, count(*) from a group by 1")), [held], "{key}");
         assert_eq!(keys(&format!("select id from a order by {key}")), [held], "{key}");

@@ -1,10 +1,10 @@
-//! Codes that are looked up by other codes ([`Recoding`]), and how their tables and dictionaries are made.
+//! Codes that are looked up by other codes and small integers ([`Recoding`]), and how their tables and dictionaries are made.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use warpmill_format::{Bitmap, Dictionary, StrView};
-use warpmill_ir::recoding::{NO_CODE, strides};
+use warpmill_ir::recoding::{Digit, NO_CODE, digits};
 use warpmill_ir::{ColType, Expr, ExprKind, Phys, Recoding};
 
 use super::call::Compute;
@@ -15,48 +15,59 @@ use crate::error::Result;
 use crate::memory::{QueryMemory, Worker};
 use crate::vector::{Data, Vector};
 
-/// The lookup of codes by codes.
+/// The lookup of codes by combinations of values.
 #[derive(Debug)]
 pub(super) struct Recode {
     codes: Arc<[u32]>,
-    strides: Vec<(usize, usize)>,
+    digits: Vec<Digit>,
     /// Whether the result can be NULL.
     nullable: bool,
 }
 
 impl Recode {
     pub fn new(recoding: &Recoding, nullable: bool) -> Self {
-        Self { codes: recoding.codes.clone(), strides: recoding.strides(), nullable }
+        Self { codes: recoding.codes.clone(), digits: recoding.digits(), nullable }
     }
 
     /// The combination of each row.
     fn combinations(&self, inputs: &[Arc<Vector>], len: usize) -> Vec<u32> {
         let mut combinations = vec![0; len];
-        for (input, &(stride, null)) in inputs.iter().zip(&self.strides) {
-            let (stride, null) = (stride as u32, null as u32);
-            let rows = combinations.iter_mut().zip(u32::values(&input.data));
-            match &input.validity {
-                None => rows.for_each(|(at, &code)| *at += code.min(null) * stride),
-                Some(valid) => rows
-                    .enumerate()
-                    .for_each(|(i, (at, &code))| *at += if valid.get(i) { code.min(null) } else { null } * stride),
+        for (input, digit) in inputs.iter().zip(&self.digits) {
+            match &input.data {
+                Data::I32(values) => {
+                    add(digit, input, values, |value| i64::from(value).wrapping_sub(digit.low), &mut combinations)
+                }
+                Data::I64(values) => {
+                    add(digit, input, values, |value| value.wrapping_sub(digit.low), &mut combinations)
+                }
+                data => add(digit, input, u32::values(data), i64::from, &mut combinations),
             }
         }
         combinations
     }
 }
 
+/// Adds the digit of every value to the row's combination.
+#[inline(always)]
+fn add<T: Copy>(digit: &Digit, input: &Vector, values: &[T], above: impl Fn(T) -> i64, combinations: &mut [u32]) {
+    let (stride, null) = (digit.stride as u32, digit.values as u32);
+    // What lies under a NULL is any value.
+    let digit = |value: T| (above(value) as u64).min(null.into()) as u32;
+    let rows = combinations.iter_mut().zip(values);
+    match &input.validity {
+        None => rows.for_each(|(at, &value)| *at += digit(value) * stride),
+        Some(valid) => rows.enumerate().for_each(|(i, (at, &value))| {
+            let digit = if valid.get(i) { digit(value) } else { null };
+            *at += digit * stride;
+        }),
+    }
+}
+
 impl Compute for Recode {
     fn eval(&self, args: &[Value], len: usize, _worker: &mut Worker) -> Result<Value> {
         let inputs: Vec<Arc<Vector>> = args.iter().map(|arg| arg.clone().into_vector(len)).collect();
-        // An unsigned number is always in bounds of a slice that ends there.
-        let (table, last) = (&self.codes[..], self.codes.len() as u32 - 1);
-        let codes: Vec<u32> = match inputs.as_slice() {
-            [one] if one.validity.is_none() => {
-                u32::values(&one.data).iter().map(|&code| table[code.min(last) as usize]).collect()
-            }
-            _ => self.combinations(&inputs, len).into_iter().map(|at| table[at as usize]).collect(),
-        };
+        let mut codes = self.combinations(&inputs, len);
+        codes.iter_mut().for_each(|at| *at = self.codes[*at as usize]);
         let validity = self.nullable.then(|| Bitmap::from_fn(len, |i| codes[i] != NO_CODE));
         Ok(Value::rows(Vector::with_validity(Data::Code(codes), validity)))
     }
@@ -73,26 +84,27 @@ impl Compute for Recode {
 /// Bytes of the largest dictionary that is made.
 const MOST_BYTES: usize = 16 << 20;
 
-/// `source`, a string over `inputs` as columns, which are held as codes, as a code of a dictionary of its own; `None` where
-/// some combination of codes is an error (which the rows need not have), or the strings are too long together.
+/// `source`, a string over `inputs` as columns, as a code of a dictionary of its own; `None` where the inputs are no codes or
+/// integers with bounds, some combination of them is an error (which the rows need not have), or the strings are too long together.
 pub fn recode(source: Expr, inputs: Vec<Expr>) -> Option<Expr> {
-    let (strides, combinations) = strides(&inputs);
-    let combinations = combinations.filter(|&n| u32::try_from(n).is_ok())?;
+    let (digits, combinations) = digits(&inputs)?;
     let mut worker = Worker::new(&Arc::new(QueryMemory::for_planning()));
     let node = prepare::without_lookups(&source, &mut worker).ok()?;
-    let columns = strides.iter().map(|&(stride, null)| {
-        let digit = |i: usize| i / stride % (null + 1);
-        let codes = Data::Code((0..combinations).map(|i| digit(i) as u32).collect());
-        let validity = Bitmap::from_fn(combinations, |i| digit(i) < null);
-        Arc::new(Vector::with_validity(codes, Some(validity)))
+    let columns = digits.iter().zip(&inputs).map(|(digit, input)| {
+        let values = (0..combinations).map(|i| digit.low + digit.of(i).min(digit.values.saturating_sub(1)) as i64);
+        let data = match input.ty.phys {
+            Phys::I32 => Data::I32(values.map(|value| value as i32).collect()),
+            Phys::I64 => Data::I64(values.collect()),
+            _ => Data::Code(values.map(|value| value as u32).collect()),
+        };
+        let validity = Bitmap::from_fn(combinations, |i| digit.of(i) < digit.values);
+        Arc::new(Vector::with_validity(data, Some(validity)))
     });
     let values = node.eval(&Chunk::from_vectors(columns.collect()), &mut worker).ok()?.into_vector(combinations);
 
     // Combinations with a NULL that an input never is do not occur.
-    let occurs = |i: usize| {
-        let digits = strides.iter().map(|&(stride, null)| i / stride % (null + 1) < null);
-        digits.zip(&inputs).all(|(is_code, input)| is_code || input.ty.nullable)
-    };
+    let occurs =
+        |i: usize| digits.iter().zip(&inputs).all(|(digit, input)| digit.of(i) < digit.values || input.ty.nullable);
     let (mut codes, mut nullable) = (vec![NO_CODE; combinations], false);
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     let mut bytes = 0;

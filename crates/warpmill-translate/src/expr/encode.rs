@@ -1,11 +1,11 @@
-//! Strings as dictionary codes: what depends on few codes is computed once per combination of them, and what is chosen of a few
+//! Strings as dictionary codes: what depends on few codes and integers is computed once per combination of them, and what is chosen of a few
 //! constants becomes codes of these, so that groups, joins and sorts see integers.
 
 use std::sync::Arc;
 
 use warpmill_eval::expr::recode;
 use warpmill_format::Dictionary;
-use warpmill_ir::recoding::{NO_CODE, strides};
+use warpmill_ir::recoding::{NO_CODE, digits};
 use warpmill_ir::{ColType, Expr, ExprKind, Function, Phys, Recoding, Scalar};
 
 /// The combinations of codes that are worth computing whatever the number of rows.
@@ -22,8 +22,8 @@ pub(crate) struct Limit(usize);
 impl Limit {
     /// For keys of about `rows` rows at most.
     pub fn of_keys(rows: f64) -> Self {
-        // Fewer than every second row has a combination of its own.
-        Self((rows / 2.0).clamp(FEW as f64, MOST as f64) as usize)
+        // Computing one takes no longer than a few rows do.
+        Self((rows / 8.0).clamp(FEW as f64, MOST as f64) as usize)
     }
 
     /// For columns of about `rows` rows at most, whatever they are for.
@@ -77,13 +77,13 @@ impl Limit {
         }
     }
 
-    /// `expr` as a code by all the codes that it depends on, if it depends on nothing else, and there are few of them.
+    /// `expr` as a code by all that it depends on, if these are codes and integers, and there are few combinations of them.
     fn recoded(self, mut expr: Expr) -> Option<Expr> {
         let mut inputs = vec![];
         if !take_inputs(&mut expr, &mut inputs) || inputs.is_empty() {
             return None;
         }
-        strides(&inputs).1.filter(|&combinations| combinations <= self.0)?;
+        digits(&inputs).filter(|(_, combinations)| *combinations <= self.0)?;
         recode(expr, inputs)
     }
 
@@ -144,12 +144,14 @@ impl Limit {
     }
 }
 
-/// Moves the sub-expressions of `expr` that are held as codes to `inputs`, which columns take the place of; whether it depends on nothing else.
+/// Moves the sub-expressions of `expr` that are held as codes, and its columns of integers, to `inputs`, which columns take the
+/// place of; whether it depends on nothing else.
 fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) -> bool {
     if matches!(expr.kind, ExprKind::Literal(_)) {
         return true;
     }
-    if expr.ty.phys == Phys::Code {
+    let is_column = matches!(expr.kind, ExprKind::Column(_));
+    if expr.ty.phys == Phys::Code || is_column && matches!(expr.ty.phys, Phys::I32 | Phys::I64) {
         let index = inputs.iter().position(|input| input == expr).unwrap_or_else(|| {
             inputs.push(expr.clone());
             inputs.len() - 1
@@ -157,7 +159,7 @@ fn take_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) -> bool {
         *expr = Expr::column(index, expr.ty.clone());
         return true;
     }
-    !matches!(expr.kind, ExprKind::Column(_)) && expr.children_mut().into_iter().all(|child| take_inputs(child, inputs))
+    !is_column && expr.children_mut().into_iter().all(|child| take_inputs(child, inputs))
 }
 
 /// `value`, a constant or a code, as a code of `dictionary`, which has all its strings.

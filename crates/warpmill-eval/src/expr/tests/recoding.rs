@@ -52,6 +52,26 @@ fn codes_are_those_of_the_strings() {
 }
 
 #[test]
+fn integers_with_bounds_are_inputs_too() {
+    let (columns, inputs) = columns();
+    let numbers: Vec<Option<i64>> = (0..12).map(|i| (i % 5 != 0).then_some(i - 7)).collect();
+    let days: Vec<Option<i32>> = (0..12).map(|i| (i != 3).then_some(i * 30)).collect();
+    let bounded = |index, ty: ColType, range| Expr::column(index, ColType { range: Some(range), ..ty });
+    let number = bounded(1, ty(DataType::Int64), (-7, 4));
+    let day = bounded(2, ty(DataType::Date32), (0, 330));
+    let text_of = |e: &Expr| expr(ExprKind::Cast { input: e.clone().into(), try_cast: false }, DataType::Utf8);
+    let (mode, slash) = (inputs[0].clone().widen(Phys::Str), text("/"));
+    let source = call(Function::Concat, vec![mode, slash, text_of(&number), text_of(&day)], DataType::Utf8);
+    let columns = [columns[0].clone(), vector(&numbers), vector(&days)];
+    let recoded = recode(source.clone(), vec![inputs[0].clone(), number, day.clone()]).unwrap();
+    let expected = strings(&eval(&source, &columns).unwrap());
+    let found = texts_of(&eval(&recoded, &columns).unwrap(), &recoded.ty);
+    assert_eq!(found.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+    let unbounded = Expr::column(0, ty(DataType::Int64));
+    assert_eq!(recode(text_of(&unbounded), vec![unbounded]), None);
+}
+
+#[test]
 fn nulls_are_where_some_combination_has_one() {
     let (_, mut inputs) = columns();
     let upper = |inputs: &[Expr]| {

@@ -33,18 +33,22 @@ pub(super) fn by_code(expr: &Expr, context: &mut Context<'_>) -> Option<Value> {
     Some(Lookup::new(&table.values, codes).emit(expr.ty.phys, context))
 }
 
-/// The code of a combination of codes.
+/// The code of a combination of values.
 pub(super) fn recode(expr: &Expr, recoding: &Recoding, context: &mut Context<'_>) -> Result<Value, Unsupported> {
     let mut parts = Vec::with_capacity(recoding.inputs.len());
-    for (input, (stride, null)) in recoding.inputs.iter().zip(recoding.strides()) {
-        let code = context.emit(input)?;
-        let row = code_or_null(&code, null, context);
+    for (input, digit) in recoding.inputs.iter().zip(recoding.digits()) {
+        let mut value = context.emit(input)?;
+        if input.ty.phys != Phys::Code {
+            let low = context.params.value(CType::I64, "low", digit.low.to_le_bytes().to_vec());
+            value = Value { text: format!("(u32)((i64){} - {low})", value.text), ty: CType::U32, ..value };
+        }
+        let row = code_or_null(&value, digit.values, context);
         parts.push(match parts.is_empty() {
             // The first stride is 1.
             true => row,
             false => {
-                let stride = context.params.value(CType::U32, "stride", (stride as u32).to_le_bytes().to_vec());
-                format!("{row} * {stride}")
+                let stride = (digit.stride as u32).to_le_bytes().to_vec();
+                format!("{row} * {}", context.params.value(CType::U32, "stride", stride))
             }
         });
     }

@@ -94,8 +94,11 @@ fn codes_of_combinations_of_codes_are_looked_up() {
     for nullable in [false, true] {
         let few = codes(&["A", "N", "R"], 1, nullable);
         let modes = codes(&["AIR", "MAIL", "RAIL", "SHIP"], 2, nullable);
-        let columns = [few, modes, bools(3, true)];
-        let inputs: Vec<Expr> = (0..2)
+        let number = ints_within(DataType::Int64, (-3, 9), 4, nullable);
+        let day = ints_within(DataType::Date32, (100, 140), 5, nullable);
+        let columns = [few, modes, bools(3, true), number, day];
+        let inputs: Vec<Expr> = [0, 1, 3, 4]
+            .into_iter()
             .map(|i| {
                 let column = col(i, &columns);
                 Expr { ty: ColType { nullable, ..column.ty.clone() }, ..column }
@@ -103,7 +106,9 @@ fn codes_of_combinations_of_codes_are_looked_up() {
             .collect();
         let [few, mode] = [0, 1].map(|i| inputs[i].clone().widen(Phys::Str));
         let text_of = |function, args| call(function, args, ty(DataType::Utf8));
+        let [number, day] = [2, 3].map(|i| cast(Expr::column(i, inputs[i].ty.clone()), DataType::Utf8, false));
         let sources = [
+            text_of(Function::Concat, vec![few.clone(), number, text(" "), day]),
             text_of(Function::Lower, vec![mode.clone()]),
             text_of(Function::Concat, vec![few.clone(), text("/"), mode.clone()]),
             text_of(Function::Coalesce, vec![mode.clone(), few.clone()]),
