@@ -40,7 +40,7 @@ pub(super) fn characters(text: &str) -> Option<Vec<Symbol>> {
 }
 
 /// Finds symbols for texts like `sample`, all of whose characters `characters` are. `scale` times as many bytes will be encoded.
-pub(super) fn train<'a>(sample: &[&'a [u8]], characters: Vec<Symbol>, scale: f64) -> Matcher {
+pub(super) fn train(sample: &[&[u8]], characters: Vec<Symbol>, scale: f64) -> Matcher {
     let mut matcher = Matcher::new(characters.clone());
     for generation in 1..=GENERATIONS {
         // Early generations need only see what is most frequent.
