@@ -10,7 +10,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
@@ -28,7 +27,7 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::{QueryProfile, Result, ScalarValue, dialect};
+use crate::{QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
 const SHORT_NANOS: u64 = 50_000_000;
