@@ -228,7 +228,7 @@ def test_first_runs_need_not_wait_for_a_compiler(placed: warpmill.Connection) ->
 
 
 def test_the_faster_way_is_found(tmp_path: Path) -> None:
-    """Shared and on the device alone are both tried, and have the same answer; the simulated device is the slower one."""
+    """Shared and on the device alone are both tried, with the same answer; the simulated device is slower."""
     query = "SELECT g, sum(k), count(*) FROM t GROUP BY g ORDER BY g"
     with warpmill.connect(tmp_path / "db", segment_rows=8192) as con:
         con.execute("CREATE TABLE t AS SELECT i AS k, i % 7 AS g FROM range(0, 400000) r(i)")

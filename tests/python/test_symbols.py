@@ -12,7 +12,6 @@ import warpmill
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 needs_sim = pytest.mark.skipif(
@@ -21,7 +20,8 @@ needs_sim = pytest.mark.skipif(
 
 WORDS = ("carefully final", "special ", " requests", "naïve ", "дом ", "家", "🦀", "deposits", "slyly ", "%_", "")
 
-#: Filters that automata decide and others, before and behind other filters; groups, extremes, distinct counts; joins, sorts and limits that keep strings.
+#: Filters that automata decide and others, before and behind other filters; groups, extremes, distinct counts; joins,
+#: sorts and limits that keep strings.
 QUERIES = (
     "SELECT count(*) FROM t WHERE s LIKE '%special%requests%'",
     "SELECT count(*) FROM t WHERE s NOT LIKE '%special%requests%'",
@@ -78,12 +78,12 @@ def expected(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 @pytest.fixture(scope="module")
-def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def path(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("symbols")
     with warpmill.connect(path, device="cpu") as con:
         con.create_table("t", table)
         assert set(encodings(con)) == {"Symbols"}
-    yield path
+    return path
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,8 @@ impl QueryMemory {
 /// Texts in few large blocks: rows refer to them in any order, and large pages make that faster.
 #[derive(Debug, Default)]
 struct TextBlocks {
-    blocks: Vec<memmap2::MmapMut>,
+    /// By address only: there are views of them.
+    blocks: Vec<memmap2::MmapRaw>,
     /// The bytes of the last block that are taken.
     taken: usize,
 }
@@ -324,11 +325,12 @@ impl TextBlocks {
                 // Small pages do as well.
                 let _ = block.advise(memmap2::Advice::HugePage);
             }
-            self.blocks.push(block);
+            self.blocks.push(block.into());
             self.taken = 0;
         }
-        let last = self.blocks.last_mut().expect("just made");
-        let room = last[self.taken..].as_mut_ptr();
+        let last = self.blocks.last().expect("just made");
+        // SAFETY: the block has `bytes` more behind what is taken.
+        let room = unsafe { last.as_mut_ptr().add(self.taken) };
         self.taken += bytes;
         (room, grown)
     }

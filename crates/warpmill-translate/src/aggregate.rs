@@ -44,13 +44,43 @@ impl Translator<'_> {
 
         let fields = output_fields(&node.schema(), &groups, &aggregates);
         let (rows, distinct) = group_counts(&stream, &groups, aggregates.len());
-        let origin = group_origins(&stream, &groups, &aggregates, self.sinks.len());
+        let total = aggregates.iter().all(|aggregate| is_total(aggregate, stream.rows));
+        let origin = if total { group_origins(&stream, &groups, &aggregates, self.sinks.len()) } else { vec![] };
         let sink = self.finish(stream, Sink::Aggregate { groups, aggregates, fields: fields.clone() });
         let mut stream = Stream { distinct, ..Stream::of_source(Source::Rows { sink, fields }, rows) };
-        stream.branches[0].origin = origin;
+        if total {
+            stream.branches[0].origin = origin;
+        }
         Ok(stream)
     }
 }
+
+/// Whether an aggregate has a value for every part of `rows`: no sum of some of them leaves what sums are held in.
+fn is_total(aggregate: &AggregateExpr, rows: Rows) -> bool {
+    let argument = aggregate.argument.as_ref();
+    match aggregate.function {
+        AggregateFunction::Sum | AggregateFunction::Avg
+            if argument.is_some_and(|argument| argument.ty.phys.is_int()) =>
+        {
+            let most = argument
+                .and_then(|argument| argument.ty.range)
+                .map(|(lo, hi)| lo.unsigned_abs().max(hi.unsigned_abs()));
+            let largest = most.zip(rows.bound).and_then(|(most, rows)| most.checked_mul(rows));
+            let bounds = ColType::range_of(&aggregate.ty.logical).map_or(u128::MAX, |(_, hi)| hi.unsigned_abs());
+            // Of an average, the quotient is scaled up.
+            let scaled =
+                |largest: u128| largest.checked_mul(AVERAGE_SCALE).is_some_and(|scaled| scaled <= i128::MAX as u128);
+            largest.is_some_and(|largest| match aggregate.function {
+                AggregateFunction::Sum => largest <= bounds && largest <= i128::MAX as u128,
+                _ => scaled(largest),
+            })
+        }
+        _ => true,
+    }
+}
+
+/// The most by which the total of an average of decimals is scaled up before it is divided.
+const AVERAGE_SCALE: u128 = 1_000_000_000_000;
 
 /// The origins of the columns of the aggregation `sink` of `stream`: a join that drops all rows with a group's key drops the group,
 /// so that its rows need not be read.

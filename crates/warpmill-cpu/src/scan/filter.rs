@@ -87,10 +87,18 @@ struct TextFilter {
 impl TextFilter {
     /// As [`EncodedFilter::apply`].
     fn apply(&self, (number, segment): (usize, &Segment), start: usize, len: usize, mask: &mut [u64]) {
+        /// Automata that are kept, of up to 256 KiB each: more than there are row segments being read.
+        const KEPT: usize = 64;
         let known = self.automata.lock().get(&number).cloned();
         let made = || {
             let made = segment.text_automaton(&self.test.automaton).map(Arc::new)?;
-            Some(self.automata.lock().entry(number).or_insert(made).clone())
+            let mut automata = self.automata.lock();
+            while automata.len() >= KEPT
+                && let Some(&first) = automata.keys().min()
+            {
+                automata.remove(&first);
+            }
+            Some(automata.entry(number).or_insert(made).clone())
         };
         if let Some(automaton) = known.or_else(made) {
             return segment.and_text(start, len, &automaton, self.test.wanted, mask);

@@ -232,6 +232,10 @@ impl<P: Prefix> LocalSort<P> {
         };
         let (run, last) = spill::write(&self.batches, &self.shared, file)?;
         self.runs.push(run);
+        if let Some(texts) = &mut self.texts {
+            // The file has views of them.
+            texts.keep(&self.query);
+        }
         self.threshold = match (self.threshold, last) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -191,31 +191,58 @@ fn timings() {
     }
 }
 
+/// The first ten of `texts` as a sort finds them that is told that strings are forgotten where they are made; the first `aside` rows are put aside
+/// before the others come.
+fn first_ten(texts: &[String], descending: bool, aside: usize) -> Vec<String> {
+    const LIMIT: usize = 64 << 20;
+    let ty = ColType::of(&DataType::Utf8, false).unwrap();
+    let fields = [Field { name: "text".into(), ty: ty.clone() }];
+    let keys = [SortKey { expr: Expr::column(0, ty), descending, nulls_first: false }];
+    let sink = SortSink::new(&keys, 0, Some(10), &fields).unwrap();
+    let query = Arc::new(QueryContext::new(spilling(LIMIT), Default::default()));
+    let mut local = sink.local(&query);
+    assert!(local.copies_texts(&[0]));
+    let mut consume = |texts: &[String]| {
+        let mut made = texts.to_vec();
+        let views = made.iter().map(|text| StrView::new(text)).collect();
+        local.consume(Chunk::from_vectors(vec![Arc::new(Vector::new(Data::Str(views)))])).unwrap();
+        // What is viewed still would be seen.
+        made.iter_mut().for_each(|text| text.replace_range(.., &"~".repeat(text.len())));
+        std::mem::forget(made);
+    };
+    let (before, after) = texts.split_at(aside);
+    if aside > 0 {
+        let _others = query.hold(LIMIT);
+        consume(before);
+    }
+    after.chunks(1000).for_each(&mut consume);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    assert_eq!(query.spill.written() > 0, aside > 0);
+    let rows = match sink.finish(vec![local], &query, &pool).unwrap() {
+        SinkOutput::Rows(rows) => rows,
+        SinkOutput::Spilled(rows) => Arc::new(drain(rows.source().as_ref(), &query).unwrap()),
+        SinkOutput::Hash(_) => unreachable!(),
+    };
+    let texts = rows.batches.iter().flat_map(|(columns, _)| match &columns[0].data {
+        Data::Str(views) => views.iter().map(|view| view.as_str().to_owned()).collect::<Vec<_>>(),
+        other => unreachable!("{other:?}"),
+    });
+    texts.collect()
+}
+
 #[test]
 fn strings_that_are_forgotten_were_copied() {
     const ROWS: usize = 40_000;
-    let ty = ColType::of(&DataType::Utf8, false).unwrap();
-    let fields = [Field { name: "text".into(), ty: ty.clone() }];
     let text = |i: usize| format!("a long beginning and {:06}", i * 7919 % ROWS);
     for descending in [false, true] {
-        let keys = [SortKey { expr: Expr::column(0, ty.clone()), descending, nulls_first: false }];
-        let sink = SortSink::new(&keys, 0, Some(10), &fields).unwrap();
-        let query = Arc::new(QueryContext::new(Settings::default(), Default::default()));
-        let mut local = sink.local(&query);
-        assert!(local.copies_texts(&[0]));
-        for start in (0..ROWS).step_by(1000) {
-            let mut made: Vec<String> = (start..start + 1000).map(text).collect();
-            let views = made.iter().map(|text| StrView::new(text)).collect();
-            local.consume(Chunk::from_vectors(vec![Arc::new(Vector::new(Data::Str(views)))])).unwrap();
-            // What is viewed still would be seen.
-            made.iter_mut().for_each(|text| text.replace_range(.., &"~".repeat(text.len())));
-            std::mem::forget(made);
-        }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-        let SinkOutput::Rows(rows) = sink.finish(vec![local], &query, &pool).unwrap() else { unreachable!() };
-        let Data::Str(found) = &rows.batches[0].0[0].data else { unreachable!() };
         let mut expected: Vec<String> = (0..ROWS).map(text).collect();
         expected.sort_unstable_by(|a, b| if descending { b.cmp(a) } else { a.cmp(b) });
-        assert!(found.iter().map(|view| view.as_str()).eq(expected[..10].iter().map(String::as_str)));
+        // Those that are put aside are among the result.
+        let five = &expected[..5];
+        let mut rows: Vec<String> = (0..ROWS).map(text).filter(|text| !five.contains(text)).collect();
+        rows.splice(..0, five.iter().cloned());
+        for aside in [0, 5] {
+            assert_eq!(first_ten(&rows, descending, aside), expected[..10], "{descending} {aside}");
+        }
     }
 }

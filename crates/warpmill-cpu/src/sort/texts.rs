@@ -39,6 +39,12 @@ impl Texts {
         Ok(())
     }
 
+    /// Keeps all copies until the query ends.
+    pub fn keep(&mut self, query: &QueryContext) {
+        // A worker that goes leaves its strings to the query.
+        drop(std::mem::replace(&mut self.arena, Worker::new(&query.memory)));
+    }
+
     /// Makes the strings of `batch` copies once more, and forgets all others.
     pub fn renew<P>(&mut self, batch: &mut SortBatch<P>, shared: &Shared) -> Result<()> {
         std::mem::swap(&mut self.arena, &mut self.spare);

@@ -54,9 +54,14 @@ impl TextStore for SpillTexts {
             files.push(file);
         }
         let last = files.last_mut()?;
-        // Files without room, or of a full disk, leave the text in memory, where the limit holds.
-        let offset = last.file.append_bytes(text).ok()?;
+        // Files without room, or of a full disk, leave the text in memory, where the limit holds. Nothing more goes into them: what comes
+        // after a write that failed would lie behind a gap.
+        let Ok(offset) = last.file.append_bytes(text) else {
+            last.free = 0;
+            return None;
+        };
         last.free -= text.len();
-        Some(last.map[offset as usize..].as_ptr())
+        let offset = usize::try_from(offset).ok()?;
+        Some(last.map.get(offset..offset.checked_add(text.len())?)?.as_ptr())
     }
 }

@@ -84,6 +84,8 @@ pub struct WriteOptions {
     /// The way column chunks are compressed; `None`: as the table's columns are already, those of a new table without a codec, strings in
     /// [symbols](crate::Encoding::Symbols) where that pays (as with [`CodecChoice::Auto`](crate::codec::CodecChoice::Auto) where no codec is chosen).
     pub codec: Option<CodecOptions>,
+    /// Whether strings may be stored in symbols.
+    pub symbols: bool,
     /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,
     /// Small chunks of a column are next to each other in a file until they have so many bytes: what a disk reads at its full speed.
@@ -102,6 +104,7 @@ impl Default for WriteOptions {
             sideways: Vec::new(),
             threads: 0,
             codec: None,
+            symbols: true,
             direct_io: false,
             extent_bytes: 4 << 20,
         }

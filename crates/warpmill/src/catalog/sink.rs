@@ -10,6 +10,7 @@ use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::StreamExt;
+use warpmill_engine::DeviceChoice;
 use warpmill_format::{Table, TableSnapshot, TableWriter};
 
 use crate::commit::GivenUp;
@@ -87,9 +88,16 @@ pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
         zone_rows: options.zone_rows,
         threads: options.threads,
         codec: options.codec.options(options.worker_threads()),
+        symbols: !has_gpu(options),
         direct_io: options.direct_io,
         ..WriteOptions::default()
     }
+}
+
+/// Whether the session's programs run on a GPU: the host would have to make plain strings of symbols for it.
+fn has_gpu(options: &WarpmillOptions) -> bool {
+    let may = matches!(options.device, DeviceChoice::Auto | DeviceChoice::Gpu);
+    may && warpmill_engine::has_device(options.device, &options.ordinals, options.gpu_memory_limit as u64)
 }
 
 /// Writes all batches of `data`; encoding runs on blocking threads.

@@ -7,7 +7,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use warpmill_translate::scan_exec::WarpmillScanExec;
 use warpmill_translate::{Options, translate};
 
 use super::{UnprovenSums, WarpmillExec};
@@ -21,6 +24,9 @@ pub(crate) struct WholePlanRule;
 
 impl PhysicalOptimizerRule for WholePlanRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if !has_own_leaves(&plan) {
+            return Ok(plan);
+        }
         let options = Options { pruning: WarpmillOptions::of(config).pruning, ..Options::default() };
         let shown = shown(Arc::clone(&plan))?;
         match translate(&shown, &options) {
@@ -40,6 +46,13 @@ impl PhysicalOptimizerRule for WholePlanRule {
         // Columns may get other names.
         false
     }
+}
+
+/// Whether all leaves of `plan` are tables of Warpmill, or constant rows: no part of it comes from outside, then.
+fn has_own_leaves(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let children = plan.children();
+    let own = || plan.is::<WarpmillScanExec>() || plan.is::<EmptyExec>() || plan.is::<PlaceholderRowExec>();
+    if children.is_empty() { own() } else { children.into_iter().all(has_own_leaves) }
 }
 
 /// `plan` with its columns called as results show them.
