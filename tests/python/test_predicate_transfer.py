@@ -68,8 +68,6 @@ PRUNED = {
         (SELECT k, k2, sum(v) AS s FROM facts GROUP BY k, k2) GROUP BY k) a ON a.k = f.k""",
     "filtered and joined below": """SELECT f.k, a.s FROM few f JOIN (SELECT facts.k, sum(v) AS s FROM facts
         JOIN (VALUES (0), (1), (3)) t(k2) ON facts.k2 = t.k2 WHERE v > -400 GROUP BY facts.k) a ON a.k = f.k""",
-    "text": """SELECT f.name, a.s FROM few f
-        JOIN (SELECT name, sum(v) AS s FROM facts GROUP BY name) a ON a.name = f.name""",
     "distinct": "SELECT f.mark, a.k FROM few f JOIN (SELECT DISTINCT k FROM facts) a ON a.k = f.k",
     "count distinct": """SELECT f.k, a.n FROM few f
         JOIN (SELECT k, count(DISTINCT v) AS n FROM facts GROUP BY k) a ON a.k = f.k""",
@@ -87,6 +85,9 @@ WHOLE = {
         (SELECT k, sum(v) AS s FROM facts GROUP BY k ORDER BY s DESC, k LIMIT 100) a ON a.k = f.k""",
     "rank between": """SELECT f.k, r FROM few f JOIN (SELECT k, rank() OVER (ORDER BY s, k) AS r FROM
         (SELECT k, sum(v) AS s FROM facts GROUP BY k)) a ON a.k = f.k""",
+    # Of two dictionaries.
+    "text": """SELECT f.name, a.s FROM few f
+        JOIN (SELECT name, sum(v) AS s FROM facts GROUP BY name) a ON a.name = f.name""",
     "computed key": """SELECT f.k, s FROM few f
         JOIN (SELECT k + 1 AS k, sum(v) AS s FROM facts GROUP BY k + 1) a ON a.k = f.k""",
     "on the aggregate": """SELECT f.k, a.k, a.n FROM few f
