@@ -13,7 +13,7 @@ use crate::memory::error::Result;
 use crate::memory::regions::aligned;
 
 use super::batches::Scratch;
-use super::head::{KINDS, head_bytes, made_bytes, parts_of_slot, slot_bytes, together, wanted_of};
+use super::head::{KINDS, data_bytes, head_bytes, made_bytes, parts_of_slot, slot_bytes, together, wanted_of};
 
 /// Batches in flight: one that a kernel reads, one that is copied, one that the host makes ready.
 const SLOTS: u64 = 3;
@@ -38,6 +38,9 @@ const LEAST_BATCHES_OF_PAGES: u64 = 3;
 /// Descriptors take this part of a slot at most, unless those of a batch that fills a slot take more.
 const DESCRIPTOR_SHARE: u64 = 8;
 
+/// Bytes of a slot for what segments expand to, beside those that travel: of what was found there, many are read by one launch.
+const MADE_BYTES: u64 = 192 << 20;
+
 /// The way a program's segments travel.
 #[derive(Debug, Default)]
 pub struct StreamPlan {
@@ -45,9 +48,11 @@ pub struct StreamPlan {
     pub slots: u64,
     /// Bytes of each.
     pub slot_bytes: u64,
+    /// Bytes that travel in a batch at most, unless a row segment has more.
+    batch_bytes: u64,
     /// Bytes of descriptors that a batch has at most.
     pub(crate) descriptor_bytes: u64,
-    /// Segments that a batch has at most, but for those that kernels read where they were found.
+    /// Segments that a batch has at most, but for those that are found on the device and need not be decompressed.
     pub(crate) segments: u64,
     /// Batches of all scans, where nothing is left out.
     pub batches: u64,
@@ -89,7 +94,14 @@ impl StreamPlan {
             (asked, _) => asked,
         };
         let wanted = wanted.min(most / count_of_slots);
-        let mut plan = Self { slot_bytes: aligned(wanted.max(least)), ..Self::default() };
+        let batch_bytes = aligned(wanted.max(least));
+        let expanded = |chunk: &Arc<Chunk>| made_bytes(chunk)[1];
+        let made = kernels.iter().map(|rows| chunks(rows).map(expanded).sum::<u64>());
+        let room = (most / count_of_slots).saturating_sub(batch_bytes);
+        // What is read from a disk, and pages, are found nowhere.
+        let found = source != DataSource::Disk && !pages;
+        let made = if found { made.max().unwrap_or(0).min(MADE_BYTES).min(room) } else { 0 };
+        let mut plan = Self { slot_bytes: batch_bytes + made / 256 * 256, batch_bytes, ..Self::default() };
         let mut count = 0;
         let own = |chunk: &Chunk| chunk.for_device().is_some() && chunk.batch_format().is_none();
         let opened = |chunk: &Arc<Chunk>| own(chunk) || chunk.expanded.is_some();
@@ -98,13 +110,13 @@ impl StreamPlan {
             for batch in plan.batches(rows, &nothing) {
                 let rows = &rows[batch];
                 plan.descriptor_bytes = plan.descriptor_bytes.max(head_bytes(rows));
-                plan.segments = plan.segments.max(made_of(rows, &nothing));
+                plan.segments = plan.segments.max(Size::of(rows, &nothing).opened);
                 if let Some(library) = library {
                     wanted_of(rows).iter().try_for_each(|wanted| plan.scratch.add(library, wanted, temp))?;
                 }
                 count += 1;
             }
-            if matches!(source, DataSource::Mirrored | DataSource::Cache) {
+            if found {
                 // One launch for all row segments that have nothing to bring.
                 let all = head_bytes(rows).min(plan.slot_bytes / DESCRIPTOR_SHARE);
                 plan.descriptor_bytes = plan.descriptor_bytes.max(all);
@@ -123,13 +135,12 @@ impl StreamPlan {
     /// The row segments that travel together, but for those of their chunks that were found in device memory.
     pub fn batches(&self, rows: &[RowSegment<'_>], found: &Found) -> Vec<Range<usize>> {
         let mut batches: Vec<Range<usize>> = vec![];
-        let mut size = ([0; KINDS], 0, 0);
+        let mut size = Size::default();
         for (position, row) in rows.iter().enumerate() {
-            let (descriptors, others) = parts_of_slot(std::slice::from_ref(row), found);
-            let own = (descriptors, others, made_of(std::slice::from_ref(row), found));
-            let joined = (std::array::from_fn(|kind| size.0[kind] + own.0[kind]), size.1 + own.1, size.2 + own.2);
+            let own = Size::of(std::slice::from_ref(row), found);
+            let joined = size.plus(&own);
             match batches.last_mut() {
-                Some(last) if self.holds(joined) => (last.end, size) = (position + 1, joined),
+                Some(last) if self.holds(&joined) => (last.end, size) = (position + 1, joined),
                 _ => {
                     batches.push(position..position + 1);
                     size = own;
@@ -139,19 +150,46 @@ impl StreamPlan {
         batches
     }
 
-    /// Whether a batch may have these bytes of descriptors, by kind, and of everything else, and so many segments. Where only small row
-    /// segments are left of some, more of them fit into a slot than the memory beside it was made for.
-    fn holds(&self, (descriptors, others, segments): ([u64; KINDS], u64, u64)) -> bool {
+    /// Whether a batch may have so much. Where only small row segments are left of some, more of them fit into a slot than the memory beside it was
+    /// made for.
+    fn holds(&self, size: &Size) -> bool {
         let unknown = self.batches == 0;
-        let head: u64 = descriptors.map(aligned).iter().sum();
-        together((descriptors, others)) <= self.slot_bytes
-            && (unknown || (head <= self.descriptor_bytes && segments <= self.segments))
+        let head: u64 = size.descriptors.map(aligned).iter().sum();
+        together((size.descriptors, size.others)) <= self.slot_bytes
+            && head + size.travelling <= self.batch_bytes
+            && (unknown || (head <= self.descriptor_bytes && size.opened <= self.segments))
     }
 }
 
-/// Segments of row segments for which something is to be done: those that travel, and those that the device makes others of.
-fn made_of(rows: &[RowSegment<'_>], found: &Found) -> u64 {
-    let is_read_there =
-        |chunk: &Chunk| found.contains_key(&chunk.travels_as()) && made_bytes(chunk) == [0, 0] && !chunk.is_pages();
-    chunks(rows).filter(|chunk| !is_read_there(chunk)).count() as u64
+/// What row segments take of a slot.
+#[derive(Default)]
+struct Size {
+    /// Bytes of descriptors, by kind.
+    descriptors: [u64; KINDS],
+    /// Bytes of everything else.
+    others: u64,
+    /// Those of them that travel.
+    travelling: u64,
+    /// Segments that travel, or that the device decompresses.
+    opened: u64,
+}
+
+impl Size {
+    fn of(rows: &[RowSegment<'_>], found: &Found) -> Self {
+        let (descriptors, others) = parts_of_slot(rows, found);
+        let is_read_there = |chunk: &Chunk| {
+            found.contains_key(&chunk.travels_as()) && chunk.decompressed_bytes().is_none() && !chunk.is_pages()
+        };
+        let opened = chunks(rows).filter(|chunk| !is_read_there(chunk)).count() as u64;
+        Self { descriptors, others, travelling: data_bytes(rows, found), opened }
+    }
+
+    fn plus(&self, other: &Self) -> Self {
+        Self {
+            descriptors: std::array::from_fn(|kind| self.descriptors[kind] + other.descriptors[kind]),
+            others: self.others + other.others,
+            travelling: self.travelling + other.travelling,
+            opened: self.opened + other.opened,
+        }
+    }
 }
