@@ -19,7 +19,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, reset_plan_states,
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
@@ -125,7 +125,9 @@ impl WarpmillExec {
             equivalences.add_ordering(order.clone());
         }
         let partitioning = Partitioning::UnknownPartitioning(1);
-        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
+        let properties = PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded)
+            // It waits for a channel: nothing need be put above it that yields.
+            .with_scheduling_type(SchedulingType::Cooperative);
         let metrics = ExecutionPlanMetricsSet::new();
         let properties = Arc::new(properties);
         Self { source, program, inputs, leaves, sums, properties, metrics, wide: Arc::default(), kept: kept::memo() }
