@@ -62,7 +62,8 @@ def table() -> pa.Table:
 
 
 def encodings(con: warpmill.Connection, column: str = "s") -> dict[str, int]:
-    return next(c for c in con.inspect("t") if c["name"] == column)["encodings"]
+    found: dict[str, int] = next(c for c in con.inspect("t") if c["name"] == column)["encodings"]
+    return found
 
 
 def answers(con: warpmill.Connection) -> list[list[tuple[Any, ...]]]:
