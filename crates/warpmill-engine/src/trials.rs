@@ -1,8 +1,8 @@
 //! The faster of two ways to run a program that can be shared, found out by its runs: on the CPU and devices together, or on a device
 //! alone.
 //!
-//! What decides is measured: how much of the data has copies on the device, how fast the link is while the CPU reads the same memory,
-//! what the CPU's hash builds take. Both ways are tried, the faster one is taken, and the other one is tried again from time to time.
+//! Which one is faster depends on the copies that the device has, on the link's rate while the CPU reads the same memory, and on the CPU's
+//! hash builds. Both ways are therefore timed; the faster one is taken, and the other one is tried again from time to time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,7 +28,7 @@ const RETRY: u32 = 16;
 /// Bytes that travel to a device in a run of a program whose data does not stay there.
 const TRAVELS: u64 = 64 << 20;
 
-/// What is known of each way; kept with the program.
+/// The times of both ways; kept with the program.
 #[derive(Default)]
 pub(crate) struct Trials {
     known: Mutex<[Known; 2]>,

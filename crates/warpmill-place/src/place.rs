@@ -23,7 +23,7 @@ pub enum Request {
 /// The unit in which work is given to sites.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// Whole programs, or row segments where data has to travel for every run and that is faster.
+    /// Whole programs; row segments where data has to travel for every run and sharing has been faster.
     #[default]
     Auto,
     /// Whole programs: one site runs all of one.

@@ -206,7 +206,7 @@ fn first_ten(texts: &[String], descending: bool, aside: usize) -> Vec<String> {
         let mut made = texts.to_vec();
         let views = made.iter().map(|text| StrView::new(text)).collect();
         local.consume(Chunk::from_vectors(vec![Arc::new(Vector::new(Data::Str(views)))])).unwrap();
-        // What is viewed still would be seen.
+        // Overwrites the originals: a view that is still held would show it.
         made.iter_mut().for_each(|text| text.replace_range(.., &"~".repeat(text.len())));
         std::mem::forget(made);
     };
@@ -237,7 +237,7 @@ fn strings_that_are_forgotten_were_copied() {
     for descending in [false, true] {
         let mut expected: Vec<String> = (0..ROWS).map(text).collect();
         expected.sort_unstable_by(|a, b| if descending { b.cmp(a) } else { a.cmp(b) });
-        // Those that are put aside are among the result.
+        // The five best rows are put aside first.
         let five = &expected[..5];
         let mut rows: Vec<String> = (0..ROWS).map(text).filter(|text| !five.contains(text)).collect();
         rows.splice(..0, five.iter().cloned());

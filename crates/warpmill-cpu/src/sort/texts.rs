@@ -32,7 +32,7 @@ impl Texts {
         for (key, operand) in batch.open_keys.iter_mut().zip(open) {
             *key = match operand {
                 Operand::Column(column) => batch.columns[*column].clone(),
-                // What it computes may be parts of what it reads.
+                // A computed key may view a part of a column's string.
                 Operand::Expr(_) => copied(key, &mut self.arena)?,
             };
         }

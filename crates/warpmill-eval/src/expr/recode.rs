@@ -51,7 +51,7 @@ impl Recode {
 #[inline(always)]
 fn add<T: Copy>(digit: &Digit, input: &Vector, values: &[T], above: impl Fn(T) -> i64, combinations: &mut [u32]) {
     let (stride, null) = (digit.stride as u32, digit.values as u32);
-    // What lies under a NULL is any value.
+    // Bounds the value: under a NULL it may be any.
     let digit = |value: T| (above(value) as u64).min(null.into()) as u32;
     let rows = combinations.iter_mut().zip(values);
     match &input.validity {

@@ -260,7 +260,7 @@ fn storage(sink: &Sink, columns: usize, kept: &[Option<ColumnChoice>], options: 
         },
     };
     let extent = if matches!(sink, Sink::Files(_)) { options.extent_bytes } else { 0 };
-    // Whoever names a codec, or none, gets what was asked for.
+    // A named codec, or none, rules symbols out.
     let asked = || options.codec.as_ref().is_none_or(|codec| codec.choice == CodecChoice::Auto);
     let symbols = options.symbols && matches!(sink, Sink::Files(_)) && asked();
     Ok(Storage { codecs: (0..columns).map(codec).collect(), symbols, align: options.direct_io, extent })

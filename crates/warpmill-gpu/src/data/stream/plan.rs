@@ -98,7 +98,7 @@ impl StreamPlan {
         let expanded = |chunk: &Arc<Chunk>| made_bytes(chunk)[1];
         let made = kernels.iter().map(|rows| chunks(rows).map(expanded).sum::<u64>());
         let room = (most / count_of_slots).saturating_sub(batch_bytes);
-        // What is read from a disk, and pages, are found nowhere.
+        // Pages, and segments that are read from a disk, have no copies on the device.
         let found = source != DataSource::Disk && !pages;
         let made = if found { made.max().unwrap_or(0).min(MADE_BYTES).min(room) } else { 0 };
         let mut plan = Self { slot_bytes: batch_bytes + made / 256 * 256, batch_bytes, ..Self::default() };
@@ -161,14 +161,14 @@ impl StreamPlan {
     }
 }
 
-/// What row segments take of a slot.
+/// The size of row segments in a slot.
 #[derive(Default)]
 struct Size {
     /// Bytes of descriptors, by kind.
     descriptors: [u64; KINDS],
     /// Bytes of everything else.
     others: u64,
-    /// Those of them that travel.
+    /// Bytes of segments that travel; a part of `others`.
     travelling: u64,
     /// Segments that travel, or that the device decompresses.
     opened: u64,
