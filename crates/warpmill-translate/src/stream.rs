@@ -62,8 +62,10 @@ pub(crate) enum ScanPlace {
 impl Branch {
     /// The origins of a column at the end of the branch by which its scans may be pruned.
     pub fn origins(&self, column: usize) -> impl Iterator<Item = Origin> {
-        let total = self.operators.iter().all(is_total);
-        self.origin[column].iter().copied().filter(move |origin| total || !origin.grouped)
+        let origins = &self.origin[column];
+        // Looks at the operators only where rows are grouped.
+        let total = !origins.iter().any(|origin| origin.grouped) || self.operators.iter().all(is_total);
+        origins.iter().copied().filter(move |origin| total || !origin.grouped)
     }
 
     /// The origins of a column as seen by who reads or probes `sink`, which the branch is the `index`-th to feed.
