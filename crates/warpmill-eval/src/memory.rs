@@ -301,6 +301,21 @@ impl QueryMemory {
     }
 }
 
+/// The payload of a panic: the system has no memory for texts. Doors make an error of it that says so.
+#[derive(Debug)]
+pub struct NoMemory {
+    /// Bytes that were asked for.
+    pub bytes: usize,
+    /// The system's answer.
+    pub error: std::io::Error,
+}
+
+impl std::fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "out of memory: the system has no {} bytes for texts of rows ({})", self.bytes, self.error)
+    }
+}
+
 /// Texts in few large blocks: rows refer to them in any order, and large pages make that faster.
 #[derive(Debug, Default)]
 struct TextBlocks {
@@ -312,14 +327,17 @@ struct TextBlocks {
 
 impl TextBlocks {
     /// Room for `bytes` that stays where it is as long as this, and the bytes of a block that was made for it.
+    ///
+    /// # Panics
+    /// With [`NoMemory`] where the system has no memory: strings are gathered where nothing else can fail.
     fn room(&mut self, bytes: usize) -> (*mut u8, usize) {
         /// Bytes of the first block, and of most.
         const SIZES: (usize, usize) = (256 << 10, 8 << 20);
         let mut grown = 0;
         if self.blocks.last().is_none_or(|block| block.len() - self.taken < bytes) {
             grown = (SIZES.0 << self.blocks.len().min(8)).min(SIZES.1).max(bytes.next_multiple_of(4096));
-            let block =
-                memmap2::MmapMut::map_anon(grown).unwrap_or_else(|error| panic!("{grown} bytes of memory: {error}"));
+            let block = memmap2::MmapMut::map_anon(grown)
+                .unwrap_or_else(|error| std::panic::panic_any(NoMemory { bytes: grown, error }));
             #[cfg(target_os = "linux")]
             if grown == SIZES.1 {
                 // Small pages do as well.

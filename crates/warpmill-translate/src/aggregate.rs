@@ -32,7 +32,7 @@ impl Translator<'_> {
         self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
 
         let schema = first.input().schema();
-        let scope = scope(&stream, &schema);
+        let scope = scope(&stream, &schema, self.options);
         let limit = Limit::of_keys(stream.rows.likely);
         let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
         let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;

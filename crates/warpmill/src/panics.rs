@@ -4,23 +4,27 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::FutureExt;
+use warpmill_eval::memory::NoMemory;
 
 use crate::{Error, Result};
 
-/// Runs `work`; a panic is [`Error::Internal`].
+/// Runs `work`; a panic is [`Error::Internal`], but [`Error::OutOfMemory`] where the system had no memory for texts.
 ///
 /// The state of `work` is given up with its statement: locks here do not poison, and tables change by whole versions only.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| error(&*panic))
 }
 
-/// The outcome of `work`; a panic is [`Error::Internal`].
+/// The outcome of `work`; a panic is an error as in [`caught`].
 pub async fn caught_async<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
 /// The error of a panic.
 fn error(panic: &(dyn Any + Send)) -> Error {
+    if let Some(error) = panic.downcast_ref::<NoMemory>() {
+        return Error::OutOfMemory(error.to_string());
+    }
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     Error::Internal(text.unwrap_or("a panic without a message").to_string())
@@ -43,5 +47,12 @@ mod tests {
         let found: Result<()> = runtime.block_on(caught_async(async { panic!("nothing") }));
         assert!(matches!(found, Err(Error::Internal(text)) if text == "nothing"));
         assert_eq!(runtime.block_on(caught_async(async { Ok(1) })).unwrap(), 1);
+    }
+
+    #[test]
+    fn texts_without_memory_are_out_of_memory() {
+        let work = || std::panic::panic_any(NoMemory { bytes: 7, error: std::io::ErrorKind::OutOfMemory.into() });
+        let found: Result<()> = caught(work);
+        assert!(matches!(found, Err(Error::OutOfMemory(text)) if text.contains("7 bytes")));
     }
 }

@@ -90,7 +90,8 @@ impl Read {
 }
 
 impl Basis {
-    fn holds(&self, catalog: u64, settings: u64) -> bool {
+    /// Whether all is as it was.
+    pub fn holds(&self, catalog: u64, settings: u64) -> bool {
         self.catalog == catalog && self.settings == settings && self.read.is_unchanged()
     }
 }
@@ -99,7 +100,7 @@ type Key = (String, Vec<ScalarValue>);
 
 struct Entry {
     prepared: Arc<Prepared>,
-    basis: Basis,
+    basis: Arc<Basis>,
     used: u64,
 }
 
@@ -124,7 +125,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan.
-    pub(crate) fn put(&mut self, key: Key, prepared: Arc<Prepared>, basis: Basis) {
+    pub(crate) fn put(&mut self, key: Key, prepared: Arc<Prepared>, basis: Arc<Basis>) {
         self.clock += 1;
         if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());

@@ -17,6 +17,7 @@ mod query;
 mod running;
 mod statements;
 mod tables;
+mod templates;
 mod written;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +42,7 @@ use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
+use crate::templates::Templates;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use running::Running;
 
@@ -61,6 +63,7 @@ struct Inner {
     pool: Arc<SessionPool>,
     running: Running,
     plan_cache: Mutex<PlanCache>,
+    templates: Mutex<Templates>,
     settings_changes: AtomicU64,
 }
 
@@ -74,6 +77,7 @@ impl Inner {
             pool,
             running: Running::default(),
             plan_cache: Mutex::default(),
+            templates: Mutex::default(),
             settings_changes: AtomicU64::new(0),
         }
     }
