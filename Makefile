@@ -60,7 +60,8 @@ attack: install ## Attacks: statements, memory, kills, faults, mutated files, cl
 test: install ## All tests: Rust, then Python
 	site=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 		WARPMILL_PYTHON_PATH="$$site" cargo test --release --workspace --exclude warpmill-python
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/python bench/studies/tests
+	$(BIN)/python -m pytest tests/attack
 
 # Tests that other systems wrote (docs/conformance.md): from ../shared/conformance, or the folder that WARPMILL_CONFORMANCE names.
 .PHONY: conformance
