@@ -21,7 +21,7 @@ impl Span {
 }
 
 /// The rest of a scan's row segments.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Spans {
     /// A span has at most 2 to the power of this many vectors, and takes as many places among a kernel's tasks.
     pub bits: u32,
