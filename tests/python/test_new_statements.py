@@ -1,4 +1,4 @@
-"""Statements that differ in literals only: on a device, nothing is compiled, opened, described or copied for them again."""
+"""Statements that differ in literals only: a device compiles, opens, describes and copies nothing for them again."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ def con(tmp_path: Path) -> warpmill.Connection:
     con = warpmill.connect(tmp_path / "db", device="cpu", threads=2)
     con.set("segment_rows", "4096")
     con.sql(
-        f"""CREATE TABLE t AS SELECT value AS id, value * 7919 % 101 AS v, value % 50 AS k, 'name ' || (value % 20) AS s,
-            'note ' || (value * 104729 % 1000003) AS n FROM range({ROWS}) AS r(value)"""
+        f"""CREATE TABLE t AS SELECT value AS id, value * 7919 % 101 AS v, value % 50 AS k,
+            'name ' || (value % 20) AS s, 'note ' || (value * 104729 % 1000003) AS n FROM range({ROWS}) AS r(value)"""
     )
     con.sql(
-        "CREATE TABLE d AS SELECT value AS k, 'group ' || (value % 3) AS name, value % 10 AS x FROM range(50) AS r(value)"
+        """CREATE TABLE d AS SELECT value AS k, 'group ' || (value % 3) AS name, value % 10 AS x
+           FROM range(50) AS r(value)"""
     )
     con.set("device", "sim")
     con.set("device_fallback", "error")

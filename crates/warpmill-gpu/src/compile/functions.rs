@@ -31,8 +31,8 @@ impl Loaded {
         Self { device: device.clone(), functions: Mutex::new(Recent::default()) }
     }
 
-    /// The functions of `kernels`; `None` where one of them is missing.
-    fn find(&self, kernels: &[Kernel]) -> Option<Vec<Function>> {
+    /// The functions of `kernels`, as far as they are loaded.
+    fn find(&self, kernels: &[Kernel]) -> Vec<Option<Function>> {
         let keys: Vec<Key> = kernels.iter().map(key).collect();
         let mut functions = self.functions.lock();
         keys.into_iter().map(|key| functions.get(key)).collect()
@@ -115,14 +115,17 @@ impl Functions {
             return;
         }
         let begun = Instant::now();
-        if let Some(found) = loaded.find(kernels) {
-            self.made.get_or_init(|| found);
+        let found = loaded.find(kernels);
+        let missing: Vec<KernelSource> =
+            kernels.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(kernel, _)| source(kernel)).collect();
+        if missing.is_empty() {
+            self.made.get_or_init(|| found.into_iter().flatten().collect());
             self.nanos.store(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
             return;
         }
         self.asked.store(true, Ordering::Relaxed);
-        let (sources, loaded) = (sources(kernels), loaded.clone());
-        let compile = move || (compile(&sources, &loaded.device), begun.elapsed());
+        let loaded = loaded.clone();
+        let compile = move || (compile(&missing, &loaded.device).map(|made| together(found, made)), begun.elapsed());
         // Without a thread, whoever waits compiles.
         *running = std::thread::Builder::new().name("warpmill-compile".into()).spawn(compile).ok();
     }
@@ -169,6 +172,12 @@ impl Functions {
     pub fn nanos(&self) -> u64 {
         self.nanos.load(Ordering::Relaxed)
     }
+}
+
+/// All functions: those that were found, and in place of the others those that were made, in order.
+fn together(found: Vec<Option<Function>>, made: Vec<Function>) -> Vec<Function> {
+    let mut made = made.into_iter();
+    found.into_iter().filter_map(|found| found.or_else(|| made.next())).collect()
 }
 
 fn sources(kernels: &[Kernel]) -> Vec<KernelSource> {

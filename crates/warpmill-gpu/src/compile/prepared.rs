@@ -215,7 +215,7 @@ impl Prepared {
         let row_segment = |&number: &usize| {
             // Row segments are in order.
             let position = rows.segments.segments.binary_search(&number).expect("a row segment of its scan");
-            RowSegment { number, columns: &rows.columns[position], spans: &scan.spans.by_segment[position] }
+            RowSegment { number, columns: &rows.columns[position], spans: scan.spans.of_segment(position) }
         };
         Some(segments.iter().map(row_segment).collect())
     }
@@ -271,14 +271,14 @@ impl Prepared {
         }
         let is_alone = |own: &Arc<OpenRows>| scans.iter().all(|it| Arc::ptr_eq(it, own) || !it.may_overlap(own));
         let mut seen = HashSet::new();
-        let mut bytes = |own: &&Arc<OpenRows>| match known(own).filter(|_| is_alone(own)) {
+        let bytes = |own: &&Arc<OpenRows>| match known(own).filter(|_| is_alone(own)) {
             Some(bytes) => bytes,
             None => {
                 let items = own.items().iter().filter(|item| which(item) && seen.insert(item.key()));
                 items.map(Item::allocated).sum()
             }
         };
-        scans.iter().map(|own| bytes(own)).sum()
+        scans.iter().map(bytes).sum()
     }
 
     /// The descriptors of what is looked at of some row segments of kernel `kernel`, still without addresses of their own: those of columns
