@@ -1,7 +1,7 @@
 //! Kernels of a program, compiled on threads that the end of the process waits for.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,9 +10,89 @@ use parking_lot::{Condvar, Mutex};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use super::kernel::Kernel;
+use crate::device::kernel_cache::Key;
 use crate::device::{Device, DeviceError, Function, KernelSource};
 use crate::kernels::library::Library;
 use crate::memory::error::Result;
+
+/// Functions that are kept for other programs with the same kernels: as many as a device keeps modules loaded.
+const MOST_LOADED: usize = 1024;
+
+/// The functions of a device that programs have loaded, by all that their code depends on: a program whose kernels are here neither puts their
+/// text together nor hashes it.
+pub struct Loaded {
+    device: Arc<dyn Device>,
+    functions: Mutex<Recent<Function>>,
+}
+
+impl Loaded {
+    /// None yet of `device`.
+    pub fn new(device: &Arc<dyn Device>) -> Self {
+        Self { device: device.clone(), functions: Mutex::new(Recent::default()) }
+    }
+
+    /// The functions of `kernels`, as far as they are loaded.
+    fn find(&self, kernels: &[Kernel]) -> Vec<Option<Function>> {
+        let keys: Vec<Key> = kernels.iter().map(key).collect();
+        let mut functions = self.functions.lock();
+        keys.into_iter().map(|key| functions.get(key)).collect()
+    }
+
+    /// Keeps the functions of `kernels`.
+    fn keep(&self, kernels: &[Kernel], made: &[Function]) {
+        let mut functions = self.functions.lock();
+        let gone = kernels.iter().zip(made).flat_map(|(kernel, made)| functions.insert(key(kernel), made.clone()));
+        let gone: Vec<Function> = gone.collect();
+        drop(functions);
+        // Unloading may wait for the device: not under the lock.
+        drop(gone);
+    }
+
+    /// Whether the kernel is loaded, or the device has its code.
+    pub fn has_code(&self, kernel: &Kernel) -> bool {
+        let loaded = self.functions.lock().get(key(kernel));
+        loaded.is_some() || self.device.has_code(&source(kernel))
+    }
+}
+
+/// The key of all that the code of a kernel depends on beside the device.
+fn key(kernel: &Kernel) -> Key {
+    let libraries: Vec<u8> = kernel.params.libraries().map(|part| part as u8).collect();
+    Key::of([&libraries[..], kernel.text.as_bytes(), kernel.entry.as_bytes()])
+}
+
+/// Values, of which those used least recently go first.
+struct Recent<T> {
+    /// Each with the time of its last use.
+    values: HashMap<Key, (T, u64)>,
+    clock: u64,
+}
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self { values: HashMap::new(), clock: 0 }
+    }
+}
+
+impl<T: Clone> Recent<T> {
+    fn get(&mut self, key: Key) -> Option<T> {
+        self.clock += 1;
+        let (value, used) = self.values.get_mut(&key)?;
+        *used = self.clock;
+        Some(value.clone())
+    }
+
+    /// Gives the value that has to go for it.
+    fn insert(&mut self, key: Key, value: T) -> Option<T> {
+        self.clock += 1;
+        let before = self.values.insert(key, (value, self.clock));
+        if self.values.len() <= MOST_LOADED {
+            return before.map(|(value, _)| value);
+        }
+        let oldest = self.values.iter().min_by_key(|(_, (_, used))| *used).map(|(&key, _)| key)?;
+        self.values.remove(&oldest).map(|(value, _)| value)
+    }
+}
 
 /// The result of a thread that compiles kernels: these, and the time that it took.
 type Compiled = (Result<Vec<Function>>, Duration);
@@ -23,18 +103,29 @@ pub(super) struct Functions {
     made: OnceLock<Vec<Function>>,
     running: Mutex<Option<JoinHandle<Compiled>>>,
     nanos: AtomicU64,
+    /// Whether the device was asked for them.
+    asked: AtomicBool,
 }
 
 impl Functions {
-    /// Begins to compile `kernels`, if nobody has.
-    pub fn start(&self, kernels: &[Kernel], device: &Arc<dyn Device>) {
+    /// Begins to compile `kernels`, if nobody has; takes those that are loaded.
+    pub fn start(&self, kernels: &[Kernel], loaded: &Arc<Loaded>) {
         let mut running = self.running.lock();
         if self.are_made() || running.is_some() {
             return;
         }
-        let (sources, device) = (sources(kernels), device.clone());
         let begun = Instant::now();
-        let compile = move || (compile(&sources, &device), begun.elapsed());
+        let found = loaded.find(kernels);
+        let missing: Vec<KernelSource> =
+            kernels.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(kernel, _)| source(kernel)).collect();
+        if missing.is_empty() {
+            self.made.get_or_init(|| found.into_iter().flatten().collect());
+            self.nanos.store(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            return;
+        }
+        self.asked.store(true, Ordering::Relaxed);
+        let loaded = loaded.clone();
+        let compile = move || (compile(&missing, &loaded.device).map(|made| together(found, made)), begun.elapsed());
         // Without a thread, whoever waits compiles.
         *running = std::thread::Builder::new().name("warpmill-compile".into()).spawn(compile).ok();
     }
@@ -43,7 +134,7 @@ impl Functions {
     ///
     /// # Errors
     /// Compiler errors.
-    pub fn wait(&self, kernels: &[Kernel], device: &Arc<dyn Device>) -> Result<()> {
+    pub fn wait(&self, kernels: &[Kernel], loaded: &Loaded) -> Result<()> {
         let mut running = self.running.lock();
         if self.are_made() {
             return Ok(());
@@ -55,8 +146,9 @@ impl Functions {
                 made?
             }
             // Nobody has begun, or it failed before: the error again, unless that has passed.
-            None => compile(&sources(kernels), device)?,
+            None => compile(&sources(kernels), &loaded.device)?,
         };
+        loaded.keep(kernels, &made);
         self.made.get_or_init(|| made);
         Ok(())
     }
@@ -71,10 +163,21 @@ impl Functions {
         &self.made.get().expect("kernels are compiled before they run")[kernel]
     }
 
+    /// Whether the device was asked for them: no program before had loaded all of them.
+    pub fn were_asked_for(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Nanoseconds that compiling took.
     pub fn nanos(&self) -> u64 {
         self.nanos.load(Ordering::Relaxed)
     }
+}
+
+/// All functions: those that were found, and in place of the others those that were made, in order.
+fn together(found: Vec<Option<Function>>, made: Vec<Function>) -> Vec<Function> {
+    let mut made = made.into_iter();
+    found.into_iter().filter_map(|found| found.or_else(|| made.next())).collect()
 }
 
 fn sources(kernels: &[Kernel]) -> Vec<KernelSource> {
@@ -142,4 +245,39 @@ pub fn end_compiling(limit: Duration) -> bool {
     let mut state = ALL.state.lock();
     state.1 = true;
     !ALL.changed.wait_while_for(&mut state, |state| state.0 > 0, limit).timed_out()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::generator::Generator;
+    use crate::compile::kernel::{Work, kernel};
+
+    #[test]
+    fn values_used_least_recently_go_first() {
+        let mut recent = Recent::default();
+        let key = |number: usize| Key::of([&number.to_le_bytes()[..]]);
+        for number in 0..MOST_LOADED {
+            assert_eq!(recent.insert(key(number), number), None);
+        }
+        assert_eq!(recent.get(key(0)), Some(0));
+        assert_eq!(recent.insert(key(MOST_LOADED), MOST_LOADED), Some(1));
+        assert_eq!((recent.get(key(0)), recent.get(key(1))), (Some(0), None));
+        assert_eq!(recent.values.len(), MOST_LOADED);
+    }
+
+    #[test]
+    fn keys_tell_apart_all_that_code_depends_on() {
+        let make = |entry: &str, line: &str, library: Option<Library>| {
+            let mut g = Generator::new();
+            g.code.line(line);
+            library.into_iter().for_each(|library| g.params.require(library));
+            key(&kernel(g, entry.into(), 32, Work::Rows(1), 0, "any".into()))
+        };
+        let first = make("a", ";", None);
+        assert_eq!(first, make("a", ";", None));
+        for other in [make("b", ";", None), make("a", ";;", None), make("a", ";", Some(Library::Sort))] {
+            assert_ne!(first, other);
+        }
+    }
 }

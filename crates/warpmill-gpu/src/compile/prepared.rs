@@ -1,6 +1,6 @@
 //! A program made ready for a device: sinks laid out, kernels generated, compiled and loaded, constants uploaded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use warpmill_format::Dictionary;
 use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Program, Scan, Source};
 
-use super::functions::Functions;
+use super::functions::{Functions, Loaded};
 use super::join::{JoinPlan, JoinStrategy};
 use super::kernel::Work;
 use super::layout::{Hints, Limits, SinkLayout};
@@ -29,10 +29,11 @@ use crate::memory::error::Result;
 use super::joins::{self, Means};
 use super::plan::{MemoryPlan, first_arena};
 use super::shares;
-use crate::data::items::{self, Descriptors, Item, Resident, data_bytes, dictionary_key};
+use crate::data::items::{self, Descriptors, Item, Resident, descriptors_allocated, dictionary_key};
+use crate::data::opened::{OpenRows, ResidentRows};
 use crate::data::segments::{self, OpenScan, Recoded};
 use crate::data::undone::Undone;
-use crate::memory::regions::{Cache, Key, aligned};
+use crate::memory::regions::{Cache, KeyMap, aligned};
 
 /// A program made ready.
 pub struct Prepared {
@@ -54,7 +55,7 @@ pub struct Prepared {
     pub inputs: Vec<u64>,
     /// Time that it took, in nanoseconds, without compilation.
     nanos: u64,
-    /// The host objects that its kernels read, but for the segments that are streamed.
+    /// The host objects that its kernels read and that are in no row segment that stays.
     pub items: Vec<Item>,
     /// The way segments pass through device memory; `None`: they are among the items.
     pub stream: Option<StreamPlan>,
@@ -64,6 +65,8 @@ pub struct Prepared {
     pub forms: Forms,
     /// The bytes that items and descriptors take of a region.
     pub data_bytes: u64,
+    /// Bytes of descriptors: of columns, and of row counts, by kernel.
+    descriptors: Vec<u64>,
     /// The other memory that it allocates.
     pub memory: MemoryPlan,
     /// The place where its data is in the caching region, once it was there.
@@ -115,14 +118,13 @@ impl Prepared {
             next += scan.columns.len();
             scans.insert(index, segments::open(scan, selected, recoded, own, hints.may_read_later())?);
         }
-        let described = scans.iter().map(|(index, scan)| (*index, &scan.segments)).collect();
+        let described = scans.iter().map(|(index, scan)| (*index, &scan.rows.segments)).collect();
         let lowered = program::lower(&program, &layouts, &described, inputs, hints.streamed)?;
         let constants = Constants::collect(lowered.kernels.iter().map(|kernel| &kernel.params));
-        let segments = scans.values().flat_map(|scan| scan.columns.iter().flatten());
-        let mut items = items::collect(segments, &constants.dictionaries);
-        if hints.streamed {
-            items.retain(|item| !matches!(item, Item::Segment(_)));
-        }
+        let passing = scans.values().filter(|_| hints.streamed);
+        let passing = passing.flat_map(|scan| scan.rows.columns.iter().flat_map(|row| row.iter()));
+        let mut items = items::collect(passing.filter(|chunk| chunk.remap.is_some()), &constants.dictionaries);
+        items.retain(|item| !matches!(item, Item::Segment(_)));
         let memory = MemoryPlan::new(&program, &layouts, &lowered, (&hints, limits), constants.len());
         let inputs = inputs.to_vec();
         let (resident, replays, ranges, learnt) = Default::default();
@@ -141,6 +143,7 @@ impl Prepared {
             columns,
             forms,
             data_bytes: 0,
+            descriptors: vec![],
             memory,
             resident,
             limits,
@@ -148,7 +151,9 @@ impl Prepared {
             ranges,
             learnt,
         };
-        let descriptors: Vec<u64> = if prepared.hints.streamed {
+        prepared.descriptors = prepared.descriptor_bytes().collect();
+        let own: u64 = prepared.items.iter().map(Item::allocated).sum();
+        if prepared.hints.streamed {
             let kernels = 0..prepared.lowered.kernels.len();
             let kernels: Vec<_> = kernels.filter_map(|kernel| prepared.row_segments(kernel)).collect();
             let library = device.batch_codec().ok();
@@ -159,26 +164,26 @@ impl Prepared {
                 prepared.hints.pipelines,
                 library.as_deref(),
             )?);
-            vec![]
+            prepared.data_bytes = own;
         } else {
-            prepared.descriptor_bytes().collect()
-        };
-        prepared.data_bytes = data_bytes(&prepared.items, descriptors.into_iter());
+            let segments = prepared.segment_bytes(|rows| Some(rows.item_bytes()), |_| true);
+            prepared.data_bytes = own + segments + descriptors_allocated(&prepared.descriptors);
+        }
         prepared.nanos = started.elapsed().as_nanos() as u64;
         Ok(prepared)
     }
 
     /// Begins to compile its kernels, if nobody has: data can be copied meanwhile.
-    pub fn compile(&self, device: &Arc<dyn Device>) {
-        self.functions.start(&self.lowered.kernels, device);
+    pub fn compile(&self, loaded: &Arc<Loaded>) {
+        self.functions.start(&self.lowered.kernels, loaded);
     }
 
     /// Waits until its kernels are compiled.
     ///
     /// # Errors
     /// Compiler errors.
-    pub fn compiled(&self, device: &Arc<dyn Device>) -> Result<()> {
-        self.functions.wait(&self.lowered.kernels, device)
+    pub fn compiled(&self, loaded: &Loaded) -> Result<()> {
+        self.functions.wait(&self.lowered.kernels, loaded)
     }
 
     /// Whether its kernels are known to be compiled.
@@ -191,6 +196,11 @@ impl Prepared {
         self.functions.get(kernel)
     }
 
+    /// Whether an earlier program had loaded all of its kernels.
+    pub(crate) fn found_kernels(&self) -> bool {
+        self.is_compiled() && !self.functions.were_asked_for()
+    }
+
     /// Time that preparing took, compilation included, in nanoseconds.
     pub(crate) fn all_nanos(&self) -> u64 {
         self.nanos + self.functions.nanos()
@@ -201,18 +211,18 @@ impl Prepared {
         let kernel = &self.lowered.kernels[kernel];
         let Work::Segments(segments) = &kernel.work else { return None };
         let scan = self.scans.get(&kernel.pipeline)?;
-        let positions: HashMap<usize, usize> =
-            scan.segments.segments.iter().enumerate().map(|(position, &segment)| (segment, position)).collect();
+        let rows = &scan.rows;
         let row_segment = |&number: &usize| {
-            let position = positions[&number];
-            RowSegment { number, columns: &scan.columns[position], spans: &scan.spans.by_segment[position] }
+            // Row segments are in order.
+            let position = rows.segments.segments.binary_search(&number).expect("a row segment of its scan");
+            RowSegment { number, columns: &rows.columns[position], spans: scan.spans.of_segment(position) }
         };
         Some(segments.iter().map(row_segment).collect())
     }
 
     /// Bytes of a region for descriptors of any of its row segments.
     pub(crate) fn claimed_bytes(&self) -> u64 {
-        self.descriptor_bytes().map(aligned).sum()
+        self.descriptors.iter().copied().map(aligned).sum()
     }
 
     fn descriptor_bytes(&self) -> impl Iterator<Item = u64> {
@@ -221,6 +231,54 @@ impl Prepared {
             let spans: usize = rows.iter().map(|row| row.spans.len()).sum();
             [(columns * segments::DESCRIPTOR) as u64, 4 * spans as u64]
         })
+    }
+
+    /// The descriptors of kernel `kernel` that an earlier program has left in device memory.
+    pub(crate) fn known_descriptors(&self, kernel: usize, resident: &Resident) -> Option<Descriptors> {
+        let pipeline = self.lowered.kernels[kernel].pipeline;
+        self.described(kernel, |_| resident.rows.get(&pipeline).cloned()).flatten()
+    }
+
+    /// Notes that the descriptors of kernel `kernel` in `resident` are in device memory.
+    pub(crate) fn keep_described(&self, kernel: usize, resident: &Resident) {
+        let (made, kernel) = (resident.descriptors[kernel], &self.lowered.kernels[kernel]);
+        if let (Work::Segments(segments), Some(scan), Some(rows)) =
+            (&kernel.work, self.scans.get(&kernel.pipeline), resident.rows.get(&kernel.pipeline))
+        {
+            rows.describe(segments, &scan.spans, made);
+        }
+    }
+
+    /// Whether descriptors of kernel `kernel` are in device memory, where `resident` tells what of its scan is; `None` where it scans nothing.
+    fn described(
+        &self,
+        kernel: usize,
+        resident: impl Fn(&OpenScan) -> Option<Arc<ResidentRows>>,
+    ) -> Option<Option<Descriptors>> {
+        let kernel = &self.lowered.kernels[kernel];
+        let Work::Segments(segments) = &kernel.work else { return None };
+        let scan = self.scans.get(&kernel.pipeline)?;
+        Some(resident(scan).and_then(|rows| rows.described(segments, &scan.spans)))
+    }
+
+    /// The bytes of a region that those of its scans' items take for which `which` holds, each once; of rows of which `known` tells, so many.
+    fn segment_bytes(&self, known: impl Fn(&OpenRows) -> Option<u64>, which: impl Fn(&Item) -> bool) -> u64 {
+        let mut scans: Vec<&Arc<OpenRows>> = vec![];
+        for scan in self.scans.values() {
+            if !scans.iter().any(|other| Arc::ptr_eq(other, &scan.rows)) {
+                scans.push(&scan.rows);
+            }
+        }
+        let is_alone = |own: &Arc<OpenRows>| scans.iter().all(|it| Arc::ptr_eq(it, own) || !it.may_overlap(own));
+        let mut seen = HashSet::new();
+        let bytes = |own: &&Arc<OpenRows>| match known(own).filter(|_| is_alone(own)) {
+            Some(bytes) => bytes,
+            None => {
+                let items = own.items().iter().filter(|item| which(item) && seen.insert(item.key()));
+                items.map(Item::allocated).sum()
+            }
+        };
+        scans.iter().map(bytes).sum()
     }
 
     /// The descriptors of what is looked at of some row segments of kernel `kernel`, still without addresses of their own: those of columns
@@ -232,9 +290,10 @@ impl Prepared {
         &self,
         kernel: usize,
         rows: &[RowSegment<'_>],
-        places: &HashMap<Key, DevicePtr>,
+        places: &KeyMap<DevicePtr>,
     ) -> Result<DescriptorImages> {
-        let (mut image, mut counts) = (vec![], vec![]);
+        let spans = rows.iter().map(|row| row.spans.len() * row.columns.len()).sum::<usize>();
+        let (mut image, mut counts) = (Vec::with_capacity(spans * segments::DESCRIPTOR), vec![]);
         let span_bits = self.scans.get(&self.lowered.kernels[kernel].pipeline).map_or(0, |scan| scan.spans.bits);
         let mut made = Descriptors { span_bits, ..Descriptors::default() };
         for row in rows {
@@ -355,8 +414,16 @@ impl CachedData for Prepared {
         if self.resident.lock().as_ref().is_some_and(|resident| resident.generation == cache.generation()) {
             return 0;
         }
-        let missing = self.items.iter().filter(|item| cache.get(&item.key()).is_none()).map(Item::allocated);
-        missing.sum::<u64>() + data_bytes(&[], self.descriptor_bytes())
+        let generation = cache.generation();
+        let is_missing = |item: &Item| cache.get(&item.key()).is_none();
+        let own: u64 = self.items.iter().filter(|item| is_missing(item)).map(Item::allocated).sum();
+        let segments = self.segment_bytes(|rows| rows.resident(generation).map(|_| 0), is_missing);
+        let described = |kernel: usize| {
+            let resident = |scan: &OpenScan| scan.rows.resident(generation);
+            self.described(kernel, resident).is_none_or(|known| known.is_some())
+        };
+        let known = (0..self.lowered.kernels.len()).all(described);
+        own + segments + if known { 0 } else { descriptors_allocated(&self.descriptors) }
     }
 }
 
@@ -468,7 +535,7 @@ impl Constants {
     }
 
     /// The bytes of a member, if it is a constant; the block is at `base`, dictionaries are at `places`.
-    pub fn value(&self, binding: &Binding, base: DevicePtr, places: &HashMap<Key, DevicePtr>) -> Option<Vec<u8>> {
+    pub fn value(&self, binding: &Binding, base: DevicePtr, places: &KeyMap<DevicePtr>) -> Option<Vec<u8>> {
         let address = |offset: usize| (base + offset as u64).to_le_bytes().to_vec();
         Some(match binding {
             Binding::Bytes(bytes) => bytes.clone(),

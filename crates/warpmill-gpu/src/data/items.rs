@@ -9,7 +9,8 @@ use crate::device::DevicePtr;
 use crate::memory::mirrors::Mirrors;
 
 use super::chunks::Chunk;
-use crate::memory::regions::{self, Key, Owner, padded};
+use super::opened::ResidentRows;
+use crate::memory::regions::{self, Key, KeyMap, Owner, padded};
 
 /// Kinds of data.
 const REMAP: u8 = 1;
@@ -42,7 +43,9 @@ impl Item {
             Item::Segment(chunk) => chunk.bytes,
             Item::Remap(remap) => 4 * remap.len() as u64,
             Item::Dictionary(dictionary) => {
-                16 * (dictionary.len() as u64 + 1) + dictionary.iter().map(|text| text.len() as u64).sum::<u64>()
+                // All strings, without the offsets behind each.
+                let places = dictionary.len() as u64 + 1;
+                16 * places + dictionary.plain_bytes() - 4 * places
             }
         }
     }
@@ -140,11 +143,13 @@ pub struct Descriptors {
 pub struct Resident {
     /// In which generation of the cache; of no meaning where the data was copied for one run.
     pub generation: u64,
-    /// Addresses of items.
-    pub places: HashMap<Key, DevicePtr>,
+    /// Addresses of items that are the program's own: what lies in no row segment, or where segments pass through.
+    pub places: KeyMap<DevicePtr>,
+    /// By pipeline, what it scans, where that does not pass through.
+    pub rows: HashMap<usize, Arc<ResidentRows>>,
     /// By kernel; empty ones where a kernel reads no segments.
     pub descriptors: Vec<Descriptors>,
-    /// The memory that strings in device memory may point into.
+    /// The memory that strings of the program's own items may point into.
     pub mirrors: Mirrors,
     /// Memory that copies still read.
     pub sources: Vec<Owner>,
@@ -153,20 +158,40 @@ pub struct Resident {
 impl Resident {
     /// The copy of `item` is at `at`, made from `image`.
     pub fn add(&mut self, item: &Item, at: DevicePtr, image: &Owner) {
-        self.places.insert(item.key(), at);
-        let strings = match item {
-            Item::Segment(chunk) => matches!(chunk.layout.values, ValueLayout::Strings { .. }),
-            Item::Remap(_) => false,
-            Item::Dictionary(_) => true,
-        };
-        if strings {
-            self.mirrors.add(at, image_bytes(image), image.clone());
-        }
+        add(item, (at, image), &mut self.places, &mut self.mirrors);
+    }
+
+    /// Addresses of what the scan of `pipeline` reads.
+    pub fn places_of(&self, pipeline: usize) -> &KeyMap<DevicePtr> {
+        self.rows.get(&pipeline).map_or(&self.places, |rows| &rows.places)
+    }
+
+    /// The memory that strings in device memory may point into.
+    pub fn mirrors(&self) -> impl Iterator<Item = &Mirrors> {
+        let rows = self.rows.values().map(|rows| &rows.mirrors);
+        std::iter::once(&self.mirrors).chain(rows).filter(|mirrors| !mirrors.is_empty())
     }
 }
 
-/// The bytes that data and descriptors of a program take of a region.
-pub(crate) fn data_bytes(items: &[Item], descriptors: impl Iterator<Item = u64>) -> u64 {
-    items.iter().map(Item::allocated).sum::<u64>()
-        + descriptors.map(|bytes| regions::aligned(padded(bytes))).sum::<u64>()
+/// Notes that the copy of `item` is at `at`, made from `image`.
+pub(super) fn add(
+    item: &Item,
+    (at, image): (DevicePtr, &Owner),
+    places: &mut KeyMap<DevicePtr>,
+    mirrors: &mut Mirrors,
+) {
+    places.insert(item.key(), at);
+    let strings = match item {
+        Item::Segment(chunk) => matches!(chunk.layout.values, ValueLayout::Strings { .. }),
+        Item::Remap(_) => false,
+        Item::Dictionary(_) => true,
+    };
+    if strings {
+        mirrors.add(at, image_bytes(image), image.clone());
+    }
+}
+
+/// The bytes that descriptors, so many of each kind, take of a region.
+pub(crate) fn descriptors_allocated(descriptors: &[u64]) -> u64 {
+    descriptors.iter().map(|bytes| regions::aligned(padded(*bytes))).sum()
 }

@@ -17,7 +17,7 @@ use super::source::PinnedCopies;
 use crate::device::{Device, DevicePtr, Stream};
 use crate::memory::error::Result;
 use crate::memory::pool::Pool;
-use crate::memory::regions::{Key, padded};
+use crate::memory::regions::{Key, KeyMap, padded};
 
 /// The way the mirrored part is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,11 +89,11 @@ pub(crate) struct Mirror {
     most: u64,
     options: MirrorOptions,
     queries: u64,
-    known: HashMap<Key, Known>,
+    known: KeyMap<Known>,
     columns: HashMap<ColumnId, usize>,
     /// Of each column.
     histories: Vec<History>,
-    here: HashMap<Key, Here>,
+    here: KeyMap<Here>,
     due: bool,
     counts: MirrorProfile,
 }
@@ -101,8 +101,11 @@ pub(crate) struct Mirror {
 /// A segment that a query reads.
 pub(crate) struct Read<'a> {
     pub chunk: &'a Arc<Chunk>,
-    pub column: &'a ColumnId,
+    /// Its column, by number ([`Mirror::number`]).
+    pub column: usize,
     pub segment: usize,
+    /// Whether there is a copy.
+    pub here: bool,
     /// The seconds that a copy would save.
     pub weight: f64,
 }
@@ -120,11 +123,19 @@ impl Mirror {
         if self.options != options {
             self.options = options;
             self.known.clear();
-            self.columns.clear();
-            self.histories.clear();
+            // Runs that have begun know columns by their numbers.
+            self.histories.fill(History::default());
             self.due = true;
         }
         self.queries += 1;
+    }
+
+    /// The number of a column, for as long as the device is open.
+    pub fn number(&mut self, column: ColumnId) -> usize {
+        *self.columns.entry(column).or_insert_with(|| {
+            self.histories.push(History::default());
+            self.histories.len() - 1
+        })
     }
 
     /// The place of the copy of a segment.
@@ -133,30 +144,21 @@ impl Mirror {
     }
 
     /// Notes what the running query reads.
-    pub fn note(&mut self, read: &[Read<'_>]) {
-        for &Read { chunk, column, segment, weight } in read {
-            let bytes = chunk.copied_bytes();
-            let key = chunk.travels_as();
-            match self.here.contains_key(&key) {
-                true => {
-                    (self.counts.hits, self.counts.hit_bytes) = (self.counts.hits + 1, self.counts.hit_bytes + bytes)
-                }
-                false => {
-                    (self.counts.misses, self.counts.miss_bytes) =
-                        (self.counts.misses + 1, self.counts.miss_bytes + bytes);
-                }
-            }
-            let number = *self.columns.entry(column.clone()).or_insert_with(|| {
-                self.histories.push(History::default());
-                self.histories.len() - 1
-            });
-            self.histories[number].note(self.queries, weight);
-            let known = self.known.entry(key).or_insert_with(|| {
-                let (chunk, history) = (chunk.clone(), History::default());
-                Known { chunk, column: number, segment, history }
-            });
-            known.history.note(self.queries, weight);
+    pub fn note(&mut self, read: &Read<'_>) {
+        let &Read { chunk, column, segment, here, weight } = read;
+        let bytes = chunk.copied_bytes();
+        let (counts, queries) = (&mut self.counts, self.queries);
+        if here {
+            (counts.hits, counts.hit_bytes) = (counts.hits + 1, counts.hit_bytes + bytes);
+        } else {
+            (counts.misses, counts.miss_bytes) = (counts.misses + 1, counts.miss_bytes + bytes);
         }
+        self.histories[column].note(queries, weight);
+        let known = self.known.entry(chunk.travels_as()).or_insert_with(|| {
+            let (chunk, history) = (chunk.clone(), History::default());
+            Known { chunk, column, segment, history }
+        });
+        known.history.note(queries, weight);
     }
 
     /// A query ends: copies are replaced before the next one, if it is time for that.

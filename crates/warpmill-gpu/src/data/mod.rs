@@ -17,6 +17,7 @@ pub mod form;
 pub mod items;
 pub(crate) mod kept;
 pub mod mirror;
+pub mod opened;
 pub mod parquet;
 pub mod paths;
 pub mod policy;

@@ -1,6 +1,5 @@
 //! Pages of Parquet files: what decodes them when they have arrived in a slot, and what profiles say of it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::device::kernel::{Kernel, ParamBytes};
@@ -10,7 +9,7 @@ use crate::kernels::library::Library;
 use crate::memory::error::{Failure, Result};
 
 use super::chunks::Chunk;
-use crate::memory::regions::Key;
+use crate::memory::regions::KeyMap;
 
 /// Bytes of a `ParquetTask` (kernels/parquet.cuh).
 pub const TASK: usize = 24;
@@ -33,7 +32,7 @@ pub struct Pages {
 /// A chunk without a place.
 pub fn describe<'a>(
     chunks: impl Iterator<Item = (&'a Chunk, DevicePtr)>,
-    places: &HashMap<Key, DevicePtr>,
+    places: &KeyMap<DevicePtr>,
 ) -> Result<(Vec<u8>, Pages)> {
     let (mut image, mut all) = (vec![], Pages::default());
     for (chunk, stored) in chunks {

@@ -13,15 +13,15 @@ use warpmill_ir::pruning::Selected;
 use warpmill_ir::{Scan, Unsupported};
 
 use super::form::Form;
-use super::shape::{ColumnShape, ScanSegments};
 use crate::device::DevicePtr;
 use crate::memory::error::{Failure, Result};
 
 use super::chunks::{Chunk, Expanded};
 use super::items::remap_key;
+use super::opened::{Columns, KnownRows, OpenRows, Opened};
 use super::spans::Spans;
 use super::undone::Undone;
-use crate::memory::regions::Key;
+use crate::memory::regions::{Key, KeyMap};
 
 /// Bytes of a `SegmentColumn` (kernels/scan.cuh).
 pub const DESCRIPTOR: usize = 104;
@@ -46,16 +46,12 @@ const KIND_VIEWS: u32 = 4;
 
 /// The segments of a scan, opened, in encodings that kernels read.
 pub struct OpenScan {
-    /// Row segments and shapes, for code generation.
-    pub segments: ScanSegments,
-    /// Per row segment (as in `segments`), each column.
-    pub columns: Vec<Vec<Arc<Chunk>>>,
+    /// The row segments, which other programs may read, too.
+    pub rows: Arc<OpenRows>,
     /// The zones that metadata left.
     pub selected: Selected,
     /// The same as kernels go through it.
     pub spans: Spans,
-    /// Whether some of the columns are of remote files, and still to be read.
-    pub to_come: bool,
 }
 
 /// The rows of `scan` that metadata does not rule out, where so many bytes are read in a nanosecond.
@@ -81,37 +77,38 @@ pub fn open(
 ) -> Result<OpenScan> {
     let table = &scan.table;
     let segments = selected.segments();
+    let spans = Spans::of(&selected, |segment| table.segment_rows(segment));
+    // Pages of Parquet are opened for the program that decodes them.
+    let known = if table.is_parquet() { KnownRows::default() } else { recoded.opened.find(scan, forms) };
+    if let Some(rows) = known.all(&segments) {
+        return Ok(OpenScan { rows, selected, spans });
+    }
     let promised = promised(scan, &segments, recoded, forms.filter(|_| later));
     if table.is_parquet() {
         let columns = segments.iter().flat_map(|&segment| scan.columns.iter().map(move |&column| (segment, column)));
         let now: Vec<_> = columns.filter(|column| !promised.contains_key(column)).collect();
         table.prefetch(&now).map_err(ExecError::from)?;
     }
-    let columns: Vec<Vec<Arc<Chunk>>> = segments
+    let columns: Vec<Columns> = segments
         .par_iter()
         .map(|&segment| {
+            if let Some(row) = known.row(segment) {
+                return Ok(row);
+            }
             let form = |position: usize| forms.map(|forms| forms[position]);
             let columns = scan.columns.iter().enumerate();
             let chunk = |(position, &column)| match promised.get(&(segment, column)) {
                 Some(promised) => Ok(promised.clone()),
                 None => chunk(table, (segment, column), recoded, form(position)),
             };
-            columns.map(chunk).collect::<Result<Vec<_>>>()
+            columns.map(chunk).collect::<Result<Columns>>()
         })
         .collect::<Result<_>>()?;
-    let shapes = columns
-        .iter()
-        .map(|row| {
-            let shape = |(chunk, field): (&Arc<Chunk>, &warpmill_ir::Field)| {
-                let nullable = chunk.layout.validity.is_some();
-                ColumnShape::of_segment(&chunk.layout.values, chunk.remap.is_some(), field.ty.phys, nullable)
-            };
-            row.iter().zip(&scan.fields).map(shape).collect::<Vec<_>>()
-        })
-        .collect::<Vec<_>>();
-    let spans = Spans::of(&selected, |segment| table.segment_rows(segment));
-    let to_come = !promised.is_empty();
-    Ok(OpenScan { segments: ScanSegments { segments, shapes }, columns, selected, spans, to_come })
+    let rows = Arc::new(OpenRows::new(scan, segments, columns, !promised.is_empty()));
+    if !table.is_parquet() {
+        recoded.opened.keep(scan, forms, &rows);
+    }
+    Ok(OpenScan { rows, selected, spans })
 }
 
 /// Those columns of row segments of a scan that need not be read yet, by segment and column.
@@ -184,6 +181,8 @@ fn chunk(
 pub struct Recoded {
     /// The chunks that the device decompresses.
     pub undone: Undone,
+    /// The rows that programs have opened.
+    pub opened: Opened,
     segments: Mutex<HashMap<usize, Pair>>,
     stored: Mutex<HashMap<(usize, usize, bool), Stored>>,
 }
@@ -274,15 +273,15 @@ impl Column {
     }
 
     fn append(&self, out: &mut Vec<u8>) {
-        let start = out.len();
         let [a, b, c] = self.more;
         let [starts, rows, values] = self.patches;
-        let words = [self.data, a, b, c, self.valid, self.references, starts, rows, values, self.remap];
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-        out.extend_from_slice(&self.reference.to_le_bytes());
-        out.extend_from_slice(&self.kind.to_le_bytes());
-        out.extend_from_slice(&self.width.to_le_bytes());
-        debug_assert_eq!(out.len() - start, DESCRIPTOR);
+        let (low, high) = (self.reference as u64, (self.reference >> 64) as u64);
+        let last = u64::from(self.kind) | u64::from(self.width) << 32;
+        let words =
+            [self.data, a, b, c, self.valid, self.references, starts, rows, values, self.remap, low, high, last];
+        let mut image = [0; DESCRIPTOR];
+        image.as_chunks_mut::<8>().0.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
+        out.extend_from_slice(&image);
     }
 }
 
@@ -291,7 +290,7 @@ fn missing() -> Failure {
 }
 
 /// The place where what `key` names is.
-pub(super) fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<DevicePtr> {
+pub(super) fn place(places: &KeyMap<DevicePtr>, key: Key) -> Result<DevicePtr> {
     places.get(&key).copied().ok_or_else(missing)
 }
 
@@ -300,7 +299,7 @@ pub(super) fn place(places: &HashMap<Key, DevicePtr>, key: Key) -> Result<Device
 ///
 /// # Errors
 /// A chunk that is not there.
-pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, first: u32, out: &mut Vec<u8>) -> Result<()> {
+pub fn describe(chunk: &Chunk, places: &KeyMap<DevicePtr>, first: u32, out: &mut Vec<u8>) -> Result<()> {
     let base = place(places, chunk.key())?;
     let at = |offset: usize| base + offset as u64;
     let values = match &chunk.layout.values {
@@ -329,12 +328,7 @@ pub fn describe(chunk: &Chunk, places: &HashMap<Key, DevicePtr>, first: u32, out
 ///
 /// # Errors
 /// A chunk that is not at one of `places`.
-pub fn describe_expansion(
-    chunk: &Chunk,
-    places: &HashMap<Key, DevicePtr>,
-    vectors: u32,
-    out: &mut Vec<u8>,
-) -> Result<u32> {
+pub fn describe_expansion(chunk: &Chunk, places: &KeyMap<DevicePtr>, vectors: u32, out: &mut Vec<u8>) -> Result<u32> {
     let Some(expanded) = chunk.expanded else { return Ok(0) };
     let (base, to) = (place(places, chunk.key())?, place(places, chunk.expanded_key())?);
     let at = |offset: usize| base + offset as u64;
@@ -372,7 +366,7 @@ pub fn describe_expansion(
 pub fn describe_compressed(
     chunk: &Chunk,
     stored: DevicePtr,
-    places: &HashMap<Key, DevicePtr>,
+    places: &KeyMap<DevicePtr>,
     blocks: u32,
     out: &mut Vec<u8>,
 ) -> Result<u32> {

@@ -9,7 +9,7 @@ use crate::memory::error::Result;
 use parking_lot::Mutex;
 
 use super::chunks::Chunk;
-use crate::memory::regions::{Key, aligned, padded};
+use crate::memory::regions::{KeyMap, aligned, padded};
 
 /// Copies of what travels to the device in page-locked memory, kept until [`PinnedCopies::clear`].
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct PinnedCopies(Mutex<Copies>);
 /// Copies by the keys of their chunks, and the bytes of the allocations that they lie in.
 #[derive(Debug, Default)]
 struct Copies {
-    by_key: HashMap<Key, PinnedCopy>,
+    by_key: KeyMap<PinnedCopy>,
     bytes: u64,
 }
 

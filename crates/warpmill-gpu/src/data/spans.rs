@@ -21,12 +21,14 @@ impl Span {
 }
 
 /// The rest of a scan's row segments.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Spans {
     /// A span has at most 2 to the power of this many vectors, and takes as many places among a kernel's tasks.
     pub bits: u32,
-    /// By row segment of which rows are left, in order.
-    pub by_segment: Vec<Vec<Span>>,
+    /// Of all row segments of which rows are left, in order.
+    spans: Vec<Span>,
+    /// The end of each row segment's spans among them.
+    ends: Vec<usize>,
 }
 
 /// Vectors of the largest row segment, as a power of two.
@@ -38,24 +40,24 @@ const SPAN_COST: u64 = 8;
 impl Spans {
     /// Those of `selected`, cut so that few tasks are empty and few descriptors are read. `rows_of` are the rows of a row segment.
     pub fn of(selected: &Selected, rows_of: impl Fn(usize) -> usize) -> Self {
-        let mut whole: Vec<(usize, Vec<Span>)> = vec![];
+        // Each with its row segment.
+        let mut whole: Vec<(usize, Span)> = Vec::with_capacity(selected.rows.len());
         for &(segment, start, rows) in &selected.rows {
             // Vectors are looked at as a whole, should rows end within one.
             let (first, end) =
                 (start / VECTOR_ROWS, (start + rows).next_multiple_of(VECTOR_ROWS).min(rows_of(segment)));
             let span = |from: u32| Span { first: from, rows: (end - from as usize * VECTOR_ROWS) as u32 };
             match whole.last_mut() {
-                Some((last, spans)) if *last == segment => match spans.last_mut() {
-                    Some(before) if u64::from(before.first) + before.vectors() >= first as u64 => {
-                        *before = span(before.first);
-                    }
-                    _ => spans.push(span(first as u32)),
-                },
-                _ => whole.push((segment, vec![span(first as u32)])),
+                Some((last, before))
+                    if *last == segment && u64::from(before.first) + before.vectors() >= first as u64 =>
+                {
+                    *before = span(before.first);
+                }
+                _ => whole.push((segment, span(first as u32))),
             }
         }
         let cost = |bits: u32| {
-            let spans = whole.iter().flat_map(|(_, spans)| spans).map(|span| span.vectors().div_ceil(1 << bits));
+            let spans = whole.iter().map(|(_, span)| span.vectors().div_ceil(1 << bits));
             spans.sum::<u64>() * (SPAN_COST + (1 << bits))
         };
         let bits = (0..=MOST_BITS).rev().min_by_key(|&bits| cost(bits)).unwrap_or(MOST_BITS);
@@ -66,8 +68,18 @@ impl Spans {
                 rows: most.min(span.rows - number * most),
             })
         };
-        let by_segment = whole.into_iter().map(|(_, spans)| spans.into_iter().flat_map(cut).collect()).collect();
-        Self { bits, by_segment }
+        let (mut spans, mut ends) = (Vec::with_capacity(whole.len()), vec![]);
+        for of_segment in whole.chunk_by(|a, b| a.0 == b.0) {
+            spans.extend(of_segment.iter().flat_map(|(_, span)| cut(*span)));
+            ends.push(spans.len());
+        }
+        Self { bits, spans, ends }
+    }
+
+    /// Those of the row segment at `position` among those of which rows are left.
+    pub fn of_segment(&self, position: usize) -> &[Span] {
+        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.spans[start..self.ends[position]]
     }
 }
 
@@ -82,23 +94,27 @@ mod tests {
         Spans::of(&selected, |segment| if segment == 9 { last } else { SEGMENT })
     }
 
+    fn by_segment(spans: &Spans) -> Vec<Vec<Span>> {
+        (0..spans.ends.len()).map(|position| spans.of_segment(position).to_vec()).collect()
+    }
+
     #[test]
     fn whole_row_segments_stay_whole() {
         let made = spans(&[(0, 0, SEGMENT), (1, 0, SEGMENT), (3, 0, SEGMENT)], 0);
         assert_eq!(made.bits, MOST_BITS);
-        assert_eq!(made.by_segment, vec![vec![Span { first: 0, rows: SEGMENT as u32 }]; 3]);
+        assert_eq!(by_segment(&made), vec![vec![Span { first: 0, rows: SEGMENT as u32 }]; 3]);
     }
 
     #[test]
     fn a_small_table_takes_few_tasks() {
         let made = spans(&[(9, 0, 2556)], 2556);
-        assert_eq!(made.by_segment, [[Span { first: 0, rows: 2556 }]]);
+        assert_eq!(by_segment(&made), [[Span { first: 0, rows: 2556 }]]);
         assert_eq!(made.bits, 2);
     }
 
     #[test]
     fn nothing_left_is_nothing() {
-        assert_eq!(spans(&[], 0).by_segment, Vec::<Vec<Span>>::new());
+        assert_eq!(by_segment(&spans(&[], 0)), Vec::<Vec<Span>>::new());
     }
 
     #[test]
@@ -127,8 +143,8 @@ mod tests {
             let made = spans(&rows, last);
             let mut segments: Vec<usize> = rows.iter().map(|row| row.0).collect();
             segments.dedup();
-            assert_eq!(made.by_segment.len(), segments.len());
-            for (segment, spans) in segments.iter().zip(&made.by_segment) {
+            assert_eq!(made.ends.len(), segments.len());
+            for (segment, spans) in segments.iter().zip(by_segment(&made)) {
                 let all = if *segment == 9 { last } else { SEGMENT };
                 let mut expected = vec![false; all.div_ceil(VECTOR_ROWS)];
                 for (_, start, len) in rows.iter().filter(|row| row.0 == *segment) {

@@ -8,7 +8,7 @@ pub mod batch;
 pub mod cuda;
 mod error;
 pub mod kernel;
-mod kernel_cache;
+pub(crate) mod kernel_cache;
 pub mod sim;
 
 use std::sync::Arc;

@@ -26,6 +26,11 @@ impl Mirrors {
         self.owners.push(owner);
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
     /// Bytes of the host memory.
     pub fn bytes(&self) -> usize {
         self.ranges.iter().map(|range| range.1 as usize).sum()

@@ -1,6 +1,7 @@
 //! Device memory in two regions: cached data that outlives queries, and what a query uses while it runs.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use super::error::{Failure, Result};
@@ -162,19 +163,51 @@ pub type Owner = Arc<dyn std::any::Any + Send + Sync>;
 /// The host object that data in device memory was made from, by its address, and what kind of data it is.
 pub type Key = (usize, u8);
 
+/// Values by keys.
+pub type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<KeyHasher>>;
+
+/// Hashes keys in few instructions: the addresses in them are nobody's choice.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct KeyHasher(u64);
+
+impl KeyHasher {
+    fn mix(&mut self, word: u64) {
+        let product = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
+    }
+}
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.mix(byte.into()));
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        self.mix(byte.into());
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.mix(word as u64);
+    }
+}
+
 /// Data that stays in device memory between queries, found by the address of the host object it was made from.
 #[derive(Debug)]
 pub struct Cache {
     region: Region,
     /// The number of times that everything was dropped: what was put in before is gone when this has changed.
     generation: u64,
-    entries: HashMap<Key, (DevicePtr, Owner)>,
+    entries: KeyMap<(DevicePtr, Owner)>,
 }
 
 impl Cache {
     /// An empty cache.
     pub fn new(region: Region) -> Self {
-        Self { region, generation: 0, entries: HashMap::new() }
+        Self { region, generation: 0, entries: KeyMap::default() }
     }
 
     /// The place where the data of `key` is, and what it is a copy of, if it is here.

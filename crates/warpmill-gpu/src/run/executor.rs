@@ -24,7 +24,7 @@ use crate::memory::error::{Failure, Result};
 use super::coexecution::Splits;
 use super::inputs::Inputs;
 use super::profile::{DeviceProfile, PathProfile};
-use crate::compile::functions::source;
+use crate::compile::functions::Loaded;
 use crate::compile::joins::Means;
 use crate::compile::prepared::{ChooseForms, Prepared, scan_columns, selected_scans};
 use crate::data::admission::{self, CachedData, Wanted};
@@ -39,6 +39,7 @@ pub struct Executor {
     pub(super) shared: Shared,
     pub(super) limits: Limits,
     prepared: Mutex<PreparedPrograms>,
+    loaded: Arc<Loaded>,
     pub(super) splits: Splits,
 }
 
@@ -63,7 +64,8 @@ impl Executor {
         let shared = Shared::new(device, memory)?;
         let block = shared.store.device.properties().shared_per_block.min(80 << 10);
         let limits = Limits::new(shared.store.memory, block);
-        Ok(Self { shared, limits, prepared: Mutex::default(), splits: Splits::default() })
+        let loaded = Arc::new(Loaded::new(&shared.store.device));
+        Ok(Self { shared, limits, prepared: Mutex::default(), loaded, splits: Splits::default() })
     }
 
     /// The device.
@@ -83,7 +85,7 @@ impl Executor {
     /// Operations that the device cannot do.
     pub fn kernels(&self, program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<(String, String)>> {
         let prepared = self.prepared(program, inputs, &Options::default())?;
-        prepared.compiled(&self.shared.store.device)?;
+        prepared.compiled(&self.loaded)?;
         let text = |kernel: &Kernel| (kernel.label.clone(), kernel.text.clone());
         Ok(prepared.lowered.kernels.iter().map(text).collect())
     }
@@ -91,8 +93,7 @@ impl Executor {
     /// Whether the kernels of `program` are compiled, in this process or on disk, or the device cannot run it anyway.
     pub fn has_kernels(&self, program: &Arc<Program>, options: &Options) -> bool {
         let Ok(prepared) = self.prepared(program, &[], options) else { return true };
-        let has = |kernel: &Kernel| self.shared.store.device.has_code(&source(kernel));
-        prepared.is_compiled() || prepared.lowered.kernels.iter().all(has)
+        prepared.is_compiled() || prepared.lowered.kernels.iter().all(|kernel| self.loaded.has_code(kernel))
     }
 
     /// Forgets all copies of data: queries read host memory again. Waits for programs that run.
@@ -154,7 +155,7 @@ impl Executor {
                     };
                     // Remote files that are to come take less room than footers let expect.
                     let read_first = || Hints { unforeseen: u32::MAX, ..prepared.hints.clone() };
-                    let to_come = prepared.scans.values().any(|scan| scan.to_come);
+                    let to_come = prepared.scans.values().any(|scan| scan.rows.to_come);
                     let Some(hints) = less.or_else(|| to_come.then(read_first)) else { return Err(failure) };
                     if options.shared.is_some() && hints.split().is_some() {
                         return Err(failure);
@@ -213,12 +214,12 @@ impl Executor {
         runs: u32,
         alone: bool,
     ) -> Result<Outcome> {
-        prepared.compile(&self.shared.store.device);
+        prepared.compile(&self.loaded);
         // Kernels are compiled while data is copied. Whoever copies nothing takes no room before it can run.
         if !prepared.is_compiled()
             && (prepared.stream.is_some() || prepared.missing(&self.shared.store.cache.lock()) == 0)
         {
-            prepared.compiled(&self.shared.store.device)?;
+            prepared.compiled(&self.loaded)?;
         }
         if options.shared.is_some() && prepared.hints.makes_parts() {
             return Err(warpmill_ir::Unsupported::new("shared scan", "its sinks do not fit the device").into());
@@ -240,8 +241,9 @@ impl Executor {
         };
         turn.busy = true;
         let resident = load(&self.shared.store, &mut turn, prepared, &mut profile)?;
-        prepared.compiled(&self.shared.store.device)?;
+        prepared.compiled(&self.loaded)?;
         profile.prepare_nanos = prepared.all_nanos();
+        profile.found_kernels = prepared.found_kernels();
         let outcome = Run::new(&self.shared, turn.lane(), (program, prepared), resident, options, profile).run(inputs);
         // A run that succeeded has waited for its work.
         turn.busy = outcome.is_err();

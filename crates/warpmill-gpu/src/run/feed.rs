@@ -14,7 +14,6 @@ mod keep;
 mod mirrored;
 mod ready;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::copies::Ready;
@@ -39,7 +38,7 @@ use crate::data::chunks::Chunk;
 use crate::data::items::Descriptors;
 use crate::data::parquet;
 use crate::data::segments::{COMPRESSED, EXPANSION};
-use crate::memory::regions::Key;
+use crate::memory::regions::KeyMap;
 
 use crate::data::stream::batches::{Batches, PAGE_ENTRY, Scratch};
 use crate::data::stream::head::{
@@ -188,13 +187,13 @@ impl<'a> Feed<'a> {
         match (&mut self.mirrored, &mut self.keeper) {
             (Some(mirrored), _) => mirrored.find(pipeline, rows, mirrors),
             (None, Some(keeper)) => keeper.find(rows, mirrors),
-            (None, None) => Found::new(),
+            (None, None) => Found::default(),
         }
     }
 
     /// The place where chunks of these row segments are now, as far as that is known before they are read: of mirrored data.
     pub fn look(&self, rows: &[RowSegment<'_>]) -> Found {
-        self.mirrored.as_ref().map_or_else(Found::new, |mirrored| mirrored.look(rows))
+        self.mirrored.as_ref().map_or_else(Found::default, |mirrored| mirrored.look(rows))
     }
 
     /// Bytes that were found, and those that stay from now on.
@@ -213,7 +212,7 @@ impl<'a> Feed<'a> {
         // The one before ends first: it gives its memory back.
         self.ahead = None;
         let scan = prepared.scans.get(&prepared.lowered.kernels[kernel].pipeline);
-        self.ahead = scan.filter(|scan| scan.to_come).and_then(|_| Ahead::of(rows));
+        self.ahead = scan.filter(|scan| scan.rows.to_come).and_then(|_| Ahead::of(rows));
     }
 
     /// Brings row segments of kernel `kernel` into the next slot. `kept` is where dictionaries are, `found` where chunks are that need not
@@ -225,7 +224,7 @@ impl<'a> Feed<'a> {
         &mut self,
         lane: &mut Lane,
         prepared: &Prepared,
-        (kept, found): (&HashMap<Key, DevicePtr>, &Found),
+        (kept, found): (&KeyMap<DevicePtr>, &Found),
         (kernel, rows): (usize, &[RowSegment<'_>]),
     ) -> Result<Arrival> {
         let (asked, waiting) = (rows, Instant::now());

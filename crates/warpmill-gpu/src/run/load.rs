@@ -12,9 +12,10 @@ use crate::memory::lane::Lane;
 use super::profile::DeviceProfile;
 use crate::compile::prepared::Prepared;
 use crate::data::admission::Turn;
-use crate::data::items::{Descriptors, Resident, image_bytes};
+use crate::data::items::{Item, Resident, image_bytes};
+use crate::data::opened::ResidentRows;
 use crate::data::store::Store;
-use crate::memory::regions::padded;
+use crate::memory::regions::{KeyMap, Owner, padded};
 
 /// The place where the data of `prepared` is: in the caching region, or, of a program whose segments pass through, copied for this run.
 ///
@@ -56,44 +57,87 @@ fn fill_cache(
     profile: &mut DeviceProfile,
 ) -> Result<Arc<Resident>> {
     let started = Instant::now();
-    let mut resident = Resident { generation: store.cache.lock().generation(), ..Resident::default() };
-    let (mut fresh, mut bytes, mut count) = (vec![], 0, 0);
-    for item in &prepared.items {
-        let known = store.cache.lock().get(&item.key()).cloned();
-        let (at, image) = match known {
-            Some(known) => known,
+    let generation = store.cache.lock().generation();
+    let mut resident = Resident { generation, ..Resident::default() };
+    let (mut copies, mut fresh) = (Copies::default(), vec![]);
+    for (&pipeline, scan) in &prepared.scans {
+        let rows = match scan.rows.resident(generation) {
+            Some(rows) => rows,
             None => {
-                let at = store.cache.lock().reserve(item.bytes())?;
-                let image = item.image(at);
-                // SAFETY: reserved with the size of the image and the padding behind it.
-                unsafe {
-                    store.device.copy_to_device(at, image_bytes(&image), lane.stream)?;
-                    let end = item.bytes();
-                    store.device.fill(at + end, 0, padded(end) - end, lane.stream)?;
+                let mut rows = ResidentRows::new(generation);
+                for item in scan.rows.items() {
+                    let (at, image) = copies.bring(store, lane, item)?;
+                    rows.add(item, at, &image);
                 }
-                fresh.push((item.key(), at, image.clone()));
-                (bytes, count) = (bytes + item.bytes(), count + 1);
-                (at, image)
+                rows.mirrors.sort();
+                let rows = Arc::new(rows);
+                fresh.push((scan, rows.clone()));
+                rows
             }
         };
+        resident.rows.insert(pipeline, rows);
+    }
+    for item in &prepared.items {
+        let (at, image) = copies.bring(store, lane, item)?;
         resident.add(item, at, &image);
     }
-    describe(store, lane, prepared, &mut resident, |_, bytes| store.cache.lock().reserve(bytes))?;
     resident.mirrors.sort();
-    // Other programs find the data in the cache from here on, whatever their stream.
-    store.device.synchronize(lane.stream)?;
-    let mut cache = store.cache.lock();
-    for (key, at, image) in fresh {
-        cache.insert(key, at, image);
+    let described = describe(store, lane, prepared, &mut resident)?;
+    if copies.count > 0 || !described.is_empty() {
+        // Other programs find the data from here on, whatever their stream.
+        store.device.synchronize(lane.stream)?;
     }
-    drop(cache);
-    if count > 0 {
-        let nanos = started.elapsed().as_nanos() as u64;
+    fresh.iter().for_each(|(scan, rows)| scan.rows.keep(rows));
+    for kernel in described {
+        profile.described_segments += resident.descriptors[kernel].count;
+        prepared.keep_described(kernel, &resident);
+    }
+    copies.publish(store);
+    if copies.count > 0 {
+        let (bytes, count, nanos) = (copies.bytes, copies.count, started.elapsed().as_nanos() as u64);
         profile.transfers.push(TransferProfile { what: "segments to the device", bytes, count, nanos });
     }
     let resident = Arc::new(resident);
     *prepared.resident.lock() = Some(resident.clone());
     Ok(resident)
+}
+
+/// The copies that a program makes in the caching region.
+#[derive(Default)]
+struct Copies {
+    made: KeyMap<(DevicePtr, Owner)>,
+    bytes: u64,
+    count: u64,
+}
+
+impl Copies {
+    /// The place where `item` is in the caching region, and what it was made from; it is copied there if it is not there yet.
+    fn bring(&mut self, store: &Store, lane: &mut Lane, item: &Item) -> Result<(DevicePtr, Owner)> {
+        let key = item.key();
+        let known = store.cache.lock().get(&key).or_else(|| self.made.get(&key)).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let at = store.cache.lock().reserve(item.bytes())?;
+        let image = item.image(at);
+        // SAFETY: reserved with the size of the image and the padding behind it.
+        unsafe {
+            store.device.copy_to_device(at, image_bytes(&image), lane.stream)?;
+            let end = item.bytes();
+            store.device.fill(at + end, 0, padded(end) - end, lane.stream)?;
+        }
+        self.made.insert(key, (at, image.clone()));
+        (self.bytes, self.count) = (self.bytes + item.bytes(), self.count + 1);
+        Ok((at, image))
+    }
+
+    /// They are there: other programs find them.
+    fn publish(&mut self, store: &Store) {
+        let mut cache = store.cache.lock();
+        for (key, (at, image)) in self.made.drain() {
+            cache.insert(key, at, image);
+        }
+    }
 }
 
 /// Copies what kernels read beside the segments, which pass through, into the lane's own region.
@@ -116,28 +160,26 @@ fn copy_for_run(store: &Store, lane: &mut Lane, prepared: &Prepared, profile: &m
     Ok(resident)
 }
 
-/// Makes the descriptors of all kernels' segments, in memory that `reserve` gives.
-fn describe(
-    store: &Store,
-    lane: &mut Lane,
-    prepared: &Prepared,
-    resident: &mut Resident,
-    mut reserve: impl FnMut(&mut Lane, u64) -> Result<DevicePtr>,
-) -> Result<()> {
+/// Makes the descriptors of all kernels' segments that are not in the caching region yet; gives the kernels of those.
+fn describe(store: &Store, lane: &mut Lane, prepared: &Prepared, resident: &mut Resident) -> Result<Vec<usize>> {
+    let mut fresh = vec![];
     for kernel in 0..prepared.lowered.kernels.len() {
-        let Some(segments) = prepared.row_segments(kernel) else {
-            resident.descriptors.push(Descriptors::default());
+        let known = prepared.known_descriptors(kernel, resident);
+        let (Some(segments), None) = (prepared.row_segments(kernel), known) else {
+            resident.descriptors.push(known.unwrap_or_default());
             continue;
         };
-        let (mut made, columns, rows) = prepared.describe(kernel, &segments, &resident.places)?;
-        made.columns = reserve(lane, columns.len() as u64)?;
-        made.rows = reserve(lane, rows.len() as u64)?;
+        let places = resident.places_of(prepared.lowered.kernels[kernel].pipeline);
+        let (mut made, columns, rows) = prepared.describe(kernel, &segments, places)?;
+        made.columns = store.cache.lock().reserve(columns.len() as u64)?;
+        made.rows = store.cache.lock().reserve(rows.len() as u64)?;
         // SAFETY: just reserved with these sizes.
         unsafe {
             store.device.copy_to_device(made.columns, &columns, lane.stream)?;
             store.device.copy_to_device(made.rows, &rows, lane.stream)?;
         }
         resident.descriptors.push(made);
+        fresh.push(kernel);
     }
-    Ok(())
+    Ok(fresh)
 }

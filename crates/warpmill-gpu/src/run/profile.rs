@@ -287,6 +287,10 @@ pub struct DeviceProfile {
     pub mirror: Option<MirrorProfile>,
     /// The number of times that the program was run, because a size was guessed too small.
     pub runs: u32,
+    /// Whether all of its kernels were those of programs before it: nothing was compiled, and no text looked up.
+    pub found_kernels: bool,
+    /// Row segments, or runs of their vectors, that were described to the device for this run; none where a program before it had read the same.
+    pub described_segments: u64,
     /// Time to generate, compile and load kernels (0 when the program was prepared before), in nanoseconds.
     pub prepare_nanos: u64,
     /// Time that the program waited for other programs, in nanoseconds.
@@ -357,6 +361,8 @@ impl DeviceProfile {
         self.cached_bytes = other.cached_bytes;
         self.mirror = other.mirror.or(self.mirror);
         self.runs = self.runs.max(other.runs);
+        self.found_kernels &= other.found_kernels;
+        self.described_segments += other.described_segments;
         self.prepare_nanos += other.prepare_nanos;
         self.wait_nanos += other.wait_nanos;
         self.queue_nanos += other.queue_nanos;

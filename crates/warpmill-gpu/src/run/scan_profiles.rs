@@ -13,7 +13,7 @@ use crate::data::segments::OpenScan;
 fn profile_of(scan: &OpenScan, table: &TableSnapshot) -> ParquetProfile {
     let (mut profile, mut reasons) = (ParquetProfile::default(), BTreeSet::new());
     profile.pages_left_out = table.left_out().pages;
-    for chunk in scan.columns.iter().flatten() {
+    for chunk in scan.rows.columns.iter().flat_map(|row| row.iter()) {
         if chunk.is_pages() {
             profile.by_device += 1;
             profile.stored_bytes += chunk.stored_bytes();

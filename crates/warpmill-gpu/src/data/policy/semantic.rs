@@ -53,38 +53,52 @@ pub(crate) const CPU_THREAD: f64 = 1.2e9;
 /// Bytes of cache lines that a probe reads, in the CPU's memory and in the device's, times the part of them that no cache has.
 const PROBE: (f64, f64) = (64.0 * 0.25, 128.0 * 0.25);
 
-/// Seconds for a row segment of `rows` rows, with copies of the columns that `cached` says.
-fn seconds(columns: &[ColumnUse], rows: u64, rates: &Bandwidths, cached: impl Fn(usize) -> bool) -> f64 {
-    let sum = |which: &dyn Fn(usize) -> bool| {
-        let bytes = columns.iter().enumerate().filter(|(index, _)| which(*index)).map(|(_, column)| column.bytes);
-        bytes.sum::<u64>() as f64
-    };
-    let probes = rows as f64 * columns.iter().filter(|column| column.role == Role::Join).count() as f64;
-    let all = sum(&|_| true);
-    let cpu = (all + probes * PROBE.0) / rates.cpu;
-    let device = (all + probes * PROBE.1) / rates.device;
-    let device = device.max(sum(&|index| !cached(index)) / rates.link);
-    1.0 / (1.0 / cpu + 1.0 / device)
+/// A row segment of a query.
+struct Work {
+    /// Row segments of its kind that the CPU does in a second.
+    cpu_rate: f64,
+    /// Seconds that the device takes, where nothing travels.
+    device: f64,
+    link: f64,
+}
+
+impl Work {
+    fn new(columns: &[ColumnUse], rows: u64, rates: &Bandwidths) -> Self {
+        let probes = rows as f64 * columns.iter().filter(|column| column.role == Role::Join).count() as f64;
+        let all = columns.iter().map(|column| column.bytes).sum::<u64>() as f64;
+        let cpu = (all + probes * PROBE.0) / rates.cpu;
+        Self { cpu_rate: 1.0 / cpu, device: (all + probes * PROBE.1) / rates.device, link: rates.link }
+    }
+
+    /// Seconds where so many bytes travel.
+    fn seconds(&self, travelling: u64) -> f64 {
+        let device = self.device.max(travelling as f64 / self.link);
+        1.0 / (self.cpu_rate + 1.0 / device)
+    }
 }
 
 /// The weight that a query adds to each column of a row segment of `rows` rows.
 pub(crate) fn weights(columns: &[ColumnUse], rows: u64, rates: &Bandwidths) -> Vec<f64> {
     let mut weights = vec![0.0; columns.len()];
-    for own in 0..columns.len() {
-        let correlated = |other: usize| {
+    let work = Work::new(columns, rows, rates);
+    let travels = |column: &ColumnUse| if column.cached { 0 } else { column.bytes };
+    let travelling: u64 = columns.iter().map(travels).sum();
+    for (own, column) in columns.iter().enumerate() {
+        let correlated = |&other: &usize| {
             other != own
-                && match (columns[own].role, columns[other].role) {
+                && match (column.role, columns[other].role) {
                     (Role::Filter(a), Role::Filter(b)) => a == b,
                     (Role::Group, Role::Group) => true,
                     _ => false,
                 }
         };
-        let without = seconds(columns, rows, rates, |index| index != own && columns[index].cached);
-        let with = seconds(columns, rows, rates, |index| index == own || correlated(index) || columns[index].cached);
-        let weight = (without - with).max(0.0);
+        let others = || (0..columns.len()).filter(correlated);
+        let (mut count, mut spared) = (0.0, travels(column));
+        others().for_each(|other| (count, spared) = (count + 1.0, spared + travels(&columns[other])));
+        let without = work.seconds(travelling - travels(column) + column.bytes);
+        let weight = (without - work.seconds(travelling - spared)).max(0.0);
         weights[own] += weight;
-        let others: Vec<usize> = (0..columns.len()).filter(|&other| correlated(other)).collect();
-        others.iter().for_each(|&other| weights[other] += weight / others.len() as f64);
+        others().for_each(|other| weights[other] += weight / count);
     }
     weights
 }
@@ -120,6 +134,44 @@ mod tests {
         ];
         let weights = weights(&columns, 1 << 20, &RATES);
         assert!(weights[0] > weights[2] && (weights[0] - weights[1]).abs() < 1e-12);
+    }
+
+    /// The weights as the algorithm has them: the time with each set of copies, looked at as a whole.
+    fn by_definition(columns: &[ColumnUse], rows: u64) -> Vec<f64> {
+        let seconds = |cached: &dyn Fn(usize) -> bool| {
+            let travelling = (0..columns.len()).filter(|&column| !cached(column)).map(|column| columns[column].bytes);
+            Work::new(columns, rows, &RATES).seconds(travelling.sum())
+        };
+        let mut weights = vec![0.0; columns.len()];
+        for own in 0..columns.len() {
+            let correlated = |other: usize| {
+                let same = columns[own].role == columns[other].role;
+                other != own && same && matches!(columns[own].role, Role::Filter(_) | Role::Group)
+            };
+            let without = seconds(&|column| column != own && columns[column].cached);
+            let with = seconds(&|column| column == own || correlated(column) || columns[column].cached);
+            let others: Vec<usize> = (0..columns.len()).filter(|&other| correlated(other)).collect();
+            weights[own] += (without - with).max(0.0);
+            others.iter().for_each(|&other| weights[other] += (without - with).max(0.0) / others.len() as f64);
+        }
+        weights
+    }
+
+    #[test]
+    fn weights_are_those_of_the_definition() {
+        let roles = [Role::Filter(0), Role::Filter(1), Role::Join, Role::Group, Role::Other];
+        let mut state = 1u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for _ in 0..500 {
+            let count = next(8);
+            let columns: Vec<ColumnUse> =
+                (0..count).map(|_| column(next(8 << 20), next(2) == 0, roles[next(5) as usize])).collect();
+            let rows = next(1 << 20);
+            assert_eq!(weights(&columns, rows, &RATES), by_definition(&columns, rows));
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The layout of a slot: descriptors first, then what travels, then what becomes of it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::data::batch_spec::Wanted;
@@ -13,7 +12,7 @@ use crate::data::slot::{Found, Part, chunks};
 use crate::device::DevicePtr;
 use crate::device::batch::BatchFormat;
 use crate::memory::error::Result;
-use crate::memory::regions::{Key, aligned, padded};
+use crate::memory::regions::{KeyMap, aligned, padded};
 
 use super::batches::PAGE_ENTRY;
 
@@ -104,10 +103,12 @@ pub(crate) fn place<'r>(
     rows: &'r [RowSegment<'_>],
     (source, found): (DataSource, &Found),
     at: DevicePtr,
-    places: &mut HashMap<Key, DevicePtr>,
+    places: &mut KeyMap<DevicePtr>,
 ) -> (Vec<Part>, Vec<(&'r Arc<Chunk>, DevicePtr)>) {
     let mut offset = head_bytes(rows);
-    let (mut parts, mut stored) = (vec![], vec![]);
+    let count = chunks(rows).count();
+    let (mut parts, mut stored) = (vec![], Vec::with_capacity(count));
+    places.reserve(count);
     for chunk in in_order(rows, source) {
         let there = found.get(&chunk.travels_as()).copied();
         if there.is_none() {
@@ -132,10 +133,7 @@ pub(crate) fn place<'r>(
 }
 
 /// The descriptors of what segments expand to, and the vectors of all of these.
-pub(crate) fn expansions(
-    stored: &[(&Arc<Chunk>, DevicePtr)],
-    places: &HashMap<Key, DevicePtr>,
-) -> Result<(Vec<u8>, u32)> {
+pub(crate) fn expansions(stored: &[(&Arc<Chunk>, DevicePtr)], places: &KeyMap<DevicePtr>) -> Result<(Vec<u8>, u32)> {
     let (mut image, mut vectors) = (vec![], 0);
     for (chunk, _) in stored {
         vectors += describe_expansion(chunk, places, vectors, &mut image)?;
@@ -154,9 +152,12 @@ pub(crate) struct Group {
 /// The descriptors of chunks that the device decompresses, in groups: those of kernels of ours, then those of the library by format.
 pub(crate) fn compressed(
     stored: &[(&Arc<Chunk>, DevicePtr)],
-    places: &HashMap<Key, DevicePtr>,
+    places: &KeyMap<DevicePtr>,
 ) -> Result<(Vec<u8>, Vec<Group>)> {
     let (mut image, mut groups) = (vec![], vec![]);
+    if stored.iter().all(|(chunk, _)| chunk.for_device().is_none()) {
+        return Ok((image, groups));
+    }
     for format in std::iter::once(None).chain(BatchFormat::ALL.map(Some)) {
         let (mut blocks, mut chunks, mut largest) = (0, 0, 0);
         let own =
@@ -178,7 +179,7 @@ pub(crate) fn compressed(
 /// decompresses to, where it goes).
 pub(crate) fn batched_pages(
     stored: &[(&Arc<Chunk>, DevicePtr)],
-    places: &HashMap<Key, DevicePtr>,
+    places: &KeyMap<DevicePtr>,
 ) -> Result<(Vec<u8>, Vec<Wanted>)> {
     let pages = || stored.iter().filter(|(chunk, _)| chunk.pages().is_some());
     let formats = wanted(pages().filter_map(|(chunk, _)| chunk.batch()));

@@ -75,7 +75,7 @@ impl StreamPlan {
         asked: Pipelines,
         library: Option<&dyn BatchCodec>,
     ) -> Result<Self> {
-        let nothing = Found::new();
+        let nothing = Found::default();
         let sizes = kernels.iter().flatten().map(|row| slot_bytes(std::slice::from_ref(row), &nothing));
         let (least, total) = sizes.fold((0, 0), |(least, total), bytes| (least.max(bytes), total + bytes));
         if total == 0 {

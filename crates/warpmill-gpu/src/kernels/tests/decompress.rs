@@ -1,6 +1,5 @@
 //! Chunks that the device decompresses (`decompress.cuh`, and `batch.cuh` around a library) against the host's libraries, whole and damaged.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -14,7 +13,7 @@ use crate::data::stream::batches::{Batches, Scratch};
 use crate::data::stream::open::Openers;
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
-use crate::memory::regions::padded;
+use crate::memory::regions::{KeyMap, padded};
 
 /// The place where `QueryState` says that a value needs the host.
 const ERROR_HOST: u32 = 5;
@@ -47,7 +46,7 @@ impl Fixture {
     fn decompress(&self, chunk: &Chunk, stored: &[u8]) -> (Vec<u8>, u32) {
         let (state, from) = (self.upload(&[0; 32]), self.upload(stored));
         let to = self.device.allocate(padded(chunk.bytes)).unwrap();
-        let (places, mut image) = (HashMap::from([(chunk.key(), to)]), vec![]);
+        let (places, mut image) = (KeyMap::from_iter([(chunk.key(), to)]), vec![]);
         let blocks = describe_compressed(chunk, from, &places, 0, &mut image).unwrap();
         let tasks = self.upload(&image);
         let (mut bytes, mut word) = (vec![0; chunk.bytes as usize], [0; 4]);

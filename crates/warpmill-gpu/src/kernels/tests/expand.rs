@@ -1,6 +1,5 @@
 //! Segments that are expanded on the device (`expand.cuh`) against the host's decoder.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
@@ -12,7 +11,7 @@ use crate::data::segments::describe_expansion;
 use crate::data::stream::open::Openers;
 use crate::device::Device;
 use crate::device::sim::{SimDevice, SimOptions};
-use crate::memory::regions::padded;
+use crate::memory::regions::{KeyMap, padded};
 
 fn device() -> Arc<dyn Device> {
     let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
@@ -22,7 +21,7 @@ fn device() -> Arc<dyn Device> {
 /// Expands all of `segments` by one launch, and compares.
 fn check(device: &Arc<dyn Device>, segments: &[Arc<Segment>]) {
     let stream = device.stream().unwrap();
-    let (mut places, mut image, mut vectors) = (HashMap::new(), vec![], 0);
+    let (mut places, mut image, mut vectors) = (KeyMap::default(), vec![], 0);
     let chunks: Vec<Chunk> = segments.iter().map(|segment| Chunk::of(segment.clone()).unwrap()).collect();
     for (segment, chunk) in segments.iter().zip(&chunks) {
         let expanded = chunk.expanded.expect("an encoding that is expanded");

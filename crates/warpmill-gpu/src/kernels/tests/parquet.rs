@@ -1,7 +1,6 @@
 //! Pages that the device decodes (`parquet.cuh`) against the host's library, whole and damaged. `tests/fixtures/parquet/make.py` wrote the
 //! files with PyArrow and DuckDB.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::data::parquet::{Decoder, describe};
 use crate::device::sim::{SimDevice, SimOptions};
 use crate::device::{Device, DevicePtr, Stream};
 use crate::kernels::ERROR_DATA;
-use crate::memory::regions::padded;
+use crate::memory::regions::{KeyMap, padded};
 
 struct Fixture {
     device: Arc<dyn Device>,
@@ -58,7 +57,7 @@ impl Fixture {
         let chunk = Chunk::parquet(slice.clone());
         let (state, from) = (self.upload(&[0; 32]), self.upload(image));
         let work = self.device.allocate(padded(slice.work_bytes())).unwrap();
-        let (tasks, pages) = describe([(&chunk, from)].into_iter(), &HashMap::from([(chunk.key(), work)])).unwrap();
+        let (tasks, pages) = describe([(&chunk, from)].into_iter(), &KeyMap::from_iter([(chunk.key(), work)])).unwrap();
         let tasks = self.upload(&tasks);
         // SAFETY: the descriptor names what was uploaded, and a work area of the slice's size.
         unsafe { self.decoder.decode((tasks, pages), state, self.stream).unwrap() };

@@ -10,7 +10,7 @@ use crate::data::slot::{Found, Part, chunks};
 use crate::device::{DevicePtr, Stream};
 use crate::memory::error::Result;
 use crate::memory::mirrors::Mirrors;
-use crate::memory::regions::{Key, Owner, padded};
+use crate::memory::regions::{KeyMap, Owner, padded};
 use crate::run::shared::Shared;
 
 use warpmill_format::ValueLayout;
@@ -31,7 +31,7 @@ pub(super) struct Keeper<'a> {
     /// The first of them of each pipeline.
     first: HashMap<usize, usize>,
     /// Not known to other programs before it is known to be there.
-    fresh: HashMap<Key, Fresh>,
+    fresh: KeyMap<Fresh>,
     /// Strings that the host knows the addresses of.
     mirrored: HashSet<DevicePtr>,
     /// Bytes of chunks that did not travel.
@@ -65,7 +65,7 @@ impl<'a> Keeper<'a> {
             let whole = || chunk.segment().and_then(|_| cache.get(&key)).map(|(at, _)| *at);
             Some((key, here.or_else(whole)?))
         };
-        let mut found = Found::new();
+        let mut found = Found::default();
         for chunk in chunks(rows).filter(|chunk| chunk.may_stay()) {
             let Some((key, at)) = place(chunk) else { continue };
             found.insert(key, at);
@@ -89,7 +89,7 @@ impl<'a> Keeper<'a> {
     ) -> Result<()> {
         let Some(&first) = self.first.get(&pipeline) else { return Ok(()) };
         let shared = self.shared;
-        let offsets: HashMap<Key, u64> = parts.iter().map(|part| (part.chunk.travels_as(), part.offset)).collect();
+        let offsets: KeyMap<u64> = parts.iter().map(|part| (part.chunk.travels_as(), part.offset)).collect();
         let all = rows.iter().flat_map(|row| row.columns.iter().enumerate());
         for (position, chunk) in all.filter(|(_, chunk)| chunk.may_stay()) {
             let (key, bytes) = (chunk.travels_as(), chunk.copied_bytes());

@@ -19,8 +19,8 @@ use warpmill_format::ValueLayout;
 /// Finds copies for a run.
 pub(super) struct Mirrored<'a> {
     shared: &'a Shared,
-    /// By position among the columns of the program's scans.
-    columns: Vec<(ColumnId, Role)>,
+    /// By position among the columns of the program's scans: the mirror's number of each, and what it is used for.
+    columns: Vec<(usize, Role)>,
     /// The first of them of each pipeline.
     first: HashMap<usize, usize>,
     rates: Bandwidths,
@@ -33,6 +33,8 @@ impl<'a> Mirrored<'a> {
     pub fn new(shared: &'a Shared, prepared: &Prepared, options: MirrorOptions, cpu_threads: usize) -> Self {
         let (mut columns, mut first) = (vec![], HashMap::new());
         let mut of_pipeline: HashMap<usize, Vec<Role>> = HashMap::new();
+        let mut mirror = shared.store.mirror.lock();
+        mirror.begin(options);
         for (position, (column, form)) in prepared.columns.iter().zip(&prepared.forms).enumerate() {
             let begin = *first.entry(column.pipeline).or_insert(position);
             let roles = of_pipeline.entry(column.pipeline).or_insert_with(|| {
@@ -41,9 +43,9 @@ impl<'a> Mirrored<'a> {
             });
             let (table, name) = column.name.clone();
             let role = roles.get(position - begin).copied().unwrap_or_default();
-            columns.push((ColumnId { table, column: name, form: *form }, role));
+            columns.push((mirror.number(ColumnId { table, column: name, form: *form }), role));
         }
-        shared.store.mirror.lock().begin(options);
+        drop(mirror);
         let rates = Bandwidths {
             cpu: CPU_THREAD * cpu_threads.max(1) as f64,
             device: shared.peak_bandwidth().unwrap_or(2e12),
@@ -62,32 +64,34 @@ impl<'a> Mirrored<'a> {
     /// The copies of row segments of `pipeline`, and notes that they are read.
     pub fn find(&mut self, pipeline: usize, rows: &[RowSegment<'_>], mirrors: &mut Mirrors) -> Found {
         let mut mirror = self.shared.store.mirror.lock();
-        let mut found = Found::new();
-        for chunk in chunks(rows).filter(|chunk| chunk.may_stay()) {
-            let Some(at) = mirror.get(&chunk.travels_as()) else { continue };
-            if found.insert(chunk.travels_as(), at).is_some() {
-                continue;
-            }
-            if let Some(segment) = chunk.segment()
-                && matches!(chunk.layout.values, ValueLayout::Strings { .. })
-            {
-                mirrors.add(at, segment.as_bytes(), segment.clone());
-            }
-        }
-        let Some(&first) = self.first.get(&pipeline) else { return found };
+        let mut found = Found::with_capacity_and_hasher(chunks(rows).count(), Default::default());
+        let columns = self.first.get(&pipeline).map(|&first| &self.columns[first..]);
+        let (mut uses, mut read) = (vec![], vec![]);
         for row in rows {
-            let uses = row.columns.iter().zip(&self.columns[first..]).map(|(chunk, (_, role))| ColumnUse {
-                bytes: chunk.copied_bytes(),
-                cached: found.contains_key(&chunk.travels_as()),
-                role: *role,
-            });
-            let uses: Vec<ColumnUse> = uses.collect();
+            uses.clear();
+            read.clear();
+            for (position, chunk) in row.columns.iter().enumerate() {
+                let stays = chunk.may_stay();
+                let there = mirror.get(&chunk.travels_as()).filter(|_| stays);
+                if let Some(at) = there
+                    && found.insert(chunk.travels_as(), at).is_none()
+                    && let Some(segment) = chunk.segment()
+                    && matches!(chunk.layout.values, ValueLayout::Strings { .. })
+                {
+                    mirrors.add(at, segment.as_bytes(), segment.clone());
+                }
+                let Some(&(column, role)) = columns.and_then(|columns| columns.get(position)) else { continue };
+                uses.push(ColumnUse { bytes: chunk.copied_bytes(), cached: there.is_some(), role });
+                let (segment, here) = (row.number, there.is_some());
+                read.push((stays, Read { chunk, column, segment, here, weight: 0.0 }));
+            }
             let rows = row.columns.first().map_or(0, |chunk| chunk.rows as u64);
             let weights = weights(&uses, rows, &self.rates);
-            let read = row.columns.iter().zip(&self.columns[first..]).zip(weights);
-            let read = read.filter(|((chunk, _), _)| chunk.may_stay());
-            let read = read.map(|((chunk, (column, _)), weight)| Read { chunk, column, segment: row.number, weight });
-            mirror.note(&read.collect::<Vec<_>>());
+            for ((stays, read), weight) in read.iter().zip(weights) {
+                if *stays {
+                    mirror.note(&Read { weight, ..*read });
+                }
+            }
         }
         found
     }

@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
     /// The descriptors of kernel `kernel` where the data is in the caching region: of the row segments that are this run's.
     pub(super) fn resident_descriptors(&mut self, kernel: usize, resident: &Resident) -> Result<Descriptors> {
         let prepared: &'a Prepared = self.prepared;
-        let all = resident.descriptors[kernel];
+        let (all, pipeline) = (resident.descriptors[kernel], prepared.lowered.kernels[kernel].pipeline);
         if self.shared_by(kernel).is_none() {
             return Ok(all);
         }
@@ -77,7 +77,7 @@ impl<'a> Run<'a> {
         if own.len() == rows.len() {
             return Ok(all);
         }
-        let (mut made, columns, counts) = prepared.describe(kernel, &own, &resident.places)?;
+        let (mut made, columns, counts) = prepared.describe(kernel, &own, resident.places_of(pipeline))?;
         let (device, stream) = (self.device(), self.lane.stream);
         for (bytes, at) in [(&columns, &mut made.columns), (&counts, &mut made.rows)] {
             *at = self.lane.region.allocate(bytes.len() as u64)?;

@@ -104,10 +104,15 @@ impl Run<'_> {
         Ok(placed.collect())
     }
 
+    /// The originals of memory that strings of results point into.
+    fn originals(&self) -> Vec<&Mirrors> {
+        std::iter::once(&self.mirrors).chain(self.resident.mirrors()).collect()
+    }
+
     /// The rows of a result whose arrays are in `memory` at `offsets`.
     fn decode(&self, result: &ResultRows, rows: u64, memory: &[u8], offsets: &[u64]) -> Result<RowSet> {
         let fields = self.program.sinks[result.sink].fields();
-        decode_all(result, fields, rows, (memory, offsets), &[&self.mirrors, &self.resident.mirrors])
+        decode_all(result, fields, rows, (memory, offsets), &self.originals())
     }
 
     /// The rows that went to the host before, by the pipeline of their result.
@@ -120,7 +125,8 @@ impl Run<'_> {
                 Flushed::Copied(copied) => {
                     let sink = results[copied.result].sink;
                     let (fields, result) = (self.program.sinks[sink].fields(), &results[copied.result]);
-                    let mirrors = [&copied.text, &self.mirrors, &self.resident.mirrors];
+                    let mirrors =
+                        [&copied.text, &self.mirrors].into_iter().chain(self.resident.mirrors()).collect::<Vec<_>>();
                     (
                         copied.result,
                         decode_all(result, fields, copied.rows, (&copied.bytes, &copied.offsets), &mirrors)?,
