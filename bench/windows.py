@@ -3,7 +3,7 @@
 
 python bench/windows.py [--rows 1000000] [--keys 10000] [--runs 5] [--threads 2]
 
-Both engines run each query in turns, with a sum over its values so that no rows are handed out. Prints a line per query: median
+Both engines run each query, with a sum over its values so that no rows are handed out. Prints a line per query: median
 milliseconds of both, and their ratio.
 """
 
@@ -24,7 +24,7 @@ QUERIES = {
     "running sum": "sum(v) OVER (PARTITION BY k ORDER BY t ROWS UNBOUNDED PRECEDING)",
     "moving average of 100 rows": "avg(v) OVER (PARTITION BY k ORDER BY t ROWS 99 PRECEDING)",
     "moving average of 100 floats": "avg(x) OVER (PARTITION BY k ORDER BY t ROWS 99 PRECEDING)",
-    "minimum over a range": "min(v) OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 10000 PRECEDING AND 10000 FOLLOWING)",
+    "minimum over a range": "min(v) OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 9999 PRECEDING AND 9999 FOLLOWING)",
     "ntile": "ntile(10) OVER (PARTITION BY k ORDER BY t)",
     "sum of partitions": "sum(v) OVER (PARTITION BY k)",
     "row_number of all": "row_number() OVER (ORDER BY t)",
@@ -33,10 +33,12 @@ QUERIES = {
 }
 
 TABLE = """CREATE TABLE w AS SELECT (hash(i) % {keys})::INTEGER AS k, (i * 999983 % {rows})::INTEGER AS t,
-    (hash(i + 13) % 1000)::INTEGER AS v, (hash(i + 17) % 1000) / 8.0 AS x, 'key ' || hash(i) % {keys} AS s FROM range({rows}) r(i)"""
+    (hash(i + 13) % 1000)::INTEGER AS v, (hash(i + 17) % 1000) / 8.0 AS x, 'key ' || hash(i) % {keys} AS s
+    FROM range({rows}) r(i)"""
 
 
 def median(run: Callable[[], object], runs: int) -> float:
+    """The median of some runs, in milliseconds."""
     times = []
     for _ in range(runs):
         start = time.perf_counter()

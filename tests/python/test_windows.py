@@ -96,7 +96,15 @@ def both() -> Iterator[Both]:
 
 PARTITIONS = ["", "PARTITION BY g", "PARTITION BY s", "PARTITION BY g, p", "PARTITION BY f"]
 #: Orders without peers: where rows count.
-ORDERS = ["id", "o, id", "i DESC NULLS LAST, id", "t NULLS FIRST, id DESC", "f DESC, id", "d NULLS FIRST, id", "s, t, id"]
+ORDERS = [
+    "id",
+    "o, id",
+    "i DESC NULLS LAST, id",
+    "t NULLS FIRST, id DESC",
+    "f DESC, id",
+    "d NULLS FIRST, id",
+    "s, t, id",
+]
 #: Orders with peers.
 PEERS = ["o", "o DESC NULLS FIRST", "day", "f", "t DESC", "d, o", "p NULLS FIRST, o DESC", "h DESC"]
 POSITIONS = ["row_number()", "ntile(3)", "ntile(1000)", "lag(i)", "lead(t, 2)", "lag(d, 3, 0.25)", "lead(i, 2, -77777)",
@@ -238,7 +246,9 @@ def test_sums_beyond_their_type_are_errors(frame: str) -> None:
     with warpmill.connect() as con:
         con.execute("SET warpmill.fallback = 'error'")
         most = 10**38 - 1
-        con.register("r", pa.table({"v": pa.array([Decimal(most), Decimal(most - 1), Decimal(5)], pa.decimal128(38, 0))}))
+        con.register(
+            "r", pa.table({"v": pa.array([Decimal(most), Decimal(most - 1), Decimal(5)], pa.decimal128(38, 0))})
+        )
         with pytest.raises(warpmill.Error, match="overflow"):
             con.execute(f"SELECT sum(v) OVER ({frame}) FROM r").fetchall()
         # Single rows fit, although the sums up to them do not.
@@ -254,7 +264,9 @@ def test_rows_beyond_the_memory_limit_are_an_error() -> None:
         con.execute("CREATE TABLE t AS SELECT range AS i, range % 7 AS g FROM range(1000000)")
         con.execute("SET warpmill.memory_limit = '4MB'")
         with pytest.raises(warpmill.OutOfMemoryError, match="memory_limit"):
-            con.execute("SELECT max(r) FROM (SELECT row_number() OVER (PARTITION BY g ORDER BY i) AS r FROM t)").fetchall()
+            con.execute(
+                "SELECT max(r) FROM (SELECT row_number() OVER (PARTITION BY g ORDER BY i) AS r FROM t)"
+            ).fetchall()
 
 
 @pytest.mark.parametrize("groups", [1, 17, 90_000])

@@ -100,7 +100,7 @@ impl Place<'_> {
     }
 
     /// Where a row lies from a bound: before, at or after it.
-    fn from_bound(&self, row: usize, bound: &B) -> Ordering {
+    fn beside_bound(&self, row: usize, bound: &B) -> Ordering {
         let (sign, distance) = match bound {
             B::UnboundedPreceding => return Ordering::Greater,
             B::UnboundedFollowing => return Ordering::Less,
@@ -128,7 +128,7 @@ impl Place<'_> {
     /// The rows of the frame.
     fn frame(&self) -> Vec<usize> {
         let Frame { start, end, .. } = &self.case.call.frame;
-        let inside = |row: &usize| self.from_bound(*row, start).is_ge() && self.from_bound(*row, end).is_le();
+        let inside = |row: &usize| self.beside_bound(*row, start).is_ge() && self.beside_bound(*row, end).is_le();
         (0..self.rows.len()).filter(inside).collect()
     }
 
