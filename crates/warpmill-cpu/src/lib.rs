@@ -6,7 +6,7 @@
 //! - [`operator`]: the interfaces of streaming operators and sinks; [`stream`]: filter, project, limit;
 //! - [`compaction`]: when to copy small chunks together: none, full, binary, learning;
 //! - [`join`]: hash builds and probes of every kind, with logical compaction;
-//! - [`aggregate`], [`sort`], [`collect`]: the other pipeline breakers;
+//! - [`aggregate`], [`sort`], [`window`], [`collect`]: the other pipeline breakers;
 //! - [`spill`]: temporary files for what exceeds the memory limit;
 //! - [`pipeline`]: runs a program's pipelines on a pool of workers; [`profile`]: what they did.
 
@@ -23,9 +23,10 @@ pub mod sort;
 pub mod source;
 pub mod spill;
 pub mod stream;
+pub mod window;
 
 pub use context::QueryContext;
-pub(crate) use warpmill_eval::{arrow, chunk, expr, rows, vector, with_data};
+pub(crate) use warpmill_eval::{arrow, chunk, expr, map_data, rows, vector, with_data};
 
 /// Rows of a full chunk (a setting for tests: [`context::Settings::chunk_rows`]).
 pub const CHUNK_ROWS: usize = 2048;

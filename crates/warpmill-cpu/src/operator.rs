@@ -110,7 +110,7 @@ pub trait LocalSink: Send {
 /// The contents of a finished sink.
 #[derive(Clone)]
 pub enum SinkOutput {
-    /// Of `Aggregate`, `Sort` and `Collect`.
+    /// Of `Aggregate`, `Sort`, `Window` and `Collect`.
     Rows(Arc<RowSet>),
     /// Of `Aggregate` and `Sort` that have put rows aside.
     Spilled(Arc<dyn SpilledRows>),

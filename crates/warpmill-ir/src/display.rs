@@ -10,8 +10,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::{
-    AggregateExpr, AggregateFunction, ArithOp, BuildRows, CompareOp, Expr, ExprKind, Field, JoinKind, Operator,
-    Pipeline, Probe, Program, Scalar, Scan, Sink, SortKey, Source,
+    AggregateExpr, AggregateFunction, ArithOp, BuildRows, CompareOp, Expr, ExprKind, Field, Frame, FrameBound,
+    JoinKind, Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SortKey, Source, WindowCall, WindowFunction,
 };
 
 impl Display for Program {
@@ -102,6 +102,18 @@ impl Program {
                 let shown: Vec<String> = keys.iter().map(|key| sort_key(key, fields)).collect();
                 writeln!(f, "  sort by [{}]{}", shown.join(", "), bounds(*skip, *fetch))
             }
+            Sink::Window { partition, order, calls, .. } => {
+                write!(f, "  window")?;
+                if !partition.is_empty() {
+                    write!(f, " by {}", list(partition, fields))?;
+                }
+                if !order.is_empty() {
+                    let shown: Vec<String> = order.iter().map(|key| sort_key(key, fields)).collect();
+                    write!(f, " order [{}]", shown.join(", "))?;
+                }
+                let shown: Vec<String> = calls.iter().map(|call| window_call(call, fields)).collect();
+                writeln!(f, " [{}]", shown.join(", "))
+            }
             Sink::Collect { fields } => writeln!(f, "  collect [{}]", names(fields)),
         }
     }
@@ -163,8 +175,53 @@ fn sort_key(key: &SortKey, fields: &[Field]) -> String {
     format!("{}{direction}{nulls}", key.expr.over(fields))
 }
 
-fn call(aggregate: &AggregateExpr, fields: &[Field]) -> String {
-    let name = match aggregate.function {
+fn window_call(call: &WindowCall, fields: &[Field]) -> String {
+    let name = match &call.function {
+        WindowFunction::RowNumber => "row_number".to_owned(),
+        WindowFunction::Rank => "rank".to_owned(),
+        WindowFunction::DenseRank => "dense_rank".to_owned(),
+        WindowFunction::PercentRank => "percent_rank".to_owned(),
+        WindowFunction::CumeDist => "cume_dist".to_owned(),
+        WindowFunction::Ntile(parts) => format!("ntile {parts}"),
+        WindowFunction::Shift { back, .. } if *back < 0 => format!("lead {}", back.unsigned_abs()),
+        WindowFunction::Shift { back, .. } => format!("lag {back}"),
+        WindowFunction::First => "first_value".to_owned(),
+        WindowFunction::Last => "last_value".to_owned(),
+        WindowFunction::Nth(n) => format!("nth_value {n}"),
+        WindowFunction::Aggregate(function) => aggregate_name(*function).to_owned(),
+    };
+    let argument = call.argument.as_ref().map_or(String::new(), |argument| argument.over(fields).to_string());
+    let nulls = if call.ignore_nulls { " ignore nulls" } else { "" };
+    let frame = if call.function.has_frame() { format!(" {}", call.frame) } else { String::new() };
+    format!("{name}({argument}{nulls}){frame}")
+}
+
+impl Display for Frame {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let units = format!("{:?}", self.units).to_lowercase();
+        write!(f, "{units} {}..{}", self.start, self.end)
+    }
+}
+
+impl Display for FrameBound {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing => Ok(()),
+            FrameBound::CurrentRow => write!(f, "0"),
+            FrameBound::Preceding(distance) => {
+                write!(f, "-")?;
+                scalar(f, distance)
+            }
+            FrameBound::Following(distance) => {
+                write!(f, "+")?;
+                scalar(f, distance)
+            }
+        }
+    }
+}
+
+fn aggregate_name(function: AggregateFunction) -> &'static str {
+    match function {
         AggregateFunction::CountStar | AggregateFunction::Count => "count",
         AggregateFunction::Sum => "sum",
         AggregateFunction::Min => "min",
@@ -177,7 +234,11 @@ fn call(aggregate: &AggregateExpr, fields: &[Field]) -> String {
         AggregateFunction::BoolAnd => "bool_and",
         AggregateFunction::BoolOr => "bool_or",
         AggregateFunction::AnyValue => "any_value",
-    };
+    }
+}
+
+fn call(aggregate: &AggregateExpr, fields: &[Field]) -> String {
+    let name = aggregate_name(aggregate.function);
     let distinct = if aggregate.distinct { "distinct " } else { "" };
     let argument = aggregate.argument.as_ref().map_or("*".to_owned(), |argument| argument.over(fields).to_string());
     let filter = aggregate.filter.as_ref().map_or(String::new(), |filter| format!(" if {}", filter.over(fields)));

@@ -44,6 +44,11 @@ pub fn expressions<'a>(program: &'a Program, pipeline: &'a Pipeline) -> Vec<&'a 
             all.extend(aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter)));
         }
         Sink::Sort { keys, .. } => all.extend(keys.iter().map(|key| &key.expr)),
+        Sink::Window { partition, order, calls, .. } => {
+            all.extend(partition);
+            all.extend(order.iter().map(|key| &key.expr));
+            all.extend(calls.iter().filter_map(|call| call.argument.as_ref()));
+        }
         Sink::Collect { .. } => {}
     }
     all

@@ -10,7 +10,8 @@
 //! - [`mod@needed_columns`]: removal of columns that nobody reads;
 //! - [`pruning`]: which rows scans need not read, from metadata;
 //! - [`scalar`]: what functions do with one value;
-//! - [`validate`]: checks of a program's invariants.
+//! - [`validate`]: checks of a program's invariants;
+//! - [`window`]: window functions and their frames.
 //!
 //! An operator has one meaning, defined here, and one implementation per back end.
 
@@ -26,6 +27,7 @@ pub mod recoding;
 pub mod scalar;
 pub mod types;
 pub mod validate;
+pub mod window;
 
 pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
 pub use program::{
@@ -35,6 +37,7 @@ pub use program::{
 pub use pruning::PruningMode;
 pub use recoding::Recoding;
 pub use types::{ColType, Phys};
+pub use window::{Frame, FrameBound, FrameUnits, WindowCall, WindowFunction};
 
 /// The reason why a plan cannot be run by Warpmill: the operator or expression at fault, and the reason.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]

@@ -20,7 +20,7 @@ pub fn keep_needed_columns(program: &mut Program) {
             // The key columns stay among a sort's own columns.
             Sink::Sort { keys, .. } => keys.iter().for_each(|key| read(&key.expr, output)),
             Sink::Aggregate { .. } => output.fill(true),
-            Sink::HashBuild { .. } | Sink::Collect { .. } => {}
+            Sink::HashBuild { .. } | Sink::Window { .. } | Sink::Collect { .. } => {}
         }
     }
     let mut needs: Vec<Vec<Needed>> = Vec::with_capacity(pipelines.len());
@@ -72,6 +72,13 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
             groups.iter().for_each(|group| read(group, &mut needed));
             let exprs = aggregates.iter().flat_map(|a| a.argument.iter().chain(&a.filter));
             exprs.for_each(|expr| read(expr, &mut needed));
+        }
+        Sink::Window { partition, order, calls, payload, .. } => {
+            partition.iter().chain(order.iter().map(|key| &key.expr)).for_each(|key| read(key, &mut needed));
+            let (kept, called) = outputs[pipeline.sink].split_at(payload.len());
+            payload.iter().zip(kept).filter(|(_, kept)| **kept).for_each(|(&column, _)| needed[column] = true);
+            let calls = calls.iter().zip(called).filter(|(_, called)| **called);
+            calls.flat_map(|(call, _)| &call.argument).for_each(|argument| read(argument, &mut needed));
         }
         Sink::Sort { .. } | Sink::Collect { .. } => needed.clone_from(&outputs[pipeline.sink]),
     }
@@ -241,6 +248,16 @@ impl Rewrite {
             Sink::Sort { keys, fields, .. } => {
                 keys.iter_mut().for_each(|key| self.expr(&mut key.expr));
                 *fields = kept(fields);
+            }
+            Sink::Window { partition, order, calls, payload, fields } => {
+                partition.iter_mut().chain(order.iter_mut().map(|key| &mut key.expr)).for_each(|key| self.expr(key));
+                let (stay, called) = output.split_at(payload.len());
+                *fields = kept(fields);
+                let mut called = called.iter();
+                calls.retain(|_| *called.next().expect("a column of each call"));
+                calls.iter_mut().flat_map(|call| &mut call.argument).for_each(|argument| self.expr(argument));
+                let columns = payload.iter().zip(stay).filter(|(_, kept)| **kept);
+                *payload = columns.map(|(&column, _)| self.index(column)).collect();
             }
             Sink::Collect { fields } => *fields = kept(fields),
         }

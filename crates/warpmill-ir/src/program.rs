@@ -14,6 +14,7 @@ use crate::derived::Derived;
 use crate::expr::Expr;
 use crate::pruning::{PruningMode, SidewaysFilter};
 use crate::types::ColType;
+use crate::window::WindowCall;
 
 /// Index of a sink in [`Program::sinks`].
 pub type SinkId = usize;
@@ -63,7 +64,7 @@ pub struct Field {
 pub enum Source {
     /// Segments of a table.
     Scan(Scan),
-    /// The rows of a finished `Aggregate`, `Sort` or `Collect` sink, in its order.
+    /// The rows of a finished `Aggregate`, `Sort`, `Window` or `Collect` sink, in its order.
     Rows {
         /// The sink.
         sink: SinkId,
@@ -248,6 +249,19 @@ pub enum Sink {
         /// Names and types of the columns.
         fields: Vec<Field>,
     },
+    /// Window functions. Output: the payload, then one column per call, of all rows, in the source's order where it has one.
+    Window {
+        /// The keys whose rows of equal values are a partition (NULLs equal each other); none: all rows are one.
+        partition: Vec<Expr>,
+        /// The order within partitions, most significant key first. Rows of equal keys are peers, in the source's order.
+        order: Vec<SortKey>,
+        /// The calls, over the input columns.
+        calls: Vec<WindowCall>,
+        /// Columns of the input that stay.
+        payload: Vec<usize>,
+        /// Names and types of the output.
+        fields: Vec<Field>,
+    },
     /// All rows, in the source's order where it has one.
     Collect {
         /// Names and types of the columns.
@@ -332,6 +346,7 @@ impl Sink {
             Sink::HashBuild { fields, .. }
             | Sink::Aggregate { fields, .. }
             | Sink::Sort { fields, .. }
+            | Sink::Window { fields, .. }
             | Sink::Collect { fields } => fields,
         }
     }

@@ -130,9 +130,30 @@ impl Program {
                 keys.iter().try_for_each(|key| check(&key.expr, fields))?;
                 same_fields(fields, kept)
             }
+            Sink::Window { .. } => check_window(sink, fields),
             Sink::Collect { fields: kept } => same_fields(fields, kept),
         }
     }
+}
+
+fn check_window(sink: &Sink, fields: &[Field]) -> Checked {
+    let Sink::Window { partition, order, calls, payload, fields: output } = sink else { return Ok(()) };
+    partition.iter().chain(order.iter().map(|key| &key.expr)).try_for_each(|key| check(key, fields))?;
+    ensure(output.len() == payload.len() + calls.len(), || "window calls without fields".to_owned())?;
+    for (&column, field) in payload.iter().zip(output) {
+        let from = fields.get(column).ok_or_else(|| format!("payload column {column}"))?;
+        holds(&from.ty, &field.ty)?;
+    }
+    for (call, field) in calls.iter().zip(&output[payload.len()..]) {
+        call.argument.iter().try_for_each(|argument| check(argument, fields))?;
+        holds(&call.ty, &field.ty)?;
+        if call.function.picks() {
+            let argument = call.argument.as_ref().ok_or_else(|| "a call without its argument".to_owned())?;
+            alike(&argument.ty, &call.ty)?;
+        }
+        ensure(!call.frame.compares_values() || order.len() == 1, || "a frame of values without their key".to_owned())?;
+    }
+    Ok(())
 }
 
 fn ensure(holds: bool, error: impl FnOnce() -> String) -> Checked {

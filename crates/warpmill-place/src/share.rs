@@ -150,11 +150,13 @@ fn check(program: &Program, pipeline: &Pipeline, before: &BTreeSet<usize>) -> Re
     }
     let has_varying = |sink: SinkId| match &program.sinks[sink] {
         Sink::Aggregate { aggregates, .. } => aggregates.iter().any(varies),
+        // Peers are numbered in the order in which they come.
+        Sink::Window { .. } => true,
         _ => false,
     };
     if before.iter().any(|&other| has_varying(program.pipelines[other].sink)) {
         return Err(refusal(
-            "what it joins with are aggregates of floats, or any values, which may be others at each site",
+            "what it joins with are aggregates of floats, any values, or windows, which may be others at each site",
         ));
     }
     let picks = |sink: SinkId| matches!(program.sinks[sink], Sink::Sort { fetch: Some(_), .. });
@@ -211,7 +213,7 @@ fn finish(
             sinks.push(Sink::Sort { keys, skip: 0, fetch: Some(skip.saturating_add(*fetch)), fields });
             Ok(Arrives::Rows)
         }
-        Sink::Sort { .. } | Sink::Collect { .. } => {
+        Sink::Sort { .. } | Sink::Window { .. } | Sink::Collect { .. } => {
             sinks.push(Sink::Collect { fields: pipeline.fields() });
             Ok(Arrives::Rows)
         }

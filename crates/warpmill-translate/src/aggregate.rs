@@ -37,7 +37,8 @@ impl Translator<'_> {
         let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
         let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
         let calls = first.aggr_expr().iter().zip(first.filter_expr());
-        let context = Context { scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
+        let context =
+            Context { scope: &scope, rows: stream.rows, grouped: !groups.is_empty(), wide: self.options.wide_sums };
         let aggregates = calls
             .map(|(call, filter)| context.aggregate(call, filter.as_ref()))
             .collect::<Result<Vec<_>, Unsupported>>()?;
@@ -139,15 +140,17 @@ fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, V
     (rows, columns)
 }
 
-struct Context<'a> {
-    scope: Scope<'a>,
-    rows: Rows,
-    grouped: bool,
-    wide: bool,
+/// What aggregates are read with.
+pub(super) struct Context<'a> {
+    pub scope: &'a Scope<'a>,
+    pub rows: Rows,
+    pub grouped: bool,
+    /// Whether sums are held in 128 bits wherever the row count is not proven.
+    pub wide: bool,
 }
 
 impl Context<'_> {
-    fn aggregate(
+    pub fn aggregate(
         &self,
         call: &AggregateFunctionExpr,
         filter: Option<&Arc<dyn PhysicalExpr>>,

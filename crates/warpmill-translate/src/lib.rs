@@ -17,6 +17,7 @@ mod stream;
 mod subquery;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ use warpmill_ir::{
 use crate::scan_exec::WarpmillScanExec;
 use expr::{Limit, Scope, SubqueryKey, convert, reads_subquery};
 use stream::{Branch, Rows, Stream, column_type};
+use window::Windows;
 
 /// The way a plan is translated.
 pub struct Options<'a> {
@@ -214,6 +216,9 @@ impl Translator<'_> {
         }
         if let Some(node) = plan.downcast_ref::<ScalarSubqueryExec>() {
             return self.scalar_subqueries(node);
+        }
+        if let Some(windows) = Windows::of(plan) {
+            return self.windows(&windows);
         }
         if let Some(inputs) = union_inputs(plan) {
             return self.union(plan, inputs);

@@ -265,11 +265,11 @@ fn sums_are_wide_where_rows_are_unknown_or_it_is_asked_for() {
 #[test]
 fn an_unsupported_subtree_becomes_an_input() {
     let context = small();
-    let sql =
-        "select name, count(*) from (select name, row_number() over (order by id) r from a) where r > 1 group by name";
+    let sql = "select name, count(*) from (select name, sum(distinct id) over (order by id) r from a) where r > 1 \
+               group by name";
     let plan = plan(&context, sql);
     let error = translate(&plan, &Options::default()).unwrap_err();
-    assert!(error.operator.contains("Window"), "{error}");
+    assert!(error.reason.contains("different values in a window"), "{error}");
     let translated = translate(&plan, &Options { fallback: true, ..Default::default() }).unwrap();
     translated.program.validate().unwrap();
     assert_eq!((translated.inputs.len(), translated.fallbacks.len()), (1, 1));
@@ -318,6 +318,7 @@ fn strings_of_few_codes_are_keys_as_codes() {
             Sink::Aggregate { groups, .. } => Some(groups.clone()),
             Sink::HashBuild { keys, .. } => Some(keys.clone()),
             Sink::Sort { keys, .. } => Some(keys.iter().map(|key| key.expr.clone()).collect()),
+            Sink::Window { partition, .. } => Some(partition.clone()),
             Sink::Collect { .. } => None,
         });
         let held = keys.unwrap_or_default().into_iter().map(|key| match key.ty.dictionary {
@@ -348,4 +349,44 @@ fn strings_of_few_codes_are_keys_as_codes() {
     assert_eq!(join("upper(a.name) = b.name"), ["N0 N2 n0 n2"]);
     let shown = translated(&context, "select upper(name), count(*) from a group by 1").program.to_string();
     assert!(shown.contains("aggregate by [upper(name)]"), "{shown}");
+}
+
+#[test]
+fn windows_of_the_same_order_are_one_sink() {
+    let context = small();
+    let shown = |sql: &str| translated(&context, sql).program.to_string();
+    let lines = |sql: &str| {
+        let shown = shown(sql);
+        shown.lines().map(str::trim).filter(|line| line.starts_with("window")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let over = "over (partition by name order by id)";
+    assert_eq!(
+        lines(&format!("select rank() {over}, lag(id) {over}, count(v) {over} from a")),
+        ["window by [name] order [id] [rank(), lag 1(id), count() range ..0]"]
+    );
+    // The sorts that DataFusion has put below are not in the program.
+    let two = shown("select rank() over (order by id), min(v) over (partition by name rows 2 preceding) from a");
+    assert!(!two.contains("sort by [name") && two.matches("  window").count() == 2, "{two}");
+    // Columns that only keys read, and calls that nobody does, are not in the output.
+    let program = translated(
+        &context,
+        "select r from (select id, rank() over (order by v) as r, ntile(2) over (order by v) from a) q",
+    );
+    let fields = |sink: &Sink| sink.fields().iter().map(|field| field.name.clone()).collect::<Vec<_>>();
+    let window = program.program.sinks.iter().find(|sink| matches!(sink, Sink::Window { .. })).unwrap();
+    assert_eq!(fields(window).len(), 1, "{}", program.program);
+}
+
+#[test]
+fn windows_that_stay_say_why() {
+    let context = small();
+    for (call, reason) in [
+        ("sum(distinct id) over (partition by name)", "different values"),
+        ("stddev(id) over (partition by name)", "this aggregate function in a window"),
+        ("sum(id) filter (where id > 1) over (partition by name)", "FILTER"),
+    ] {
+        let plan = plan(&context, &format!("select {call} from a"));
+        let error = translate(&plan, &Options::default()).unwrap_err();
+        assert!(error.reason.contains(reason), "{call}: {error}");
+    }
 }

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 MAX_PRODUCT = 200_000
 #: Rows that a query may give at most, to become a table.
 MAX_STORED = 20_000
+#: Frames that the order of peers does not change.
+FRAMES = (
+    "",
+    "",
+    " GROUPS 2 PRECEDING",
+    " GROUPS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    " GROUPS BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
+    " GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+)
 JOINS = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 
 
@@ -244,8 +254,12 @@ class Queries:
         calls = ["rank()", "dense_rank()", "count({2})", "min({2})", "max({2})"]
         bound = max(abs(of.low), abs(of.high)) * scope.rows
         calls += ["sum({2})"] if bound < 10 ** (15 - of.kind.scale) else []
-        over = "(PARTITION BY {0} ORDER BY {1} NULLS LAST)" if self.random.random() < 0.8 else "(PARTITION BY {0})"
+        frame = self.random.choice(FRAMES)
+        ordered = f" ORDER BY {{1}} NULLS LAST{frame}" if self.random.random() < 0.8 else ""
+        over = f"(PARTITION BY {{0}}{ordered})"
         call = self.random.choice(calls)
+        if self.random.random() < 0.2 and "{2}" in call:
+            call += " FILTER (WHERE {1} IS NOT NULL)"
         if "ORDER" not in over and "rank" in call:
             call = "count({2})"
         node = replace(of, text=f"{call} OVER {over}", args=(part, order, of), exact=False)

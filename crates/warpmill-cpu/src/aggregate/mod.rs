@@ -11,14 +11,14 @@ mod hash;
 mod keys;
 mod moments;
 pub(crate) mod operand;
-mod output;
+pub(crate) mod output;
 mod plan;
 mod spill;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
-mod wide;
+pub(crate) mod wide;
 
 use std::any::Any;
 use std::sync::Arc;

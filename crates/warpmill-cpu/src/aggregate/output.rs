@@ -8,6 +8,7 @@ use warpmill_ir::{AggregateFunction, ColType, Phys};
 use super::accumulate::Accumulator;
 use super::groups::Part;
 use super::plan::{Output, Plan, decimal_scale};
+use super::wide::Wide;
 use crate::context::{ExecError, Result};
 use crate::vector::{Data, Vector};
 
@@ -23,6 +24,33 @@ pub(super) fn finish(plan: &Plan, part: Part) -> Result<(Vec<Arc<Vector>>, usize
         columns.push(Arc::new(column(output, &slots, rows)?));
     }
     Ok((columns, rows))
+}
+
+/// Sums by row, of values that are held as the variant says.
+pub(crate) enum Sums {
+    I64(Vec<i64>),
+    I128(Vec<i128>),
+    Wide(Vec<Wide>),
+    F64(Vec<f64>),
+}
+
+/// The sums or averages that follow from `sums` of `counts` values each; NULL where that is none.
+pub(crate) fn of_sums(
+    call: (AggregateFunction, &ColType),
+    argument: &ColType,
+    sums: Sums,
+    counts: Vec<i64>,
+) -> Result<Vector> {
+    let (function, ty) = call;
+    let output = Output { function, slot: 0, count: Some(1), argument: Some(argument.clone()), ty: ty.clone() };
+    let rows = counts.len();
+    let sums = match sums {
+        Sums::I64(sums) => Accumulator::SumI64(sums),
+        Sums::I128(sums) => Accumulator::SumI128(sums),
+        Sums::Wide(sums) => Accumulator::SumWide(sums),
+        Sums::F64(sums) => Accumulator::SumF64(sums),
+    };
+    column(&output, &[sums, Accumulator::Count(counts)], rows)
 }
 
 fn column(output: &Output, slots: &[Accumulator], rows: usize) -> Result<Vector> {

@@ -2,7 +2,7 @@
 
 /// A sum that is exact whatever the order of its values: `low + wraps * 2^128`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Wide {
+pub(crate) struct Wide {
     /// The sum as 128 bits wrap around.
     pub low: i128,
     /// How often it went beyond the greatest 128-bit number, less how often beyond the least.
@@ -24,6 +24,13 @@ impl Wide {
     pub fn merge(&mut self, other: Self) {
         self.add(other.low);
         self.wraps += other.wraps;
+    }
+
+    /// The sum without the values of `other`.
+    pub fn without(self, other: Self) -> Self {
+        let (low, wrapped) = self.low.overflowing_sub(other.low);
+        let wrap = if other.low < 0 { 1 } else { -1 };
+        Self { low, wraps: self.wraps - other.wraps + if wrapped { wrap } else { 0 } }
     }
 
     /// The sum, if 128 bits hold it.

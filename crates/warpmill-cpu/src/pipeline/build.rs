@@ -20,6 +20,7 @@ use crate::scan::{KeyPrune, TableSource};
 use crate::sort::SortSink;
 use crate::source::{BuildSource, ChunkSource, InputSource, RowsSource};
 use crate::stream::{FilterOperator, LimitOperator, ProjectOperator};
+use crate::window::WindowSink;
 
 /// The executable form of a sink.
 pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
@@ -41,6 +42,9 @@ pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
             Box::new(if settings.equal_hashes { aggregate.with_equal_hashes() } else { aggregate })
         }
         PlanSink::Sort { keys, skip, fetch, fields } => Box::new(SortSink::new(keys, *skip, *fetch, fields)?),
+        PlanSink::Window { partition, order, calls, payload, .. } => {
+            Box::new(WindowSink::new(partition, order, calls, payload)?)
+        }
         PlanSink::Collect { fields } => Box::new(CollectSink::new(fields)),
     })
 }

@@ -5,7 +5,7 @@
 //! each worker keeps little more than the rows that may be in the result, and rejects others by prefix before their other
 //! columns are decoded.
 
-mod normalize;
+pub(crate) mod normalize;
 mod run;
 mod spill;
 #[cfg(test)]

@@ -12,7 +12,9 @@ use warpmill_ir::{ColType, Phys, SortKey};
 use crate::vector::{Data, Vector};
 
 /// An integer wide enough for normalized keys.
-pub(super) trait Prefix: Copy + Ord + Send + Sync + Default + 'static {
+pub(crate) trait Prefix: Copy + Ord + Send + Sync + Default + 'static {
+    /// The prefix in 128 bits.
+    fn wide(self) -> u128;
     /// Appends the low `bits` bits of `code` below what is there.
     fn append(self, code: u128, bits: u32) -> Self;
     /// As `append`, of up to 64 bits.
@@ -26,6 +28,10 @@ pub(super) trait Prefix: Copy + Ord + Send + Sync + Default + 'static {
 macro_rules! prefix {
     ($($t:ty as $signed:ty: $variant:ident),*) => {$(
         impl Prefix for $t {
+            #[inline(always)]
+            fn wide(self) -> u128 {
+                self as u128
+            }
             #[inline(always)]
             fn append(self, code: u128, bits: u32) -> Self {
                 self.checked_shl(bits).unwrap_or(0) | code as $t
@@ -63,7 +69,7 @@ struct Part {
 
 /// The way rows become prefixes.
 #[derive(Debug)]
-pub(super) struct Normalizer {
+pub(crate) struct Normalizer {
     parts: Vec<Part>,
     /// Bits of a prefix.
     bits: u32,
@@ -106,6 +112,16 @@ impl Normalizer {
     /// Whether prefixes fit 64 bits.
     pub fn is_narrow(&self) -> bool {
         self.bits <= 64
+    }
+
+    /// Bits of a prefix.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Bits of a prefix that belong to the first `keys` keys.
+    pub fn bits_of(&self, keys: usize) -> u32 {
+        self.parts.iter().take(keys).map(|part| part.bits + u32::from(part.nullable)).sum()
     }
 
     /// The prefix of every row.
@@ -178,12 +194,12 @@ impl Part {
 }
 
 /// Bits that compare as floats do: one zero, one NaN, which is greatest.
-fn ordered_f64(value: f64) -> u64 {
+pub(crate) fn ordered_f64(value: f64) -> u64 {
     let bits = if value.is_nan() { f64::NAN } else { value + 0.0 }.to_bits();
     if bits >> 63 != 0 { !bits } else { bits | 1 << 63 }
 }
 
-fn ordered_f32(value: f32) -> u32 {
+pub(crate) fn ordered_f32(value: f32) -> u32 {
     let bits = if value.is_nan() { f32::NAN } else { value + 0.0 }.to_bits();
     if bits >> 31 != 0 { !bits } else { bits | 1 << 31 }
 }
@@ -201,7 +217,7 @@ fn leading_bytes(string: StrView) -> u128 {
 
 /// Direction and place of NULLs of a key that is compared value by value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Direction {
+pub(crate) struct Direction {
     pub descending: bool,
     pub nulls_first: bool,
 }
@@ -226,7 +242,8 @@ impl Direction {
     }
 }
 
-fn compare_values(a: &Data, i: usize, b: &Data, j: usize) -> Ordering {
+/// The order of value `i` of `a` and value `j` of `b`.
+pub(crate) fn compare_values(a: &Data, i: usize, b: &Data, j: usize) -> Ordering {
     match (a, b) {
         (Data::Str(a), Data::Str(b)) => a[i].cmp(&b[j]),
         (Data::I32(a), Data::I32(b)) => a[i].cmp(&b[j]),

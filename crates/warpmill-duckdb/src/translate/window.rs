@@ -1,6 +1,6 @@
-//! Window functions, which DataFusion computes between parts that Warpmill runs.
+//! Window functions.
 //!
-//! Their arguments are columns of a projection below, so that DataFusion evaluates nothing that it means otherwise.
+//! Their arguments are columns of a projection below, so that DataFusion, where it computes them, evaluates nothing that it means otherwise.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchemaRef, ScalarValue};

@@ -112,6 +112,7 @@ impl Planner<'_> {
                 let bound = layout.rows.capacity;
                 (SinkLayout::Groups(layout), bound)
             }
+            Sink::Window { .. } => return Err(Unsupported::new("window", "devices have no window functions")),
             Sink::Sort { fields, .. } | Sink::Collect { fields } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
                 let capacity = self.capacity();

@@ -55,7 +55,7 @@ fn unscaled(value: &ScalarValue) -> Option<i128> {
 }
 
 /// Months, days and nanoseconds of a constant interval.
-pub(super) fn interval(value: &ScalarValue) -> Option<(i32, i32, i64)> {
+pub(crate) fn interval(value: &ScalarValue) -> Option<(i32, i32, i64)> {
     match value {
         ScalarValue::IntervalYearMonth(Some(months)) => Some((*months, 0, 0)),
         ScalarValue::IntervalDayTime(Some(v)) => Some((0, v.days, i64::from(v.milliseconds) * 1_000_000)),

@@ -25,6 +25,7 @@ pub(crate) use arith::{arith, negate};
 pub(crate) use cast::{common_type, convert, unify};
 pub(crate) use compare::{comparable, compare};
 pub(crate) use encode::Limit;
+pub(crate) use literal::interval;
 
 /// The scalar subquery: the results that it will fill, and its number among them.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, FieldRef
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Case, Expr, ExprSchemable, Signature, Volatility,
 };
 
 use super::extremes;
@@ -34,6 +34,19 @@ pub(super) fn arguments(function: &str, mut args: Vec<Expr>, schema: &DFSchema) 
         *only = convert(std::mem::take(only), &to, schema)?;
     }
     Ok(args)
+}
+
+/// The arguments of an aggregate in a window with its filter in them, where it ignores NULLs: programs have no other filter there.
+pub(super) fn filtered(function: &str, args: Vec<Expr>, filter: &mut Option<Box<Expr>>) -> Vec<Expr> {
+    let ignores_nulls = matches!(function, "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or");
+    match <[Expr; 1]>::try_from(args) {
+        Ok([arg]) if ignores_nulls && filter.is_some() => {
+            let branches = filter.take().map(|filter| (filter, Box::new(arg)));
+            vec![Expr::Case(Case::new(None, branches.into_iter().collect(), None))]
+        }
+        Ok(args) => args.into(),
+        Err(args) => args,
+    }
 }
 
 /// The function itself; for sums that may leave 128 bits, one that finds this out; for extremes of floats, one that orders them as DuckDB does.

@@ -223,6 +223,7 @@ fn expression(e: Expr, schema: &DFSchema) -> Result<Expr> {
         Expr::WindowFunction(mut window) => {
             if let WindowFunctionDefinition::AggregateUDF(func) = &window.fun {
                 let args = std::mem::take(&mut window.params.args);
+                let args = aggregates::filtered(func.name(), args, &mut window.params.filter);
                 let args = aggregates::arguments(func.name(), args, schema)?;
                 let fun = WindowFunctionDefinition::AggregateUDF(aggregates::checked(Arc::clone(func), &args, schema)?);
                 let params = datafusion::logical_expr::expr::WindowFunctionParams { args, ..window.params };

@@ -1,0 +1,173 @@
+//! Calls of window functions, made ready, and their values.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use warpmill_ir::{
+    AggregateFunction, ColType, Field, Frame, FrameBound, FrameUnits, Scalar, WindowCall, WindowFunction,
+};
+
+use super::frame::{Bounds, Frames};
+use super::order::Order;
+use super::pick::{Counted, extremes, of_frames, shifted};
+use super::rank::positions;
+use super::sum::{Prepared, counts};
+use crate::context::{ExecError, QueryContext, Result};
+use crate::rows::values;
+use crate::vector::{Data, NULL_ROW, Vector};
+
+/// Rows that a thread computes at once, about.
+const TASK_ROWS: usize = 1 << 14;
+
+/// A call with the columns that it reads.
+pub(super) struct Call<'a> {
+    pub call: &'a WindowCall,
+    pub order: &'a Order,
+    /// The argument, by position.
+    pub argument: Option<&'a Vector>,
+    /// The only order key, by position, and whether it descends, for frames of values.
+    pub key: Option<(&'a Vector, bool)>,
+}
+
+impl Call<'_> {
+    /// The values of the call, by position.
+    pub fn evaluate(&self, query: &QueryContext) -> Result<Vector> {
+        let WindowCall { function, ty, .. } = self.call;
+        match function {
+            WindowFunction::Aggregate(AggregateFunction::Sum | AggregateFunction::Avg) => self.sums(query),
+            WindowFunction::Aggregate(AggregateFunction::CountStar) => self.counts(&Counted::all(), query),
+            WindowFunction::Aggregate(AggregateFunction::Count) => {
+                self.counts(&Counted::valid(self.argument()?), query)
+            }
+            WindowFunction::Aggregate(function) => {
+                let greatest = match function {
+                    AggregateFunction::Min | AggregateFunction::BoolAnd => false,
+                    AggregateFunction::Max | AggregateFunction::BoolOr => true,
+                    other => return Err(ExecError::Unsupported(format!("{other:?} in windows"))),
+                };
+                let argument = self.argument()?;
+                self.framed(self.splits(true), query, |bounds| {
+                    Ok(argument.gather_or_null(&extremes(argument, greatest, bounds)))
+                })
+            }
+            WindowFunction::First | WindowFunction::Last | WindowFunction::Nth(_) => {
+                let (argument, counted) = (self.argument()?, self.counted()?);
+                self.framed(true, query, |bounds| Ok(argument.gather_or_null(&of_frames(function, &counted, bounds))))
+            }
+            WindowFunction::Shift { back, default } => self.shift(*back, default, query),
+            _ => self.tasks(true, query, |rows| match positions(function, ty.phys, self.order, rows)? {
+                Some(data) => Ok(Vector::new(data)),
+                None => Err(ExecError::Unsupported(format!("{function:?} in windows"))),
+            }),
+        }
+    }
+
+    fn argument(&self) -> Result<&Vector> {
+        self.argument.ok_or_else(|| ExecError::Unsupported(format!("{:?} without an argument", self.call.function)))
+    }
+
+    /// The rows that count to a function of single rows.
+    fn counted(&self) -> Result<Counted> {
+        Ok(if self.call.ignore_nulls { Counted::valid(self.argument()?) } else { Counted::all() })
+    }
+
+    fn counts(&self, counted: &Counted, query: &QueryContext) -> Result<Vector> {
+        self.framed(true, query, |bounds| {
+            let counts = counts(counted, bounds);
+            Ok(Vector::new(match self.call.ty.phys {
+                warpmill_ir::Phys::I32 => Data::I32(counts.into_iter().map(|count| count as i32).collect()),
+                _ => Data::I64(counts),
+            }))
+        })
+    }
+
+    fn sums(&self, query: &QueryContext) -> Result<Vector> {
+        let (argument, WindowFunction::Aggregate(function)) = (self.argument()?, &self.call.function) else {
+            return Err(ExecError::Unsupported("a sum that is no aggregate".into()));
+        };
+        let unknown = || ExecError::Unsupported("a sum without an argument".into());
+        let ty: &ColType = self.call.argument.as_ref().map(|argument| &argument.ty).ok_or_else(unknown)?;
+        let (prepared, counted) = (Prepared::new(argument, ty)?, Counted::valid(argument));
+        self.framed(self.splits(prepared.slides()), query, |bounds| {
+            prepared.of_frames((*function, &self.call.ty), ty, &counted, bounds)
+        })
+    }
+
+    fn shift(&self, back: i64, default: &Scalar, query: &QueryContext) -> Result<Vector> {
+        let (argument, counted) = (self.argument()?, self.counted()?);
+        if *default == Scalar::Null {
+            return self
+                .tasks(true, query, |rows| Ok(argument.gather_or_null(&shifted(self.order, &counted, back, rows))));
+        }
+        // The default is one more row.
+        let field = Field { name: String::new(), ty: self.call.ty.clone() };
+        let default = values(&[vec![default.clone()]], &[field]);
+        let mut with_default = argument.clone();
+        with_default.extend(&default.batches[0].0[0]);
+        let row = argument.len() as u32;
+        self.tasks(true, query, |rows| {
+            let mut picked = shifted(self.order, &counted, back, rows);
+            picked.iter_mut().filter(|picked| **picked == NULL_ROW).for_each(|picked| *picked = row);
+            Ok(with_default.gather(&picked))
+        })
+    }
+
+    /// The values that `value` gives of frames. Those of whole partitions are computed once for each.
+    fn framed(
+        &self,
+        split: bool,
+        query: &QueryContext,
+        value: impl Fn(&Bounds) -> Result<Vector> + Sync,
+    ) -> Result<Vector> {
+        let Frame { start, end, .. } = &self.call.frame;
+        let whole = *start == FrameBound::UnboundedPreceding && *end == FrameBound::UnboundedFollowing;
+        self.tasks(split, query, |rows| {
+            if !whole {
+                return value(&Frames { order: self.order, frame: &self.call.frame, key: self.key }.bounds(rows));
+            }
+            let (mut bounds, mut partitions) = (Bounds::default(), Vec::with_capacity(rows.len()));
+            for piece in self.order.pieces(rows) {
+                partitions.extend(std::iter::repeat_n(bounds.start.len() as u32, piece.rows.len()));
+                bounds.start.push(piece.partition.start as u32);
+                bounds.end.push(piece.partition.end as u32);
+            }
+            Ok(value(&bounds)?.gather(&partitions))
+        })
+    }
+
+    /// Whether several threads may compute the frames of one partition: those that slide begin anew in each part, with a frame that has to be
+    /// small.
+    fn splits(&self, slides: bool) -> bool {
+        let is_small = |bound: &FrameBound| match bound {
+            FrameBound::Preceding(Scalar::Int(n)) | FrameBound::Following(Scalar::Int(n)) => *n < TASK_ROWS as i128,
+            FrameBound::CurrentRow => true,
+            _ => false,
+        };
+        let Frame { units, start, end } = &self.call.frame;
+        !slides || (*units == FrameUnits::Rows && is_small(start) && is_small(end))
+    }
+
+    /// The values that `task` gives of ranges of positions, one after the other.
+    fn tasks(
+        &self,
+        split: bool,
+        query: &QueryContext,
+        task: impl Fn(Range<usize>) -> Result<Vector> + Sync,
+    ) -> Result<Vector> {
+        let checked = |rows: Range<usize>| {
+            query.cancel.check()?;
+            task(rows)
+        };
+        let parts = self.order.tasks(TASK_ROWS, split).into_par_iter().map(checked);
+        let parts = parts.collect::<Result<Vec<Vector>>>()?;
+        Ok(concat(parts.iter(), self.call.ty.phys))
+    }
+}
+
+/// All values of `parts`, one after the other.
+pub(super) fn concat<'a>(parts: impl Iterator<Item = &'a Vector> + Clone, phys: warpmill_ir::Phys) -> Vector {
+    let len = parts.clone().map(Vector::len).sum();
+    let mut all = Vector::new(Data::with_capacity(phys, len));
+    parts.for_each(|part| all.extend(part));
+    all
+}

@@ -1,0 +1,157 @@
+//! Functions whose value is the argument of one row: shifts, rows of the frame, extremes.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use warpmill_format::StrView;
+use warpmill_ir::WindowFunction;
+
+use super::frame::Bounds;
+use super::order::Order;
+use super::slide::{Monoid, Slide};
+use crate::sort::normalize::{ordered_f32, ordered_f64};
+use crate::vector::{NULL_ROW, Vector};
+use crate::with_data;
+
+/// The rows whose argument counts: all, or those where it is not NULL.
+pub(super) struct Counted {
+    /// How many come before each position, and in all; `None`: all rows count.
+    before: Option<Vec<u32>>,
+    /// Their positions.
+    positions: Vec<u32>,
+}
+
+impl Counted {
+    /// All rows.
+    pub fn all() -> Self {
+        Self { before: None, positions: vec![] }
+    }
+
+    /// The rows at which `values` are not NULL.
+    pub fn valid(values: &Vector) -> Self {
+        let Some(validity) = &values.validity else { return Self::all() };
+        let mut before = Vec::with_capacity(values.len() + 1);
+        let mut positions = vec![];
+        for position in 0..values.len() {
+            before.push(positions.len() as u32);
+            if validity.get(position) {
+                positions.push(position as u32);
+            }
+        }
+        before.push(positions.len() as u32);
+        Self { before: Some(before), positions }
+    }
+
+    /// The number of rows before a position.
+    pub fn before(&self, position: usize) -> usize {
+        self.before.as_ref().map_or(position, |before| before[position] as usize)
+    }
+
+    /// The number of rows of a frame.
+    pub fn count(&self, frame: &Range<usize>) -> usize {
+        self.before(frame.end) - self.before(frame.start)
+    }
+
+    /// Row number `number` of all, if it is one of a frame.
+    fn nth(&self, number: Option<usize>, frame: &Range<usize>) -> u32 {
+        let in_frame = |number: &usize| (self.before(frame.start)..self.before(frame.end)).contains(number);
+        match number.filter(in_frame) {
+            Some(number) if self.before.is_some() => self.positions[number],
+            Some(number) => number as u32,
+            None => NULL_ROW,
+        }
+    }
+}
+
+/// The positions of the arguments that lie `back` rows before `rows`, in their partitions; [`NULL_ROW`]: there is none.
+pub(super) fn shifted(order: &Order, counted: &Counted, back: i64, rows: Range<usize>) -> Vec<u32> {
+    let mut picked = Vec::with_capacity(rows.len());
+    for piece in order.pieces(rows) {
+        let distance = usize::try_from(back.unsigned_abs()).unwrap_or(usize::MAX);
+        picked.extend(piece.rows.clone().map(|row| match back {
+            0 => row as u32,
+            1.. => counted.nth(counted.before(row).checked_sub(distance), &piece.partition),
+            // The rows that count after this one begin with the number of those up to it.
+            _ => counted.nth(counted.before(row + 1).checked_add(distance - 1), &piece.partition),
+        }));
+    }
+    picked
+}
+
+/// The positions of a function's rows of frames; [`NULL_ROW`]: there is none.
+pub(super) fn of_frames(function: &WindowFunction, counted: &Counted, bounds: &Bounds) -> Vec<u32> {
+    let pick = |frame: Range<usize>| {
+        let (first, end) = (counted.before(frame.start), counted.before(frame.end));
+        let back = |n: usize| end.checked_sub(n);
+        let number = match function {
+            WindowFunction::First | WindowFunction::Nth(1) => Some(first),
+            WindowFunction::Last => back(1),
+            WindowFunction::Nth(n @ 1..) => first.checked_add(usize::try_from(n - 1).unwrap_or(usize::MAX)),
+            WindowFunction::Nth(n) if *n < 0 => back(usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX)),
+            _ => None,
+        };
+        counted.nth(number, &frame)
+    };
+    bounds.iter().map(pick).collect()
+}
+
+/// The positions of the greatest, or least, values of frames; [`NULL_ROW`]: all are NULL.
+pub(super) fn extremes(values: &Vector, greatest: bool, bounds: &Bounds) -> Vec<u32> {
+    let wanted = if greatest { Ordering::Greater } else { Ordering::Less };
+    with_data!(&values.data, data => {
+        let extreme = Extreme { data: data.as_slice(), values, wanted };
+        let mut slide = Slide::new(&extreme);
+        bounds.iter().map(|frame| slide.to(frame.start, frame.end)).collect()
+    })
+}
+
+/// The position of the value that is before or after all others.
+struct Extreme<'a, T> {
+    data: &'a [T],
+    values: &'a Vector,
+    wanted: Ordering,
+}
+
+impl<T: Ordered> Monoid for Extreme<'_, T> {
+    type Item = u32;
+
+    fn identity(&self) -> u32 {
+        NULL_ROW
+    }
+
+    #[inline(always)]
+    fn item(&self, position: usize) -> u32 {
+        if self.values.is_valid(position) { position as u32 } else { NULL_ROW }
+    }
+
+    #[inline(always)]
+    fn combine(&self, first: u32, second: u32) -> u32 {
+        if second == NULL_ROW {
+            return first;
+        }
+        if first == NULL_ROW || self.data[second as usize].order(&self.data[first as usize]) == self.wanted {
+            second
+        } else {
+            first
+        }
+    }
+}
+
+/// A value with an order in which NaN is greatest.
+trait Ordered {
+    fn order(&self, other: &Self) -> Ordering;
+}
+
+macro_rules! ordered {
+    ($($t:ty: $value:ident => $code:expr),*) => {$(
+        impl Ordered for $t {
+            #[inline(always)]
+            fn order(&self, other: &Self) -> Ordering {
+                let code = |$value: &$t| $code;
+                code(self).cmp(&code(other))
+            }
+        }
+    )*};
+}
+ordered!(bool: v => *v, i32: v => *v, i64: v => *v, i128: v => *v, u32: v => *v, StrView: v => *v);
+ordered!(f32: v => ordered_f32(*v), f64: v => ordered_f64(*v));

@@ -1,0 +1,64 @@
+//! Aggregates of frames that slide, without a way to take a value out of one (Tangwongsan, Hirzel, Schneider, In-Order Sliding-Window
+//! Aggregation in Worst-Case Constant Time: two stacks). Each row enters each stack once, whatever the frames' sizes.
+
+/// Values that are combined in order.
+pub(super) trait Monoid {
+    /// A value, or several of them combined.
+    type Item: Copy;
+    /// What changes nothing.
+    fn identity(&self) -> Self::Item;
+    /// The value at a position.
+    fn item(&self, position: usize) -> Self::Item;
+    /// Two combined, the first of which comes before the second.
+    fn combine(&self, first: Self::Item, second: Self::Item) -> Self::Item;
+}
+
+/// A frame whose ends only move forward.
+pub(super) struct Slide<'a, M: Monoid> {
+    monoid: &'a M,
+    /// Values from each of the first positions up to `middle`, the frame's first position last.
+    front: Vec<M::Item>,
+    middle: usize,
+    /// Values from `middle` to `end`.
+    back: M::Item,
+    end: usize,
+}
+
+impl<'a, M: Monoid> Slide<'a, M> {
+    /// An empty frame.
+    pub fn new(monoid: &'a M) -> Self {
+        Self { monoid, front: vec![], middle: 0, back: monoid.identity(), end: 0 }
+    }
+
+    /// The values from `start` to `end` combined.
+    pub fn to(&mut self, start: usize, end: usize) -> M::Item {
+        if start >= self.end {
+            self.front.clear();
+            (self.middle, self.end, self.back) = (start, start, self.monoid.identity());
+        }
+        while self.end < end {
+            self.back = self.monoid.combine(self.back, self.monoid.item(self.end));
+            self.end += 1;
+        }
+        if start > self.middle {
+            self.turn(start);
+        } else {
+            self.front.truncate(self.middle - start);
+        }
+        match self.front.last() {
+            Some(&front) => self.monoid.combine(front, self.back),
+            None => self.back,
+        }
+    }
+
+    /// Makes all values from `start` the front.
+    fn turn(&mut self, start: usize) {
+        self.front.clear();
+        let mut all = self.monoid.identity();
+        for position in (start..self.end).rev() {
+            all = self.monoid.combine(self.monoid.item(position), all);
+            self.front.push(all);
+        }
+        (self.middle, self.back) = (self.end, self.monoid.identity());
+    }
+}

@@ -1,0 +1,121 @@
+//! Window functions: calls over the rows of a partition, and their frames.
+
+use crate::expr::{Expr, Scalar};
+use crate::program::AggregateFunction;
+use crate::types::ColType;
+
+/// A call of a window function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowCall {
+    /// The function.
+    pub function: WindowFunction,
+    /// Its argument over the input columns (none for functions of positions and for `CountStar`).
+    pub argument: Option<Expr>,
+    /// The rows that it is computed of; shifts and functions of positions have no use for it.
+    pub frame: Frame,
+    /// Whether rows whose argument is NULL are passed over, by shifts and by functions of one row of the frame.
+    pub ignore_nulls: bool,
+    /// The type of the result; of functions that give a value of the argument, it is held as that.
+    pub ty: ColType,
+}
+
+/// Window functions. Positions and ranks begin with 1.
+#[derive(Debug, Clone, PartialEq)]
+pub enum WindowFunction {
+    /// The position in the partition.
+    RowNumber,
+    /// The position of the first peer.
+    Rank,
+    /// The number of the group of peers.
+    DenseRank,
+    /// The share of the other rows that come before the first peer; 0 for a row alone.
+    PercentRank,
+    /// The share of rows that come before the row or are its peers.
+    CumeDist,
+    /// The number of one of so many parts of nearly equal size, the larger ones first.
+    Ntile(u64),
+    /// The argument so many rows before (after, where negative) in the partition.
+    Shift {
+        /// The number of rows.
+        back: i64,
+        /// The value where there is no such row.
+        default: Scalar,
+    },
+    /// The argument of the frame's first row.
+    First,
+    /// The argument of the frame's last row.
+    Last,
+    /// The argument of the frame's row of this number, from its end where negative.
+    Nth(i64),
+    /// An aggregate of the frame. As everywhere, it ignores NULLs.
+    Aggregate(AggregateFunction),
+}
+
+/// The rows of a partition from one bound to another. A frame whose end comes before its start is empty.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// The things that bounds count.
+    pub units: FrameUnits,
+    /// The first row.
+    pub start: FrameBound,
+    /// The last row.
+    pub end: FrameBound,
+}
+
+/// The things that bounds of a frame count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameUnits {
+    /// Rows.
+    Rows,
+    /// Values of the only order key; the current row stands for its peers.
+    Range,
+    /// Groups of peers.
+    Groups,
+}
+
+/// A bound of a frame.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FrameBound {
+    /// The partition's first row.
+    UnboundedPreceding,
+    /// So much before the current row: a count, or for values what is added to the key, as an unscaled integer or a float.
+    Preceding(Scalar),
+    /// The current row, or its peers.
+    CurrentRow,
+    /// So much after the current row.
+    Following(Scalar),
+    /// The partition's last row.
+    UnboundedFollowing,
+}
+
+impl WindowFunction {
+    /// Whether the result is a value of the argument, held as it is.
+    pub fn picks(&self) -> bool {
+        use AggregateFunction::{AnyValue, BoolAnd, BoolOr, Max, Min};
+        match self {
+            Self::Shift { .. } | Self::First | Self::Last | Self::Nth(_) => true,
+            Self::Aggregate(function) => matches!(function, Min | Max | BoolAnd | BoolOr | AnyValue),
+            _ => false,
+        }
+    }
+
+    /// Whether the result depends on the frame.
+    pub fn has_frame(&self) -> bool {
+        matches!(self, Self::First | Self::Last | Self::Nth(_) | Self::Aggregate(_))
+    }
+}
+
+impl Frame {
+    /// The whole partition.
+    pub fn whole() -> Self {
+        Self { units: FrameUnits::Rows, start: FrameBound::UnboundedPreceding, end: FrameBound::UnboundedFollowing }
+    }
+
+    /// Whether a bound is at some distance of the value of the order key.
+    pub fn compares_values(&self) -> bool {
+        self.units == FrameUnits::Range
+            && [&self.start, &self.end]
+                .into_iter()
+                .any(|bound| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_)))
+    }
+}
