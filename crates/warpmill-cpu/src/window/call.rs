@@ -8,7 +8,7 @@ use warpmill_ir::{
 };
 
 use super::frame::{Bounds, Frames};
-use super::order::Order;
+use super::order::{Order, Piece};
 use super::pick::{Counted, extremes, of_frames, shifted};
 use super::rank::positions;
 use super::sum::{Prepared, counts};
@@ -29,9 +29,17 @@ pub(super) struct Call<'a> {
     pub key: Option<(&'a Vector, bool)>,
 }
 
+/// The values of a call.
+pub(super) enum Values {
+    /// One for each position.
+    Positions(Vector),
+    /// One for each partition.
+    Partitions(Vector),
+}
+
 impl Call<'_> {
-    /// The values of the call, by position.
-    pub fn evaluate(&self, query: &QueryContext) -> Result<Vector> {
+    /// The values of the call.
+    pub fn evaluate(&self, query: &QueryContext) -> Result<Values> {
         let WindowCall { function, ty, .. } = self.call;
         match function {
             WindowFunction::Aggregate(AggregateFunction::Sum | AggregateFunction::Avg) => self.sums(query),
@@ -54,11 +62,14 @@ impl Call<'_> {
                 let (argument, counted) = (self.argument()?, self.counted()?);
                 self.framed(true, query, |bounds| Ok(argument.gather_or_null(&of_frames(function, &counted, bounds))))
             }
-            WindowFunction::Shift { back, default } => self.shift(*back, default, query),
-            _ => self.tasks(true, query, |rows| match positions(function, ty.phys, self.order, rows)? {
-                Some(data) => Ok(Vector::new(data)),
-                None => Err(ExecError::Unsupported(format!("{function:?} in windows"))),
-            }),
+            WindowFunction::Shift { back, default } => self.shift(*back, default, query).map(Values::Positions),
+            _ => {
+                let values = self.tasks(true, query, |rows| match positions(function, ty.phys, self.order, rows)? {
+                    Some(data) => Ok(Vector::new(data)),
+                    None => Err(ExecError::Unsupported(format!("{function:?} in windows"))),
+                });
+                values.map(Values::Positions)
+            }
         }
     }
 
@@ -71,7 +82,7 @@ impl Call<'_> {
         Ok(if self.call.ignore_nulls { Counted::valid(self.argument()?) } else { Counted::all() })
     }
 
-    fn counts(&self, counted: &Counted, query: &QueryContext) -> Result<Vector> {
+    fn counts(&self, counted: &Counted, query: &QueryContext) -> Result<Values> {
         self.framed(true, query, |bounds| {
             let counts = counts(counted, bounds);
             Ok(Vector::new(match self.call.ty.phys {
@@ -81,7 +92,7 @@ impl Call<'_> {
         })
     }
 
-    fn sums(&self, query: &QueryContext) -> Result<Vector> {
+    fn sums(&self, query: &QueryContext) -> Result<Values> {
         let (argument, WindowFunction::Aggregate(function)) = (self.argument()?, &self.call.function) else {
             return Err(ExecError::Unsupported("a sum that is no aggregate".into()));
         };
@@ -118,21 +129,18 @@ impl Call<'_> {
         split: bool,
         query: &QueryContext,
         value: impl Fn(&Bounds) -> Result<Vector> + Sync,
-    ) -> Result<Vector> {
+    ) -> Result<Values> {
         let Frame { start, end, .. } = &self.call.frame;
-        let whole = *start == FrameBound::UnboundedPreceding && *end == FrameBound::UnboundedFollowing;
-        self.tasks(split, query, |rows| {
-            if !whole {
-                return value(&Frames { order: self.order, frame: &self.call.frame, key: self.key }.bounds(rows));
-            }
-            let (mut bounds, mut partitions) = (Bounds::default(), Vec::with_capacity(rows.len()));
-            for piece in self.order.pieces(rows) {
-                partitions.extend(std::iter::repeat_n(bounds.start.len() as u32, piece.rows.len()));
-                bounds.start.push(piece.partition.start as u32);
-                bounds.end.push(piece.partition.end as u32);
-            }
-            Ok(value(&bounds)?.gather(&partitions))
-        })
+        if *start == FrameBound::UnboundedPreceding && *end == FrameBound::UnboundedFollowing {
+            let of_partitions = |rows| {
+                let bounds = |piece: Piece| (piece.partition.start as u32, piece.partition.end as u32);
+                let (start, end) = self.order.pieces(rows).map(bounds).unzip();
+                value(&Bounds { start, end })
+            };
+            return self.tasks(false, query, of_partitions).map(Values::Partitions);
+        }
+        let frames = Frames { order: self.order, frame: &self.call.frame, key: self.key };
+        self.tasks(split, query, |rows| value(&frames.bounds(rows))).map(Values::Positions)
     }
 
     /// Whether several threads may compute the frames of one partition: those that slide begin anew in each part, with a frame that has to be
@@ -147,7 +155,7 @@ impl Call<'_> {
         !slides || (*units == FrameUnits::Rows && is_small(start) && is_small(end))
     }
 
-    /// The values that `task` gives of ranges of positions, one after the other.
+    /// The values that `task` gives for ranges of positions, one after the other.
     fn tasks(
         &self,
         split: bool,

@@ -28,7 +28,7 @@ use crate::operator::{LocalSink, Sink, SinkOutput};
 use crate::rows::RowSet;
 use crate::sort::normalize::{Direction, Normalizer, Prefix};
 use crate::vector::Vector;
-use call::{Call, concat};
+use call::{Call, Values, concat};
 use order::{Keys, Order};
 
 /// The sink of [`warpmill_ir::Sink::Window`].
@@ -246,15 +246,12 @@ fn placed<P: Prefix>(batches: &[Batch<P>], at: usize, phys: Phys, order: &Order)
     Vector::with_validity(data, values.validity.as_ref().map(|validity| validity.gather(rows)))
 }
 
-/// The rows as they came, each with the values of `results`, which are by position.
-fn output<P: Prefix>(batches: Vec<Batch<P>>, order: &Order, results: &[Vector]) -> RowSet {
-    let places: Option<Vec<AtomicU32>> = order.rows.as_ref().map(|rows| {
-        let places: Vec<AtomicU32> = rows.iter().map(|_| AtomicU32::new(0)).collect();
-        rows.par_iter().enumerate().for_each(|(place, &row)| {
-            places[row as usize].store(place as u32, Ordering::Relaxed);
-        });
-        places
-    });
+/// The rows as they came, each with its values of `results`.
+fn output<P: Prefix>(batches: Vec<Batch<P>>, order: &Order, results: &[Values]) -> RowSet {
+    let (of_position, of_partition): (Vec<&Values>, Vec<&Values>) =
+        results.iter().partition(|values| matches!(values, Values::Positions(_)));
+    let positions = (!of_position.is_empty()).then(|| order.by_row(|_, position| position)).flatten();
+    let partitions = (!of_partition.is_empty()).then(|| order.by_row(|piece, _| piece.number)).flatten();
     let firsts = batches.iter().scan(0, |next, batch| {
         *next += batch.rows;
         Some(*next - batch.rows)
@@ -262,14 +259,24 @@ fn output<P: Prefix>(batches: Vec<Batch<P>>, order: &Order, results: &[Vector]) 
     let firsts: Vec<usize> = firsts.collect();
     let with_results = |(batch, first): (Batch<P>, usize)| {
         let (rows, mut columns) = (batch.rows, batch.payload);
-        match &places {
-            Some(places) => {
-                let places = places[first..first + rows].iter().map(|place| place.load(Ordering::Relaxed));
-                let places: Vec<u32> = places.collect();
-                columns.extend(results.iter().map(|result| Arc::new(result.gather(&places))));
-            }
-            None => columns.extend(results.iter().map(|result| Arc::new(result.slice(first, rows)))),
-        }
+        let of_batch = |numbers: &Option<Vec<AtomicU32>>| -> Option<Vec<u32>> {
+            let numbers = numbers.as_ref()?[first..first + rows].iter();
+            Some(numbers.map(|number| number.load(Ordering::Relaxed)).collect())
+        };
+        let (positions, partitions) = (of_batch(&positions), of_batch(&partitions));
+        columns.extend(results.iter().map(|values| {
+            Arc::new(match values {
+                Values::Positions(values) => match &positions {
+                    Some(positions) => values.gather(positions),
+                    None => values.slice(first, rows),
+                },
+                // All rows are one partition where they lie in order.
+                Values::Partitions(values) => match &partitions {
+                    Some(partitions) => values.gather(partitions),
+                    None => values.gather(&vec![0; rows]),
+                },
+            })
+        }));
         (columns, rows)
     };
     RowSet { batches: batches.into_par_iter().zip(firsts).map(with_results).collect() }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 
@@ -44,6 +46,8 @@ pub(super) struct Keys<'a, P> {
 
 /// Rows of one partition.
 pub(super) struct Piece {
+    /// The number of the partition.
+    pub number: usize,
     /// Positions of all of the partition.
     pub partition: Range<usize>,
     /// Positions of the piece.
@@ -73,6 +77,20 @@ impl Order {
         }
     }
 
+    /// The number that `of` gives the row at each position of a piece, by row. `None`: rows lie in order.
+    pub fn by_row(&self, of: impl Fn(&Piece, usize) -> usize + Sync) -> Option<Vec<AtomicU32>> {
+        let rows = self.rows.as_ref()?;
+        let numbers: Vec<AtomicU32> = (0..self.len).map(|_| AtomicU32::new(0)).collect();
+        self.tasks(PART_ROWS, true).into_par_iter().for_each(|task| {
+            for piece in self.pieces(task) {
+                for position in piece.rows.clone() {
+                    numbers[rows[position] as usize].store(of(&piece, position) as u32, Relaxed);
+                }
+            }
+        });
+        Some(numbers)
+    }
+
     /// The parts of `rows` that belong to one partition each.
     pub fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = Piece> + '_ {
         let first = self.partitions.partition_point(|&start| start as usize <= rows.start).saturating_sub(1);
@@ -84,7 +102,7 @@ impl Order {
             next = piece.end;
             let before = self.groups[groups.clone()].partition_point(|&start| start as usize <= piece.start);
             let group = groups.start + before.saturating_sub(1);
-            (!piece.is_empty()).then_some(Piece { partition: all, rows: piece, groups, group })
+            (!piece.is_empty()).then_some(Piece { number: partition, partition: all, rows: piece, groups, group })
         })
     }
 
