@@ -1,7 +1,7 @@
 //! Row segments as kernels see them: which ones a scan has to read, and descriptors of their bytes in device memory.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use rayon::prelude::*;
@@ -183,11 +183,39 @@ pub struct Recoded {
     pub undone: Undone,
     /// The rows that programs have opened.
     pub opened: Opened,
-    segments: Mutex<HashMap<usize, Pair>>,
+    segments: Mutex<Pairs>,
     stored: Mutex<HashMap<(usize, usize, bool), Stored>>,
 }
 
 type Pair = (Arc<Segment>, Arc<Segment>);
+
+/// Segments in other encodings, by the addresses of those that they were made from.
+#[derive(Debug, Default)]
+struct Pairs {
+    all: HashMap<usize, Pair>,
+    /// Bytes of those that were made.
+    held: usize,
+}
+
+impl Pairs {
+    /// Keeps a pair, and forgets those that nobody uses where all together have more than `limit` bytes.
+    fn put(&mut self, pair: Pair, limit: usize) {
+        self.held += pair.1.as_bytes().len();
+        if self.held > limit {
+            self.all.retain(|_, (_, made)| Arc::strong_count(made) > 1);
+            self.held =
+                self.all.values().map(|(_, made)| made.as_bytes().len()).sum::<usize>() + pair.1.as_bytes().len();
+        }
+        self.all.insert(Arc::as_ptr(&pair.0) as usize, pair);
+    }
+}
+
+/// Bytes of segments in other encodings that are kept although nobody uses them: an eighth of the memory that was free at first.
+fn most_recoded() -> usize {
+    static MOST: LazyLock<usize> = LazyLock::new(|| warpmill_eval::free_memory().map_or(usize::MAX, |free| free / 8));
+    *MOST
+}
+
 type Stored = (Arc<Chunk>, Option<Arc<Dictionary>>);
 
 impl Recoded {
@@ -203,17 +231,17 @@ impl Recoded {
             return Ok(segment);
         }
         let key = Arc::as_ptr(&segment) as usize;
-        if let Some((_, recoded)) = self.segments.lock().get(&key) {
+        if let Some((_, recoded)) = self.segments.lock().all.get(&key) {
             return Ok(recoded.clone());
         }
         let recoded = Arc::new(segment.to_direct().map_err(ExecError::from)?);
-        self.segments.lock().insert(key, (segment, recoded.clone()));
+        self.segments.lock().put((segment, recoded.clone()), most_recoded());
         Ok(recoded)
     }
 
     /// Forgets all of them.
     pub fn clear(&self) {
-        self.segments.lock().clear();
+        *self.segments.lock() = Pairs::default();
         self.stored.lock().clear();
     }
 }

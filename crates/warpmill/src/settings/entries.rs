@@ -144,7 +144,11 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             column_cache::limit().to_string(),
             "Bytes of columns of files, and of DuckDB's tables, that are kept in the process",
         ),
-        ("warpmill.plan_cache", switch(options.plan_cache), "Keep the plans of repeated queries, and run them with other constants"),
+        (
+            "warpmill.plan_cache",
+            switch(options.plan_cache),
+            "Keep the plans of repeated queries, and run them with other constants",
+        ),
         ("warpmill.profile", name_of(&PROFILES, &options.profile).to_string(), "off, on or kernels: what results tell"),
         (
             "warpmill.pruning",
