@@ -1,7 +1,7 @@
 //! Device memory of which single pieces are given back: what a cache with eviction is made of.
 //!
-//! On a GPU pieces are cut from one allocation, first fit, and neighbours that are free become one; on the simulated device each is an
-//! allocation of its own, so that sanitizers see where it ends.
+//! On a GPU pieces are cut from few large allocations, first fit, and neighbours that are free become one; on the simulated device each
+//! is an allocation of its own, so that sanitizers see where it ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,15 +10,18 @@ use super::error::Result;
 use super::regions::aligned;
 use crate::device::{Device, DeviceKind, DevicePtr};
 
+/// Bytes of an allocation that pieces are cut from: what is not needed stays with the device.
+const SLAB: u64 = 8 << 30;
+
 /// The pool.
 #[derive(Debug)]
 pub struct Pool {
     device: Arc<dyn Device>,
     limit: u64,
     used: u64,
-    /// The allocation that pieces are cut from, once there is one: where it begins, and its bytes.
-    slab: Option<(DevicePtr, u64)>,
-    /// Free pieces of it: where they begin, and their bytes.
+    /// The allocations that pieces are cut from: where they begin, and their bytes.
+    slabs: BTreeMap<DevicePtr, u64>,
+    /// Free pieces of them: where they begin, and their bytes.
     free: BTreeMap<DevicePtr, u64>,
     /// Bytes of pieces that are allocations of their own.
     single: BTreeMap<DevicePtr, u64>,
@@ -27,8 +30,8 @@ pub struct Pool {
 impl Pool {
     /// An empty pool of at most `limit` bytes.
     pub fn new(device: Arc<dyn Device>, limit: u64) -> Self {
-        let (free, single) = Default::default();
-        Self { device, limit, used: 0, slab: None, free, single }
+        let (slabs, free, single) = Default::default();
+        Self { device, limit, used: 0, slabs, free, single }
     }
 
     /// Bytes that it may have.
@@ -43,7 +46,7 @@ impl Pool {
 
     /// Bytes of the device's memory that it has.
     pub fn held(&self) -> u64 {
-        self.slab.map_or(self.used, |(_, bytes)| bytes)
+        self.slabs.values().chain(self.single.values()).sum()
     }
 
     /// `bytes` bytes; `None` where there is no such piece.
@@ -68,18 +71,28 @@ impl Pool {
     }
 
     fn cut(&mut self, bytes: u64) -> Result<Option<DevicePtr>> {
-        if self.slab.is_none() {
-            let size = aligned(self.limit);
-            let base = self.device.allocate(size)?;
-            self.slab = Some((base, size));
-            self.free.insert(base, size);
+        let mut place = self.free.iter().find(|(_, room)| **room >= bytes).map(|(&at, &room)| (at, room));
+        if place.is_none() {
+            place = self.grow(bytes)?;
         }
-        let Some((&at, &room)) = self.free.iter().find(|(_, room)| **room >= bytes) else { return Ok(None) };
+        let Some((at, room)) = place else { return Ok(None) };
         self.free.remove(&at);
         if room > bytes {
             self.free.insert(at + bytes, room - bytes);
         }
         Ok(Some(at))
+    }
+
+    /// A further allocation, which has at least `bytes` bytes; `None` where the limit leaves no room for one.
+    fn grow(&mut self, bytes: u64) -> Result<Option<(DevicePtr, u64)>> {
+        let size = aligned(self.limit).saturating_sub(self.held()).min(SLAB.max(bytes));
+        if size < bytes {
+            return Ok(None);
+        }
+        let base = self.device.allocate(size)?;
+        self.slabs.insert(base, size);
+        self.free.insert(base, size);
+        Ok(Some((base, size)))
     }
 
     /// Takes back the piece at `at`, which was handed out with `bytes` bytes. No queued work may use it.
@@ -92,13 +105,18 @@ impl Pool {
             return;
         }
         let (mut begin, mut size) = (at, bytes);
+        // Two allocations may lie side by side: no piece is of both.
         if let Some((&before, &room)) = self.free.range(..at).next_back()
             && before + room == at
+            && !self.slabs.contains_key(&at)
         {
             self.free.remove(&before);
             (begin, size) = (before, room + size);
         }
-        if let Some(room) = self.free.remove(&(at + bytes)) {
+        let after = at + bytes;
+        if !self.slabs.contains_key(&after)
+            && let Some(room) = self.free.remove(&after)
+        {
             size += room;
         }
         self.free.insert(begin, size);
@@ -106,7 +124,7 @@ impl Pool {
 
     /// Takes everything back, and gives it back to the device. From now on there are at most `limit` bytes.
     pub fn clear(&mut self, limit: u64) {
-        for at in std::mem::take(&mut self.single).into_keys().chain(self.slab.take().map(|(base, _)| base)) {
+        for at in std::mem::take(&mut self.single).into_keys().chain(std::mem::take(&mut self.slabs).into_keys()) {
             // SAFETY: allocated by this device; the caller promises that no queued work uses it.
             unsafe { self.device.free(at) };
         }
@@ -146,7 +164,7 @@ mod tests {
         let base = device.allocate(4096).unwrap();
         let mut pool = Pool::new(device, 4096);
         // As on a GPU: pieces of one allocation.
-        pool.slab = Some((base, 4096));
+        pool.slabs.insert(base, 4096);
         pool.free.insert(base, 4096);
         let cut = |pool: &mut Pool, bytes| {
             let at = pool.cut(bytes).unwrap();
@@ -160,5 +178,28 @@ mod tests {
             assert_eq!(pool.free.values().max(), Some(&largest));
         }
         assert_eq!((pool.used(), cut(&mut pool, 4096)), (0, Some(base)));
+    }
+
+    #[test]
+    fn no_piece_is_of_two_allocations() {
+        let device = device();
+        let base = device.allocate(4096).unwrap();
+        let mut pool = Pool::new(device, 4096);
+        // As if the device had put one right behind the other.
+        for at in [base, base + 2048] {
+            pool.slabs.insert(at, 2048);
+            pool.free.insert(at, 2048);
+        }
+        let pieces: Vec<_> = (0..4).map(|_| pool.cut(1024).unwrap().unwrap()).collect();
+        pool.used = 4096;
+        for piece in [1, 2, 0, 3] {
+            pool.free(pieces[piece], 1024);
+        }
+        assert_eq!(
+            pool.free.iter().map(|(&at, &room)| (at, room)).collect::<Vec<_>>(),
+            [(base, 2048), (base + 2048, 2048)]
+        );
+        // One allocation here.
+        pool.slabs.remove(&(base + 2048));
     }
 }

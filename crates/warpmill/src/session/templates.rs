@@ -42,11 +42,10 @@ impl Session {
         let made = planning::run(async move {
             // The query has been planned without: an error here is none of it.
             let template = made(&state, (&text, &shape), (&plain, basis), &options).await.ok().flatten();
-            Ok(template.map(|template| (shape, template)))
+            Ok((shape, template))
         });
-        if let Some((shape, template)) = made.await? {
-            self.inner.templates.lock().put(&shape, template);
-        }
+        let (shape, template) = made.await?;
+        self.inner.templates.lock().put(&shape, template);
         Ok(())
     }
 }

@@ -42,6 +42,9 @@ const CAPACITY: usize = 256;
 /// Templates of one text, which differ in literals that are no parameters.
 const PER_TEXT: usize = 4;
 
+/// Statements of one text of which none could be made: no more are tried.
+const FAILURES: usize = 2;
+
 /// The key of a mark in the metadata of a constant.
 const MARK: &str = "warpmill:parameter";
 
@@ -268,7 +271,7 @@ struct Known {
     /// Its literals then.
     first: Vec<String>,
     made: Vec<Arc<Template>>,
-    tries: usize,
+    failures: usize,
     used: u64,
 }
 
@@ -286,9 +289,7 @@ impl Templates {
             let clock = this.clock;
             let known = this.texts.get_mut(&shape.key)?;
             known.used = clock;
-            let before = known.made.len();
             known.made.retain(|template| template.basis.holds(catalog, settings));
-            known.tries -= before - known.made.len();
             known.made.clone()
         };
         made.iter().find_map(|template| Some((template.plan_of(shape)?, Arc::clone(&template.basis))))
@@ -300,23 +301,25 @@ impl Templates {
         self.clock += 1;
         if let Some(known) = self.texts.get_mut(&shape.key) {
             known.used = self.clock;
-            let wanted = known.first != literals && known.tries < PER_TEXT;
-            known.tries += usize::from(wanted);
-            return wanted;
+            return known.first != literals && known.made.len() < PER_TEXT && known.failures < FAILURES;
         }
         if self.texts.len() >= CAPACITY {
             let oldest = self.texts.iter().min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
             oldest.map(|key| self.texts.remove(&key));
         }
-        let known = Known { first: literals, made: vec![], tries: 0, used: self.clock };
+        let known = Known { first: literals, made: vec![], failures: 0, used: self.clock };
         self.texts.insert(shape.key.clone(), known);
         false
     }
 
-    /// Keeps a template.
-    pub fn put(&mut self, shape: &Shape, template: Template) {
-        if let Some(known) = self.texts.get_mut(&shape.key) {
-            known.made.push(Arc::new(template));
+    /// Keeps a template, or notes that none could be made.
+    pub fn put(&mut self, shape: &Shape, template: Option<Template>) {
+        let Some(known) = self.texts.get_mut(&shape.key) else { return };
+        match template {
+            // Sessions that share this may have made one meanwhile.
+            Some(template) if known.made.len() < PER_TEXT => known.made.push(Arc::new(template)),
+            Some(_) => {}
+            None => known.failures += 1,
         }
     }
 }
