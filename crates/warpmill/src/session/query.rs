@@ -148,7 +148,7 @@ impl Session {
             return Ok(Planned::Query { prepared, from: PlanFrom::Cache });
         }
         let shape = (options.plan_cache && params.is_empty()).then(|| Shape::of(&key.0)).flatten();
-        if let Some(prepared) = shape.as_ref().and_then(|shape| self.from_template(shape, &key, basis)) {
+        if let Some(prepared) = shape.as_ref().and_then(|shape| self.plan_from_template(shape, &key, basis)) {
             return Ok(Planned::Query { prepared, from: PlanFrom::Template });
         }
         check_text(&key.0, &self.inner.context.copied_config().options().sql_parser.dialect)?;

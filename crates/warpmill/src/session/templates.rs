@@ -15,7 +15,7 @@ use crate::{Result, ScalarValue, dialect, planning};
 
 impl Session {
     /// The plan of a query that differs from an earlier one in literals only. `basis`: the present changes of catalog and settings.
-    pub(super) fn from_template(
+    pub(super) fn plan_from_template(
         &self,
         shape: &Shape,
         key: &(String, Vec<ScalarValue>),

@@ -87,7 +87,7 @@ pub(crate) fn converted(value: &ScalarValue, ty: &DataType) -> Option<ScalarValu
     }
     let is_number = |ty: &DataType| ty.is_integer() || ty.is_decimal() || *ty == DataType::Float64;
     let dates = matches!((&from, ty), (DataType::Date32, DataType::Timestamp(_, None)));
-    if !dates && !(is_number(&from) && is_number(ty)) {
+    if !(dates || is_number(&from) && is_number(ty)) {
         return None;
     }
     let to = value.cast_to(ty).ok().filter(|to| !to.is_null())?;

@@ -39,7 +39,11 @@ impl Shape {
         let (mut next, mut at) = (0, 0);
         while let Some(&(piece, part)) = parts.get(next) {
             let (mark, used) = match piece {
-                Piece::Quoted => (string(part), 1),
+                Piece::Quoted => {
+                    // A doubled quote is where two pieces meet.
+                    let pieces = parts[next..].iter().take_while(|(piece, _)| *piece == Piece::Quoted).count();
+                    (if pieces == 1 { string(part) } else { None }, pieces)
+                }
                 Piece::Word if !text[..at].ends_with(['.', '$', '@', '#', ':']) => number(&parts[next..]),
                 _ => (None, 1),
             };
@@ -49,7 +53,7 @@ impl Shape {
                     let _ = write!(shape.key, "{MARK}{class}{MARK}");
                     shape.literals.push(LiteralText { at, text, is_string });
                 }
-                None => shape.key.push_str(part),
+                None => shape.key.push_str(&text[at..at + length]),
             }
             (next, at) = (next + used, at + length);
         }
