@@ -1,4 +1,4 @@
-"""Statements with other literals run the plan of the first ones, and give the answers of their own literals."""
+"""Plans that run with other literals: off, for planning decides by values that they do not follow (`DEPENDENT`)."""
 
 from __future__ import annotations
 
@@ -189,6 +189,7 @@ def test_other_literals_run_the_same_plan(data: tuple[str, Any], name: str, devi
     path, peer = data
     with warpmill.connect(path, device=device) as con:
         con.execute("SET warpmill.profile = 'on'")
+        con.execute("SET warpmill.debug.templates = 'on'")
         for number, text in enumerate(_texts(SHARED[name])):
             result = con.sql(text)
             assert result.profile["plan_template"] == (number >= 2), text
@@ -204,6 +205,7 @@ def test_others_are_planned(data: tuple[str, Any], name: str) -> None:
     path, peer = data
     with warpmill.connect(path) as con:
         con.execute("SET warpmill.profile = 'on'")
+        con.execute("SET warpmill.debug.templates = 'on'")
         for text in _texts(ALONE[name]):
             result = con.sql(text)
             assert not result.profile["plan_template"], text
@@ -243,6 +245,7 @@ def test_bad_dates_are_errors_as_ever(data: tuple[str, Any]) -> None:
 def test_plans_follow_tables_and_settings(tmp_path: Any) -> None:
     with warpmill.connect(tmp_path / "db") as con:
         con.execute("SET warpmill.profile = 'on'")
+        con.execute("SET warpmill.debug.templates = 'on'")
         con.execute("CREATE TABLE t AS SELECT range AS x FROM range(100)")
         text = "SELECT count(*), max(x) FROM t WHERE x >= {}"
         asked = iter(range(10, 100))
@@ -271,6 +274,7 @@ def test_plans_follow_tables_and_settings(tmp_path: Any) -> None:
 def test_wide_sums_of_other_literals(tmp_path: Any) -> None:
     with warpmill.connect(tmp_path / "db") as con:
         con.execute("SET warpmill.profile = 'on'")
+        con.execute("SET warpmill.debug.templates = 'on'")
         con.execute(
             "CREATE TABLE few AS SELECT 1 AS k, x FROM (VALUES (9223372036854775807), (9223372036854775806)) t(x)"
         )
@@ -304,6 +308,7 @@ def test_random_statements(data: tuple[str, Any]) -> None:
     templates = 0
     with warpmill.connect(path) as con:
         con.execute("SET warpmill.profile = 'on'")
+        con.execute("SET warpmill.debug.templates = 'on'")
         for _ in range(150):
             parts = [condition() for _ in range(noise.randrange(1, 5))]
             glue = [noise.choice([" AND ", " OR ", " AND NOT "]) for _ in parts]
@@ -318,3 +323,73 @@ def test_random_statements(data: tuple[str, Any]) -> None:
                 assert result.fetchall() == peer.sql(sql).fetchall(), sql
     # Most have conditions that do not concern each other.
     assert templates > 100
+
+
+#: Statements whose plans depend on literals in ways that marks of constants do not show; the last ones are at fault.
+DEPENDENT: dict[str, tuple[str, list[tuple[object, ...]]]] = {
+    "a condition that the earlier value implied": (
+        "SELECT count(*) FROM a x, e y WHERE x.k = y.k AND x.k > 20 AND y.k > 20 AND x.k > {}",
+        [(30,), (31,), (12,)],
+    ),
+    "a cast constant": ("SELECT count(*) FROM b WHERE g <> 2::BIGINT AND g = {}", [(1,), (3,), (2,)]),
+    "a view": ("SELECT count(*) FROM v WHERE k > {}", [(60,), (70,), (20,)]),
+    "NULL that is rejected or not": (
+        "SELECT count(*) FROM a LEFT JOIN e ON a.k = e.k WHERE coalesce(e.k, 0) = {}",
+        [(7,), (8,), (0,)],
+    ),
+    "NULL on both sides": (
+        "SELECT count(*) FROM a FULL JOIN e ON a.k = e.k WHERE coalesce(e.k, 15) < {}",
+        [(12,), (13,), (20,)],
+    ),
+    "a condition on both sides of a join": (
+        "SELECT count(*) FROM (SELECT * FROM a WHERE k < {}) x LEFT JOIN e ON x.k = e.k WHERE x.k < {}",
+        [(20, 40), (21, 41), (40, 20)],
+    ),
+    "an anti-join": (
+        "SELECT count(*) FROM (SELECT * FROM a WHERE k < {}) x WHERE x.k < {} "
+        "AND NOT EXISTS (SELECT 1 FROM e WHERE e.k = x.k)",
+        [(20, 40), (21, 41), (40, 20)],
+    ),
+    "a constant branch": (
+        "SELECT count(*) FROM (SELECT 5 AS k FROM a UNION ALL SELECT k FROM e) WHERE k > {}",
+        [(2,), (3,), (7,)],
+    ),
+    "branches with conditions": (
+        "WITH q AS (SELECT k, g FROM b WHERE k < 50 UNION ALL SELECT k, g FROM b WHERE k >= 50) "
+        "SELECT g, count(*) FROM q WHERE k < {} GROUP BY g",
+        [(70,), (80,), (20,)],
+    ),
+    "underscores": (
+        "SELECT count(*) FROM b WHERE k < 1_000_000_000 AND (SELECT k FROM a ORDER BY k LIMIT 1 OFFSET {}) > {}",
+        [(1, 1), (2, 2), (2, 3), (9, 2)],
+    ),
+}
+
+FEW = (
+    "CREATE TABLE a AS SELECT range AS k FROM range(50)",
+    "CREATE TABLE e AS SELECT range * 2 + 10 AS k FROM range(50)",
+    "CREATE TABLE b AS SELECT range AS k, range % 7 AS g FROM range(100)",
+    "CREATE TEMP VIEW v AS SELECT * FROM b WHERE k > 50",
+)
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_each_statement_has_its_own_plan(tmp_path: Any, name: str) -> None:
+    with warpmill.connect(tmp_path / "db") as con, duckdb.connect() as peer:
+        for made in FEW:
+            con.execute(made)
+            peer.execute(made)
+        for text in _texts(DEPENDENT[name]):
+            result = con.sql(text)
+            assert not result.profile["plan_template"]
+            assert _rows(result.fetchall()) == _rows(peer.sql(text).fetchall()), text
+
+
+def test_execute_runs_what_is_prepared_now(tmp_path: Any) -> None:
+    with warpmill.connect(tmp_path / "db") as con:
+        con.execute(FEW[2])
+        con.execute("PREPARE p AS SELECT max(k) FROM b WHERE k < $1")
+        assert con.sql("EXECUTE p(40)").fetchall() == con.sql("EXECUTE p(40)").fetchall() == [(39,)]
+        con.execute("DEALLOCATE p")
+        con.execute("PREPARE p AS SELECT min(k) + 1000 FROM b WHERE k < $1")
+        assert con.sql("EXECUTE p(40)").fetchall() == [(1000,)]

@@ -3,7 +3,9 @@
 //! A plan is found by the query's text without comments and with single spaces, and by its parameters. It is used while it
 //! is still what planning would give: same settings, same catalog, and every table it reads at the version it was planned
 //! for, every Parquet file what it was. Only queries whose plan depends on nothing else are kept: tables of Warpmill, a few files of this
-//! machine, immutable functions.
+//! machine, immutable functions. EXECUTE is none of them: PREPARE and DEALLOCATE change what it means.
+//!
+//! Plans that run with other constants (`templates`) are off: planning decides more by constants than the marks there can show.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -147,7 +147,7 @@ impl Session {
         {
             return Ok(Planned::Query { prepared, from: PlanFrom::Cache });
         }
-        let shape = (options.plan_cache && params.is_empty()).then(|| Shape::of(&key.0)).flatten();
+        let shape = (options.plan_cache && options.templates && params.is_empty()).then(|| Shape::of(&key.0)).flatten();
         if let Some(prepared) = shape.as_ref().and_then(|shape| self.plan_from_template(shape, &key, basis)) {
             return Ok(Planned::Query { prepared, from: PlanFrom::Template });
         }
@@ -166,6 +166,7 @@ impl Session {
         let state = Arc::new(self.inner.context.state());
         let plan = bound(&state, sql, params).await;
         let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error))?)?;
+        let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
@@ -177,7 +178,7 @@ impl Session {
         }
         // The text of a view in the database may change without this session knowing.
         let lasting = stored_views == self.inner.catalog.stored_views();
-        let immutable = options.plan_cache && lasting && is_immutable(&plan)?;
+        let immutable = options.plan_cache && lasting && !executes && is_immutable(&plan)?;
         let (prepared, read) = self.prepare(&state, Arc::new(plan), &options).await?;
         if let Some(read) = read.filter(|_| immutable) {
             let basis = Arc::new(Basis { catalog: basis.0, settings: basis.1, read });

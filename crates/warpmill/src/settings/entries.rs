@@ -63,6 +63,11 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "A seed by which row segments of shared pipelines are given to sites at random (for tests)",
         ),
         (
+            "warpmill.debug.templates",
+            switch(options.templates),
+            "Run plans with other constants, which is known to give wrong answers: for work on it only",
+        ),
+        (
             "warpmill.debug.first_runs",
             name_of(&FIRST_RUNS, &options.first_runs).to_string(),
             "auto, device or cpu: which runs a program for which a device has to be opened, or to compile kernels first; auto: the CPU, with device = 'auto'",
@@ -144,11 +149,7 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             column_cache::limit().to_string(),
             "Bytes of columns of files, and of DuckDB's tables, that are kept in the process",
         ),
-        (
-            "warpmill.plan_cache",
-            switch(options.plan_cache),
-            "Keep the plans of repeated queries, and run them with other constants",
-        ),
+        ("warpmill.plan_cache", switch(options.plan_cache), "Keep the plans of repeated queries"),
         ("warpmill.profile", name_of(&PROFILES, &options.profile).to_string(), "off, on or kernels: what results tell"),
         (
             "warpmill.pruning",

@@ -7,6 +7,13 @@
 //! statement, and the marks followed through all rules to the physical plan. There is a template if every mark arrives, no
 //! constant arrives that planning has computed, and the program is, word for word, what planning without marks has given.
 
+//!
+//! **Off unless `warpmill.debug.templates` is on, for it gives wrong answers.** Rules decide by values that marks do not show: a condition
+//! written beside a marked one is dropped where this value implies it; whether a condition rejects NULL is found out by evaluating it, so
+//! that it moves below an outer join; a condition that was copied to another side of a join, or into branches of a UNION, arrives in one place
+//! and is folded in another. `tests/python/test_templates.py` has such statements. Parameters would have to pass the rules as
+//! expressions that none can evaluate or compare.
+
 mod constant;
 mod shape;
 mod slots;
