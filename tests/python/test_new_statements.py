@@ -13,9 +13,9 @@ from warpmill import _warpmill
 if TYPE_CHECKING:
     from pathlib import Path
 
-needs_sim = pytest.mark.skipif(
-    json.loads(_warpmill.devices())["no_simulated_device"] is not None, reason="no C++ compiler"
-)
+#: The reason why there is no simulated device, where there is none.
+NO_SIM = json.loads(_warpmill.devices())["no_simulated_device"]
+needs_sim = pytest.mark.skipif(NO_SIM is not None, reason=str(NO_SIM))
 
 ROWS = 20_000
 
@@ -80,7 +80,7 @@ def test_other_literals_find_everything(con: warpmill.Connection, name: str) -> 
         assert profile["found_kernels"]
         assert profile["runs"] == 1
         if name != "strings of results":
-            # What a filter on the order of the table leaves are other row segments.
+            # A filter on the order of the table leaves other row segments for each literal.
             assert (profile["described_segments"], copies(profile)) == (0, [])
 
 

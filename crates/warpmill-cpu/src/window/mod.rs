@@ -42,7 +42,7 @@ struct Shared {
     normalizer: Normalizer,
     directions: Vec<Direction>,
     partition: usize,
-    /// What calls read by position, each once, with its representation.
+    /// The expressions that calls read by position, each once, with its representation.
     operands: Vec<(Operand, Phys)>,
     calls: Vec<WindowCall>,
     /// The operand that is the argument of each call.

@@ -147,7 +147,7 @@ impl Piece {
 #[derive(Default)]
 struct Heads {
     groups: Vec<u32>,
-    /// Those of the groups that begin a partition, as indices of `groups`.
+    /// The indices in `groups` of those that begin a partition.
     partitions: Vec<u32>,
 }
 

@@ -5,7 +5,7 @@
 pub(super) trait Monoid {
     /// A value, or several of them combined.
     type Item: Copy;
-    /// What changes nothing.
+    /// The value that changes nothing it is combined with.
     fn identity(&self) -> Self::Item;
     /// The value at a position.
     fn item(&self, position: usize) -> Self::Item;

@@ -166,7 +166,7 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// What is known of the rows of a scan.
+/// The rows of a scan that programs have opened.
 #[derive(Default)]
 pub struct KnownRows(Vec<Arc<OpenRows>>);
 

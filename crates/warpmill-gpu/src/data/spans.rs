@@ -76,7 +76,7 @@ impl Spans {
         Self { bits, spans, ends }
     }
 
-    /// Those of the row segment at `position` among those of which rows are left.
+    /// The spans of the row segment at `position` among those of which rows are left.
     pub fn of_segment(&self, position: usize) -> &[Span] {
         let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.spans[start..self.ends[position]]
