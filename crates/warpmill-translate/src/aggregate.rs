@@ -32,7 +32,7 @@ impl Translator<'_> {
         self.attach_subqueries(&mut stream, groups.iter().chain(&arguments).chain(filters))?;
 
         let schema = first.input().schema();
-        let scope = scope(&stream, &schema, self.options);
+        let scope = scope(&stream, &schema);
         let limit = Limit::of_keys(stream.rows.likely);
         let groups = groups.iter().map(|group| Ok(limit.encode(scope.expr(group)?)));
         let groups = groups.collect::<Result<Vec<_>, Unsupported>>()?;
@@ -140,7 +140,7 @@ fn group_counts(stream: &Stream, groups: &[Expr], aggregates: usize) -> (Rows, V
     (rows, columns)
 }
 
-/// What aggregates are read with.
+/// The columns and rows that aggregates are of.
 pub(super) struct Context<'a> {
     pub scope: &'a Scope<'a>,
     pub rows: Rows,

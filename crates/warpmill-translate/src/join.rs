@@ -103,31 +103,6 @@ impl Translator<'_> {
         })
     }
 
-    /// The residual condition, over the probe's input columns followed by the build's.
-    fn residual(
-        &self,
-        join: &Join<'_>,
-        filter: &JoinFilter,
-        (probe, build): (&Stream, &Stream),
-    ) -> Result<Expr, Unsupported> {
-        let build_side = if join.build_left { JoinSide::Left } else { JoinSide::Right };
-        let columns = filter.column_indices().iter().map(|column| match column.side {
-            JoinSide::None => Err(Unsupported::new(join.name, "a join filter on the mark column")),
-            side if side == build_side => {
-                let index = build.columns[column.index];
-                Ok((probe.fields.len() + index, &build.fields[index].ty))
-            }
-            _ => {
-                let index = probe.columns[column.index];
-                Ok((index, &probe.fields[index].ty))
-            }
-        });
-        let columns: Vec<(usize, &ColType)> = columns.collect::<Result<_, _>>()?;
-        let schema: &Schema = filter.schema();
-        let scope = Scope { columns, schema, subqueries: subquery_scope(probe), literals: self.options.literals };
-        scope.expr(filter.expression())
-    }
-
     fn join(&mut self, join: Join<'_>) -> Result<Stream, Unsupported> {
         let (build_plan, probe_plan) = if join.build_left { (join.left, join.right) } else { (join.right, join.left) };
         let mut build = self.stream(build_plan)?;
@@ -135,11 +110,11 @@ impl Translator<'_> {
         let probe_on = join.on.iter().map(|(l, r)| if join.build_left { r } else { l });
         self.attach_subqueries(&mut build, build_on.clone())?;
         let build_schema = build_plan.schema();
-        let build_keys = keys(&scope(&build, &build_schema, self.options), build_on)?;
+        let build_keys = keys(&scope(&build, &build_schema), build_on)?;
         let first = self.pipelines.len();
         let mut probe = self.stream(probe_plan)?;
         self.attach_subqueries(&mut probe, probe_on.clone().chain(join.filter.map(JoinFilter::expression)))?;
-        let probe_keys = keys(&scope(&probe, &probe_plan.schema(), self.options), probe_on)?;
+        let probe_keys = keys(&scope(&probe, &probe_plan.schema()), probe_on)?;
         let limit = Limit::of_keys(build.rows.likely + probe.rows.likely);
         let pairs = build_keys.into_iter().zip(probe_keys).map(|(b, p)| {
             let text = format!("{b} = {p}");
@@ -149,7 +124,7 @@ impl Translator<'_> {
         let (build_keys, probe_keys): (Vec<_>, Vec<_>) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
 
         let (kind, after) = kind_of(join.join_type, join.build_left);
-        let residual = join.filter.map(|filter| self.residual(&join, filter, (&probe, &build))).transpose()?;
+        let residual = join.filter.map(|filter| residual(&join, filter, &probe, &build)).transpose()?;
         let rows = joined_rows(kind, &build, &probe, &build_keys);
         let build_shape = (build.fields.clone(), build.columns.clone(), build.distinct.clone());
         let (sink, origin) = self.build(build, build_keys, &join, after.is_some());
@@ -378,6 +353,25 @@ fn kind_of(join_type: JoinType, build_left: bool) -> (JoinKind, AfterProbes) {
         JoinType::RightAnti => (JoinKind::ProbeAnti, None),
         JoinType::RightMark => (JoinKind::ProbeMark, None),
     }
+}
+
+/// The residual condition, over the probe's input columns followed by the build's.
+fn residual(join: &Join<'_>, filter: &JoinFilter, probe: &Stream, build: &Stream) -> Result<Expr, Unsupported> {
+    let build_side = if join.build_left { JoinSide::Left } else { JoinSide::Right };
+    let columns = filter.column_indices().iter().map(|column| match column.side {
+        JoinSide::None => Err(Unsupported::new(join.name, "a join filter on the mark column")),
+        side if side == build_side => {
+            let index = build.columns[column.index];
+            Ok((probe.fields.len() + index, &build.fields[index].ty))
+        }
+        _ => {
+            let index = probe.columns[column.index];
+            Ok((index, &probe.fields[index].ty))
+        }
+    });
+    let columns: Vec<(usize, &ColType)> = columns.collect::<Result<_, _>>()?;
+    let schema: &Schema = filter.schema();
+    Scope { columns, schema, subqueries: subquery_scope(probe) }.expr(filter.expression())
 }
 
 /// Orders the columns of a joined stream as DataFusion's join gives them.

@@ -22,9 +22,7 @@ mod window;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::ScalarValue;
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::aggregates::AggregateExec;
 #[allow(deprecated, reason = "plans of other engines may hold it still")]
@@ -69,15 +67,12 @@ pub struct Options<'a> {
     pub pruning: PruningMode,
     /// The plans that are translated in place of leaves of other sources: plans of the same rows over [`WarpmillScanExec`]s.
     pub scans: &'a InPlaceOf<'a>,
-    /// The values of constants that are parameters of the plan.
-    pub literals: &'a ValueOf<'a>,
+    /// Whether windows are translated. Their sinks put no rows aside.
+    pub windows: bool,
 }
 
 /// The plan that stands for another; `None`: nothing does.
 pub type InPlaceOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> + 'a;
-
-/// The value that a constant of a plan has now; `None`: its own.
-pub type ValueOf<'a> = dyn Fn(&Literal) -> Option<ScalarValue> + 'a;
 
 impl Default for Options<'_> {
     fn default() -> Self {
@@ -87,7 +82,7 @@ impl Default for Options<'_> {
             wide_sums: false,
             pruning: PruningMode::default(),
             scans: &|_| None,
-            literals: &|_| None,
+            windows: true,
         }
     }
 }
@@ -218,6 +213,9 @@ impl Translator<'_> {
             return self.scalar_subqueries(node);
         }
         if let Some(windows) = Windows::of(plan) {
+            if !self.options.windows {
+                return Err(Unsupported::new(plan.name(), "windows put no rows aside, and memory_limit asks for that"));
+            }
             return self.windows(&windows);
         }
         if let Some(inputs) = union_inputs(plan) {
@@ -297,7 +295,7 @@ impl Translator<'_> {
             split_conjunction(node.predicate()).into_iter().partition(|conjunct| reads_subquery(conjunct));
         for conjuncts in [first, later] {
             self.attach_subqueries(&mut stream, conjuncts.iter().copied())?;
-            let scope = scope(&stream, &schema, self.options);
+            let scope = scope(&stream, &schema);
             let translated = conjuncts.into_iter().map(|conjunct| scope.conjuncts(conjunct));
             let translated = translated.collect::<Result<Vec<_>, _>>()?.concat();
             if !translated.is_empty() {
@@ -314,7 +312,7 @@ impl Translator<'_> {
         let mut stream = self.stream(node.input())?;
         self.attach_subqueries(&mut stream, node.expr().iter().map(|e| &e.expr))?;
         let schema = node.input().schema();
-        let scope = scope(&stream, &schema, self.options);
+        let scope = scope(&stream, &schema);
         let limit = Limit::of_columns(stream.rows.likely);
         let translated = node.expr().iter().map(|e| {
             let expr = limit.encode(scope.expr(&e.expr)?);
@@ -380,7 +378,7 @@ impl Translator<'_> {
     ) -> Result<Stream, Unsupported> {
         stream.normalize();
         let keys = order.iter().map(|key| {
-            let expr = Limit::of_keys(stream.rows.likely).encode(scope(&stream, schema, self.options).expr(&key.expr)?);
+            let expr = Limit::of_keys(stream.rows.likely).encode(scope(&stream, schema).expr(&key.expr)?);
             Ok(SortKey { expr, descending: key.options.descending, nulls_first: key.options.nulls_first })
         });
         let keys = keys.collect::<Result<Vec<_>, Unsupported>>()?;
@@ -494,9 +492,9 @@ impl Translator<'_> {
 }
 
 /// The meaning of the names of expressions over the plan node of `stream`, whose schema is `schema`.
-fn scope<'a>(stream: &'a Stream, schema: &'a Schema, options: &'a Options<'_>) -> Scope<'a> {
+fn scope<'a>(stream: &'a Stream, schema: &'a Schema) -> Scope<'a> {
     let columns = stream.columns.iter().map(|&i| (i, &stream.fields[i].ty)).collect();
-    Scope { columns, schema, subqueries: subquery_scope(stream), literals: options.literals }
+    Scope { columns, schema, subqueries: subquery_scope(stream) }
 }
 
 fn subquery_scope(stream: &Stream) -> Vec<(SubqueryKey, usize, &ColType)> {

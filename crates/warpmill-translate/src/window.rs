@@ -35,7 +35,7 @@ pub(super) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// Those of `plan`, if it computes some.
+    /// The window functions that `plan` computes, if it computes some.
     pub fn of(plan: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
         if let Some(node) = plan.downcast_ref::<WindowAggExec>() {
             return Some(Self { calls: node.window_expr(), input: node.input() });
@@ -87,8 +87,7 @@ impl Translator<'_> {
             let group: Vec<usize> = (first..node.calls.len()).filter(|&call| alike(&node.calls[call])).collect();
             let width = stream.fields.len();
             group.iter().enumerate().for_each(|(at, &call)| columns[call] = Some(width + at));
-            let sink =
-                window(&stream, &scope(&stream, &schema, self.options), group.iter().map(|&call| &node.calls[call]))?;
+            let sink = window(&stream, &scope(&stream, &schema), group.iter().map(|&call| &node.calls[call]))?;
             let (fields, rows) = (sink.fields().to_vec(), stream.rows);
             let mut distinct = stream.distinct.clone();
             distinct.resize(fields.len(), None);

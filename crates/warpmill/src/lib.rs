@@ -33,7 +33,6 @@ pub mod profile;
 pub mod remote;
 pub mod session;
 pub mod settings;
-mod templates;
 
 pub use accelerate::{accelerate, accelerated};
 pub use catalog::{TableInfo, WarpmillTable};

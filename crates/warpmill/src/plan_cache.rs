@@ -3,9 +3,7 @@
 //! A plan is found by the query's text without comments and with single spaces, and by its parameters. It is used while it
 //! is still what planning would give: same settings, same catalog, and every table it reads at the version it was planned
 //! for, every Parquet file what it was. Only queries whose plan depends on nothing else are kept: tables of Warpmill, a few files of this
-//! machine, immutable functions. EXECUTE is none of them: PREPARE and DEALLOCATE change what it means.
-//!
-//! Plans that run with other constants (`templates`) are off: planning decides more by constants than the marks there can show.
+//! machine, immutable functions.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -92,8 +90,7 @@ impl Read {
 }
 
 impl Basis {
-    /// Whether all is as it was.
-    pub fn holds(&self, catalog: u64, settings: u64) -> bool {
+    fn holds(&self, catalog: u64, settings: u64) -> bool {
         self.catalog == catalog && self.settings == settings && self.read.is_unchanged()
     }
 }
@@ -102,7 +99,7 @@ type Key = (String, Vec<ScalarValue>);
 
 struct Entry {
     prepared: Arc<Prepared>,
-    basis: Arc<Basis>,
+    basis: Basis,
     used: u64,
 }
 
@@ -127,7 +124,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan.
-    pub(crate) fn put(&mut self, key: Key, prepared: Arc<Prepared>, basis: Arc<Basis>) {
+    pub(crate) fn put(&mut self, key: Key, prepared: Arc<Prepared>, basis: Basis) {
         self.clock += 1;
         if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());

@@ -19,18 +19,12 @@ pub struct QueryProfile {
     pub execution_nanos: u64,
     /// Whether the plan came from the plan cache.
     pub plan_cached: bool,
-    /// Whether it is that of an earlier statement with other literals.
-    pub plan_template: bool,
 }
 
 impl std::fmt::Display for QueryProfile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |nanos: u64| nanos as f64 / 1e6;
-        let source = match (self.plan_cached, self.plan_template) {
-            (true, _) => " (cached)",
-            (false, true) => " (of other literals)",
-            (false, false) => "",
-        };
+        let source = if self.plan_cached { " (cached)" } else { "" };
         let (planning, execution) = (ms(self.planning_nanos), ms(self.execution_nanos));
         writeln!(f, "planning {planning:.3} ms{source}, execution {execution:.3} ms, {} bytes read", self.bytes_read)?;
         if self.widened > 0 {

@@ -81,8 +81,6 @@ pub struct WarpmillOptions {
     pub mirror: MirrorOptions,
     /// Whether plans of repeated queries are kept.
     pub plan_cache: bool,
-    /// Whether plans run with other constants (`debug.templates`): some of them give wrong answers then ([`crate::plan_cache`]).
-    pub templates: bool,
     /// Whether columns of Parquet files are kept between queries, encoded as those of tables.
     pub column_cache: bool,
     /// Rows of a full chunk: a power of two from 2 to 2048 (small values are for tests).
@@ -210,7 +208,6 @@ impl Default for WarpmillOptions {
             device_data: DataSource::default(),
             mirror: MirrorOptions::default(),
             plan_cache: true,
-            templates: false,
             column_cache: true,
             chunk_rows: 2048,
             equal_hashes: false,
@@ -231,6 +228,12 @@ impl WarpmillOptions {
     /// The settings in `config`; defaults where the extension is not there.
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// The way plans are translated under these settings.
+    pub(crate) fn translation(&self) -> warpmill_translate::Options<'static> {
+        let spills = self.spill && self.memory_limit != usize::MAX;
+        warpmill_translate::Options { pruning: self.pruning, windows: !spills, ..Default::default() }
     }
 
     /// Worker threads, at least one.
@@ -425,7 +428,6 @@ impl ExtensionOptions for WarpmillOptions {
                 let bytes = parse_bytes(&text).ok_or_else(|| expects("a size such as 4GB"))?;
                 column_cache::set_limit(bytes as u64);
             }
-            "debug.templates" => self.templates = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "plan_cache" => self.plan_cache = parse_switch(&text).ok_or_else(|| expects("on or off"))?,
             "chunk_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && (2..=2048).contains(n));

@@ -86,7 +86,6 @@ def _state(outcome: Outcome) -> dict[str, Any]:
         "verified": outcome.verified,
         "fallbacks": outcome.fallbacks,
         "plans_kept": outcome.plans_kept,
-        "plan_templates": outcome.plan_templates,
         "device": device([outcome]),
         "prepare_ms": _rounded(outcome.prepare_ms, 3),
     }
@@ -214,9 +213,7 @@ def plans(outcomes: list[Outcome]) -> list[str]:
             mine = [one for one in said if one.engine == engine]
             kept, runs = sum(one.plans_kept or 0 for one in mine), sum(len(one.runs_ms) for one in mine)
             how = f" ({NEW_STATEMENT})" if state is State.NEW_STATEMENT else ""
-            templates = sum(one.plan_templates for one in mine)
-            more = f", that of other literals in {templates}" if templates else ""
-            lines.append(f"{state.words}{how}: {engine} had kept the plan in {kept} of {runs} runs{more}")
+            lines.append(f"{state.words}{how}: {engine} had kept the plan in {kept} of {runs} runs")
     return lines
 
 

@@ -36,8 +36,6 @@ class Outcome:
     fallbacks: int = 0
     #: Timed runs whose plan was kept from an earlier one; None for engines that do not say.
     plans_kept: int | None = None
-    #: Timed runs that ran the plan of the same statement with other literals.
-    plan_templates: int = 0
     #: Milliseconds of making or loading kernels, run by run; empty where no program ran on a device.
     prepares_ms: list[float] = field(default_factory=list)
     #: Milliseconds of the steps of new processes: importing the engine, opening tables, the statement.
@@ -81,7 +79,6 @@ class Outcome:
             self.prepares_ms.append(measured.prepare_ms)
         if measured.plan_cached is not None:
             self.plans_kept = (self.plans_kept or 0) + measured.plan_cached
-        self.plan_templates += measured.plan_template
         self.transfers = measured.transfers
         self.devices |= measured.devices
         self.device_name = measured.device_name or self.device_name

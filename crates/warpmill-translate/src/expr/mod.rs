@@ -20,7 +20,6 @@ use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use warpmill_ir::{ArithOp, ColType, CompareOp, Expr, ExprKind, Phys, Scalar, Unsupported};
 
-use crate::ValueOf;
 pub(crate) use arith::{arith, negate};
 pub(crate) use cast::{common_type, convert, unify};
 pub(crate) use compare::{comparable, compare};
@@ -79,8 +78,6 @@ pub(crate) struct Scope<'a> {
     pub schema: &'a Schema,
     /// Columns that hold the values of scalar subqueries.
     pub subqueries: Vec<(SubqueryKey, usize, &'a ColType)>,
-    /// The values of constants that are parameters ([`crate::Options::literals`]).
-    pub literals: &'a ValueOf<'a>,
 }
 
 impl Scope<'_> {
@@ -93,9 +90,7 @@ impl Scope<'_> {
             return Ok(Expr::column(*index, (*ty).clone()));
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
-            let parameter = (self.literals)(literal);
-            let value = parameter.as_ref().unwrap_or(literal.value());
-            return literal::literal(value).ok_or_else(|| unsupported("a constant of this type"));
+            return literal::literal(literal.value()).ok_or_else(|| unsupported("a constant of this type"));
         }
         if expr.is::<DynamicFilterPhysicalExpr>() {
             // It only drops rows early that a join or a top-k drops anyway.

@@ -30,7 +30,6 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ParamValues, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 
 pub(crate) use names::{distinct_names, shown};
@@ -42,21 +41,8 @@ use crate::planning::limits::{check_ctes, check_plan, check_windows};
 
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
-    let params = (!params.is_empty()).then(|| ParamValues::from(params.to_vec()));
-    planned(state, parsed(state, sql)?, params).await
-}
-
-/// The statement of a text.
-pub(crate) fn parsed(state: &SessionState, sql: &str) -> Result<Statement> {
-    state.sql_to_statement(&literals::plain_numbers(sql), &state.config_options().sql_parser.dialect)
-}
-
-/// The plan of a parsed statement, with its parameters bound.
-pub(crate) async fn planned(
-    state: &SessionState,
-    mut statement: Statement,
-    params: Option<ParamValues>,
-) -> Result<LogicalPlan> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut statement = state.sql_to_statement(&literals::plain_numbers(sql), &dialect)?;
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
@@ -66,8 +52,8 @@ pub(crate) async fn planned(
     // Parts that are shared in it are copied from here on.
     check_plan(&plan)?;
     let plan = match params {
-        None => plan,
-        Some(params) => plan.with_param_values(params)?,
+        [] => plan,
+        params => plan.with_param_values(ParamValues::from(params.to_vec()))?,
     };
     rewrites::replace(bind::bind(plan)?)
 }

@@ -274,11 +274,11 @@ fn as_neighbour(e: &Expr, ty: &DataType, other: &DataType) -> DataType {
 
 /// `e` as `to`, where it is not that already; constants at once.
 pub(super) fn convert(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
-    if let Expr::Literal(value, metadata) = &e
+    if let Expr::Literal(value, _) = &e
         && value.data_type() != *to
         && let Ok(value) = value.cast_to(to)
     {
-        return Ok(Expr::Literal(value, metadata.clone()));
+        return Ok(lit(value));
     }
     e.cast_to(to, schema)
 }

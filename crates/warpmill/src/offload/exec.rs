@@ -13,12 +13,11 @@ use arrow::array::RecordBatchOptions;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
 };
@@ -35,15 +34,12 @@ use tokio::sync::mpsc;
 use warpmill_engine::{CancelToken, DeviceChoice, EngineError, ExecError, FirstRuns, QueryOutput, RowsInFiles};
 use warpmill_format::column_cache;
 use warpmill_ir::graph::has_limit;
-use warpmill_ir::pruning::PruningMode;
 use warpmill_ir::{Pipeline, Program, Sink, Source};
-use warpmill_translate::{Options, translate};
 
 use super::kept::{self, KeptProgram};
 use super::leaf::ParquetLeaf;
 use super::{UnprovenSums, input, parquet, place, threads};
 use crate::settings::WarpmillOptions;
-use crate::templates::Parameters;
 use crate::{CommitGate, Error, caught};
 
 /// Batches of rows from temporary files that may wait for whoever reads them.
@@ -68,20 +64,6 @@ pub struct QueryHandle {
     /// Whether the thread that polls the plan has nothing else to do: its program runs there. Waking another thread, and being woken
     /// by it, takes about as long as a short query.
     pub polled_alone: AtomicBool,
-}
-
-/// The program of all of `source` with wide sums, its parameters being these.
-fn placed_with(
-    source: &Arc<dyn ExecutionPlan>,
-    parameters: &Arc<Parameters>,
-    pruning: PruningMode,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    parameters.note_widened();
-    let literals = |literal: &Literal| parameters.of(literal);
-    let options = Options { wide_sums: true, pruning, literals: &literals, ..Options::default() };
-    let translated = translate(source, &options).map_err(|reason| internal_datafusion_err!("{reason}"))?;
-    let (program, none) = (Arc::new(translated.program), (vec![], vec![]));
-    Ok(Arc::new(WarpmillExec::new(Arc::clone(source), program, none, UnprovenSums::Wide)))
 }
 
 /// Whether programs run on a device under `options`; opens it, in the background where the CPU runs them meanwhile.
@@ -118,8 +100,6 @@ pub struct WarpmillExec {
     metrics: ExecutionPlanMetricsSet,
     /// The plan that runs instead since the rows turned out too many for narrow sums; shared by all copies of this plan.
     wide: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
-    /// The values of the parameters of `source`.
-    parameters: Option<Arc<Parameters>>,
     /// The program of kept columns of files; shared by all copies of this plan.
     kept: Arc<kept::Memo>,
 }
@@ -150,24 +130,7 @@ impl WarpmillExec {
             .with_scheduling_type(SchedulingType::Cooperative);
         let metrics = ExecutionPlanMetricsSet::new();
         let properties = Arc::new(properties);
-        let (wide, parameters, kept) = (Arc::default(), None, kept::memo());
-        Self { source, program, inputs, leaves, sums, properties, metrics, wide, parameters, kept }
-    }
-
-    /// The same plan with other values of its parameters, of which `program` was made. It has no inputs.
-    pub(crate) fn with_parameters(&self, program: Arc<Program>, parameters: Arc<Parameters>) -> Self {
-        Self {
-            source: Arc::clone(&self.source),
-            program,
-            inputs: vec![],
-            leaves: vec![],
-            sums: self.sums,
-            properties: Arc::clone(&self.properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-            wide: Arc::default(),
-            parameters: Some(parameters),
-            kept: kept::memo(),
-        }
+        Self { source, program, inputs, leaves, sums, properties, metrics, wide: Arc::default(), kept: kept::memo() }
     }
 
     /// The program.
@@ -336,8 +299,7 @@ impl ExecutionPlan for WarpmillExec {
         }
         let inputs = (self.leaves.clone(), children);
         let copy = Self::new(Arc::clone(&self.source), Arc::clone(&self.program), inputs, self.sums);
-        let (wide, kept, parameters) = (Arc::clone(&self.wide), Arc::clone(&self.kept), self.parameters.clone());
-        Ok(Arc::new(Self { wide, kept, parameters, ..copy }))
+        Ok(Arc::new(Self { wide: Arc::clone(&self.wide), kept: Arc::clone(&self.kept), ..copy }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -365,7 +327,7 @@ impl ExecutionPlan for WarpmillExec {
         }
         let (scanned, program, inputs) = (Scanned::of(self), Arc::clone(&self.program), self.inputs.clone());
         let (metrics, result_schema) = (self.metrics.clone(), Arc::clone(&schema));
-        let (source, wide, parameters) = (Arc::clone(&self.source), Arc::clone(&self.wide), self.parameters.clone());
+        let (source, wide) = (Arc::clone(&self.source), Arc::clone(&self.wide));
         let batches = async move {
             let options = WarpmillOptions::of(context.session_config().options());
             let threads = options.worker_threads();
@@ -385,11 +347,8 @@ impl ExecutionPlan for WarpmillExec {
                     handle.widened.fetch_add(1, Ordering::Relaxed);
                     handle.polled_alone.store(false, Ordering::Relaxed);
                     let options = WarpmillOptions::of(context.session_config().options());
-                    let plan = match parameters {
-                        None => place(source, &options, UnprovenSums::Wide)?.plan,
-                        Some(parameters) => placed_with(&source, &parameters, options.pruning)?,
-                    };
-                    return Ok(run_plan(wide.get_or_init(|| plan), &context)?.boxed());
+                    let placement = place(source, &options, UnprovenSums::Wide)?;
+                    return Ok(run_plan(wide.get_or_init(|| placement.plan), &context)?.boxed());
                 }
             };
             (output.profile.decoded_on_host, output.profile.from_column_cache) = (notes, from_column_cache);

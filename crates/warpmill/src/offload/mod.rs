@@ -103,8 +103,7 @@ impl Placer<'_> {
             return Ok(plan);
         }
         let wide_sums = self.sums == UnprovenSums::Wide;
-        let pruning = self.options.pruning;
-        match translate(&plan, &Options { fallback: true, wide_sums, pruning, ..Options::default() }) {
+        match translate(&plan, &Options { fallback: true, wide_sums, ..self.options.translation() }) {
             Ok(Translated { program, inputs, .. }) if is_only_an_input(&program) => self.children(plan, &inputs),
             Ok(Translated { program, inputs, .. }) => {
                 let leaves = inputs.clone();

@@ -120,9 +120,8 @@ pub(super) fn with_scans(
     options: &WarpmillOptions,
 ) -> Result<(Program, Vec<usize>), String> {
     let scan = |leaf: &Arc<dyn ExecutionPlan>| scans.get(&address(leaf)).cloned();
-    let (wide_sums, pruning) = (sums == UnprovenSums::Wide, options.pruning);
-    let translated =
-        translate(source, &Options { fallback: true, wide_sums, pruning, scans: &scan, ..Options::default() });
+    let wide_sums = sums == UnprovenSums::Wide;
+    let translated = translate(source, &Options { fallback: true, wide_sums, scans: &scan, ..options.translation() });
     let translated = translated.map_err(|reason| reason.to_string())?;
     let position = |input: &Arc<dyn ExecutionPlan>| leaves.iter().position(|leaf| address(leaf) == address(input));
     let inputs: Option<Vec<usize>> = translated.inputs.iter().map(position).collect();

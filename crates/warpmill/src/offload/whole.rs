@@ -11,7 +11,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use warpmill_translate::scan_exec::WarpmillScanExec;
-use warpmill_translate::{Options, translate};
+use warpmill_translate::translate;
 
 use super::{UnprovenSums, WarpmillExec};
 use crate::dialect;
@@ -27,7 +27,7 @@ impl PhysicalOptimizerRule for WholePlanRule {
         if !has_own_leaves(&plan) {
             return Ok(plan);
         }
-        let options = Options { pruning: WarpmillOptions::of(config).pruning, ..Options::default() };
+        let options = WarpmillOptions::of(config).translation();
         let shown = shown(Arc::clone(&plan))?;
         match translate(&shown, &options) {
             Ok(translated) if translated.inputs.is_empty() => {

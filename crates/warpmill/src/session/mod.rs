@@ -17,7 +17,6 @@ mod query;
 mod running;
 mod statements;
 mod tables;
-mod templates;
 mod written;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +41,6 @@ use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
-use crate::templates::Templates;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use running::Running;
 
@@ -63,7 +61,6 @@ struct Inner {
     pool: Arc<SessionPool>,
     running: Running,
     plan_cache: Mutex<PlanCache>,
-    templates: Mutex<Templates>,
     settings_changes: AtomicU64,
 }
 
@@ -77,7 +74,6 @@ impl Inner {
             pool,
             running: Running::default(),
             plan_cache: Mutex::default(),
-            templates: Mutex::default(),
             settings_changes: AtomicU64::new(0),
         }
     }

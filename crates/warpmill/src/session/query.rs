@@ -27,7 +27,6 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::templates::Shape;
 use crate::{QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
@@ -36,19 +35,10 @@ const SHORT_NANOS: u64 = 50_000_000;
 /// How often a statement is planned once more because another one has replaced a table that it is to write.
 const MOST_OUTDATED: usize = 20;
 
-/// The place that a plan comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PlanFrom {
-    Planner,
-    /// A plan of the same statement with other literals.
-    Template,
-    Cache,
-}
-
 /// A statement after planning.
 pub(super) enum Planned {
     /// Rows to be computed.
-    Query { prepared: Arc<Prepared>, from: PlanFrom },
+    Query { prepared: Arc<Prepared>, cached: bool },
     /// Done already: its rows.
     Done(QueryResult),
 }
@@ -67,16 +57,15 @@ impl Session {
 
     async fn run_once(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<QueryResult> {
         let start = Instant::now();
-        let (prepared, from) = match Box::pin(self.plan_statement(sql, params, query)).await? {
-            Planned::Query { prepared, from } => (prepared, from),
+        let (prepared, cached) = match Box::pin(self.plan_statement(sql, params, query)).await? {
+            Planned::Query { prepared, cached } => (prepared, cached),
             Planned::Done(result) => return Ok(result),
         };
         let planning_nanos = start.elapsed().as_nanos() as u64;
         let mut result = self.run_prepared(&prepared, query).await?;
         if let Some(profile) = result.profile.as_mut().and_then(Arc::get_mut) {
             profile.planning_nanos = planning_nanos;
-            profile.plan_cached = from == PlanFrom::Cache;
-            profile.plan_template = from == PlanFrom::Template;
+            profile.plan_cached = cached;
         }
         Ok(result)
     }
@@ -145,11 +134,7 @@ impl Session {
         if options.plan_cache
             && let Some(prepared) = self.inner.plan_cache.lock().get(&key, basis.0, basis.1)
         {
-            return Ok(Planned::Query { prepared, from: PlanFrom::Cache });
-        }
-        let shape = (options.plan_cache && options.templates && params.is_empty()).then(|| Shape::of(&key.0)).flatten();
-        if let Some(prepared) = shape.as_ref().and_then(|shape| self.plan_from_template(shape, &key, basis)) {
-            return Ok(Planned::Query { prepared, from: PlanFrom::Template });
+            return Ok(Planned::Query { prepared, cached: true });
         }
         check_text(&key.0, &self.inner.context.copied_config().options().sql_parser.dialect)?;
         if let Some(sql) = kernels_statement(&key.0) {
@@ -166,6 +151,7 @@ impl Session {
         let state = Arc::new(self.inner.context.state());
         let plan = bound(&state, sql, params).await;
         let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error))?)?;
+        // PREPARE and DEALLOCATE change what it means.
         let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
@@ -181,13 +167,10 @@ impl Session {
         let immutable = options.plan_cache && lasting && !executes && is_immutable(&plan)?;
         let (prepared, read) = self.prepare(&state, Arc::new(plan), &options).await?;
         if let Some(read) = read.filter(|_| immutable) {
-            let basis = Arc::new(Basis { catalog: basis.0, settings: basis.1, read });
-            self.inner.plan_cache.lock().put(key.clone(), Arc::clone(&prepared), Arc::clone(&basis));
-            if let Some(shape) = shape.filter(|_| instead.is_none()) {
-                self.make_template(&state, (key.0, shape), (&prepared, basis), &options).await?;
-            }
+            let basis = Basis { catalog: basis.0, settings: basis.1, read };
+            self.inner.plan_cache.lock().put(key, Arc::clone(&prepared), basis);
         }
-        Ok(Planned::Query { prepared, from: PlanFrom::Planner })
+        Ok(Planned::Query { prepared, cached: false })
     }
 
     /// Runs statements that are not queries; `None` for queries and for writes with a physical plan.
@@ -268,7 +251,7 @@ fn with_nullable_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.transform_up(nullable)?.data)
 }
 
-pub(super) async fn prepared(
+async fn prepared(
     state: &SessionState,
     plan: &LogicalPlan,
     options: &WarpmillOptions,

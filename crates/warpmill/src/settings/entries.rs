@@ -63,11 +63,6 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "A seed by which row segments of shared pipelines are given to sites at random (for tests)",
         ),
         (
-            "warpmill.debug.templates",
-            switch(options.templates),
-            "Run plans with other constants, which is known to give wrong answers: for work on it only",
-        ),
-        (
             "warpmill.debug.first_runs",
             name_of(&FIRST_RUNS, &options.first_runs).to_string(),
             "auto, device or cpu: which runs a program for which a device has to be opened, or to compile kernels first; auto: the CPU, with device = 'auto'",
