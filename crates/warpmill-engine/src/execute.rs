@@ -319,7 +319,14 @@ fn run(
             sites::warm(site, program, context);
         }
         let mut parts = match (&plan.share, plan.site()) {
-            (Some(share), _) => sites::share(&plan, share, context)?,
+            (Some(share), _) => sites::share(&plan, share, context),
+            (None, _) if let Some(partition) = &plan.partition => match sites::parts(&plan, partition, context) {
+                Ok(parts) => parts,
+                Err(miss) => {
+                    feedback.misses.push(miss);
+                    continue;
+                }
+            },
             (None, Site::Cpu) => {
                 let reason = plan.not_on_device().map(str::to_owned);
                 Parts::on_cpu(program, inputs.iter_mut().filter_map(Option::take).collect(), reason)
@@ -362,11 +369,11 @@ fn run(
 
 /// Notes how long a run took, for those that come after it.
 fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &ExecutionContext) {
-    let way = match (&plan.share, plan.site()) {
+    let way = match plan.site() {
         _ if context.granularity == Granularity::Program => return,
-        (Some(_), _) => Way::Shared,
-        (None, Site::Device(_)) => Way::Alone,
-        (None, Site::Cpu) => return,
+        _ if plan.share.is_some() || plan.partition.is_some() => Way::Shared,
+        Site::Device(_) => Way::Alone,
+        Site::Cpu => return,
     };
     let transfers = profile.on_device.iter().flat_map(|profile| &profile.transfers);
     let travelled = transfers.filter(|transfer| transfer.is_of_segments()).map(|transfer| transfer.bytes).sum();
@@ -448,6 +455,14 @@ impl Parts {
     fn on_cpu(program: &Arc<Program>, inputs: Vec<InputStream>, reason: Option<String>) -> Self {
         let (placed, profile, owners, host_bytes, together) = Default::default();
         Self { program: program.clone(), placed, inputs, profile, reason, owners, host_bytes, together }
+    }
+
+    /// What is left of `program` for the CPU beside devices.
+    pub(crate) fn beside(program: &Arc<Program>, together: Together) -> Self {
+        let placed = together.placed(program);
+        let (inputs, profile, reason, owners, host_bytes) = Default::default();
+        let (program, together) = (program.clone(), Some(together));
+        Self { program, placed, inputs, profile, reason, owners, host_bytes, together }
     }
 
     fn has_few_rows(&self) -> bool {

@@ -15,7 +15,7 @@ use warpmill_gpu::data::shape::{ColumnShape, ScanSegments};
 use warpmill_gpu::device::DeviceKind;
 use warpmill_ir::pruning::PruningReport;
 use warpmill_ir::{Program, Scan, Source, Unsupported};
-use warpmill_place::{Arrives, Feedback, Site};
+use warpmill_place::{Arrives, Feedback, Partition, PartitionKey, Site};
 
 use crate::device::{DeviceChoice, DeviceKey, Ordinals, device_name, executor, no_compiler, topology};
 use crate::execute::ExecutionContext;
@@ -36,6 +36,8 @@ pub struct Placement {
     pub path: Option<String>,
     /// The pipeline that the CPU and devices run together.
     pub shared: Option<SharedPipeline>,
+    /// The parts of several devices.
+    pub parts: Option<String>,
     /// The reason why there is none, where parts were asked for.
     pub not_shared: Option<String>,
 }
@@ -56,10 +58,7 @@ pub struct SharedPipeline {
 impl std::fmt::Display for SharedPipeline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { pipeline, segments, devices, arrives } = self;
-        let arrive = match arrives {
-            Arrives::States => "states of the aggregation",
-            Arrives::Rows => "rows",
-        };
+        let arrive = arriving(*arrives);
         let number = if *devices == 1 { String::new() } else { format!(" ({devices} of them)") };
         write!(
             f,
@@ -68,11 +67,33 @@ impl std::fmt::Display for SharedPipeline {
     }
 }
 
+fn arriving(arrives: Arrives) -> &'static str {
+    match arrives {
+        Arrives::States => "states of the aggregation",
+        Arrives::Rows => "rows",
+    }
+}
+
+/// The parts of devices in words.
+fn described(parts: &Partition) -> String {
+    let Partition { pipeline, programs, arrives, key, segments, .. } = parts;
+    let own = match key {
+        None => format!("each with its row segments ({segments:?})"),
+        Some(PartitionKey { table, column, scans }) => {
+            format!("each with its range of {table}.{column} in {scans} scans (row segments {segments:?})")
+        }
+    };
+    format!("({} of them), {own}; {} of pipeline {pipeline} arrive at the cpu", programs.len(), arriving(*arrives))
+}
+
 impl std::fmt::Display for Placement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.device)?;
         if let Some(shared) = &self.shared {
             write!(f, "{shared}")?;
+        }
+        if let Some(parts) = &self.parts {
+            write!(f, " {parts}")?;
         }
         if let Some(reason) = &self.not_on_device {
             write!(f, ", not on the device: {reason}")?;
@@ -103,6 +124,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
         on_host: vec![],
         path: None,
         shared: None,
+        parts: None,
         not_shared: None,
     };
     let lowered = match context.device {
@@ -124,6 +146,9 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
         let (pipeline, segments, arrives) = (share.pipeline, share.segments, share.arrives);
         let shared = SharedPipeline { pipeline, segments, arrives, devices: plan.devices().count() };
         return Placement { device: device_name(context.device), shared: Some(shared), ..none };
+    }
+    if let Some(parts) = &plan.partition {
+        return Placement { device: device_name(context.device), parts: Some(described(parts)), ..none };
     }
     if plan.site() == Site::Cpu {
         return on_cpu(plan.not_on_device().map(str::to_owned));

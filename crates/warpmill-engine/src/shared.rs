@@ -12,7 +12,7 @@ use warpmill_eval::queue::{Arrival, CPU, Exchange, Pace, Party, SegmentQueue, Sh
 use warpmill_eval::rows::{Placed, RowSet};
 use warpmill_gpu::{ClaimUnit, DataSource, DeviceProfile, Executor, Failure, Options, SharedPart};
 use warpmill_ir::{Program, Source, Unsupported};
-use warpmill_place::{Arrives, Share, Site};
+use warpmill_place::{Arrives, Partition, Share, Site};
 
 use crate::background;
 
@@ -21,6 +21,8 @@ pub(crate) struct Together {
     scan: Arc<SharedScan>,
     pipeline: usize,
     findings: Arc<Mutex<Findings>>,
+    /// Row segments of each device's part, where they have parts.
+    parts: Option<Vec<usize>>,
     /// Stops them.
     cancel: CancelToken,
 }
@@ -71,11 +73,40 @@ impl Together {
             scan: Arc::new(scan),
             pipeline: share.pipeline,
             findings: Arc::default(),
+            parts: None,
             cancel: options.cancel.part(),
         };
         let options = Options { cancel: together.cancel.clone(), ..options.clone() };
         for (party, (site, executor)) in (CPU + 1..).zip(devices) {
-            together.start(share, (party, site, unit), executor, &options);
+            let queue = together.scan.queue.clone();
+            let options =
+                Options { shared: Some(SharedPart { queue, party, pipeline: share.own, unit }), ..options.clone() };
+            together.start(&share.program, share.arrives, (party, site), executor, options);
+        }
+        together
+    }
+
+    /// Lets `devices` begin with a part each. The queue has one entry for each, which is claimed already: the CPU brings together what arrives.
+    pub fn begin_parts(partition: &Partition, devices: Vec<(Site, Arc<Executor>)>, options: &Options) -> Self {
+        let parties = devices.len() + 1;
+        let queue = SegmentQueue::assigned((CPU + 1..parties).collect(), parties);
+        for party in CPU + 1..parties {
+            let _own = queue.claim(party, party - 1);
+        }
+        let scan = SharedScan {
+            queue: Arc::new(queue),
+            exchange: Arc::new(Exchange::new(parties)),
+            others: (CPU + 1..parties).collect(),
+            below: partition.elsewhere.clone(),
+            expected: Pace::default(),
+            measured: Mutex::default(),
+        };
+        let (pipeline, cancel) = (partition.pipeline, options.cancel.part());
+        let parts = Some(partition.segments.clone());
+        let together = Self { scan: Arc::new(scan), pipeline, findings: Arc::default(), parts, cancel };
+        for ((party, (site, executor)), program) in (CPU + 1..).zip(devices).zip(&partition.programs) {
+            let options = Options { cancel: together.cancel.clone(), ..options.clone() };
+            together.start(program, partition.arrives, (party, site), executor, options);
         }
         together
     }
@@ -83,18 +114,18 @@ impl Together {
     /// Starts a device's part, on a thread of its own.
     fn start(
         &self,
-        share: &Arc<Share>,
-        (party, site, unit): (Party, Site, ClaimUnit),
+        program: &Arc<Program>,
+        arrives: Arrives,
+        (party, site): (Party, Site),
         executor: Arc<Executor>,
-        options: &Options,
+        options: Options,
     ) {
-        let (share, scan, findings) = (share.clone(), self.scan.clone(), self.findings.clone());
-        let part = SharedPart { queue: scan.queue.clone(), party, pipeline: share.own, unit };
+        let (program, scan, findings) = (program.clone(), self.scan.clone(), self.findings.clone());
         // The rest of a program is no part of it.
-        let options = Options { shared: Some(part), cpu_threads: 0, ..options.clone() };
+        let options = Options { cpu_threads: 0, ..options };
         let mut ending = Ending { scan, findings, site, party, arrival: Arrival::Failed };
         let run = move || {
-            let outcome = executor.execute(&share.program, &[], &options).and_then(|output| {
+            let outcome = executor.execute(&program, &[], &options).and_then(|output| {
                 let rows = rows(output.placed)?;
                 Ok((rows, output.owners, output.profile))
             });
@@ -102,7 +133,7 @@ impl Together {
                 Ok((rows, owners, profile)) => {
                     ending.findings.lock().profiles.push(profile);
                     let (rows, owners) = (Arc::new(rows), Box::new(owners));
-                    ending.arrival = match share.arrives {
+                    ending.arrival = match arrives {
                         Arrives::States => Arrival::States(rows, owners),
                         Arrives::Rows => Arrival::Rows(rows, owners),
                     };
@@ -153,6 +184,9 @@ impl Together {
 
     /// Row segments of the CPU, and of each device.
     pub fn segments(&self) -> Vec<usize> {
+        if let Some(parts) = &self.parts {
+            return [0].iter().chain(parts).copied().collect();
+        }
         [CPU].iter().chain(&self.scan.others).map(|&party| self.scan.queue.count(party).1).collect()
     }
 }

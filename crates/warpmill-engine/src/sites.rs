@@ -12,7 +12,8 @@ use warpmill_gpu::kernels::ERROR_DATA;
 use warpmill_gpu::{ClaimUnit, Executor, Failure, Options};
 use warpmill_ir::{Program, Source, Unsupported};
 use warpmill_place::{
-    Facts, Feedback, Granularity, Miss, PlacedPlan, Readiness, Refusal, Share, Sharing, Site, Supports, Topology, place,
+    Facts, Feedback, Granularity, Miss, Partition, PlacedPlan, Readiness, Refusal, Share, Sharing, Site, Supports,
+    Topology, place,
 };
 
 use crate::background;
@@ -23,6 +24,10 @@ use crate::trials::Trials;
 
 /// The pipeline of a program that can be shared, kept with the program.
 struct Shareable(Result<Arc<Share>, Unsupported>);
+
+/// A program in parts, by the number of devices and the seed that the ranges are chosen by; kept with the program.
+#[derive(Default)]
+struct Partitions(Mutex<HashMap<(usize, Option<u64>), Result<Arc<Partition>, Unsupported>>>);
 
 /// How far devices are with a program, kept with it: `false` where one is being made ready, `true` once that was tried.
 #[derive(Default)]
@@ -58,6 +63,8 @@ pub(crate) fn plan_for(
         supports,
         share: &|| shareable(program, for_devices, context),
         sharing: &|| sharing(program, context),
+        partition: &|devices| partition(program, for_devices, devices, context),
+        parting: &|| parting(program, context),
         first_on_cpu: context.first_on_cpu(program),
         readiness: &|site| readiness(site, program, for_devices, context),
     };
@@ -70,20 +77,57 @@ fn shareable(
     for_devices: Option<&DeviceProgram>,
     context: &ExecutionContext,
 ) -> Result<Arc<Share>, String> {
+    with_other_sites(for_devices, context)?;
+    let made = program.derived.get_or(|| Shareable(Share::new(program).map(Arc::new)));
+    made.0.clone().map_err(|reason| reason.to_string())
+}
+
+/// Whether several sites may work on one program.
+fn with_other_sites(for_devices: Option<&DeviceProgram>, context: &ExecutionContext) -> Result<(), String> {
     if for_devices.is_some() {
         return Err("devices read files that the CPU gets the rows of".into());
     }
     if context.memory_limit != usize::MAX && context.spill.enabled {
         return Err("rows that exceed warpmill.memory_limit are put aside by the CPU".into());
     }
-    let made = program.derived.get_or(|| Shareable(Share::new(program).map(Arc::new)));
-    made.0.clone().map_err(|reason| reason.to_string())
+    Ok(())
+}
+
+/// The parts of a program for so many devices, where the run can have any.
+fn partition(
+    program: &Arc<Program>,
+    for_devices: Option<&DeviceProgram>,
+    devices: usize,
+    context: &ExecutionContext,
+) -> Result<Arc<Partition>, String> {
+    with_other_sites(for_devices, context)?;
+    let known = program.derived.get::<Partitions>();
+    let mut known = known.0.lock();
+    // Tests make one for every seed.
+    if known.len() > MOST_PARTITIONS {
+        known.clear();
+    }
+    let key = (devices, context.placement_seed);
+    let made = known.entry(key).or_insert_with(|| Partition::new(program, key.0, key.1).map(Arc::new));
+    made.clone().map_err(|reason| reason.to_string())
+}
+
+/// Partitions that are kept with a program.
+const MOST_PARTITIONS: usize = 16;
+
+/// Whether devices run parts of a program, where there are several.
+fn parting(program: &Program, context: &ExecutionContext) -> Sharing {
+    match context.granularity {
+        Granularity::Program | Granularity::Segment => Sharing::No,
+        Granularity::Auto if context.placement_seed.is_none() => program.derived.get::<Trials>().sharing(true),
+        Granularity::Auto | Granularity::Range => Sharing::Yes,
+    }
 }
 
 /// Whether sites share what can be shared of a program: measurements, and tests that say who runs what, get what they ask for.
 fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
     match context.granularity {
-        Granularity::Program => Sharing::No,
+        Granularity::Program | Granularity::Range => Sharing::No,
         _ if context.placement_seed.is_some() || context.claim_unit != ClaimUnit::Groups => Sharing::Yes,
         asked => program.derived.get::<Trials>().sharing(asked == Granularity::Segment),
     }
@@ -155,16 +199,23 @@ fn executor(site: Site, context: &ExecutionContext) -> Result<Arc<Executor>, Str
 }
 
 /// Lets devices begin with their fragments of a plan that shares a pipeline; gives the CPU's.
-pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionContext) -> Result<Parts, EngineError> {
+pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionContext) -> Parts {
     let devices = plan.devices().filter_map(|site| Some((site, executor(site, context).ok()?)));
     let devices: Vec<_> = devices.collect();
     let assigned = context.placement_seed.map(|seed| assign(seed, share.segments, devices.len() + 1));
     let together =
         Together::begin((share, &plan.program), devices, &context.device_options(), (context.claim_unit, assigned));
-    let placed = together.placed(&plan.program);
-    let (inputs, profile, reason, owners, host_bytes) = Default::default();
-    let (program, together) = (plan.program.clone(), Some(together));
-    Ok(Parts { program, placed, inputs, profile, reason, owners, host_bytes, together })
+    Parts::beside(&plan.program, together)
+}
+
+/// Lets devices begin with their parts of a plan; gives what the CPU does with them. A device that is not there any more is an error.
+pub(crate) fn parts(plan: &PlacedPlan, partition: &Partition, context: &ExecutionContext) -> Result<Parts, Miss> {
+    let of_site = |site| {
+        let closed = |reason| Miss { site, reason, for_cpu: false };
+        executor(site, context).map(|executor| (site, executor)).map_err(closed)
+    };
+    let devices = plan.devices().map(of_site).collect::<Result<Vec<_>, _>>()?;
+    Ok(Parts::beside(&plan.program, Together::begin_parts(partition, devices, &context.device_options())))
 }
 
 /// A site for each row segment, at random: sometimes all at one, sometimes none at some.

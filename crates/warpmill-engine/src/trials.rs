@@ -22,8 +22,12 @@ pub(crate) enum Way {
 /// Runs of each way before one of them is preferred: the first may compile kernels, bring data, wait for a device.
 const FIRST: u32 = 2;
 
-/// Runs of the faster way after which the other one is tried again: as many as between two replacements of copies.
+/// Runs of the faster way after which the other one is tried again: as many as between two replacements of copies. Twice as many each time
+/// that the other one was slower still.
 const RETRY: u32 = 16;
+
+/// Such runs at most.
+const MOST_RETRY: u32 = 4096;
 
 /// Bytes that travel to a device in a run of a program whose data does not stay there.
 const TRAVELS: u64 = 64 << 20;
@@ -41,11 +45,18 @@ struct Known {
     runs: u32,
     /// Runs of the other way since.
     since: u32,
+    /// Runs of the other way before this one is tried again.
+    retry: u32,
     /// The last two times.
     times: [Duration; 2],
 }
 
 impl Known {
+    /// Whether it is to be tried again, although it was slower.
+    fn is_due(&self) -> bool {
+        self.since >= self.retry.max(RETRY)
+    }
+
     /// The better of the last two times: what else the machine does takes time, and gives none back.
     fn time(&self) -> Duration {
         if self.runs < FIRST { self.times[0] } else { self.times[0].min(self.times[1]) }
@@ -69,17 +80,17 @@ impl Trials {
             (true, _) => Way::Shared,
             (_, true) => Way::Alone,
             _ if is_faster(&alone, &shared) => {
-                if shared.since < RETRY {
-                    Way::Alone
-                } else {
+                if shared.is_due() {
                     Way::Shared
+                } else {
+                    Way::Alone
                 }
             }
             _ => {
-                if alone.since < RETRY {
-                    Way::Shared
-                } else {
+                if alone.is_due() {
                     Way::Alone
+                } else {
+                    Way::Shared
                 }
             }
         }
@@ -93,6 +104,10 @@ impl Trials {
             self.travels.store(travelled >= TRAVELS, Ordering::Relaxed);
         }
         let (own, other) = if way == Way::Shared { (shared, alone) } else { (alone, shared) };
+        if own.runs >= FIRST && own.since > 0 {
+            own.retry =
+                if time < other.time() { RETRY } else { own.retry.max(RETRY).saturating_mul(2).min(MOST_RETRY) };
+        }
         (own.runs, own.since, own.times) = (own.runs.saturating_add(1), 0, [time, own.times[0]]);
         other.since = other.since.saturating_add(1);
     }

@@ -4,11 +4,13 @@
 //! run, the [`Topology`], and [`Feedback`] of earlier attempts. What does not fit or fails is a [`Miss`]; a retry is [`place`] again with
 //! that miss, and there is no other ladder. EXPLAIN prints the [`PlacedPlan`] that a run would begin with.
 
+mod partition;
 mod place;
 mod plan;
 mod share;
 mod topology;
 
+pub use partition::{Partition, PartitionKey};
 pub use place::{Facts, Feedback, Granularity, Miss, Readiness, Refusal, Request, Sharing, Supports, place};
 pub use plan::{Decision, Exchange, Fragment, PlacedPlan, Reason};
 pub use share::{Arrives, Share};

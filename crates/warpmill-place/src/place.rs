@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpmill_ir::Program;
 
-use crate::{Arrives, Decision, Exchange, Fragment, PlacedPlan, Reason, Share, Site, Topology};
+use crate::{Arrives, Decision, Exchange, Fragment, Partition, PlacedPlan, Reason, Share, Site, Topology};
 
 /// The sites that a program may run on, as the user has said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,13 +23,16 @@ pub enum Request {
 /// The unit in which work is given to sites.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Granularity {
-    /// Whole programs; row segments where data has to travel for every run and sharing has been faster.
+    /// Whole programs; row segments where data has to travel for every run, and ranges where there are several devices, if that has been
+    /// faster.
     #[default]
     Auto,
     /// Whole programs: one site runs all of one.
     Program,
     /// Row segments of the pipeline that reads most, wherever that can be.
     Segment,
+    /// Ranges of the scan that reads most, one for each of several devices, wherever that can be.
+    Range,
 }
 
 /// Says whether a device's back end runs a program; or why not.
@@ -47,6 +50,10 @@ pub struct Facts<'a> {
     pub share: &'a dyn Fn() -> Result<Arc<Share>, String>,
     /// The verdict of earlier runs on sharing it.
     pub sharing: &'a dyn Fn() -> Sharing,
+    /// The parts for so many devices; or why there are none.
+    pub partition: &'a dyn Fn(usize) -> Result<Arc<Partition>, String>,
+    /// The verdict of earlier runs on parts.
+    pub parting: &'a dyn Fn() -> Sharing,
     /// Whether the CPU runs what a device would have to compile kernels for first, where it may.
     pub first_on_cpu: bool,
     /// How far a device is with the program.
@@ -115,6 +122,14 @@ pub fn place(
 ) -> Result<PlacedPlan, Refusal> {
     let mut decisions = Vec::new();
     if facts.request != Request::Cpu {
+        match parted(program, facts, topology, feedback) {
+            Ok(Some(plan)) => return Ok(plan),
+            Ok(None) => {}
+            Err(reason) if facts.granularity == Granularity::Range => {
+                decisions.push(Decision { site: Site::Cpu, reason: Reason::NotShared(reason) });
+            }
+            Err(_) => {}
+        }
         match shared(program, facts, topology, feedback) {
             Ok(Some(plan)) => return Ok(plan),
             Ok(None) => {}
@@ -151,8 +166,60 @@ pub fn place(
 /// All of a program on one site.
 fn whole(program: &Arc<Program>, site: Site, decisions: Vec<Decision>) -> PlacedPlan {
     let fragments = vec![Fragment { site, pipelines: (0..program.pipelines.len()).collect() }];
-    let (exchanges, share, warms) = (vec![], None, None);
-    PlacedPlan { program: Arc::clone(program), fragments, exchanges, share, warms, decisions }
+    let (exchanges, share, partition, warms) = (vec![], None, None, None);
+    PlacedPlan { program: Arc::clone(program), fragments, exchanges, share, partition, warms, decisions }
+}
+
+/// A program of which each of several devices runs its part; `None` where that is not wanted.
+///
+/// # Errors
+/// The reason why it cannot be.
+fn parted(
+    program: &Arc<Program>,
+    facts: &Facts<'_>,
+    topology: &Topology,
+    feedback: &Feedback,
+) -> Result<Option<PlacedPlan>, String> {
+    let wanted = matches!(facts.granularity, Granularity::Auto | Granularity::Range);
+    let open = topology.devices().filter(|spec| spec.closed.is_none());
+    let sites: Vec<Site> = open.map(|spec| spec.site).collect();
+    // What did not end in a result once is placed as a whole.
+    if !wanted || sites.len() < 2 || !feedback.misses.is_empty() {
+        return Ok(None);
+    }
+    if facts.request == (Request::Device { else_cpu: false }) {
+        return Err("the cpu, where parts are brought together, must not take part".into());
+    }
+    let warms = match (facts.parting)() {
+        Sharing::No => return Ok(None),
+        Sharing::UntilReady if (facts.readiness)(sites[0]) == Readiness::Ready => {
+            return Err("a device alone has been faster, or is tried".into());
+        }
+        Sharing::UntilReady => Some(sites[0]),
+        Sharing::Yes => None,
+    };
+    let partition = (facts.partition)(sites.len())?;
+    sites.iter().zip(&partition.programs).try_for_each(|(&site, part)| (facts.supports)(site, part))?;
+    let all: Vec<usize> = (0..program.pipelines.len()).collect();
+    let own = all.iter().copied().filter(|index| !partition.elsewhere.contains(index)).collect();
+    let (sink, pipelines) = (program.pipelines[partition.pipeline].sink, &partition.elsewhere);
+    let of_device = pipelines.iter().copied().chain([partition.pipeline]);
+    let of_device: Vec<usize> = of_device.collect();
+    let mut fragments: Vec<Fragment> =
+        sites.iter().map(|&site| Fragment { site, pipelines: of_device.clone() }).collect();
+    fragments.push(Fragment { site: Site::Cpu, pipelines: own });
+    let exchanges = sites.iter().map(|&from| exchange(partition.arrives, sink, from)).collect();
+    let decisions = sites.iter().map(|&site| Decision { site, reason: Reason::HasPart }).collect();
+    let (program, share, partition) = (Arc::clone(program), None, Some(partition));
+    Ok(Some(PlacedPlan { program, fragments, exchanges, share, partition, warms, decisions }))
+}
+
+/// What arrives at a sink of the CPU's from a site.
+fn exchange(arrives: Arrives, sink: usize, from: Site) -> Exchange {
+    match arrives {
+        Arrives::Rows => Exchange::Gather { sink, from },
+        Arrives::States => Exchange::MergeState { sink, from },
+    }
 }
 
 /// A program of which all devices and the CPU run a part; `None` where that is not wanted.
@@ -167,7 +234,10 @@ fn shared(
 ) -> Result<Option<PlacedPlan>, String> {
     let with_cpu = facts.request != (Request::Device { else_cpu: false });
     // What did not end in a result once is placed as a whole.
-    if facts.granularity == Granularity::Program || !with_cpu || !feedback.misses.is_empty() {
+    if matches!(facts.granularity, Granularity::Program | Granularity::Range)
+        || !with_cpu
+        || !feedback.misses.is_empty()
+    {
         return Ok(None);
     }
     let sharing = (facts.sharing)();
@@ -195,14 +265,10 @@ fn shared(
     let mut fragments: Vec<Fragment> =
         sites.iter().map(|&site| Fragment { site, pipelines: pipelines.clone() }).collect();
     fragments.push(Fragment { site: Site::Cpu, pipelines: (0..program.pipelines.len()).collect() });
-    let exchange = |&from: &Site| match share.arrives {
-        Arrives::Rows => Exchange::Gather { sink, from },
-        Arrives::States => Exchange::MergeState { sink, from },
-    };
-    let exchanges = sites.iter().map(exchange).collect();
+    let exchanges = sites.iter().map(|&from| exchange(share.arrives, sink, from)).collect();
     let decisions = sites.iter().chain([&Site::Cpu]).map(|&site| Decision { site, reason: Reason::Shares }).collect();
-    let (program, share) = (Arc::clone(program), Some(share));
-    Ok(Some(PlacedPlan { program, fragments, exchanges, share, warms, decisions }))
+    let (program, share, partition) = (Arc::clone(program), Some(share), None);
+    Ok(Some(PlacedPlan { program, fragments, exchanges, share, partition, warms, decisions }))
 }
 
 #[cfg(test)]
@@ -226,7 +292,9 @@ mod tests {
         };
         let share = &|| Err("it scans no tables".into());
         let sharing = &|| Sharing::Yes;
-        Facts { request, granularity, supports: &runs_anything, share, sharing, first_on_cpu: true, readiness }
+        let (partition, parting) = (&|_| Err("it scans no tables".into()), &|| Sharing::Yes);
+        let supports = &runs_anything;
+        Facts { request, granularity, supports, share, sharing, partition, parting, first_on_cpu: true, readiness }
     }
 
     fn sites(request: Request, topology: &Topology, misses: Vec<Miss>) -> Result<PlacedPlan, Refusal> {

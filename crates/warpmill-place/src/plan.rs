@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpmill_ir::{Program, SinkId};
 
-use crate::{Share, Site};
+use crate::{Partition, Share, Site};
 
 /// A program with the sites that run it.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct PlacedPlan {
     pub exchanges: Vec<Exchange>,
     /// The pipeline whose row segments fragments claim of one queue; `None`: a fragment runs all of them.
     pub share: Option<Arc<Share>>,
+    /// The parts that devices run, each its own; `None`: the program is not in parts.
+    pub partition: Option<Arc<Partition>>,
     /// Whether the device that does not run the program is made ready for it meanwhile.
     pub warms: Option<Site>,
     /// The decisions, with their reasons.
@@ -73,6 +75,8 @@ pub enum Reason {
     Sooner,
     /// It has row segments, or time, for a part.
     Shares,
+    /// It runs the program on its range of the data.
+    HasPart,
     /// One site runs all of the program, although parts were asked for: the reason.
     NotShared(String),
     /// Not there: nothing can run on the site, or it does not run this program, or an attempt has failed.

@@ -109,7 +109,7 @@ impl Share {
             arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), field.ty.nullable)
         };
         let schema = Arc::new(Schema::new(fields.iter().map(named).collect::<Vec<_>>()));
-        let only = only_for(program, index, &before);
+        let only = only_for(program, &[index], &before);
         Ok(Self {
             pipeline: index,
             segments,
@@ -122,7 +122,7 @@ impl Share {
     }
 }
 
-fn is_scan(pipeline: &Pipeline) -> bool {
+pub(crate) fn is_scan(pipeline: &Pipeline) -> bool {
     matches!(pipeline.source, Source::Scan(_))
 }
 
@@ -167,7 +167,7 @@ fn check(program: &Program, pipeline: &Pipeline, before: &BTreeSet<usize>) -> Re
 }
 
 /// Whether an aggregate of the same rows may be another value at another site.
-fn varies(aggregate: &AggregateExpr) -> bool {
+pub(crate) fn varies(aggregate: &AggregateExpr) -> bool {
     use AggregateFunction as F;
     let of_floats =
         || aggregate.argument.as_ref().is_some_and(|argument| matches!(argument.ty.phys, Phys::F32 | Phys::F64));
@@ -189,7 +189,7 @@ fn rounds(program: &Program, pipeline: &Pipeline) -> bool {
 }
 
 /// Adds the sinks, and the pipelines after the shared one, of which the last gives what arrives.
-fn finish(
+pub(crate) fn finish(
     sink: &Sink,
     pipeline: &Pipeline,
     pipelines: &mut Vec<Pipeline>,
@@ -221,15 +221,15 @@ fn finish(
     }
 }
 
-/// Those of the pipelines `before` pipeline `index` whose sinks nothing but that and each other use.
-fn only_for(program: &Program, index: usize, before: &BTreeSet<usize>) -> Vec<usize> {
+/// Those of the pipelines `before` pipelines `last` whose sinks nothing but these and each other use.
+pub(crate) fn only_for(program: &Program, last: &[usize], before: &BTreeSet<usize>) -> Vec<usize> {
     let mut only = before.clone();
     loop {
         let needed: BTreeSet<SinkId> = program
             .pipelines
             .iter()
             .enumerate()
-            .filter(|(other, _)| *other != index && !only.contains(other))
+            .filter(|(other, _)| !last.contains(other) && !only.contains(other))
             .flat_map(|(_, pipeline)| used(pipeline).chain([pipeline.sink]))
             .collect();
         let kept: BTreeSet<usize> =

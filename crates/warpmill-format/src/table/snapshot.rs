@@ -1,6 +1,7 @@
 //! Reading one committed version of a table.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,6 +92,20 @@ impl TableSnapshot {
     pub(crate) fn of_parquet(version: Version, left_out: LeftOut) -> Arc<Self> {
         let snapshot = Arc::into_inner(Self::new(None, version)).expect("it was just made");
         Arc::new(Self { parquet: true, left_out, ..snapshot })
+    }
+
+    /// The rows of these row segments as a table of its own, with the same segments: what one of several devices reads. It has the
+    /// bounds of its row segments, and no metadata of zones.
+    pub fn part(&self, segments: Range<usize>) -> Arc<Self> {
+        let Version { number, ref schema, ref dictionaries, ref codecs, segments: ref all, .. } = self.version;
+        let (schema, dictionaries, codecs) = (schema.clone(), dictionaries.clone(), codecs.clone());
+        // No version of this table: row segments have other numbers.
+        let identity = Some(super::Identity::new());
+        let segments = all[segments].to_vec();
+        Self::new(
+            self.path.clone(),
+            Version { number, identity, schema, dictionaries, codecs, segments, pruning: vec![] },
+        )
     }
 
     /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its

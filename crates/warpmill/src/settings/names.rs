@@ -52,10 +52,11 @@ pub(super) const DEVICES: [(&str, DeviceChoice); 4] =
     [("auto", DeviceChoice::Auto), ("cpu", DeviceChoice::Cpu), ("gpu", DeviceChoice::Gpu), ("sim", DeviceChoice::Sim)];
 
 /// The last three are the baselines that Mordred is measured with.
-pub(super) const PLACEMENTS: [(&str, (Granularity, ClaimUnit)); 6] = [
+pub(super) const PLACEMENTS: [(&str, (Granularity, ClaimUnit)); 7] = [
     ("auto", (Granularity::Auto, ClaimUnit::Groups)),
     ("program", (Granularity::Program, ClaimUnit::Groups)),
     ("segment", (Granularity::Segment, ClaimUnit::Groups)),
+    ("range", (Granularity::Range, ClaimUnit::Groups)),
     ("segment_ungrouped", (Granularity::Segment, ClaimUnit::Segments)),
     ("operator_by_data", (Granularity::Segment, ClaimUnit::OperatorByData)),
     ("operator_by_cost", (Granularity::Segment, ClaimUnit::OperatorByCost)),

@@ -1,0 +1,264 @@
+"""Programs of which each of several devices runs its part: whatever the ranges are, the answer is that of one site, and DuckDB's."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from test_placement import DEVICES, NOT_SHARED, QUERIES, fill, rows
+
+import warpmill
+from warpmill import _warpmill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+
+#: Queries over `orders` and `lines`, which lie in the order of their key, `lines` with several rows of most keys. True: in parts.
+KEYED = {
+    "joined": ("SELECT c, count(*), sum(v) FROM lines JOIN orders ON l = o GROUP BY c", True),
+    "grouped by the key": ("SELECT l, sum(v) AS s, count(DISTINCT w) AS d FROM lines GROUP BY l", True),
+    "top groups": (
+        "SELECT l, c, sum(v) AS s FROM lines JOIN orders ON l = o GROUP BY l, c ORDER BY s DESC, l LIMIT 7",
+        True,
+    ),
+    "having": (
+        "SELECT c, count(*) FROM orders WHERE o IN (SELECT l FROM lines GROUP BY l HAVING sum(v) > 60) GROUP BY c",
+        True,
+    ),
+    "outer": ("SELECT o, c, v FROM orders LEFT JOIN lines ON l = o AND v > 17 WHERE o % 7 = 0", True),
+    "full": ("SELECT count(*), count(o), count(l), sum(v) FROM orders FULL JOIN lines ON l = o", True),
+    "exists": (
+        "SELECT c, count(*) FROM orders WHERE EXISTS (SELECT 1 FROM lines WHERE l = o AND v > w) GROUP BY c",
+        True,
+    ),
+    "not exists": (
+        "SELECT c, count(*) FROM orders WHERE NOT EXISTS (SELECT 1 FROM lines WHERE l = o) GROUP BY c",
+        True,
+    ),
+    "not in": ("SELECT count(*) FROM orders WHERE o NOT IN (SELECT l FROM lines)", None),
+    "itself": ("SELECT count(*), sum(a.v) FROM lines a JOIN lines b ON a.l = b.l AND a.w < b.w", True),
+    "three": (
+        """SELECT c, count(*) FROM lines a JOIN orders ON a.l = o WHERE EXISTS
+           (SELECT 1 FROM lines b WHERE b.l = a.l AND b.w <> a.w) AND NOT EXISTS
+           (SELECT 1 FROM lines d WHERE d.l = a.l AND d.v > 18) GROUP BY c""",
+        True,
+    ),
+    "by another column": ("SELECT w, count(*), min(c) FROM lines JOIN orders ON l = o GROUP BY w ORDER BY w", True),
+    "on another column": ("SELECT count(*), sum(v) FROM lines JOIN orders ON w = o", True),
+    "a bit of both": ("SELECT count(*) FROM lines a JOIN orders ON a.w = o JOIN lines b ON b.l = o", None),
+    "with an expression": ("SELECT count(*), sum(v) FROM lines JOIN orders ON l = o + 1", True),
+    "both sides": (
+        "SELECT l, n FROM (SELECT l, count(*) AS n FROM lines GROUP BY l) JOIN orders ON l = o WHERE n > 4",
+        True,
+    ),
+    "union": ("SELECT k, count(*) FROM (SELECT l AS k FROM lines UNION ALL SELECT o FROM orders) GROUP BY k", None),
+    "crossed union": (
+        """SELECT k, x, count(*) FROM (SELECT l AS k, w AS x FROM lines UNION ALL SELECT w, l FROM lines)
+           GROUP BY k, x""",
+        None,
+    ),
+    "windows": (
+        "SELECT l, v, row_number() OVER (PARTITION BY l ORDER BY v, w, t) AS n FROM lines WHERE l % 5 = 0",
+        None,
+    ),
+    "a limit below": ("SELECT count(*) FROM (SELECT l FROM lines LIMIT 100000) JOIN orders ON l = o", None),
+    "a value of all": ("SELECT count(*) FROM lines WHERE v > (SELECT avg(v) FROM lines)", None),
+    "nothing": ("SELECT l, sum(v) FROM lines WHERE v > 1000 GROUP BY l", True),
+    "no groups": ("SELECT sum(v), min(t), count(*) FROM lines JOIN orders ON l = o WHERE c = 'none'", True),
+    "narrow and wide": ("SELECT count(*), count(o), count(k), sum(x) FROM wide FULL JOIN orders ON k = o", None),
+    "wide only": ("SELECT k, x FROM wide WHERE NOT EXISTS (SELECT 1 FROM lines WHERE l = k)", None),
+    "wide and lines": ("SELECT count(*), sum(v), count(k) FROM lines LEFT JOIN wide ON l = k", None),
+    "few": ("SELECT count(*), sum(v), sum(y) FROM lines JOIN few ON l = f", True),
+    "none of few": ("SELECT count(*), sum(v) FROM lines WHERE l NOT IN (SELECT f FROM few WHERE f IS NOT NULL)", None),
+    "few or not": ("SELECT l, y FROM lines LEFT JOIN few ON l = f WHERE l % 11 = 3", True),
+    "texts": ("SELECT l, min(t) AS a, max(t) AS b FROM lines GROUP BY l", True),
+}
+
+
+def tables(orders: int, skew: str) -> dict[str, pa.Table]:
+    """Orders, and lines in the order of their key; `skew`: how many lines orders have."""
+    source = random.Random(orders)
+    keys = list(range(-orders // 4, orders - orders // 4))
+    lines = {
+        "even": lambda _: source.randrange(7),
+        "one": lambda key: 6 * orders if key == orders // 2 else source.randrange(2),
+        "same": lambda key: 4 * orders if key == 3 else 0,
+    }[skew]
+    l = [key for key in keys for _ in range(lines(key))]
+    names = ["red", "green", None, "blue"]
+    # Keys beyond 32 bits, and those of a part of the orders.
+    wide = [*range(-2 * orders, 2 * orders, 3), *(2**31 + 7 * i for i in range(1500)), 2**31 - 1, -(2**31)]
+    few = list(range(10, 1500))
+    return {
+        "wide": pa.table({"k": pa.array(wide, pa.int64()), "x": pa.array(range(len(wide)), pa.int64())}),
+        "few": pa.table({"f": pa.array(few, pa.int64()), "y": pa.array([key % 9 for key in few], pa.int32())}),
+        "orders": pa.table({"o": pa.array(keys, pa.int64()), "c": [names[key % 4] for key in keys]}),
+        "lines": pa.table(
+            {
+                "l": pa.array(l, pa.int64()),
+                "v": pa.array([None if source.random() < 0.1 else source.randrange(20) for _ in l], pa.int32()),
+                "w": pa.array([source.randrange(orders // 2) for _ in l], pa.int64()),
+                "t": [f"text {source.randrange(3000)}" for _ in l],
+            }
+        ),
+    }
+
+
+@pytest.fixture(scope="module", params=["even", "one", "same"])
+def keyed(request: pytest.FixtureRequest) -> Iterator[tuple[warpmill.Connection, duckdb.DuckDBPyConnection]]:
+    data = tables(4000, request.param)
+    other = duckdb.connect()
+    with warpmill.connect(device="sim:3", placement="range") as con:
+        con.execute("SET warpmill.segment_rows = 1024")
+        for name, table in data.items():
+            con.create_table(name, table)
+            other.register(name, table)
+        yield con, other
+
+
+def parts(con: warpmill.Connection, query: str) -> str | None:
+    """What EXPLAIN says of the parts of a query."""
+    lines = [line for row in con.sql(f"EXPLAIN {query}").fetchall() for line in str(row[-1]).splitlines()]
+    return next((line for line in lines if "of them), each with its" in line), None)
+
+
+def sorted_rows(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(found, key=lambda row: [(item is None, str(item)) for item in row])
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_parts_by_a_key_add_up(
+    keyed: tuple[warpmill.Connection, duckdb.DuckDBPyConnection], name: str, request: pytest.FixtureRequest
+) -> None:
+    con, other = keyed
+    query, in_parts = KEYED[name]
+    expected = sorted_rows(other.sql(query).fetchall())
+    con.execute("SET warpmill.debug.placement_seed = off")
+    # Where most rows have one key, there is nothing to cut.
+    if in_parts is not None and request.node.callspec.params["keyed"] == "even":
+        assert (parts(con, query) is not None) == in_parts, con.sql(f"EXPLAIN {query}").fetchall()
+    for seed in ["off", 1, 2, 3, 4]:
+        con.execute(f"SET warpmill.debug.placement_seed = {seed}")
+        assert sorted_rows(con.sql(query).fetchall()) == expected, f"ranges {seed} of {query}"
+
+
+def test_scans_that_meet_are_split_by_the_same_key(
+    keyed: tuple[warpmill.Connection, duckdb.DuckDBPyConnection], request: pytest.FixtureRequest
+) -> None:
+    con, _ = keyed
+    con.execute("SET warpmill.debug.placement_seed = off")
+    found = parts(con, KEYED["top groups"][0])
+    if request.node.callspec.params["keyed"] == "even":
+        assert found is not None
+        assert "each with its range of lines.l in 2 scans" in found
+        assert "rows of pipeline" in found, found
+        assert "in 3 scans" in str(parts(con, KEYED["three"][0])) or "in 4 scans" in str(parts(con, KEYED["three"][0]))
+    # No order to cut by.
+    assert "row segments ([" in str(parts(con, KEYED["on another column"][0]))
+
+
+@pytest.mark.parametrize("device", ["sim:2", "sim:3"])
+@pytest.mark.parametrize("name", [*QUERIES, *NOT_SHARED])
+def test_parts_by_row_segments_add_up(device: str, name: str) -> None:
+    with warpmill.connect(device=device, placement="range") as con:
+        fill(con)
+        query = {**QUERIES, **NOT_SHARED}[name]
+        con.execute("SET warpmill.device = 'cpu'")
+        expected = rows(con.sql(query))
+        con.execute(f"SET warpmill.device = '{device}'")
+        for seed in ["off", *range(1, 8)]:
+            con.execute(f"SET warpmill.debug.placement_seed = {seed}")
+            assert rows(con.sql(query)) == expected, f"ranges {seed} of {query}"
+
+
+#: TPC-H queries that are in parts, and whether by ranges of the order key.
+TPCH = {
+    "1": False, "3": True, "4": True, "5": True, "6": False, "7": True, "8": True, "9": True, "10": True, "12": True,
+    "14": False, "18": True, "19": False, "21": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tpch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[tuple[Any, ...]]]]:
+    folder = tmp_path_factory.mktemp("tpch")
+    with warpmill.connect(folder / "db", device="cpu") as con:
+        con.execute("SET warpmill.segment_rows = 4096")
+        for name in _warpmill.tables("tpch"):
+            _warpmill.generate_parquet("tpch", name, 0.02, str(folder / f"{name}.parquet"), 0)
+            con.execute(f"CREATE TABLE {name} AS SELECT * FROM '{folder}/{name}.parquet'")
+        return folder / "db", {name: rows(con.sql(sql)) for name, sql in _warpmill.queries("tpch")}
+
+
+@pytest.mark.parametrize("devices", [2, 3, 8])
+def test_tpch_in_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], devices: int) -> None:
+    folder, expected = tpch
+    found = {}
+    with warpmill.connect(folder, device=f"sim:{devices}", placement="range") as con:
+        for name, sql in _warpmill.queries("tpch"):
+            line = parts(con, sql)
+            if line is not None:
+                found[name.lstrip("q0")] = "lineitem.l_orderkey" in line
+            for seed in ["off", 5]:
+                con.execute(f"SET warpmill.debug.placement_seed = {seed}")
+                result = con.sql(sql)
+                assert rows(result) == expected[name], f"query {name}, ranges {seed}"
+            con.execute("SET warpmill.debug.placement_seed = off")
+    assert TPCH.items() <= found.items(), found
+
+
+def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
+    """Devices copy the row segments of their ranges, and those at both sides of a cut twice."""
+    folder, expected = tpch
+    sql = dict(_warpmill.queries("tpch"))
+    name = next(name for name in sql if name.lstrip("q0") == "12")
+
+    def travelled(devices: int) -> int:
+        with warpmill.connect(folder, device=f"sim:{devices}", placement="range") as con:
+            _warpmill.clear_device_caches() if hasattr(_warpmill, "clear_device_caches") else None
+            result = con.sql(sql[name])
+            assert rows(result) == expected[name]
+            (program,) = result.profile["programs"]
+            assert program["segments"] or devices == 1
+            return sum(transfer["bytes"] for transfer in program["on_device"]["transfers"])
+
+    one, two = travelled(1), travelled(2)
+    assert 0 < two < 1.3 * one, (one, two)
+
+
+def test_a_device_that_fails_leaves_it_to_one(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
+    """Parts that have no room end in a run of all of it, and its reason."""
+    folder, expected = tpch
+    with warpmill.connect(folder, device="sim:2", placement="range", gpu_memory_limit="1MB") as con:
+        for name, sql in _warpmill.queries("tpch"):
+            if name.lstrip("q0") in {"1", "3", "18"}:
+                assert rows(con.sql(sql)) == expected[name]
+
+
+def test_the_faster_way_is_taken_with_several_devices(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
+    folder, expected = tpch
+    sql = dict(_warpmill.queries("tpch"))
+    name = next(name for name in sql if name.lstrip("q0") == "12")
+    with warpmill.connect(folder, device="sim:2") as con:
+        ways = []
+        for _ in range(8):
+            result = con.sql(sql[name])
+            assert rows(result) == expected[name]
+            ways.append(bool(result.profile["programs"][0]["segments"]))
+            # The kernels for all of the program are compiled meanwhile.
+            assert _warpmill.wait_for_background(60)
+        assert ways[:2] == [True, True]
+        assert ways[2:6].count(False) >= 2, ways
+
+
+def test_strict_devices_have_no_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:
+    folder, _ = tpch
+    with warpmill.connect(folder, device="sim:2", placement="range", device_fallback="error") as con:
+        plan = json.dumps([str(row) for row in con.sql("EXPLAIN SELECT sum(l_quantity) FROM lineitem").fetchall()])
+        assert "must not take part" in plan
