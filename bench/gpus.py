@@ -6,9 +6,10 @@
     python bench/gpus.py OUT --logical                          logical devices of one GPU
     python bench/gpus.py OUT --sim --tpch 0.02 --ssb 0.02       simulated devices: answers only
 
-Every answer is compared with one device's (exit code 1: one differs). Times are repeated statements, until the rows are in Python as Arrow,
-median of --runs after as many that are not counted. `range`: all that can be is in parts; `auto`: what has been faster of parts and one
-device. OUT gets gpus.json, written anew after every suite and number of devices. No step begins after --minutes.
+Every answer is compared with one device's (exit code 1: one differs). Times are repeated statements, until the rows are
+in Python as Arrow, median of --runs after as many that are not counted. `range`: all that can be is in parts; `auto`:
+what has been faster of parts and one device. OUT gets gpus.json, written anew after every suite and number of devices.
+No step begins after --minutes.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ def measure(con: warpmill.Connection, sql: str, runs: int, before: int) -> dict[
     assert result is not None
     programs = result.profile["programs"]
     segments = [program["segments"] for program in programs]
-    con.execute("SET warpmill.profile = 'on'")
+    con.execute("SET warpmill.profile = 'kernels'")
     _, _, result = timed(con, sql)
-    con.execute("SET warpmill.profile = 'off'")
     programs = result.profile["programs"]
+    con.execute("SET warpmill.profile = 'on'")
     kernels = sum(kernel["nanos"] for program in programs for kernel in (program["on_device"] or {}).get("kernels", []))
     return {
         "first_ms": first,
@@ -97,6 +98,7 @@ def report(suite: str, results: dict[str, dict[str, Any]]) -> None:
 
 
 def main() -> int:
+    """Measures all that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument(

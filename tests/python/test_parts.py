@@ -1,4 +1,4 @@
-"""Programs of which each of several devices runs its part: whatever the ranges are, the answer is that of one site, and DuckDB's."""
+"""Programs of which each of several devices runs its part: whatever the ranges, the answer is one site's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 import pytest
-from test_placement import DEVICES, NOT_SHARED, QUERIES, fill, rows
 
 import warpmill
+from test_placement import DEVICES, NOT_SHARED, QUERIES, fill, rows
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
 
-#: Queries over `orders` and `lines`, which lie in the order of their key, `lines` with several rows of most keys. True: in parts.
+#: Queries over `orders` and `lines`, which lie in the order of their key, `lines` with several rows of most keys. True:
+#: in parts.
 KEYED = {
     "joined": ("SELECT c, count(*), sum(v) FROM lines JOIN orders ON l = o GROUP BY c", True),
     "grouped by the key": ("SELECT l, sum(v) AS s, count(DISTINCT w) AS d FROM lines GROUP BY l", True),
@@ -91,7 +92,7 @@ def tables(orders: int, skew: str) -> dict[str, pa.Table]:
         "one": lambda key: 6 * orders if key == orders // 2 else source.randrange(2),
         "same": lambda key: 4 * orders if key == 3 else 0,
     }[skew]
-    l = [key for key in keys for _ in range(lines(key))]
+    lined = [key for key in keys for _ in range(lines(key))]
     names = ["red", "green", None, "blue"]
     # Keys beyond 32 bits, and those of a part of the orders.
     wide = [*range(-2 * orders, 2 * orders, 3), *(2**31 + 7 * i for i in range(1500)), 2**31 - 1, -(2**31)]
@@ -102,10 +103,10 @@ def tables(orders: int, skew: str) -> dict[str, pa.Table]:
         "orders": pa.table({"o": pa.array(keys, pa.int64()), "c": [names[key % 4] for key in keys]}),
         "lines": pa.table(
             {
-                "l": pa.array(l, pa.int64()),
-                "v": pa.array([None if source.random() < 0.1 else source.randrange(20) for _ in l], pa.int32()),
-                "w": pa.array([source.randrange(orders // 2) for _ in l], pa.int64()),
-                "t": [f"text {source.randrange(3000)}" for _ in l],
+                "l": pa.array(lined, pa.int64()),
+                "v": pa.array([None if source.random() < 0.1 else source.randrange(20) for _ in lined], pa.int32()),
+                "w": pa.array([source.randrange(orders // 2) for _ in lined], pa.int64()),
+                "t": [f"text {source.randrange(3000)}" for _ in lined],
             }
         ),
     }
@@ -221,7 +222,6 @@ def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[
 
     def travelled(devices: int) -> int:
         with warpmill.connect(folder, device=f"sim:{devices}", placement="range") as con:
-            _warpmill.clear_device_caches() if hasattr(_warpmill, "clear_device_caches") else None
             result = con.sql(sql[name])
             assert rows(result) == expected[name]
             (program,) = result.profile["programs"]
