@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use warpmill_format::TableSnapshot;
 use warpmill_ir::Unsupported;
-use warpmill_ir::graph::{below, renumber};
+use warpmill_ir::graph::{self, below, renumber};
 use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Scalar, Scan, Sink, SinkId, Source};
 
 use self::origin::{Classes, ScanColumn};
@@ -50,6 +50,9 @@ pub struct PartitionKey {
     /// The scans that are split.
     pub scans: usize,
 }
+
+/// The row segments that a device reads of a scan, and the conditions on their rows.
+type Restriction = (Range<usize>, Vec<Expr>);
 
 /// The part of all bytes that programs scan of which the CPU may have to scan again what comes after.
 const FEW: u64 = 16;
@@ -130,7 +133,7 @@ impl Partition {
         split: &HashMap<usize, Option<usize>>,
         key: Option<PartitionKey>,
         cuts: &[Range<usize>],
-        ranges: &dyn Fn(usize, usize) -> Result<(Range<usize>, Vec<Expr>), Unsupported>,
+        ranges: &dyn Fn(usize, usize) -> Result<Restriction, Unsupported>,
     ) -> Result<Self, Unsupported> {
         let sink = Walk::meeting(program, split)?;
         let feeds: Vec<usize> = (0..program.pipelines.len()).filter(|&it| program.pipelines[it].sink == sink).collect();
@@ -146,6 +149,17 @@ impl Partition {
         let mut elsewhere: BTreeSet<usize> = only_for(program, &feeds, &before).into_iter().collect();
         elsewhere.extend(feeds.iter().filter(|&&feed| feed != pipeline));
         let on_cpu = |index: &usize| *index != pipeline && !elsewhere.contains(index);
+        let marks = |build: SinkId| {
+            let sets = |&index: &usize| {
+                graph::probes(&program.pipelines[index]).any(|(_, it)| it.build == build && graph::sets_flags(it))
+            };
+            elsewhere.iter().chain(&feeds).any(sets)
+        };
+        let reads_marks =
+            |index: usize| matches!(&program.pipelines[index].source, Source::Build { sink, .. } if marks(*sink));
+        if (0..program.pipelines.len()).filter(on_cpu).any(reads_marks) {
+            return Err(refusal("the cpu reads a build whose partners only devices have met"));
+        }
         let all: u64 = program.pipelines.iter().map(bytes_of).sum();
         let again: u64 = (0..program.pipelines.len()).filter(on_cpu).map(|it| bytes_of(&program.pipelines[it])).sum();
         if again > all / FEW {
@@ -178,7 +192,7 @@ impl Part<'_> {
     /// The program of a device, whose scans are restricted to row segments and by filters.
     fn program(
         &self,
-        range: &dyn Fn(usize) -> Result<(Range<usize>, Vec<Expr>), Unsupported>,
+        range: &dyn Fn(usize) -> Result<Restriction, Unsupported>,
     ) -> Result<(Program, Arrives), Unsupported> {
         let before = self.sinks.iter().filter(|&&sink| sink != self.sink);
         let mut numbers: HashMap<SinkId, SinkId> = before.enumerate().map(|(new, &old)| (old, new)).collect();
