@@ -117,7 +117,11 @@ def main() -> int:
     counts = [int(count) for count in arguments.devices.split(",")]
     begun, wrong = time.monotonic(), []
     arguments.out.mkdir(parents=True, exist_ok=True)
-    written: dict[str, Any] = {"command": sys.argv, "machine": json.loads(_warpmill.devices()), "suites": {}}
+    written: dict[str, Any] = {
+        "command": ["bench/gpus.py", "OUT", *sys.argv[2:]],
+        "machine": json.loads(_warpmill.devices()),
+        "suites": {},
+    }
     for suite, factor in (("tpch", arguments.tpch), ("ssb", arguments.ssb)):
         if factor == 0:
             continue

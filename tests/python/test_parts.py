@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+# Kernels of simulated devices are compiled by a C++ compiler: without one, the reason says so.
+pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason=str(DEVICES["no_simulated_device"]))
 
 #: Queries over `orders` and `lines`, which lie in the order of their key, `lines` with several rows of most keys. True:
 #: in parts.

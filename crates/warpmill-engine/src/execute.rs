@@ -457,7 +457,7 @@ impl Parts {
         Self { program: program.clone(), placed, inputs, profile, reason, owners, host_bytes, together }
     }
 
-    /// What is left of `program` for the CPU beside devices.
+    /// The CPU's work on `program` beside devices that run parts of it.
     pub(crate) fn beside(program: &Arc<Program>, together: Together) -> Self {
         let placed = together.placed(program);
         let (inputs, profile, reason, owners, host_bytes) = Default::default();

@@ -183,7 +183,7 @@ fn parted(
     let wanted = matches!(facts.granularity, Granularity::Auto | Granularity::Range);
     let open = topology.devices().filter(|spec| spec.closed.is_none());
     let sites: Vec<Site> = open.map(|spec| spec.site).collect();
-    // What did not end in a result once is placed as a whole.
+    // A program with a failed attempt is placed as a whole.
     if !wanted || sites.len() < 2 || !feedback.misses.is_empty() {
         return Ok(None);
     }
@@ -214,7 +214,7 @@ fn parted(
     Ok(Some(PlacedPlan { program, fragments, exchanges, share, partition, warms, decisions }))
 }
 
-/// What arrives at a sink of the CPU's from a site.
+/// The exchange of rows or states from a site to a sink of the CPU's.
 fn exchange(arrives: Arrives, sink: usize, from: Site) -> Exchange {
     match arrives {
         Arrives::Rows => Exchange::Gather { sink, from },
@@ -233,7 +233,7 @@ fn shared(
     feedback: &Feedback,
 ) -> Result<Option<PlacedPlan>, String> {
     let with_cpu = facts.request != (Request::Device { else_cpu: false });
-    // What did not end in a result once is placed as a whole.
+    // A program with a failed attempt is placed as a whole.
     if matches!(facts.granularity, Granularity::Program | Granularity::Range)
         || !with_cpu
         || !feedback.misses.is_empty()

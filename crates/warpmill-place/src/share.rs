@@ -234,7 +234,7 @@ fn prunes(pipeline: &Pipeline) -> impl Iterator<Item = SinkId> {
     scan.into_iter().flat_map(|scan| scan.prune.iter().map(|key| key.build))
 }
 
-/// Those of the pipelines `before` pipelines `last` whose sinks nothing but these and each other use.
+/// The pipelines of `before` whose sinks are used by pipelines `last` and by each other only.
 pub(crate) fn only_for(program: &Program, last: &[usize], before: &BTreeSet<usize>) -> Vec<usize> {
     let mut only = before.clone();
     loop {

@@ -33,7 +33,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Those of all joins of a program.
+    /// Makes a class of the scan columns that each join of a program compares.
     pub fn new(program: &Program) -> Self {
         let mut classes = Self::default();
         for (index, pipeline) in program.pipelines.iter().enumerate() {

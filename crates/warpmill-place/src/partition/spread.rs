@@ -24,7 +24,7 @@ const MIXED: &str = "a sink of rows that are split and of rows that are not";
 /// The rows behind a probe that gives none.
 const NO_ROWS: Spread = Spread::Everywhere;
 
-/// What a device has of a sink.
+/// The rows of a sink that a device has.
 #[derive(Debug, Clone)]
 pub struct SinkSpread {
     /// Its rows; for hash builds, the payload.
@@ -33,7 +33,7 @@ pub struct SinkSpread {
     pub keys: BTreeSet<usize>,
 }
 
-/// What devices have of the sinks of a program, up to the first whose parts have to be brought together.
+/// A walk through the pipelines of a program that notes the rows of each sink that devices have, up to the sink where parts meet.
 pub struct Walk<'a> {
     program: &'a Program,
     /// The scans that are split, with the output columns that hold the key, if there is one.
@@ -64,7 +64,7 @@ impl<'a> Walk<'a> {
             }
         }
         let sink = meeting.ok_or_else(|| refusal("nothing that is split arrives anywhere"))?;
-        // Those that came before the first that meets.
+        // Pipelines before the first that meets may have brought all rows.
         match walk.sinks.get(&sink) {
             Some(SinkSpread { rows: Spread::Everywhere, .. }) => Err(refusal(MIXED)),
             _ => Ok(sink),
