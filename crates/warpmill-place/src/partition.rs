@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::DataType;
 use warpmill_format::TableSnapshot;
 use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
@@ -21,7 +21,7 @@ use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, S
 use self::origin::{Classes, ScanColumn};
 use self::spread::Walk;
 use crate::Arrives;
-use crate::share::{finish, is_scan, only_for};
+use crate::share::{finish, is_scan, only_for, schema_of};
 
 /// A program in parts, one for each device.
 #[derive(Debug, Clone)]
@@ -194,13 +194,10 @@ impl Part<'_> {
         &self,
         range: &dyn Fn(usize) -> Result<Restriction, Unsupported>,
     ) -> Result<(Program, Arrives), Unsupported> {
-        let before = self.sinks.iter().filter(|&&sink| sink != self.sink);
-        let mut numbers: HashMap<SinkId, SinkId> = before.enumerate().map(|(new, &old)| (old, new)).collect();
-        let mut sinks: Vec<Sink> = vec![];
-        for &old in self.sinks.iter().filter(|&&sink| sink != self.sink) {
-            sinks.push(self.program.sinks[old].clone());
-        }
-        numbers.insert(self.sink, sinks.len());
+        let before = self.sinks.iter().copied().filter(|&sink| sink != self.sink);
+        let numbers = before.clone().chain([self.sink]).enumerate().map(|(new, old)| (old, new)).collect();
+        let numbers: HashMap<SinkId, SinkId> = numbers;
+        let mut sinks: Vec<Sink> = before.map(|old| self.program.sinks[old].clone()).collect();
         let mut pipelines = vec![];
         for &index in self.own {
             let whole = &self.program.pipelines[index];
@@ -215,11 +212,7 @@ impl Part<'_> {
         }
         let last = pipelines.last().cloned().ok_or_else(|| refusal("nothing arrives"))?;
         let arrives = finish(&self.program.sinks[self.sink], &last, &mut pipelines, &mut sinks)?;
-        let fields = sinks.last().map(Sink::fields).unwrap_or_default();
-        let named = |field: &warpmill_ir::Field| {
-            arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), field.ty.nullable)
-        };
-        let schema = Arc::new(Schema::new(fields.iter().map(named).collect::<Vec<_>>()));
+        let schema = schema_of(&sinks);
         Ok((Program::new(pipelines, sinks, schema), arrives))
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use warpmill_functions::{Aggregation, Partial};
 use warpmill_ir::graph::{below, expressions, has_limit, probes, renumber, sets_flags, used};
 use warpmill_ir::{
@@ -104,11 +104,7 @@ impl Share {
         pipelines.push(own);
         let own = pipelines.len() - 1;
         let arrives = finish(&program.sinks[pipeline.sink], pipeline, &mut pipelines, &mut all)?;
-        let fields = all.last().map(Sink::fields).unwrap_or_default();
-        let named = |field: &warpmill_ir::Field| {
-            arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), field.ty.nullable)
-        };
-        let schema = Arc::new(Schema::new(fields.iter().map(named).collect::<Vec<_>>()));
+        let schema = schema_of(&all);
         let only = only_for(program, &[index], &before);
         Ok(Self {
             pipeline: index,
@@ -120,6 +116,15 @@ impl Share {
             arrives,
         })
     }
+}
+
+/// The schema of a program's last sink.
+pub(crate) fn schema_of(sinks: &[Sink]) -> SchemaRef {
+    let fields = sinks.last().map(Sink::fields).unwrap_or_default();
+    let named = |field: &warpmill_ir::Field| {
+        arrow::datatypes::Field::new(&field.name, field.ty.logical.clone(), field.ty.nullable)
+    };
+    Arc::new(Schema::new(fields.iter().map(named).collect::<Vec<_>>()))
 }
 
 pub(crate) fn is_scan(pipeline: &Pipeline) -> bool {
