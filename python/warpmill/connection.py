@@ -245,7 +245,7 @@ class Connection:
         return sorted(found, key=lambda table: (table.schema != MAIN_SCHEMA, table.schema, table.name))
 
     def table(self, name: str) -> Relation:
-        """The rows of a table or view; `name` may say its schema, as in "sales.orders". Read when they are asked for."""
+        """The rows of a table or view, read when they are asked for; `name` may say its schema: "sales.orders"."""
         query = f"SELECT * FROM {_quoted(name)}"
         shape = self._run(f"{query} LIMIT 0", None)
         return Relation(self, query, None, lambda: self._run(query, None), shape)
@@ -263,8 +263,8 @@ class Connection:
 
         Its parameters are columns of a group, on which it works as on a pandas Series; those with defaults are
         constants. Where its code is an expression, it runs like SQL; otherwise it is called for each group. A class
-        with `add(values)`, `merge(other)` and `finish()` (and `init()`) is called for each row. `returns` is the type of
-        the result ("DOUBLE", "BIGINT", ..., or a Python type); else the function's annotation says it, else DOUBLE.
+        with `add(values)`, `merge(other)` and `finish()` (and `init()`) is called for each row. `returns` is the type
+        of the result ("DOUBLE", "BIGINT", ..., or a Python type); else the function's annotation says it, else DOUBLE.
         `mode` "symbolic" refuses what is no expression, "python" always calls. A function of that name is replaced.
         """
         return self._create(name, function, parameters, returns, mode, is_aggregate=True, side_effects=False)

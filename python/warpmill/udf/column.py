@@ -18,29 +18,67 @@ if TYPE_CHECKING:
     import pyarrow
 
 _LARGEST = 2.0**63
-_NAN = float("nan")
+_NAN = np.float64("nan")
 
 
-class Whole(int):
-    """A whole number whose division by zero is infinite or NaN, as in numpy, and which does not overflow."""
+class Whole:
+    """A whole number that reductions give: divisions by zero are infinite or NaN, as in numpy, and none overflows."""
 
-    def __truediv__(self, other: Any) -> Any:
-        return np.float64(self) / other
+    __slots__ = ("_value",)
 
-    def __rtruediv__(self, other: Any) -> Any:
-        return np.float64(other) / np.float64(self)
+    def __init__(self, value: Any) -> None:
+        self._value = int(value)
 
-    def __floordiv__(self, other: Any) -> Any:
-        return _whole(operator.floordiv, self, other)
+    def __index__(self) -> int:
+        return self._value
 
-    def __rfloordiv__(self, other: Any) -> Any:
-        return _whole(operator.floordiv, other, self)
+    __int__ = __index__
+    __trunc__ = __index__
 
-    def __mod__(self, other: Any) -> Any:
-        return _whole(operator.mod, self, other)
+    def __float__(self) -> float:
+        return float(self._value)
 
-    def __rmod__(self, other: Any) -> Any:
-        return _whole(operator.mod, other, self)
+    def __bool__(self) -> bool:
+        return self._value != 0
+
+    def __repr__(self) -> str:
+        return repr(self._value)
+
+    def __format__(self, how: str) -> str:
+        return format(self._value, how)
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return Whole(round(self._value, digits or 0))
+
+    def __neg__(self) -> Whole:
+        return Whole(-self._value)
+
+    def __pos__(self) -> Whole:
+        return self
+
+    def __abs__(self) -> Whole:
+        return Whole(abs(self._value))
+
+    def __eq__(self, other: object) -> Any:
+        return _compared(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared(operator.ne, self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared(operator.ge, self, other)
 
     def __add__(self, other: Any) -> Any:
         return _whole(operator.add, self, other)
@@ -60,26 +98,63 @@ class Whole(int):
     def __rmul__(self, other: Any) -> Any:
         return _whole(operator.mul, other, self)
 
-    def __pow__(self, other: Any, modulus: Any = None) -> Any:
-        if isinstance(other, int) and other >= 0:
-            return Whole(pow(int(self), int(other), modulus))
-        return np.float64(self) ** other
+    def __truediv__(self, other: Any) -> Any:
+        return _whole(operator.truediv, self, other)
 
-    def __neg__(self) -> Whole:
-        return Whole(-int(self))
+    def __rtruediv__(self, other: Any) -> Any:
+        return _whole(operator.truediv, other, self)
 
-    def __abs__(self) -> Whole:
-        return Whole(abs(int(self)))
+    def __floordiv__(self, other: Any) -> Any:
+        return _whole(operator.floordiv, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _whole(operator.floordiv, other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _whole(operator.mod, self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _whole(operator.mod, other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _whole(operator.pow, self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _whole(operator.pow, other, self)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.asarray(self._value, dtype)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        if any(isinstance(one, Column) for one in inputs):
+            return NotImplemented
+        plain = (one._value if isinstance(one, Whole) else one for one in inputs)
+        result = getattr(function, method)(*plain, **named)
+        return Whole(result) if isinstance(result, np.integer) else result
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, Whole | np.integer):
+        return int(value)
+    return value
+
+
+def _compared(compute: Callable[[Any, Any], Any], left: Whole, right: Any) -> Any:
+    right = _unwrapped(right)
+    return compute(left._value, right) if isinstance(right, int | float) else NotImplemented
 
 
 def _whole(compute: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    left, right = _unwrapped(left), _unwrapped(right)
     if isinstance(left, int) and isinstance(right, int):
+        if compute is operator.truediv or (compute is operator.pow and right < 0):
+            return compute(np.float64(left), np.float64(right))
         if right == 0 and compute in (operator.floordiv, operator.mod):
             return _NAN
         return Whole(compute(int(left), int(right)))
-    if isinstance(left, float | np.floating) or isinstance(right, float | np.floating):
+    if isinstance(left, int | float) and isinstance(right, int | float):
         return compute(np.float64(left), np.float64(right))
-    return compute(int(left) if isinstance(left, Whole) else left, int(right) if isinstance(right, Whole) else right)
+    return NotImplemented
 
 
 def _plain(value: Any) -> Any:
@@ -483,6 +558,8 @@ def _condition(other: Any) -> Any:
 def _array(value: Any) -> Any:
     if isinstance(value, Column):
         return value.to_numpy()
+    if isinstance(value, Whole):
+        return int(value)
     return [_array(one) for one in value] if isinstance(value, list | tuple) else value
 
 

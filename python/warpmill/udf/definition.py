@@ -53,10 +53,10 @@ class FunctionInfo:
 
 def define(session: Session, function: UserFunction, columns: Sequence[str] | None = None) -> FunctionInfo:
     """Give a session a function. With `columns` it takes one object that has these columns of a table."""
+    _check_mode(function)
     returns = declared(
         function.function.finish if _is_class(function.function) else function.function, function.returns
     )
-    _check_mode(function)
     code, kind = _code(function, returns)
     parameters = tuple(function.parameters or _parameters(function))
     expression, reason = None, "the function asked for that"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import inspect
 import math
+import operator
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,8 @@ def converted(value: Any, returns: str) -> object:
         value = item()
     if isinstance(value, float) and math.isnan(value):
         return None
+    if not isinstance(value, int) and hasattr(value, "__index__"):
+        value = operator.index(value)
     kind = type(value).__name__
     if kind in ("NaTType", "NAType"):
         return None

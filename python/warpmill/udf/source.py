@@ -1,16 +1,23 @@
 """The syntax tree of a Python function."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import functools
 import linecache
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FunctionType
+
+#: What `from __future__ import ...` sets, also in a notebook's earlier cell.
+_FUTURES = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
 
 
 class NotSymbolic(Exception):  # noqa: N818 - a reason, not a mistake
@@ -38,7 +45,7 @@ def source_of(function: FunctionType) -> Source:
     if not text:
         raise NotSymbolic("its source is not available")
     try:
-        tree, codes = _parsed(text, code.co_filename)
+        tree, codes = _parsed(text, code.co_filename, code.co_flags & _FUTURES)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise NotSymbolic("its source cannot be read") from error
     if code not in codes:
@@ -58,10 +65,10 @@ def source_of(function: FunctionType) -> Source:
 
 
 @functools.lru_cache(maxsize=32)
-def _parsed(text: str, filename: str) -> tuple[ast.Module, frozenset[CodeType]]:
+def _parsed(text: str, filename: str, flags: int) -> tuple[ast.Module, frozenset[CodeType]]:
     """The tree of a file, and the code of all functions in it."""
     tree = ast.parse(text, filename)
-    return tree, frozenset(_codes(compile(text, filename, "exec", dont_inherit=True)))
+    return tree, frozenset(_codes(compile(text, filename, "exec", flags, dont_inherit=True)))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -33,6 +33,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 pub(crate) use names::{distinct_names, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic};
@@ -83,6 +85,21 @@ async fn planned(state: &SessionState, mut statement: Statement, params: &[Scala
         params => plan.with_param_values(ParamValues::from(params.to_vec()))?,
     };
     rewrites::replace(bind::bind(plan)?)
+}
+
+/// Whether a call of this name, which is in lower case, means something to the dialect or its parser.
+pub(crate) fn is_taken(name: &str) -> bool {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if names::part_called(name).is_some() {
+        return true;
+    }
+    // Other names are called in quotes.
+    if !name.chars().all(is_word) {
+        return false;
+    }
+    let text = format!("{name}(a)");
+    let parsed = Parser::new(&DuckDbDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
+    !matches!(parsed, Ok(SqlExpr::Function(_)))
 }
 
 /// The name of a column that a SELECT list has without one, as an alias.

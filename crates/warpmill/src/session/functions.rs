@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions};
 
 use super::Session;
+use crate::dialect::is_taken;
 use crate::planning::run;
 use crate::udf::FunctionDefinition;
 use crate::{Error, Result};
@@ -23,7 +24,8 @@ impl Session {
             || state.aggregate_functions().contains_key(&name)
             || state.window_functions().contains_key(&name)
             || state.higher_order_functions().contains_key(&name)
-            || state.table_functions().contains_key(&name);
+            || state.table_functions().contains_key(&name)
+            || is_taken(&name);
         if of_sql {
             return Err(Error::Catalog(format!(
                 "function '{name}' is one of SQL: a function of the session needs another name"

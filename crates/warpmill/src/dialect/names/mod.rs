@@ -20,6 +20,7 @@ mod unread;
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
+pub(crate) use expr::part_called;
 pub(crate) use label::label;
 pub(crate) use scope::quoted;
 use scope::{Fields, same};

@@ -1,6 +1,7 @@
 //! Operators as expressions that programs run.
 
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::expr_fn;
 use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator as Infix, lit};
@@ -10,7 +11,10 @@ use super::{Op, Operator, Type};
 use crate::dialect::{Arithmetic, arithmetic, cast};
 
 /// Nodes of an operand that is written more than once.
-const MOST_REPEATED: usize = 24;
+const MOST_REPEATED: usize = 400;
+
+/// Nodes of an operand that is no trouble to write twice: a column, or little more.
+const PLAIN: usize = 5;
 
 /// An expression and its type.
 #[derive(Debug, Clone)]
@@ -30,10 +34,10 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
     let expr = match op {
         Op::Number => {
             let number = to(next()?, &ty)?;
-            if ty == Type::Float { present(number) } else { number }
+            if ty == Type::Float { present(number)? } else { number }
         }
         Op::Value => match ty {
-            Type::Float => present(float(next()?)?),
+            Type::Float => present(float(next()?)?)?,
             _ => to(next()?, &ty)?,
         },
         Op::Total => next()?.expr,
@@ -73,7 +77,7 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
         Op::IsMissing => {
             let value = next()?;
             match value.ty {
-                Type::Float => branch(is_present(&float(value)?), lit(false), lit(true)),
+                Type::Float => branch(present(float(value)?)?.is_null(), lit(true), lit(false)),
                 _ => branch(value.expr.is_null(), lit(true), lit(false)),
             }
         }
@@ -87,7 +91,7 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
         },
         Op::Int => match next()? {
             value if value.ty == Type::Float => {
-                cast(expr_fn::trunc(vec![present(float(value)?)]), &DataType::Int64, schema)?
+                cast(expr_fn::trunc(vec![present(float(value)?)?]), &DataType::Int64, schema)?
             }
             value => to(value, &Type::Int)?,
         },
@@ -107,7 +111,7 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
         Op::Trunc => expr_fn::trunc(vec![float(next()?)?]),
         Op::First => next()?.expr,
         // What is no number is NULL.
-        Op::ReturnDouble => present(float(next()?)?),
+        Op::ReturnDouble => present(float(next()?)?)?,
         Op::ReturnInteger => cast(to(next()?, &Type::Int)?, &DataType::Int32, schema)?,
         Op::ReturnBigint | Op::ReturnBoolean | Op::ReturnVarchar | Op::ReturnDate | Op::ReturnTimestamp => {
             to(next()?, &ty)?
@@ -151,33 +155,33 @@ fn when(condition: Expr, then: Expr) -> Expr {
     Expr::Case(Case::new(None, vec![(Box::new(condition), Box::new(then))], None))
 }
 
-/// An operand that may be written more than once.
-fn small(e: Expr) -> Result<Expr> {
+fn nodes(e: &Expr) -> Result<usize> {
     let mut nodes = 0;
-    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
     e.apply(|_| {
         nodes += 1;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    match nodes > 8 * MOST_REPEATED {
+    Ok(nodes)
+}
+
+/// An operand that may be written more than once.
+fn small(e: Expr) -> Result<Expr> {
+    match nodes(&e)? > MOST_REPEATED {
         true => Err(Misfit::error("an operand that is needed more than once is too large")),
         false => Ok(e),
     }
 }
 
-/// Whether a floating-point number is there and not NaN. NaN is greater than all numbers, or less, by its sign, or not comparable.
-fn is_present(value: &Expr) -> Expr {
-    expr_fn::abs(value.clone()).lt_eq(lit(f64::INFINITY))
-}
-
-/// A floating-point number, or NULL where it is NaN.
-fn present(value: Expr) -> Expr {
+/// A floating-point number, or NULL where it is NaN: NaN is greater than all numbers, or less, by its sign, or not comparable.
+fn present(value: Expr) -> Result<Expr> {
+    let is_whole = |e: &Expr| matches!(e, Expr::Literal(..));
     match &value {
-        Expr::Literal(ScalarValue::Float64(Some(number)), _) if number.is_nan() => lit(ScalarValue::Float64(None)),
-        // Of a whole number.
-        Expr::Literal(..) => value,
-        Expr::Cast(inner) if matches!(inner.expr.as_ref(), Expr::Literal(..)) => value,
-        _ => when(is_present(&value), value),
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) if number.is_nan() => Ok(lit(ScalarValue::Float64(None))),
+        Expr::Literal(..) => Ok(value),
+        Expr::Cast(inner) if is_whole(&inner.expr) => Ok(value),
+        _ if nodes(&value)? <= PLAIN => Ok(when(expr_fn::abs(value.clone()).lt_eq(lit(f64::INFINITY)), value)),
+        // Written once. Of what has been computed, NaN has these two forms.
+        _ => Ok(expr_fn::nullif(expr_fn::nullif(value, lit(f64::NAN)), lit(-f64::NAN))),
     }
 }
 
@@ -274,12 +278,9 @@ fn compared(op: Op, left: Typed, right: Typed, schema: &DFSchema) -> Result<Expr
         Op::Ge => Infix::GtEq,
         _ => Infix::Eq,
     };
-    let mut holds = infix(left.clone(), infix_op, right.clone());
-    for (side, doubtful) in [left, right].into_iter().zip(is_doubtful) {
-        if doubtful {
-            holds = holds.and(is_present(&small(side)?));
-        }
-    }
+    let left = if is_doubtful[0] { present(left)? } else { left };
+    let right = if is_doubtful[1] { present(right)? } else { right };
+    let holds = infix(left, infix_op, right);
     Ok(match op {
         Op::Ne => branch(holds, lit(false), lit(true)),
         _ => branch(holds, lit(true), lit(false)),
