@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 import pyarrow as pa
 
@@ -42,7 +42,9 @@ def alike(one: object, other: object) -> bool:
     missing = [value is None or (isinstance(value, float) and math.isnan(value)) for value in (one, other)]
     if any(missing):
         return all(missing)
-    left, right = float(one), float(other)  # type: ignore[arg-type] - both are numbers
+    assert isinstance(one, SupportsFloat)
+    assert isinstance(other, SupportsFloat)
+    left, right = float(one), float(other)
     return left == right or math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-9)
 
 

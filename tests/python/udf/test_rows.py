@@ -18,6 +18,8 @@ from warpmill import _warpmill
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from warpmill.udf import Mode
+
 DEVICES = json.loads(_warpmill.devices())
 needs_sim = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
 
@@ -116,7 +118,7 @@ def test_groups_of_a_table(filled: warpmill.Connection) -> None:
         return float(len([value for value in g.y if value is not None and not math.isnan(value)]))
 
     for function in (weighted, listed):
-        known = {int(key): function(group) for key, group in frame.groupby("k")}
+        known = {key: function(group) for key, group in frame.groupby("k")}
         for relation in (filled.table("t"), filled.sql("SELECT * FROM t")):
             made = relation.groupby("k").apply(function)
             assert made.columns == ["k", function.__name__]
@@ -163,8 +165,9 @@ def test_decimals_and_other_numbers(con: warpmill.Connection) -> None:
             }
         ),
     )
-    for mode in ("symbolic", "python"):
-        con.create_aggregate("total", lambda x: x.sum() + x.max() * 2, mode=mode)  # type: ignore[arg-type]
+    modes: list[Mode] = ["symbolic", "python"]
+    for mode in modes:
+        con.create_aggregate("total", lambda x: x.sum() + x.max() * 2, mode=mode)
         assert con.sql("SELECT total(d), total(u), total(f) FROM v").fetchall() == [
             (0.25, float(2**40 + 1 + 2**41), 1.5)
         ]
