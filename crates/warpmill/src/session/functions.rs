@@ -36,8 +36,11 @@ impl Session {
         }
         let functions = std::sync::Arc::clone(&self.inner.functions);
         // Expressions are as deep as they are long.
-        self.wait(run(async move { functions.define(definition) }))?;
-        self.function_changed(&name);
+        let replaced = self.wait(run(async move { functions.define(definition) }))?;
+        // No plan has called what was not there.
+        if replaced {
+            self.function_changed(&name);
+        }
         Ok(())
     }
 

@@ -165,13 +165,13 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Defines a function, in the place of one of that name.
-    pub(crate) fn define(&self, definition: FunctionDefinition) -> Result<()> {
+    /// Defines a function, in the place of one of that name; whether there was one.
+    pub(crate) fn define(&self, definition: FunctionDefinition) -> Result<bool> {
         let function = Arc::new(Function::new(definition)?);
         let mut all = self.all.write();
-        all.insert(function.name.clone(), function);
+        let replaced = all.insert(function.name.clone(), function).is_some();
         self.count.store(all.len(), Ordering::Release);
-        Ok(())
+        Ok(replaced)
     }
 
     /// Forgets a function; whether there was one.

@@ -111,7 +111,12 @@ pub(super) fn lower(op: Op, args: Vec<Typed>, schema: &DFSchema) -> Result<Typed
         Op::Trunc => expr_fn::trunc(vec![float(next()?)?]),
         Op::First => next()?.expr,
         // What is no number is NULL.
-        Op::ReturnDouble => present(float(next()?)?)?,
+        Op::ReturnDouble => {
+            let value = next()?;
+            let may_be_nan = value.ty == Type::Float;
+            let value = float(value)?;
+            if may_be_nan { present(value)? } else { value }
+        }
         Op::ReturnInteger => cast(to(next()?, &Type::Int)?, &DataType::Int32, schema)?,
         Op::ReturnBigint | Op::ReturnBoolean | Op::ReturnVarchar | Op::ReturnDate | Op::ReturnTimestamp => {
             to(next()?, &ty)?
@@ -174,11 +179,9 @@ fn small(e: Expr) -> Result<Expr> {
 
 /// A floating-point number, or NULL where it is NaN: NaN is greater than all numbers, or less, by its sign, or not comparable.
 fn present(value: Expr) -> Result<Expr> {
-    let is_whole = |e: &Expr| matches!(e, Expr::Literal(..));
     match &value {
         Expr::Literal(ScalarValue::Float64(Some(number)), _) if number.is_nan() => Ok(lit(ScalarValue::Float64(None))),
         Expr::Literal(..) => Ok(value),
-        Expr::Cast(inner) if is_whole(&inner.expr) => Ok(value),
         _ if nodes(&value)? <= PLAIN => Ok(when(expr_fn::abs(value.clone()).lt_eq(lit(f64::INFINITY)), value)),
         // Written once. Of what has been computed, NaN has these two forms.
         _ => Ok(expr_fn::nullif(expr_fn::nullif(value, lit(f64::NAN)), lit(-f64::NAN))),
