@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import warpmill
@@ -18,6 +21,7 @@ from udf.data import alike, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 def midrange(x: Any) -> Any:
@@ -394,3 +398,49 @@ def test_interrupts_stop_python_code(filled: warpmill.Connection) -> None:
     stopper.join()
     assert time.monotonic() - begin < 20
     assert filled.sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_ctrl_c_stops_python_code(filled: warpmill.Connection) -> None:
+    started = threading.Event()
+
+    def endless(x: Any) -> Any:
+        started.set()
+        while len(x) >= 0:
+            pass
+
+    def stop() -> None:
+        started.wait(20)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    filled.create_aggregate("endless", endless)
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(KeyboardInterrupt):
+        filled.sql("SELECT k, endless(y) FROM t GROUP BY k")
+    stopper.join()
+    assert filled.sql("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_states_of_parts_are_merged(threads: int, tmp_path: Path) -> None:
+    """Partial aggregations hand over gathered rows, and states of classes."""
+    data = table(3, 9000)
+    for part in range(4):
+        pq.write_table(data.slice(part * 2200, 2200 if part < 3 else None), tmp_path / f"{part}.parquet")
+    with warpmill.connect(threads=threads) as con:
+        con.register_file("t", f"{tmp_path}/*.parquet")
+        for name in ("repartition_aggregations", "enable_round_robin_repartition"):
+            con.sql(f"SET datafusion.optimizer.{name} = true")
+        con.create_aggregate("moments", Moments)
+        con.create_aggregate("middle", lambda x: x.median(), mode="python")
+        con.create_aggregate("known", lambda x: x.median(), mode="symbolic")
+        con.create_aggregate("average", lambda x: x.mean(), mode="symbolic")
+        for tail in ("GROUP BY k ORDER BY k", ""):
+            key = "k, " if tail else ""
+            query = f"SELECT {key}moments(x), average(x), middle(x), known(x) FROM t {tail}"
+            for row in con.sql(query).fetchall():
+                mean, average, middle, known = row[-4:]
+                assert alike(mean, average)
+                assert alike(middle, known)
+        if threads > 1:
+            assert "mode=Partial" in con.explain("SELECT k, moments(x) FROM t GROUP BY k")

@@ -299,7 +299,7 @@ impl Op {
             Op::ReturnDate => returned(&[Type::Date], Type::Date)?,
             Op::ReturnTimestamp => {
                 let ty = Type::Timestamp(DataType::Timestamp(TimeUnit::Microsecond, None));
-                returned(&[ty.clone()], ty)?
+                returned(std::slice::from_ref(&ty), ty.clone())?
             }
         })
     }
