@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
 use super::{aggregates, castable, casts, dates, functions};
+use crate::udf;
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
 pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -384,6 +385,9 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
+    if let Some(lowered) = udf::lower(&function, schema)? {
+        return Ok(lowered);
+    }
     if operators::arithmetic(&function).is_some() {
         return operators::bind_call(function, schema);
     }

@@ -25,7 +25,7 @@ use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Add,
     Subtract,
     Multiply,
@@ -184,7 +184,7 @@ fn is_condition(e: &Expr) -> bool {
 }
 
 /// `left op right` with its operands converted to the types that DuckDB computes with; `None` for others than numbers.
-pub(super) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+pub(crate) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let left = Typed { ty: left.get_type(schema)?, expr: left };
     Ok(bind_typed(op, left, right, schema)?.map(|bound| bound.expr))
 }

@@ -29,6 +29,7 @@ use crate::offload::WholePlanRule;
 use crate::planning::{checked, checked_physical};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
+use crate::udf::Functions;
 use crate::{Error, Result, dialect};
 
 /// The settings of a session to be.
@@ -140,7 +141,8 @@ fn config() -> SessionConfig {
         .with_information_schema(false)
         .with_default_catalog_and_schema(CATALOG, MAIN)
         .with_create_default_catalog_and_schema(false)
-        .with_option_extension(WarpmillOptions::default());
+        .with_option_extension(WarpmillOptions::default())
+        .with_extension(Arc::new(Functions::default()));
     let options = config.options_mut();
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;

@@ -153,6 +153,9 @@ impl Session {
         let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error))?)?;
         // PREPARE and DEALLOCATE change what it means.
         let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
+        if let LogicalPlan::Statement(Statement::Execute(execute)) = &plan {
+            self.check_prepared(&execute.name)?;
+        }
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
@@ -160,6 +163,9 @@ impl Session {
             plan => plan,
         };
         if let Some(result) = self.run_command(&plan, query).await? {
+            if let LogicalPlan::Statement(Statement::Prepare(prepare)) = &plan {
+                self.note_prepared(&prepare.name, sql)?;
+            }
             return Ok(Planned::Done(result));
         }
         // The text of a view in the database may change without this session knowing.

@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
+    pub(super) fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
         let state = self.inner.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         Ok(match state.sql_to_statement(sql, &dialect)? {

@@ -208,19 +208,24 @@ fn part_of_moment(call: &Function) -> Option<Expr> {
     let ([name], FunctionArguments::List(list), None) = (call.name.0.as_slice(), &call.args, &call.over) else {
         return None;
     };
-    let part = match name.as_ident()?.value.to_lowercase().as_str() {
+    let part = part_called(&name.as_ident()?.value)?;
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] = list.args.as_slice() else { return None };
+    let text = Expr::Value(Value::SingleQuotedString(part.to_string()).into());
+    Some(function("date_part", vec![text, moment.clone()]))
+}
+
+/// The part of moments that a function of this name gives.
+pub(crate) fn part_called(name: &str) -> Option<&'static str> {
+    Some(match name.to_lowercase().as_str() {
         "dayofmonth" => "day",
         "weekofyear" => "week",
         "dayofweek" | "weekday" => "dow",
         "dayofyear" => "doy",
         "epoch" => "epoch",
-        name => *["year", "quarter", "month", "week", "day", "hour", "minute", "second", "isodow", "isoyear"]
-            .iter()
-            .find(|part| **part == name)?,
-    };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] = list.args.as_slice() else { return None };
-    let text = Expr::Value(Value::SingleQuotedString(part.to_string()).into());
-    Some(function("date_part", vec![text, moment.clone()]))
+        name => ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "isodow", "isoyear"]
+            .into_iter()
+            .find(|part| *part == name)?,
+    })
 }
 
 fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {

@@ -20,7 +20,10 @@ mod unread;
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
-use scope::{Fields, quoted, same};
+pub(crate) use expr::part_called;
+pub(crate) use label::label;
+pub(crate) use scope::quoted;
+use scope::{Fields, same};
 pub(crate) use scope::{distinct_names, shown};
 
 use super::tables::Tables;
