@@ -12,6 +12,7 @@ mod epoch;
 mod extremes;
 mod functions;
 mod intervals;
+mod library;
 mod lists;
 mod literals;
 mod names;
@@ -19,10 +20,12 @@ mod operators;
 mod rewrites;
 mod shifts;
 mod subqueries;
+mod syntax;
 mod tables;
 mod text;
 mod texts;
 mod types;
+mod written;
 
 use std::sync::Arc;
 
@@ -34,6 +37,7 @@ use datafusion::sql::planner::SqlToRel;
 
 pub(crate) use names::{distinct_names, shown};
 pub(crate) use subqueries::Subqueries;
+pub(crate) use syntax::plain;
 pub(crate) use types::type_name;
 
 use crate::ScalarValue;
@@ -42,7 +46,7 @@ use crate::planning::limits::{check_ctes, check_plan, check_windows};
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(&literals::plain_numbers(sql), &dialect)?;
+    let mut statement = state.sql_to_statement(&literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
@@ -73,5 +77,6 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
     functions.extend(lists::functions());
+    functions.extend(library::functions());
     builder
 }

@@ -20,7 +20,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::ParserOptions;
 
-use super::casts;
+use super::{casts, library};
 
 /// The session's state and the tables that a statement names.
 pub(super) struct Tables<'a> {
@@ -132,16 +132,16 @@ impl ContextProvider for Tables<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         match name {
             casts::SHOWN => Some(casts::shown()),
-            name => self.state.scalar_functions().get(name).cloned(),
+            name => self.state.scalar_functions().get(library::scalar(name)).cloned(),
         }
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+        self.state.higher_order_functions().get(library::with_lambda(name)).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        self.state.aggregate_functions().get(library::aggregate(name)).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -7,6 +7,7 @@
 //! it is.
 
 mod apart;
+mod calls;
 mod distinct_from;
 mod expr;
 mod from;
