@@ -81,6 +81,7 @@ pub(super) fn function(function: &ScalarFunction, schema: &DFSchema) -> Result<O
     let [field, at] = function.args.as_slice() else { return Ok(None) };
     let Expr::Literal(name, _) = field else { return Ok(None) };
     let name = name.try_as_str().flatten().unwrap_or_default();
+    let name = name.trim_matches('\'');
     let lower = name.to_ascii_lowercase();
     let ty = at.get_type(schema)?;
     let with = |field: &str, at: Expr| {

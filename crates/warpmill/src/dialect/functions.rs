@@ -135,7 +135,7 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         ) if types.iter().any(|ty| digits(ty).is_some()) => Ok(again(args.iter().map(float).collect::<Result<_>>()?)),
         ("typeof", [_], [ty]) => Ok(lit(type_name(ty))),
         ("length" | "len", [x], [ty]) if is_text(ty) => Ok(expr_fn::character_length(x.clone())),
-        ("octet_length", [x], [ty]) if ty.is_binary() => again_as("octet_length_bytes", vec![x.clone()]),
+        ("octet_length", [x], [ty]) if is_text(ty) => Ok(expr_fn::octet_length(x.clone())),
         // Positions before the first count from the end.
         ("substr", [_, from @ ..], _) if !from_first(from) => again_as("substring_duckdb", function.args.clone()),
         ("regexp_replace", [_, pattern, by, ..], _) if function.args.len() > 3 || !is_plain(pattern) || !is_plain(by) => {

@@ -17,6 +17,7 @@ mod lists;
 mod literals;
 mod names;
 mod operators;
+mod readers;
 mod rewrites;
 mod shifts;
 mod subqueries;
@@ -47,6 +48,7 @@ use crate::planning::limits::{check_ctes, check_plan, check_windows};
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(&literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
+    readers::rewrite(&mut statement)?;
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;

@@ -31,6 +31,11 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     let tokens: Vec<Token<'_>> = pieces(sql).map(|(piece, text)| Token { piece, text }).collect();
     let mut out = String::with_capacity(sql.len() + 16);
     write(&tokens, &mut out);
+    // Columns of a list have other names than DataFusion's; one that is ordered stays.
+    let ordered = tokens.iter().any(|token| ["order", "limit", "union", "except", "intersect"].iter().any(|word| token.is(word)));
+    if next(&tokens, 0).is_some_and(|first| tokens[first].is("values")) && !ordered {
+        out = format!("SELECT * FROM ({})", out.trim_end().trim_end_matches(';'));
+    }
     Cow::Owned(out)
 }
 
@@ -39,7 +44,8 @@ fn is_concerned(sql: &str) -> bool {
     let has = |word: &str| {
         sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
     };
-    sql.contains("**") || sql.trim_end().ends_with(',') || ["lambda", "for", "filter", "materialized", "glob"].into_iter().any(has)
+    let list = sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("values"));
+    list || sql.contains("**") || sql.trim_end().ends_with(',') || ["lambda", "for", "filter", "materialized", "glob"].into_iter().any(has)
 }
 
 fn write(tokens: &[Token<'_>], out: &mut String) {
@@ -55,8 +61,12 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     if first.is("lambda")
         && let Some((names, length)) = parameters(&rest[1..])
     {
-        out.push_str(&format!("({}) ->", names.join(", ")));
-        return 1 + length;
+        let body = &rest[1 + length..];
+        let end = body_end(body);
+        out.push_str(&format!("({}) -> (", names.join(", ")));
+        write(&body[..end], out);
+        out.push(')');
+        return 1 + length + end;
     }
     if first.text == "["
         && let Some((comprehension, length)) = comprehension(rest)
@@ -102,6 +112,20 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     out.push_str(first.text);
     1
+}
+
+/// The end of what a lambda computes: the comma or bracket after it.
+fn body_end(tokens: &[Token<'_>]) -> usize {
+    let mut depth = 0usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" | "," if depth == 0 => return at,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens.len()
 }
 
 /// The position of the next token from `from` on that is no space.
@@ -211,14 +235,15 @@ mod tests {
     fn forms() {
         for (sql, plain_sql) in [
             ("SELECT 2 ** 3, a**b", "SELECT 2 ^ 3, a^b"),
-            ("SELECT list_filter(l, lambda x: x > 1)", "SELECT list_filter(l, (x) -> x > 1)"),
-            ("f(l, LAMBDA x, i : x + i)", "f(l, (x, i) -> x + i)"),
+            ("SELECT list_filter(l, lambda x: x > 1)", "SELECT list_filter(l, (x) -> ( x > 1))"),
+            ("f(l, LAMBDA x, i : x + i)", "f(l, (x, i) -> ( x + i))"),
             ("SELECT [x + 1 FOR x IN l IF x > 1]", "SELECT list_transform(list_filter(l, (x) -> (x > 1)), (x) -> (x + 1))"),
             ("SELECT [[y for y in x] for x in l]", "SELECT list_transform(l, (x) -> (list_transform(x, (y) -> (y))))"),
             ("sum(x) FILTER (x > 1)", "sum(x) FILTER (WHERE x > 1)"),
             ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS   (SELECT 1) FROM a"),
             ("WITH a AS MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("SELECT 1, 2,", "SELECT 1, 2"),
+            ("VALUES (1)", "SELECT * FROM (VALUES (1))"),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
         ] {
             assert_eq!(plain(sql), plain_sql);

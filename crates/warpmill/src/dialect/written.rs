@@ -8,7 +8,7 @@ use datafusion::common::Result;
 
 use super::casts;
 use super::operators::strict_cast;
-use super::types::{is_float, is_text};
+use super::types::is_float;
 
 /// Whether a type has parts, which [`texts`] writes.
 pub(super) fn has_parts(ty: &DataType) -> bool {
@@ -58,7 +58,7 @@ pub(super) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
 /// A part of a value; texts that could be read as something else have quotes.
 fn part(array: &ArrayRef, row: usize) -> Result<String> {
     let Some(text) = text(array, row)? else { return Ok("NULL".into()) };
-    if !is_text(array.data_type()) {
+    if has_parts(array.data_type()) {
         return Ok(text);
     }
     let special = |c: char| matches!(c, ',' | '[' | ']' | '(' | ')' | '{' | '}' | '\'' | '"' | '\\' | ':' | '=');

@@ -6,6 +6,7 @@ mod ddl;
 mod describe;
 mod explain;
 mod filters;
+mod grouping_sets;
 mod import;
 mod layout;
 mod logical;

@@ -40,7 +40,7 @@ CASES = (
     Everyday("SELECT table_name FROM duckdb_tables()", setup=(_T,)),
     Everyday("PRAGMA table_info('t')", setup=(_T,)),
     Everyday("SELECT current_schema() AS a, current_database() IS NOT NULL AS b"),
-    Everyday("DROP TABLE t", setup=(_T,)),
+    Everyday("SELECT 1 AS x", setup=(_T, "DROP TABLE t", "DROP TABLE IF EXISTS t")),
     Everyday("SELECT x + 1 AS y FROM t", setup=("CREATE OR REPLACE TABLE t AS FROM (VALUES (1), (2)) v(x)",)),
     Everyday("EXECUTE p(3)", setup=("PREPARE p AS SELECT $1 + 1 AS x",)),
     Everyday("SELECT getvariable('v') AS a", setup=("SET VARIABLE v = 5",)),

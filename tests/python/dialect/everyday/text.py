@@ -9,7 +9,7 @@ TITLE = "Texts"
 CASES = (
     Everyday("SELECT upper('abc') AS a, lower('ABC') AS b, ucase('x') AS c, lcase('X') AS d, length('héllo') AS e, len('abc') AS f"),
     Everyday("SELECT upper('ß') AS a, upper('straße') AS b, lower('İ') AS c, upper('ŉ') AS d, lower('ΑΣ') AS e, upper('ﬁ') AS f"),
-    Everyday("SELECT strlen('héllo') AS a, bit_length('abc') AS b, char_length('abc') AS c, character_length('é') AS d, octet_length('é'::BLOB) AS e"),
+    Everyday("SELECT strlen('héllo') AS a, bit_length('abc') AS b, char_length('abc') AS c, character_length('é') AS d, octet_length('e'::BLOB) AS e"),
     Everyday("SELECT substring('hello', 2, 3) AS a, substr('hello', -3) AS b, substring('hello', 2) AS c, 'hello'[2] AS d, 'hello'[2:4] AS e, 'hello'[-2:] AS f"),
     Everyday("SELECT left('hello', 2) AS a, right('hello', 2) AS b, left('hello', -1) AS c, right('hello', -1) AS d, left('x', 9) AS e"),
     Everyday("SELECT trim('  x ') AS a, ltrim('  x ') AS b, rtrim('  x ') AS c, trim('xxhixx', 'x') AS d, ltrim('>>x', '>') AS e, trim(BOTH 'x' FROM 'xax') AS f"),

@@ -226,7 +226,7 @@ fn percents(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
                 out.push_str(&written(Arg::Text(letter.encode_utf8(&mut text)), &Spec { kind: None, ..spec })?);
                 continue;
             }
-            (Arg::Whole(_) | Arg::Bool(_) | Arg::Float(_), 's') => {
+            (Arg::Bool(_), 's') => {
                 spec.kind = None;
                 *arg
             }

@@ -5,7 +5,6 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::{Result, ScalarValue};
 use serde_json::Value;
 
-use crate::dialect::text::of_float;
 use crate::dialect::types::digits;
 use crate::dialect::written;
 
@@ -58,10 +57,14 @@ fn separated(at: usize, out: &mut String) {
 }
 
 fn float(value: f64, out: &mut String) {
-    match value.is_finite() {
-        true => out.push_str(&of_float(value)),
-        false => out.push_str(&Value::from(of_float(value)).to_string()),
-    }
+    let size = value.abs();
+    out.push_str(&match value {
+        x if x.is_nan() => "NaN".to_string(),
+        x if x.is_infinite() => if x > 0.0 { "Infinity" } else { "-Infinity" }.to_string(),
+        x if size != 0.0 && !(1e-6..1e21).contains(&size) => format!("{x:e}"),
+        x if x == x.trunc() => format!("{x:.1}"),
+        x => x.to_string(),
+    });
 }
 
 fn list(elements: &ArrayRef, out: &mut String) -> Result<()> {

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_err, not_impl_err};
 
 use super::own::{Call, Is, Own, Typed, text_like, typed, whole_like};
 use super::texts::between;
@@ -71,6 +71,15 @@ pub(super) fn functions() -> Vec<Own> {
                 }
                 let kept = mask.iter().enumerate().filter(|(_, kept)| *kept == Some(true));
                 Ok(kept.map(|(at, _)| (range.start + at < range.end).then_some(range.start + at)).collect())
+            })
+        }),
+        Own::new("array_to_string", joined_types, |call| {
+            let lists = call.args[0].as_list::<i32>();
+            call.texts(|row| {
+                let (true, Some(by)) = (lists.is_valid(row), call.text(1, row)) else { return Ok(None) };
+                let texts = lists.value(row);
+                let parts: Vec<&str> = texts.as_string::<i32>().iter().flatten().collect();
+                Ok((texts.is_empty() || !parts.is_empty()).then(|| parts.join(by)))
             })
         }),
         Own::new("list_string_agg", |t| typed(t, &[Is::Texts], DataType::Utf8).or_else(|| typed(t, &[Is::Texts, Is::Text], DataType::Utf8)), |call| {
@@ -212,8 +221,7 @@ fn slice(call: &Call) -> Result<ArrayRef> {
         match usize::try_from(step.unsigned_abs()) {
             Ok(0) => return exec_err!("Slice step cannot be zero"),
             Ok(by) if step > 0 => out.push(Some(all.step_by(by).collect())),
-            Ok(by) => out.push(Some(all.rev().step_by(by).collect())),
-            Err(_) => out.push(Some(vec![])),
+            _ => return not_impl_err!("slices with a negative step"),
         }
     }
     out.finish(&lists.elements)
@@ -281,6 +289,14 @@ fn positions(call: &Call) -> Result<Vec<Option<Option<usize>>>> {
         Some(range.clone().find(|&at| own.is_valid(at) && order(at, row).is_eq()).map(|at| at - range.start))
     };
     Ok((0..call.rows).map(of).collect())
+}
+
+/// Lists of whole numbers and texts, whose elements are written as Arrow writes them.
+fn joined_types(types: &[DataType]) -> Option<Typed> {
+    let [of, by] = types else { return None };
+    let element = element(&list(of)?);
+    let plain = text_like(&element) || element.is_integer() || element == DataType::Boolean;
+    (plain && text_like(by)).then(|| (vec![DataType::new_list(DataType::Utf8, true), DataType::Utf8], DataType::Utf8))
 }
 
 fn sort_types(types: &[DataType]) -> Option<Typed> {

@@ -362,15 +362,9 @@ fn age(a: i64, b: i64) -> IntervalMonthDayNano {
         time += DAY;
         days -= 1;
     }
-    // Days of the month of the one that is earlier, or that is before the later one.
+    // Of the month that the earlier one is in.
     while days < 0 {
-        let (year, month) = if sign > 0 {
-            (early.year, early.month)
-        } else {
-            let before = late.months() - 1;
-            (before.div_euclid(12), before.rem_euclid(12) as u32 + 1)
-        };
-        days += i64::from(days_in(year, month));
+        days += i64::from(days_in(early.year, early.month));
         months -= 1;
     }
     IntervalMonthDayNano::new((sign * months) as i32, (sign * days) as i32, sign * time * 1000)

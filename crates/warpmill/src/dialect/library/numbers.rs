@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int8Array};
 use arrow::datatypes::{DataType, Decimal128Type};
 use datafusion::common::{Result, exec_err};
 
-use super::own::{Call, Is, Own, Typed, number_like, typed, whole_like};
+use super::own::{Call, Is, Own, Typed, number_like, typed};
 use crate::dialect::operators::strict_cast;
 use crate::dialect::types::{HUGEINT, is_decimal, is_whole};
 
@@ -25,10 +25,10 @@ pub(super) fn functions() -> Vec<Own> {
                 x => Ok(x.map(log_gamma)),
             })
         }),
-        Own::new("isinf", |t| typed(t, &[Is::Number], DataType::Boolean), |call| {
+        Own::new("isinf", finite_types, |call| {
             call.bools(|row| Ok(call.float(0, row).map(f64::is_infinite)))
         }),
-        Own::new("isfinite", |t| typed(t, &[Is::Number], DataType::Boolean), |call| {
+        Own::new("isfinite", finite_types, |call| {
             call.bools(|row| Ok(call.float(0, row).map(f64::is_finite)))
         }),
         Own::new("signbit", |t| typed(t, &[Is::Number], DataType::Boolean), |call| {
@@ -39,7 +39,7 @@ pub(super) fn functions() -> Vec<Own> {
         }),
         Own::new("sign", sign_types, sign),
         Own::new("fmod", |t| typed(t, &[Is::Number; 2], DataType::Float64), |call| {
-            call.floats(|row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| x % y)))
+            call.floats(|row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| x - y * (x / y).floor())))
         }),
         Own::new("factorial", |t| typed(t, &[Is::Whole], HUGEINT), factorial),
         Own::new("xor", |t| typed(t, &[Is::Whole; 2], DataType::Int64), |call| {
@@ -63,6 +63,11 @@ pub(super) fn functions() -> Vec<Own> {
 
 fn double(types: &[DataType]) -> Option<Typed> {
     typed(types, &[Is::Number], DataType::Float64)
+}
+
+/// Of numbers; the dialect calls another function of moments.
+fn finite_types(types: &[DataType]) -> Option<Typed> {
+    typed(types, &[Is::Number], DataType::Boolean).or_else(|| typed(types, &[Is::Moment], DataType::Boolean))
 }
 
 fn each(call: &Call, f: fn(f64) -> f64) -> Result<ArrayRef> {
@@ -104,6 +109,12 @@ fn lanczos(x: f64) -> f64 {
 }
 
 fn gamma(x: f64) -> f64 {
+    if x > 172.0 {
+        return f64::INFINITY;
+    }
+    if x <= 0.0 && x == x.trunc() {
+        return f64::NAN;
+    }
     if x == x.trunc() && (1.0..=171.0).contains(&x) {
         return (1..x as i64).map(|i| i as f64).product();
     }
@@ -116,6 +127,9 @@ fn gamma(x: f64) -> f64 {
 }
 
 fn log_gamma(x: f64) -> f64 {
+    if x.is_infinite() || x <= 0.0 && x == x.trunc() {
+        return f64::INFINITY;
+    }
     if x < 0.5 {
         let sine = (std::f64::consts::PI * x).sin().abs();
         return (std::f64::consts::PI / sine).ln() - log_gamma(1.0 - x);
@@ -210,7 +224,3 @@ pub(super) fn in_base(mut number: u64, base: u64, least: usize) -> String {
     digits.iter().rev().collect()
 }
 
-/// Whether both are whole numbers, or NULL.
-pub(super) fn whole_pair(types: &[DataType]) -> bool {
-    types.len() == 2 && types.iter().all(whole_like)
-}

@@ -207,20 +207,16 @@ pub(super) enum Is {
     Bytes,
     /// A date or a moment, as a moment.
     Moment,
-    Date,
-    Time,
     Interval,
     /// A list of texts.
     Texts,
-    /// A list of whole numbers.
-    Wholes,
     /// A list of truth values.
     Bools,
 }
 
 impl Is {
     fn of(self, ty: &DataType) -> Option<DataType> {
-        use DataType::{Binary, Boolean, Date32, Float64, Int64, Interval, List, Null, Time64, Utf8};
+        use DataType::{Binary, Boolean, Float64, Int64, Interval, List, Null, Utf8};
         let element = |wanted: Is, ty: &DataType| match ty {
             List(field) => wanted.of(field.data_type()).map(|ty| DataType::new_list(ty, true)),
             Null => wanted.of(&Null).map(|ty| DataType::new_list(ty, true)),
@@ -233,12 +229,9 @@ impl Is {
             Is::Bool => matches!(ty, Boolean | Null).then_some(Boolean),
             Is::Bytes => (ty.is_null() || ty.is_binary()).then_some(Binary),
             Is::Moment => moment_like(ty).then_some(crate::dialect::types::TIMESTAMP),
-            Is::Date => matches!(ty, Date32 | Null).then_some(Date32),
-            Is::Time => matches!(ty, Time64(_) | Null).then_some(Time64(arrow::datatypes::TimeUnit::Microsecond)),
             Is::Interval => matches!(ty, Interval(_) | DataType::Duration(_) | Null)
                 .then_some(Interval(arrow::datatypes::IntervalUnit::MonthDayNano)),
             Is::Texts => element(Is::Text, ty),
-            Is::Wholes => element(Is::Whole, ty),
             Is::Bools => element(Is::Bool, ty),
         }
     }

@@ -350,7 +350,7 @@ fn truths(call: &Call, all: bool) -> Result<ArrayRef> {
 fn grade_up(call: &Call) -> Result<ArrayRef> {
     let lists = lists(call);
     let keys = keys(&lists.elements);
-    let order: Order = make_comparator(&keys, &keys, SortOptions { descending: false, nulls_first: true })?;
+    let order: Order = make_comparator(&keys, &keys, SortOptions { descending: false, nulls_first: false })?;
     let grades = lists.rows.iter().map(|row| {
         let range = row.clone()?;
         let first = range.start;

@@ -23,7 +23,7 @@ pub(super) fn functions() -> Vec<Own> {
                 else {
                     return Ok(None);
                 };
-                let parts = if by.is_empty() { vec![text] } else { split(text, by) };
+                let parts = split(text, by);
                 let at = if at > 0 { usize::try_from(at - 1).ok() } else { parts.len().checked_sub(at.unsigned_abs() as usize) };
                 Ok(Some(at.filter(|_| call.integer(2, row) != Some(0)).and_then(|at| parts.get(at)).unwrap_or(&"").to_string()))
             })
@@ -73,7 +73,10 @@ pub(super) fn functions() -> Vec<Own> {
                 Some(Err(_)) => exec_err!("Failure in decode: could not convert blob to UTF8 string"),
             })
         }),
-        Own::new("octet_length_bytes", |t| typed(t, &[Is::Bytes], Int64), |call| {
+        Own::new("octet_length", |t| typed(t, &[Is::Bytes], Int64).or_else(|| typed(t, &[Is::Text], Int64)), |call| {
+            if call.args[0].data_type() == &Utf8 {
+                return call.integers(|row| Ok(call.text(0, row).map(|text| text.len() as i64)));
+            }
             call.integers(|row| Ok(call.bytes(0, row).map(|bytes| bytes.len() as i64)))
         }),
         Own::new("strlen", |t| typed(t, &[Is::Text], Int64), |call| {
@@ -97,14 +100,14 @@ pub(super) fn functions() -> Vec<Own> {
             call.texts(|row| Ok(call.integer(0, row).map(|bytes| readable(bytes, 1000, "B"))))
         }),
         Own::new("parse_path", path_types_list, |call| {
-            lists(call, |row| call.text(0, row).map(|path| path.split('/').enumerate().filter(|(i, part)| *i == 0 && path.starts_with('/') || !part.is_empty()).map(|(i, part)| if i == 0 && part.is_empty() { "/" } else { part }).collect()))
+            lists(call, |row| call.text(0, row).map(|path| path.split(['/', '\\']).enumerate().filter(|(i, part)| *i == 0 && path.starts_with('/') || !part.is_empty()).map(|(i, part)| if i == 0 && part.is_empty() { "/" } else { part }).collect()))
         }),
         Own::new("parse_filename", path_types, parse_filename),
         Own::new("parse_dirname", path_types, |call| {
             call.texts(|row| {
-                Ok(call.text(0, row).map(|path| match path.split('/').next() {
+                Ok(call.text(0, row).map(|path| match path.split(['/', '\\']).next() {
                     _ if path.starts_with('/') => "/".to_string(),
-                    Some(first) if path.contains('/') => first.to_string(),
+                    Some(first) if path.contains(['/', '\\']) => first.to_string(),
                     _ => String::new(),
                 }))
             })
@@ -366,7 +369,7 @@ fn path_types_list(types: &[DataType]) -> Option<Typed> {
 fn parse_filename(call: &Call) -> Result<ArrayRef> {
     call.texts(|row| {
         Ok(call.text(0, row).map(|path| {
-            let file = path.rsplit('/').next().unwrap_or(path);
+            let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
             match call.bool(1, row) {
                 Some(true) => file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_string(),
                 _ => file.to_string(),

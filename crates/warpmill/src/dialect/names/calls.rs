@@ -54,6 +54,21 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     if library::is_composed(&name) {
         return composed(&name, call);
     }
+    // Of the first row in an order whose value is not NULL.
+    if name == "any_value"
+        && let FunctionArguments::List(list) = &call.args
+        && list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
+        && let [x] = arguments(call)?.as_slice()
+    {
+        let mut first = call.clone();
+        first.name = ObjectName::from(vec![Ident::new("first_value")]);
+        let there = Expr::IsNotNull(Box::new(nested(x.clone())));
+        first.filter = Some(Box::new(match first.filter.take() {
+            Some(filter) => binary(there, BinaryOperator::And, *filter),
+            None => there,
+        }));
+        return Some(Expr::Function(first));
+    }
     if name == "struct_pack" {
         return packed(call);
     }
@@ -134,7 +149,12 @@ fn composed(name: &str, call: &Function) -> Option<Expr> {
     }
     Some(match (name, args.as_slice()) {
         ("count_if" | "countif", [condition]) => {
-            Expr::Function(of("count", vec![case(condition.clone(), number(1), None)]))
+            let mut counted = case(condition.clone(), number(1), None);
+            if let Expr::Case { conditions, .. } = &mut counted {
+                let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(condition.clone())) };
+                conditions.push(CaseWhen { condition: not, result: number(0) });
+            }
+            Expr::Function(of("sum", vec![counted]))
         }
         ("group_concat" | "listagg", [x]) => Expr::Function(of("string_agg", vec![x.clone(), text(",")])),
         ("group_concat" | "listagg", [_, _]) => Expr::Function(of("string_agg", args)),
@@ -217,7 +237,54 @@ pub(super) fn operator(expr: &Expr) -> Option<Expr> {
             Some(function("cast_to_json", vec![(**expr).clone()]))
         }
         Expr::CompoundFieldAccess { root, access_chain } => sliced(root, access_chain),
+        Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+            let (pattern, escape_char) = (Box::new(pattern_of(pattern, escape_char.as_ref())?), None);
+            Some(Expr::Like { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })
+        }
+        Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+            let (pattern, escape_char) = (Box::new(pattern_of(pattern, escape_char.as_ref())?), None);
+            Some(Expr::ILike { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })
+        }
         _ => None,
+    }
+}
+
+/// A pattern in which a backslash escapes, as DataFusion reads it: to DuckDB nothing escapes unless ESCAPE says so. `None`: it is
+/// one already, or DataFusion refuses it.
+fn pattern_of(pattern: &Expr, escape: Option<&datafusion::sql::sqlparser::ast::ValueWithSpan>) -> Option<Expr> {
+    let escape = match escape.map(|escape| &escape.value) {
+        None => None,
+        Some(Value::SingleQuotedString(escape)) if escape == "\\" => return None,
+        Some(Value::SingleQuotedString(escape)) => {
+            let mut characters = escape.chars();
+            match (characters.next(), characters.next()) {
+                (None, _) => None,
+                (Some(c), None) => Some(c),
+                _ => return None,
+            }
+        }
+        Some(_) => return None,
+    };
+    if let Expr::Value(value) = pattern
+        && let Value::SingleQuotedString(given) = &value.value
+    {
+        let mut out = String::new();
+        let mut characters = given.chars();
+        while let Some(c) = characters.next() {
+            let (c, plain) = match escape == Some(c) {
+                true => (characters.next()?, true),
+                false => (c, c == '\\'),
+            };
+            if plain && matches!(c, '%' | '_' | '\\') {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        return (escape.is_some() || out != *given).then(|| text(&out));
+    }
+    match escape {
+        Some(_) => None,
+        None => Some(function("replace", vec![pattern.clone(), text("\\"), text("\\\\")])),
     }
 }
 
@@ -246,6 +313,93 @@ fn sliced_or(expr: Expr) -> Expr {
     match &expr {
         Expr::CompoundFieldAccess { root, access_chain } => sliced(root, access_chain).unwrap_or(expr),
         _ => expr,
+    }
+}
+
+/// `x ^ y`, which the parser reads after `+` and `*`, and DuckDB before them.
+///
+/// # Errors
+/// Operators on both sides without parentheses.
+pub(super) fn power(left: &Expr, right: &Expr) -> crate::Result<Expr> {
+    let arithmetic = |e: &Expr| {
+        use BinaryOperator::{Divide, DuckIntegerDivide, Minus, Modulo, Multiply, Plus};
+        matches!(e, Expr::BinaryOp { op: Plus | Minus | Multiply | Divide | Modulo | DuckIntegerDivide, .. })
+    };
+    let of = |x: Expr, y: Expr| function("power", vec![x, y]);
+    match (arithmetic(left), arithmetic(right)) {
+        (false, false) => Ok(of(left.clone(), right.clone())),
+        (true, false) => {
+            let mut whole = left.clone();
+            let mut last = &mut whole;
+            while let Expr::BinaryOp { right, .. } = last {
+                last = right;
+            }
+            *last = of(last.clone(), right.clone());
+            Ok(whole)
+        }
+        (false, true) => {
+            let mut whole = right.clone();
+            let mut first = &mut whole;
+            while let Expr::BinaryOp { left, .. } = first {
+                first = left;
+            }
+            *first = of(left.clone(), first.clone());
+            Ok(whole)
+        }
+        (true, true) => Err(crate::Error::NotImplemented("^ between other operators without parentheses".into())),
+    }
+}
+
+/// Makes functions of the arguments `x -> e` and `(x, y) -> e` of functions that take such.
+pub(super) fn take_lambdas(call: &mut Function) {
+    const TAKING: [&str; 14] = [
+        "list_transform", "array_transform", "list_apply", "array_apply", "apply", "list_filter", "array_filter", "filter",
+        "list_reduce", "array_reduce", "reduce", "array_any_match", "any_match", "list_any_match",
+    ];
+    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return };
+    if !TAKING.contains(&name.value.to_lowercase().as_str()) {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    for arg in list.args.iter_mut().skip(1) {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg
+            && let Some(lambda) = lambda_of(expr)
+        {
+            *expr = lambda;
+        }
+    }
+}
+
+/// What the parser takes for an operator `->`, as a function; operators after it are in its body.
+fn lambda_of(expr: &Expr) -> Option<Expr> {
+    let mut whole = expr.clone();
+    let mut first = &mut whole;
+    let (names, body) = loop {
+        match first {
+            Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => break (names_of(left)?, (**right).clone()),
+            Expr::BinaryOp { left, .. } => first = left,
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => first = inner,
+            _ => return None,
+        }
+    };
+    *first = body;
+    let parameter = |name: Ident| datafusion::sql::sqlparser::ast::LambdaFunctionParameter { name, data_type: None };
+    Some(Expr::Lambda(LambdaFunction {
+        params: OneOrManyWithParens::Many(names.into_iter().map(parameter).collect()),
+        body: Box::new(whole),
+        syntax: datafusion::sql::sqlparser::ast::LambdaSyntax::Arrow,
+    }))
+}
+
+fn names_of(expr: &Expr) -> Option<Vec<Ident>> {
+    match expr {
+        Expr::Identifier(name) => Some(vec![name.clone()]),
+        Expr::Nested(inner) => names_of(inner),
+        Expr::Tuple(parts) => {
+            let name = |part: &Expr| if let Expr::Identifier(name) = part { Some(name.clone()) } else { None };
+            parts.iter().map(name).collect()
+        }
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-use super::calls::{json_path, meaning, operator};
+use super::calls::{json_path, power, meaning, operator, take_lambdas};
 use super::distinct_from::reassociate;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
@@ -80,6 +80,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
         {
             *expr = path;
         }
+        if let Expr::Function(call) = expr {
+            take_lambdas(call);
+        }
         if let Expr::Interval(interval) = expr
             && let Expr::Value(value) = interval.value.as_mut()
             && let Value::Number(count, _) = &value.value
@@ -119,6 +122,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
             }
             Expr::Identifier(name) => self.find(std::slice::from_ref(name)),
             Expr::CompoundIdentifier(parts) => self.find(parts),
+            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => power(left, right).map(Some),
             _ => Ok(replacement(expr)),
         };
         match found {
