@@ -43,7 +43,9 @@ def test_the_count(capsys: pytest.CaptureFixture[str]) -> None:
     for title, counts in _FOUND.items():
         total.update(counts)
         cases = sum(counts[state] for state in STATES)
-        lines.append(f"  {title}: same {counts['same']} of {cases}, differs {counts['differs']}, refused {counts['refused']}")
+        lines.append(
+            f"  {title}: same {counts['same']} of {cases}, differs {counts['differs']}, refused {counts['refused']}"
+        )
     cases = sum(total[state] for state in STATES)
     with capsys.disabled():
         print(f"\neveryday: same {total['same']} of {cases} ({total['named']} with the same headers)", *lines, sep="\n")

@@ -88,11 +88,13 @@ pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: u8) -> Resu
         && field.name().contains([';', '\t', '|'])
         && delimiter == b','
     {
-        let text = format!("{path}: its only column is {:?}: a CSV file with another delimiter than a comma", field.name());
+        let text =
+            format!("{path}: its only column is {:?}: a CSV file with another delimiter than a comma", field.name());
         return Err(Error::NotImplemented(text));
     }
     if let Some(name) = looks_like_data(&schema) {
-        let text = format!("{path}: its first row, with {name:?}, is of its columns' types: a CSV file without a header");
+        let text =
+            format!("{path}: its first row, with {name:?}, is of its columns' types: a CSV file without a header");
         return Err(Error::NotImplemented(text));
     }
     let format = CsvFormat::default()

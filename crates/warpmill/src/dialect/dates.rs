@@ -14,8 +14,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use warpmill_translate::kept;
 
-use super::operators::{Op, call};
 use super::library;
+use super::operators::{Op, call};
 use super::types::{self, TIMESTAMP};
 
 /// `left op right` where a date is an operand; `None` where DataFusion means what DuckDB means.
@@ -36,8 +36,12 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
         (Op::Subtract, Date32, Date32) => call(op, [l, r].map(|e| cast(days(e), Int64)).into()),
         (Op::Subtract, Date32, Timestamp(..)) => plain(cast(l.clone(), rt.clone()), r.clone()),
         (Op::Subtract, Timestamp(..), Date32) => plain(l.clone(), cast(r.clone(), lt.clone())),
-        (Op::Multiply, Interval(_), by) if by.is_integer() => return Ok(library::call("interval_times", vec![l.clone(), r.clone()])),
-        (Op::Multiply, by, Interval(_)) if by.is_integer() => return Ok(library::call("interval_times", vec![r.clone(), l.clone()])),
+        (Op::Multiply, Interval(_), by) if by.is_integer() => {
+            return Ok(library::call("interval_times", vec![l.clone(), r.clone()]));
+        }
+        (Op::Multiply, by, Interval(_)) if by.is_integer() => {
+            return Ok(library::call("interval_times", vec![r.clone(), l.clone()]));
+        }
         _ => return Ok(None),
     }))
 }
@@ -119,7 +123,22 @@ pub(super) fn function(function: &ScalarFunction, schema: &DFSchema) -> Result<O
 
 /// Whether programs and DataFusion compute a part as DuckDB does.
 fn is_known(part: &str) -> bool {
-    matches!(part, "year" | "quarter" | "month" | "week" | "day" | "hour" | "minute" | "second" | "dow" | "doy" | "isodow" | "isoyear" | "epoch")
+    matches!(
+        part,
+        "year"
+            | "quarter"
+            | "month"
+            | "week"
+            | "day"
+            | "hour"
+            | "minute"
+            | "second"
+            | "dow"
+            | "doy"
+            | "isodow"
+            | "isoyear"
+            | "epoch"
+    )
 }
 
 fn is_truncated(part: &str) -> bool {

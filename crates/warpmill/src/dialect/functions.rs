@@ -138,7 +138,9 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
         ("octet_length", [x], [ty]) if is_text(ty) => Ok(expr_fn::octet_length(x.clone())),
         // Positions before the first count from the end.
         ("substr", [_, from @ ..], _) if !from_first(from) => again_as("substring_duckdb", function.args.clone()),
-        ("regexp_replace", [_, pattern, by, ..], _) if function.args.len() > 3 || !is_plain(pattern) || !is_plain(by) => {
+        ("regexp_replace", [_, pattern, by, ..], _)
+            if function.args.len() > 3 || !is_plain(pattern) || !is_plain(by) =>
+        {
             again_as("regexp_replace_re2", function.args.clone())
         }
         ("regexp_matches", [x, pattern], _) if is_plain(pattern) => {
@@ -149,7 +151,8 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             Ok(Expr::Not(Box::new(again_as("is_finite_moment", vec![x.clone()])?)))
         }
         ("format" | "printf", [pattern, args @ ..], [_, types @ ..]) => {
-            let written = |(arg, ty): (&Expr, &DataType)| match is_number(ty) || is_text(ty) || *ty == DataType::Boolean {
+            let written = |(arg, ty): (&Expr, &DataType)| match is_number(ty) || is_text(ty) || *ty == DataType::Boolean
+            {
                 true => Ok(arg.clone()),
                 false => casts::bind(arg.clone(), &DataType::Utf8, false, schema),
             };

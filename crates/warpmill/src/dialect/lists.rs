@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
 };
 
 use super::types::type_name;
-pub(super) use of::{Lists, keys};
 use of::Of;
+pub(super) use of::{Lists, keys};
 
 /// The functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {

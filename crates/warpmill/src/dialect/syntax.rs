@@ -32,7 +32,8 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(sql.len() + 16);
     write(&tokens, &mut out);
     // Columns of a list have other names than DataFusion's; one that is ordered stays.
-    let ordered = tokens.iter().any(|token| ["order", "limit", "union", "except", "intersect"].iter().any(|word| token.is(word)));
+    let ordered =
+        tokens.iter().any(|token| ["order", "limit", "union", "except", "intersect"].iter().any(|word| token.is(word)));
     if next(&tokens, 0).is_some_and(|first| tokens[first].is("values")) && !ordered {
         out = format!("SELECT * FROM ({})", out.trim_end().trim_end_matches(';'));
     }
@@ -41,11 +42,11 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
 
 /// Whether there may be something to rewrite.
 fn is_concerned(sql: &str) -> bool {
-    let has = |word: &str| {
-        sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-    };
+    let has = |word: &str| sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
     let list = sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("values"));
-    list || sql.contains("**") || sql.trim_end().ends_with(',') || ["lambda", "for", "filter", "materialized", "glob"].into_iter().any(has)
+    list || sql.contains("**")
+        || sql.trim_end().ends_with(',')
+        || ["lambda", "for", "filter", "materialized", "glob"].into_iter().any(has)
 }
 
 fn write(tokens: &[Token<'_>], out: &mut String) {
@@ -99,7 +100,8 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     if first.is("glob")
         && is_operand_end(before)
-        && next(rest, 1).is_some_and(|pattern| rest[pattern].piece == Piece::Quoted && rest[pattern].text.starts_with('\''))
+        && next(rest, 1)
+            .is_some_and(|pattern| rest[pattern].piece == Piece::Quoted && rest[pattern].text.starts_with('\''))
         && let Some((subject, length)) = subject(before, out)
         && let Some(pattern) = next(rest, 1)
     {
@@ -137,7 +139,8 @@ fn is_operand_end(before: &[Token<'_>]) -> bool {
     before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| {
         matches!(token.text, ")" | "]")
             || token.piece == Piece::Quoted
-            || token.piece == Piece::Word && !["select", "distinct", "all", "by", "where", "and", "or", "not"].iter().any(|word| token.is(word))
+            || token.piece == Piece::Word
+                && !["select", "distinct", "all", "by", "where", "and", "or", "not"].iter().any(|word| token.is(word))
     })
 }
 
@@ -206,10 +209,11 @@ fn comprehension(tokens: &[Token<'_>]) -> Option<(String, usize)> {
     let (for_at, in_at, end) = (for_at?, in_at?, end?);
     let names: String = tokens[for_at + 1..in_at].iter().map(|token| token.text).collect();
     let names = names.trim();
-    let is_names = !names.is_empty() && names.split(',').all(|name| {
-        let name = name.trim();
-        !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-    });
+    let is_names = !names.is_empty()
+        && names.split(',').all(|name| {
+            let name = name.trim();
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        });
     if !is_names {
         return None;
     }
@@ -237,7 +241,10 @@ mod tests {
             ("SELECT 2 ** 3, a**b", "SELECT 2 ^ 3, a^b"),
             ("SELECT list_filter(l, lambda x: x > 1)", "SELECT list_filter(l, (x) -> ( x > 1))"),
             ("f(l, LAMBDA x, i : x + i)", "f(l, (x, i) -> ( x + i))"),
-            ("SELECT [x + 1 FOR x IN l IF x > 1]", "SELECT list_transform(list_filter(l, (x) -> (x > 1)), (x) -> (x + 1))"),
+            (
+                "SELECT [x + 1 FOR x IN l IF x > 1]",
+                "SELECT list_transform(list_filter(l, (x) -> (x > 1)), (x) -> (x + 1))",
+            ),
             ("SELECT [[y for y in x] for x in l]", "SELECT list_transform(l, (x) -> (list_transform(x, (y) -> (y))))"),
             ("sum(x) FILTER (x > 1)", "sum(x) FILTER (WHERE x > 1)"),
             ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS   (SELECT 1) FROM a"),

@@ -41,7 +41,8 @@ pub(super) fn text(array: &ArrayRef, row: usize) -> Result<Option<String>> {
         }
         DataType::Map(..) => {
             let entries = array.as_map().value(row);
-            let parts = (0..entries.len()).map(|i| Ok(format!("{}={}", part(entries.column(0), i)?, part(entries.column(1), i)?)));
+            let parts = (0..entries.len())
+                .map(|i| Ok(format!("{}={}", part(entries.column(0), i)?, part(entries.column(1), i)?)));
             Ok(Some(format!("{{{}}}", parts.collect::<Result<Vec<_>>>()?.join(", "))))
         }
         ty => {

@@ -20,17 +20,31 @@ pub(super) fn functions() -> Vec<Own> {
 
 pub(super) const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 pub(super) const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 
 /// A moment and a format, in either order.
 fn strftime_types(types: &[DataType]) -> Option<Typed> {
     match types {
-        [moment, format] if moment_like(moment) && !matches!(moment, DataType::Timestamp(_, Some(_))) && text_like(format) => {
+        [moment, format]
+            if moment_like(moment) && !matches!(moment, DataType::Timestamp(_, Some(_))) && text_like(format) =>
+        {
             Some((vec![TIMESTAMP, DataType::Utf8], DataType::Utf8))
         }
-        [format, moment] if text_like(format) && moment_like(moment) && !matches!(moment, DataType::Timestamp(_, Some(_))) => {
+        [format, moment]
+            if text_like(format) && moment_like(moment) && !matches!(moment, DataType::Timestamp(_, Some(_))) =>
+        {
             Some((vec![DataType::Utf8, TIMESTAMP], DataType::Utf8))
         }
         _ => None,
@@ -99,7 +113,9 @@ pub(super) fn written(micros: i64, format: &str) -> Result<String> {
             (Some('X'), false) => out.push_str(&written(micros, "%H:%M:%S")?),
             (Some('c'), false) => out.push_str(&written(micros, "%Y-%m-%d %H:%M:%S")?),
             (Some('%'), false) => out.push('%'),
-            (Some(other), _) => return exec_err!("Unrecognized format for strftime/strptime: %{}{other}", if bare { "-" } else { "" }),
+            (Some(other), _) => {
+                return exec_err!("Unrecognized format for strftime/strptime: %{}{other}", if bare { "-" } else { "" });
+            }
             (None, _) => return exec_err!("Trailing format character %"),
         }
     }
@@ -135,7 +151,10 @@ fn strptime(call: &Call, try_only: bool) -> Result<ArrayRef> {
         }
         match try_only {
             true => Ok(None),
-            false => exec_err!("Could not parse string \"{text}\" according to format specifier \"{}\"", formats.join("\", \"")),
+            false => exec_err!(
+                "Could not parse string \"{text}\" according to format specifier \"{}\"",
+                formats.join("\", \"")
+            ),
         }
     });
     Ok(Arc::new(rows.collect::<Result<TimestampMicrosecondArray>>()?))

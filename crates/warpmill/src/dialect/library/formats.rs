@@ -240,7 +240,8 @@ fn percents(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
 
 /// A value as a specification says.
 fn written(arg: Arg<'_>, spec: &Spec) -> Result<String> {
-    let wrong = || exec_err!("Invalid type specifier \"{}\" for formatting a value of this type", spec.kind.unwrap_or(' '));
+    let wrong =
+        || exec_err!("Invalid type specifier \"{}\" for formatting a value of this type", spec.kind.unwrap_or(' '));
     let (sign, body, is_number) = match arg {
         Arg::Text(text) => {
             if !matches!(spec.kind, None | Some('s')) {

@@ -15,88 +15,141 @@ pub(super) fn functions() -> Vec<Own> {
     vec![
         Own::new("json_extract", |t| extract_types(t), |call| extract(call, false)),
         Own::new("json_extract_string", |t| extract_types(t), |call| extract(call, true)),
-        Own::new("json_value", |t| path_types(t, Utf8), |call| {
-            call.texts(|row| {
-                Ok(found(call, row)?.filter(|value| !value.is_object() && !value.is_array()).map(|value| value.to_string()))
-            })
-        }),
-        Own::new("json_exists", |t| path_types(t, Boolean), |call| {
-            call.bools(|row| match call.all(row) {
-                true => Ok(Some(found(call, row)?.is_some())),
-                false => Ok(None),
-            })
-        }),
-        Own::new("json_array_length", |t| own_types(t, DataType::UInt64), |call| {
-            let rows = (0..call.rows).map(|row| Ok(found(call, row)?.map(|value| value.as_array().map_or(0, |list| list.len() as u64))));
-            Ok(Arc::new(rows.collect::<Result<UInt64Array>>()?))
-        }),
-        Own::new("json_type", |t| own_types(t, Utf8), |call| {
-            call.texts(|row| Ok(found(call, row)?.as_ref().map(|value| kind(value).to_string())))
-        }),
+        Own::new(
+            "json_value",
+            |t| path_types(t, Utf8),
+            |call| {
+                call.texts(|row| {
+                    Ok(found(call, row)?
+                        .filter(|value| !value.is_object() && !value.is_array())
+                        .map(|value| value.to_string()))
+                })
+            },
+        ),
+        Own::new(
+            "json_exists",
+            |t| path_types(t, Boolean),
+            |call| {
+                call.bools(|row| match call.all(row) {
+                    true => Ok(Some(found(call, row)?.is_some())),
+                    false => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "json_array_length",
+            |t| own_types(t, DataType::UInt64),
+            |call| {
+                let rows = (0..call.rows)
+                    .map(|row| Ok(found(call, row)?.map(|value| value.as_array().map_or(0, |list| list.len() as u64))));
+                Ok(Arc::new(rows.collect::<Result<UInt64Array>>()?))
+            },
+        ),
+        Own::new(
+            "json_type",
+            |t| own_types(t, Utf8),
+            |call| call.texts(|row| Ok(found(call, row)?.as_ref().map(|value| kind(value).to_string()))),
+        ),
         Own::new("json_keys", |t| own_types(t, DataType::new_list(Utf8, true)), keys),
-        Own::new("json_valid", |t| typed(t, &[Is::Text], Boolean), |call| {
-            call.bools(|row| Ok(call.text(0, row).map(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())))
-        }),
-        Own::new("json", |t| typed(t, &[Is::Text], Utf8), |call| {
-            call.texts(|row| call.text(0, row).map(|text| Ok(parsed(text)?.to_string())).transpose())
-        }),
-        Own::new("json_contains", |t| typed(t, &[Is::Text; 2], Boolean), |call| {
-            call.bools(|row| match Option::zip(call.text(0, row), call.text(1, row)) {
-                Some((whole, part)) => Ok(Some(contains(&parsed(whole)?, &parsed(part)?))),
-                None => Ok(None),
-            })
-        }),
-        Own::new("json_merge_patch", |t| typed(t, &[Is::Text; 2], Utf8), |call| {
-            call.texts(|row| match Option::zip(call.text(0, row), call.text(1, row)) {
-                Some((whole, patch)) => {
-                    let mut whole = parsed(whole)?;
-                    merge(&mut whole, parsed(patch)?);
-                    Ok(Some(whole.to_string()))
-                }
-                None => Ok(None),
-            })
-        }),
-        Own::new("to_json", |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)), |call| {
-            call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
-                true => Ok(None),
-                false => written(call, 0, row).map(Some),
-            })
-        }),
-        Own::new("cast_to_json", |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)), |call| {
-            call.texts(|row| match call.args[0].data_type() {
-                DataType::Null => Ok(None),
-                _ if call.args[0].is_null(row) => Ok(None),
-                // As it is written, if it is JSON.
-                DataType::Utf8 => {
-                    let text = call.text(0, row).unwrap_or_default();
-                    parsed(text)?;
-                    Ok(Some(text.to_string()))
-                }
-                _ => written(call, 0, row).map(Some),
-            })
-        }),
-        Own::new("json_quote", |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)), |call| {
-            call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
-                true => Ok(None),
-                false => written(call, 0, row).map(Some),
-            })
-        }),
-        Own::new("json_array", |t| Some((t.to_vec(), Utf8)), |call| {
-            call.texts(|row| {
-                let parts = (0..call.args.len()).map(|i| written(call, i, row)).collect::<Result<Vec<_>>>()?;
-                Ok(Some(format!("[{}]", parts.join(","))))
-            })
-        }),
-        Own::new("json_object", |t| t.len().is_multiple_of(2).then(|| (keyed(t), Utf8)), |call| {
-            call.texts(|row| {
-                let mut parts = vec![];
-                for i in (0..call.args.len()).step_by(2) {
-                    let Some(key) = call.text(i, row) else { return exec_err!("json_object: a key is NULL") };
-                    parts.push(format!("{}:{}", Value::from(key), written(call, i + 1, row)?));
-                }
-                Ok(Some(format!("{{{}}}", parts.join(","))))
-            })
-        }),
+        Own::new(
+            "json_valid",
+            |t| typed(t, &[Is::Text], Boolean),
+            |call| {
+                call.bools(|row| {
+                    Ok(call.text(0, row).map(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()))
+                })
+            },
+        ),
+        Own::new(
+            "json",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| call.texts(|row| call.text(0, row).map(|text| Ok(parsed(text)?.to_string())).transpose()),
+        ),
+        Own::new(
+            "json_contains",
+            |t| typed(t, &[Is::Text; 2], Boolean),
+            |call| {
+                call.bools(|row| match Option::zip(call.text(0, row), call.text(1, row)) {
+                    Some((whole, part)) => Ok(Some(contains(&parsed(whole)?, &parsed(part)?))),
+                    None => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "json_merge_patch",
+            |t| typed(t, &[Is::Text; 2], Utf8),
+            |call| {
+                call.texts(|row| match Option::zip(call.text(0, row), call.text(1, row)) {
+                    Some((whole, patch)) => {
+                        let mut whole = parsed(whole)?;
+                        merge(&mut whole, parsed(patch)?);
+                        Ok(Some(whole.to_string()))
+                    }
+                    None => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "to_json",
+            |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
+            |call| {
+                call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
+                    true => Ok(None),
+                    false => written(call, 0, row).map(Some),
+                })
+            },
+        ),
+        Own::new(
+            "cast_to_json",
+            |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
+            |call| {
+                call.texts(|row| match call.args[0].data_type() {
+                    DataType::Null => Ok(None),
+                    _ if call.args[0].is_null(row) => Ok(None),
+                    // As it is written, if it is JSON.
+                    DataType::Utf8 => {
+                        let text = call.text(0, row).unwrap_or_default();
+                        parsed(text)?;
+                        Ok(Some(text.to_string()))
+                    }
+                    _ => written(call, 0, row).map(Some),
+                })
+            },
+        ),
+        Own::new(
+            "json_quote",
+            |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
+            |call| {
+                call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
+                    true => Ok(None),
+                    false => written(call, 0, row).map(Some),
+                })
+            },
+        ),
+        Own::new(
+            "json_array",
+            |t| Some((t.to_vec(), Utf8)),
+            |call| {
+                call.texts(|row| {
+                    let parts = (0..call.args.len()).map(|i| written(call, i, row)).collect::<Result<Vec<_>>>()?;
+                    Ok(Some(format!("[{}]", parts.join(","))))
+                })
+            },
+        ),
+        Own::new(
+            "json_object",
+            |t| t.len().is_multiple_of(2).then(|| (keyed(t), Utf8)),
+            |call| {
+                call.texts(|row| {
+                    let mut parts = vec![];
+                    for i in (0..call.args.len()).step_by(2) {
+                        let Some(key) = call.text(i, row) else { return exec_err!("json_object: a key is NULL") };
+                        parts.push(format!("{}:{}", Value::from(key), written(call, i + 1, row)?));
+                    }
+                    Ok(Some(format!("{{{}}}", parts.join(","))))
+                })
+            },
+        ),
     ]
 }
 
@@ -179,7 +232,11 @@ fn walk<'v>(value: &'v Value, steps: &[Step]) -> Option<&'v Value> {
         // A pointer's number may be a key.
         (Step::At(at), Value::Object(object)) => object.get(&at.to_string()),
         (Step::At(at), Value::Array(list)) => {
-            let at = if *at < 0 { list.len().checked_sub(at.unsigned_abs() as usize)? } else { usize::try_from(*at).ok()? };
+            let at = if *at < 0 {
+                list.len().checked_sub(at.unsigned_abs() as usize)?
+            } else {
+                usize::try_from(*at).ok()?
+            };
             list.get(at)
         }
         _ => None,

@@ -19,37 +19,58 @@ pub(super) fn functions() -> Vec<Own> {
     vec![
         Own::new("array_extract", extract_types, extract),
         Own::new("list_slice", slice_types, slice),
-        Own::new("length", |t| Some((vec![list_or_text(t.first().filter(|_| t.len() == 1)?)?], Int64)), |call| {
-            match call.args[0].data_type() {
+        Own::new(
+            "length",
+            |t| Some((vec![list_or_text(t.first().filter(|_| t.len() == 1)?)?], Int64)),
+            |call| match call.args[0].data_type() {
                 DataType::Utf8 => call.integers(|row| Ok(call.text(0, row).map(|text| text.chars().count() as i64))),
                 _ => lengths(call),
-            }
-        }),
+            },
+        ),
         Own::new("array_length", |t| Some((vec![list(t.first().filter(|_| t.len() == 1)?)?], Int64)), lengths),
-        Own::new("list_contains", |t| member_types(t, Boolean), |call| {
-            let found = positions(call)?;
-            Ok(Arc::new(found.into_iter().map(|at| at.map(|at| at.is_some())).collect::<BooleanArray>()))
-        }),
-        Own::new("list_position", |t| member_types(t, DataType::Int32), |call| {
-            let found = positions(call)?;
-            Ok(Arc::new(found.into_iter().map(|at| at.flatten().map(|at| at as i32 + 1)).collect::<arrow::array::Int32Array>()))
-        }),
+        Own::new(
+            "list_contains",
+            |t| member_types(t, Boolean),
+            |call| {
+                let found = positions(call)?;
+                Ok(Arc::new(found.into_iter().map(|at| at.map(|at| at.is_some())).collect::<BooleanArray>()))
+            },
+        ),
+        Own::new(
+            "list_position",
+            |t| member_types(t, DataType::Int32),
+            |call| {
+                let found = positions(call)?;
+                Ok(Arc::new(
+                    found
+                        .into_iter()
+                        .map(|at| at.flatten().map(|at| at as i32 + 1))
+                        .collect::<arrow::array::Int32Array>(),
+                ))
+            },
+        ),
         Own::new("list_sort", sort_types, |call| sort(call, false)),
         Own::new("list_reverse_sort", sort_types, |call| sort(call, true)),
-        Own::new("list_reverse", |t| same_list(t), |call| {
-            gathered(call, |_, range| Ok(range.rev().map(Some).collect()))
-        }),
-        Own::new("list_distinct", |t| same_list(t), |call| {
-            let lists = lists(call, 0);
-            let order = comparator(&lists.elements, false, false)?;
-            gathered(call, |_, range| {
-                let mut values: Vec<usize> = range.filter(|&at| lists.elements.is_valid(at)).collect();
-                values.sort_by(|a, b| order(*a, *b).then(a.cmp(b)));
-                values.dedup_by(|a, b| order(*a, *b).is_eq());
-                values.sort_unstable();
-                Ok(values.into_iter().map(Some).collect())
-            })
-        }),
+        Own::new(
+            "list_reverse",
+            |t| same_list(t),
+            |call| gathered(call, |_, range| Ok(range.rev().map(Some).collect())),
+        ),
+        Own::new(
+            "list_distinct",
+            |t| same_list(t),
+            |call| {
+                let lists = lists(call, 0);
+                let order = comparator(&lists.elements, false, false)?;
+                gathered(call, |_, range| {
+                    let mut values: Vec<usize> = range.filter(|&at| lists.elements.is_valid(at)).collect();
+                    values.sort_by(|a, b| order(*a, *b).then(a.cmp(b)));
+                    values.dedup_by(|a, b| order(*a, *b).is_eq());
+                    values.sort_unstable();
+                    Ok(values.into_iter().map(Some).collect())
+                })
+            },
+        ),
         Own::new("list_select", select_types, |call| {
             let chosen = call.args[1].as_list::<i32>();
             gathered(call, |row, range| {
@@ -82,18 +103,22 @@ pub(super) fn functions() -> Vec<Own> {
                 Ok((texts.is_empty() || !parts.is_empty()).then(|| parts.join(by)))
             })
         }),
-        Own::new("list_string_agg", |t| typed(t, &[Is::Texts], DataType::Utf8).or_else(|| typed(t, &[Is::Texts, Is::Text], DataType::Utf8)), |call| {
-            let lists = call.args[0].as_list::<i32>();
-            call.texts(|row| {
-                if lists.is_null(row) {
-                    return Ok(None);
-                }
-                let texts = lists.value(row);
-                let parts: Vec<&str> = texts.as_string::<i32>().iter().flatten().collect();
-                let by = if call.args.len() == 2 { call.text(1, row) } else { Some(",") };
-                Ok(by.filter(|_| !parts.is_empty()).map(|by| parts.join(by)))
-            })
-        }),
+        Own::new(
+            "list_string_agg",
+            |t| typed(t, &[Is::Texts], DataType::Utf8).or_else(|| typed(t, &[Is::Texts, Is::Text], DataType::Utf8)),
+            |call| {
+                let lists = call.args[0].as_list::<i32>();
+                call.texts(|row| {
+                    if lists.is_null(row) {
+                        return Ok(None);
+                    }
+                    let texts = lists.value(row);
+                    let parts: Vec<&str> = texts.as_string::<i32>().iter().flatten().collect();
+                    let by = if call.args.len() == 2 { call.text(1, row) } else { Some(",") };
+                    Ok(by.filter(|_| !parts.is_empty()).map(|by| parts.join(by)))
+                })
+            },
+        ),
     ]
 }
 
@@ -347,13 +372,15 @@ fn sort(call: &Call, reverse: bool) -> Result<ArrayRef> {
 fn select_types(types: &[DataType]) -> Option<Typed> {
     let [of, chosen] = types else { return None };
     let list = list(of)?;
-    let chosen = matches!(chosen, DataType::Null) || matches!(chosen, DataType::List(field) if whole_like(field.data_type()));
+    let chosen =
+        matches!(chosen, DataType::Null) || matches!(chosen, DataType::List(field) if whole_like(field.data_type()));
     chosen.then(|| (vec![list.clone(), DataType::new_list(DataType::Int64, true)], list))
 }
 
 fn where_types(types: &[DataType]) -> Option<Typed> {
     let [of, chosen] = types else { return None };
     let list = list(of)?;
-    let chosen = matches!(chosen, DataType::List(field) if matches!(field.data_type(), DataType::Boolean | DataType::Null));
+    let chosen =
+        matches!(chosen, DataType::List(field) if matches!(field.data_type(), DataType::Boolean | DataType::Null));
     chosen.then(|| (vec![list.clone(), DataType::new_list(DataType::Boolean, true)], list))
 }

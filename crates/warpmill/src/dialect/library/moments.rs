@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Date32Array, IntervalMonthDayNanoArray, Time64MicrosecondArray, TimestampMicrosecondArray};
-use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Date32Array, IntervalMonthDayNanoArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{
+    DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
+};
 use datafusion::common::{Result, exec_err};
 
 use super::calendar::{DAYS, MONTHS};
@@ -16,90 +20,157 @@ const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 pub(super) fn functions() -> Vec<Own> {
     use DataType::{Boolean, Date32, Float64, Int64, Utf8};
     vec![
-        Own::new("date_diff", |t| typed(t, &[Is::Text, Is::Moment, Is::Moment], Int64), |call| between(call, boundaries)),
-        Own::new("date_sub", |t| typed(t, &[Is::Text, Is::Moment, Is::Moment], Int64), |call| between(call, whole_parts)),
-        Own::new("moment_part", |t| typed(t, &[Is::Text, Is::Moment], Int64), |call| {
-            call.integers(|row| match Option::zip(call.text(0, row), call.moment(1, row)) {
-                Some((part, micros)) if is_finite(micros) => part_of(part, micros).map(Some),
-                _ => Ok(None),
-            })
-        }),
-        Own::new("interval_part", |t| typed(t, &[Is::Text, Is::Interval], Int64), |call| {
-            call.integers(|row| match Option::zip(call.text(0, row), interval(call, 1, row)) {
-                Some((part, interval)) => part_of_interval(part, interval).map(Some),
-                None => Ok(None),
-            })
-        }),
-        Own::new("interval_epoch", |t| typed(t, &[Is::Interval], Float64), |call| {
-            call.floats(|row| Ok(interval(call, 0, row).map(|i| {
-                let years = f64::from(i.months / 12) * 365.25 * 86_400.0;
-                years + (f64::from(i.months % 12) * 30.0 + f64::from(i.days)) * 86_400.0 + (i.nanoseconds / 1000) as f64 / 1e6
-            })))
-        }),
-        Own::new("moment_trunc", |t| typed(t, &[Is::Text, Is::Moment], TIMESTAMP), |call| {
-            moments(call, |row| match Option::zip(call.text(0, row), call.moment(1, row)) {
-                Some((part, micros)) if is_finite(micros) => truncated(part, micros).map(Some),
-                Some((_, micros)) => Ok(Some(micros)),
-                None => Ok(None),
-            })
-        }),
-        Own::new("age", |t| typed(t, &[Is::Moment; 2], INTERVAL), |call| {
-            intervals(call, |row| Ok(Option::zip(call.moment(0, row), call.moment(1, row)).map(|(a, b)| age(a, b))))
-        }),
+        Own::new(
+            "date_diff",
+            |t| typed(t, &[Is::Text, Is::Moment, Is::Moment], Int64),
+            |call| between(call, boundaries),
+        ),
+        Own::new(
+            "date_sub",
+            |t| typed(t, &[Is::Text, Is::Moment, Is::Moment], Int64),
+            |call| between(call, whole_parts),
+        ),
+        Own::new(
+            "moment_part",
+            |t| typed(t, &[Is::Text, Is::Moment], Int64),
+            |call| {
+                call.integers(|row| match Option::zip(call.text(0, row), call.moment(1, row)) {
+                    Some((part, micros)) if is_finite(micros) => part_of(part, micros).map(Some),
+                    _ => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "interval_part",
+            |t| typed(t, &[Is::Text, Is::Interval], Int64),
+            |call| {
+                call.integers(|row| match Option::zip(call.text(0, row), interval(call, 1, row)) {
+                    Some((part, interval)) => part_of_interval(part, interval).map(Some),
+                    None => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "interval_epoch",
+            |t| typed(t, &[Is::Interval], Float64),
+            |call| {
+                call.floats(|row| {
+                    Ok(interval(call, 0, row).map(|i| {
+                        let years = f64::from(i.months / 12) * 365.25 * 86_400.0;
+                        years
+                            + (f64::from(i.months % 12) * 30.0 + f64::from(i.days)) * 86_400.0
+                            + (i.nanoseconds / 1000) as f64 / 1e6
+                    }))
+                })
+            },
+        ),
+        Own::new(
+            "moment_trunc",
+            |t| typed(t, &[Is::Text, Is::Moment], TIMESTAMP),
+            |call| {
+                moments(call, |row| match Option::zip(call.text(0, row), call.moment(1, row)) {
+                    Some((part, micros)) if is_finite(micros) => truncated(part, micros).map(Some),
+                    Some((_, micros)) => Ok(Some(micros)),
+                    None => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "age",
+            |t| typed(t, &[Is::Moment; 2], INTERVAL),
+            |call| {
+                intervals(call, |row| Ok(Option::zip(call.moment(0, row), call.moment(1, row)).map(|(a, b)| age(a, b))))
+            },
+        ),
         Own::new("make_timestamp", make_timestamp_types, make_timestamp),
-        Own::new("make_timestamp_ms", |t| typed(t, &[Is::Whole], TIMESTAMP), |call| {
-            moments(call, |row| call.integer(0, row).map(|ms| scaled(ms, 1000)).transpose())
-        }),
-        Own::new("make_time", |t| typed(t, &[Is::Whole, Is::Whole, Is::Number], DataType::Time64(TimeUnit::Microsecond)), |call| {
-            let rows = (0..call.rows).map(|row| match (call.integer(0, row), call.integer(1, row), call.float(2, row)) {
-                (Some(h), Some(m), Some(s)) => time(h, m, s).map(Some),
-                _ => Ok(None),
-            });
-            Ok(Arc::new(rows.collect::<Result<Time64MicrosecondArray>>()?))
-        }),
+        Own::new(
+            "make_timestamp_ms",
+            |t| typed(t, &[Is::Whole], TIMESTAMP),
+            |call| moments(call, |row| call.integer(0, row).map(|ms| scaled(ms, 1000)).transpose()),
+        ),
+        Own::new(
+            "make_time",
+            |t| typed(t, &[Is::Whole, Is::Whole, Is::Number], DataType::Time64(TimeUnit::Microsecond)),
+            |call| {
+                let rows =
+                    (0..call.rows).map(|row| match (call.integer(0, row), call.integer(1, row), call.float(2, row)) {
+                        (Some(h), Some(m), Some(s)) => time(h, m, s).map(Some),
+                        _ => Ok(None),
+                    });
+                Ok(Arc::new(rows.collect::<Result<Time64MicrosecondArray>>()?))
+            },
+        ),
         Own::new("epoch_ms", epoch_types, |call| epoch(call, 1000)),
         Own::new("epoch_us", epoch_types, |call| epoch(call, 1)),
-        Own::new("epoch_ns", |t| typed(t, &[Is::Moment], Int64), |call| {
-            call.integers(|row| match call.moment(0, row) {
-                Some(micros) => match micros.checked_mul(1000) {
-                    Some(nanos) => Ok(Some(nanos)),
-                    None => exec_err!("Could not convert the moment to nanoseconds"),
-                },
-                None => Ok(None),
-            })
-        }),
-        Own::new("last_day", |t| typed(t, &[Is::Moment], Date32), |call| {
-            dates(call, |row| Ok(call.moment(0, row).filter(|m| is_finite(*m)).map(|micros| {
-                let at = Civil::of(micros);
-                days_from_civil(at.year, at.month, days_in(at.year, at.month)) as i32
-            })))
-        }),
-        Own::new("dayname", |t| typed(t, &[Is::Moment], Utf8), |call| {
-            call.texts(|row| Ok(finite(call, row).map(|at| DAYS[at.weekday() as usize].to_string())))
-        }),
-        Own::new("monthname", |t| typed(t, &[Is::Moment], Utf8), |call| {
-            call.texts(|row| Ok(finite(call, row).map(|at| MONTHS[at.month as usize - 1].to_string())))
-        }),
-        Own::new("julian", |t| typed(t, &[Is::Moment], Float64), |call| {
-            call.floats(|row| Ok(finite(call, row).map(|at| (at.days + 2_440_588) as f64 + at.time() as f64 / DAY as f64)))
-        }),
-        Own::new("is_finite_moment", |t| typed(t, &[Is::Moment], Boolean), |call| {
-            call.bools(|row| Ok(call.moment(0, row).map(is_finite)))
-        }),
+        Own::new(
+            "epoch_ns",
+            |t| typed(t, &[Is::Moment], Int64),
+            |call| {
+                call.integers(|row| match call.moment(0, row) {
+                    Some(micros) => match micros.checked_mul(1000) {
+                        Some(nanos) => Ok(Some(nanos)),
+                        None => exec_err!("Could not convert the moment to nanoseconds"),
+                    },
+                    None => Ok(None),
+                })
+            },
+        ),
+        Own::new(
+            "last_day",
+            |t| typed(t, &[Is::Moment], Date32),
+            |call| {
+                dates(call, |row| {
+                    Ok(call.moment(0, row).filter(|m| is_finite(*m)).map(|micros| {
+                        let at = Civil::of(micros);
+                        days_from_civil(at.year, at.month, days_in(at.year, at.month)) as i32
+                    }))
+                })
+            },
+        ),
+        Own::new(
+            "dayname",
+            |t| typed(t, &[Is::Moment], Utf8),
+            |call| call.texts(|row| Ok(finite(call, row).map(|at| DAYS[at.weekday() as usize].to_string()))),
+        ),
+        Own::new(
+            "monthname",
+            |t| typed(t, &[Is::Moment], Utf8),
+            |call| call.texts(|row| Ok(finite(call, row).map(|at| MONTHS[at.month as usize - 1].to_string()))),
+        ),
+        Own::new(
+            "julian",
+            |t| typed(t, &[Is::Moment], Float64),
+            |call| {
+                call.floats(|row| {
+                    Ok(finite(call, row).map(|at| (at.days + 2_440_588) as f64 + at.time() as f64 / DAY as f64))
+                })
+            },
+        ),
+        Own::new(
+            "is_finite_moment",
+            |t| typed(t, &[Is::Moment], Boolean),
+            |call| call.bools(|row| Ok(call.moment(0, row).map(is_finite))),
+        ),
         Own::new("time_bucket", bucket_types, time_bucket),
-        Own::new("interval_times", |t| typed(t, &[Is::Interval, Is::Whole], INTERVAL), |call| {
-            intervals(call, |row| match Option::zip(interval(call, 0, row), call.integer(1, row)) {
-                None => Ok(None),
-                Some((i, by)) => {
-                    let small = i32::try_from(by).ok();
-                    let parts = small.and_then(|by| Some((i.months.checked_mul(by)?, i.days.checked_mul(by)?)));
-                    match (parts, i.nanoseconds.checked_mul(by)) {
-                        (Some((months, days)), Some(nanos)) => Ok(Some(IntervalMonthDayNano::new(months, days, nanos))),
-                        _ => exec_err!("Overflow in multiplication of INTERVAL"),
+        Own::new(
+            "interval_times",
+            |t| typed(t, &[Is::Interval, Is::Whole], INTERVAL),
+            |call| {
+                intervals(call, |row| match Option::zip(interval(call, 0, row), call.integer(1, row)) {
+                    None => Ok(None),
+                    Some((i, by)) => {
+                        let small = i32::try_from(by).ok();
+                        let parts = small.and_then(|by| Some((i.months.checked_mul(by)?, i.days.checked_mul(by)?)));
+                        match (parts, i.nanoseconds.checked_mul(by)) {
+                            (Some((months, days)), Some(nanos)) => {
+                                Ok(Some(IntervalMonthDayNano::new(months, days, nanos)))
+                            }
+                            _ => exec_err!("Overflow in multiplication of INTERVAL"),
+                        }
                     }
-                }
-            })
-        }),
+                })
+            },
+        ),
         Own::new("to_millennia", counted, |call| whole(call, |n| months(n, 12_000))),
         Own::new("to_centuries", counted, |call| whole(call, |n| months(n, 1200))),
         Own::new("to_decades", counted, |call| whole(call, |n| months(n, 120))),
@@ -228,7 +299,8 @@ fn boundaries(part: &str, from: i64, to: i64) -> Result<i64> {
         "decade" => b.year / 10 - a.year / 10,
         "century" => b.year / 100 - a.year / 100,
         "millennium" => b.year / 1000 - a.year / 1000,
-        "week" => (b.days + 3).div_euclid(7) - (a.days + 3).div_euclid(7),
+        // Of seven days each, whatever day they begin with.
+        "week" => (b.days - a.days) / 7,
         "day" | "dayofweek" | "isodow" | "dayofyear" | "julian" => b.days - a.days,
         "hour" => by(3_600_000_000),
         "minute" => by(60_000_000),
@@ -288,7 +360,13 @@ fn part_of(part: &str, micros: i64) -> Result<i64> {
         "millennium" => at.year / 1000 - 1,
         "quarter" => i64::from(at.month - 1) / 3 + 1,
         "dayofweek" => at.weekday(),
-        "isodow" => if at.weekday() == 0 { 7 } else { at.weekday() },
+        "isodow" => {
+            if at.weekday() == 0 {
+                7
+            } else {
+                at.weekday()
+            }
+        }
         "week" => at.iso_week(),
         "isoyear" => at.iso_year(),
         "dayofyear" => at.day_of_year().into(),
@@ -454,9 +532,14 @@ fn time_bucket(call: &Call) -> Result<ArrayRef> {
             (months @ 1.., 0) => {
                 let origin = 2000 * 12;
                 let at = Civil::of(micros).months() - origin;
-                Ok(Some(add_months(days_from_civil(2000, 1, 1) * DAY, at.div_euclid(months.into()) * i64::from(months))))
+                Ok(Some(add_months(
+                    days_from_civil(2000, 1, 1) * DAY,
+                    at.div_euclid(months.into()) * i64::from(months),
+                )))
             }
-            (_, plain) if width.months != 0 && plain != 0 => exec_err!("Month intervals cannot have day or time component"),
+            (_, plain) if width.months != 0 && plain != 0 => {
+                exec_err!("Month intervals cannot have day or time component")
+            }
             _ => exec_err!("Period must be greater than 0"),
         }
     };
@@ -467,9 +550,14 @@ fn time_bucket(call: &Call) -> Result<ArrayRef> {
         }),
         ty => {
             let moments = call.args[1].as_primitive::<TimestampMicrosecondType>();
-            let rows = (0..call.rows).map(|row| if moments.is_valid(row) { bucket(row, moments.value(row)) } else { Ok(None) });
+            let rows = (0..call.rows)
+                .map(|row| if moments.is_valid(row) { bucket(row, moments.value(row)) } else { Ok(None) });
             let rows = rows.collect::<Result<TimestampMicrosecondArray>>()?;
-            Ok(if matches!(ty, DataType::Timestamp(_, Some(_))) { Arc::new(rows.with_timezone("UTC")) } else { Arc::new(rows) })
+            Ok(if matches!(ty, DataType::Timestamp(_, Some(_))) {
+                Arc::new(rows.with_timezone("UTC"))
+            } else {
+                Arc::new(rows)
+            })
         }
     }
 }

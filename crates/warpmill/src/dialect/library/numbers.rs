@@ -25,30 +25,48 @@ pub(super) fn functions() -> Vec<Own> {
                 x => Ok(x.map(log_gamma)),
             })
         }),
-        Own::new("isinf", finite_types, |call| {
-            call.bools(|row| Ok(call.float(0, row).map(f64::is_infinite)))
-        }),
-        Own::new("isfinite", finite_types, |call| {
-            call.bools(|row| Ok(call.float(0, row).map(f64::is_finite)))
-        }),
-        Own::new("signbit", |t| typed(t, &[Is::Number], DataType::Boolean), |call| {
-            call.bools(|row| Ok(call.float(0, row).map(f64::is_sign_negative)))
-        }),
-        Own::new("nextafter", |t| typed(t, &[Is::Number; 2], DataType::Float64), |call| {
-            call.floats(|row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| next_after(x, y))))
-        }),
+        Own::new("isinf", finite_types, |call| call.bools(|row| Ok(call.float(0, row).map(f64::is_infinite)))),
+        Own::new("isfinite", finite_types, |call| call.bools(|row| Ok(call.float(0, row).map(f64::is_finite)))),
+        Own::new(
+            "signbit",
+            |t| typed(t, &[Is::Number], DataType::Boolean),
+            |call| call.bools(|row| Ok(call.float(0, row).map(f64::is_sign_negative))),
+        ),
+        Own::new(
+            "nextafter",
+            |t| typed(t, &[Is::Number; 2], DataType::Float64),
+            |call| {
+                call.floats(
+                    |row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| next_after(x, y))),
+                )
+            },
+        ),
         Own::new("sign", sign_types, sign),
-        Own::new("fmod", |t| typed(t, &[Is::Number; 2], DataType::Float64), |call| {
-            call.floats(|row| Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| x - y * (x / y).floor())))
-        }),
+        Own::new(
+            "fmod",
+            |t| typed(t, &[Is::Number; 2], DataType::Float64),
+            |call| {
+                call.floats(|row| {
+                    Ok(Option::zip(call.float(0, row), call.float(1, row)).map(|(x, y)| x - y * (x / y).floor()))
+                })
+            },
+        ),
         Own::new("factorial", |t| typed(t, &[Is::Whole], HUGEINT), factorial),
-        Own::new("xor", |t| typed(t, &[Is::Whole; 2], DataType::Int64), |call| {
-            call.integers(|row| Ok(Option::zip(call.integer(0, row), call.integer(1, row)).map(|(x, y)| x ^ y)))
-        }),
+        Own::new(
+            "xor",
+            |t| typed(t, &[Is::Whole; 2], DataType::Int64),
+            |call| call.integers(|row| Ok(Option::zip(call.integer(0, row), call.integer(1, row)).map(|(x, y)| x ^ y))),
+        ),
         Own::new("bit_count", bit_count_types, bit_count),
-        Own::new("round_even", |t| typed(t, &[Is::Number, Is::Whole], DataType::Float64), |call| {
-            call.floats(|row| Ok(Option::zip(call.float(0, row), call.integer(1, row)).map(|(x, n)| round_even(x, n))))
-        }),
+        Own::new(
+            "round_even",
+            |t| typed(t, &[Is::Number, Is::Whole], DataType::Float64),
+            |call| {
+                call.floats(|row| {
+                    Ok(Option::zip(call.float(0, row), call.integer(1, row)).map(|(x, n)| round_even(x, n)))
+                })
+            },
+        ),
         Own::new("asinh", double, |call| each(call, f64::asinh)),
         Own::new("acosh", double, |call| each(call, f64::acosh)),
         Own::new("atanh", double, |call| {
@@ -153,7 +171,15 @@ fn sign_types(types: &[DataType]) -> Option<Typed> {
 fn sign(call: &Call) -> Result<ArrayRef> {
     let values = strict_cast(&call.args[0], &DataType::Float64)?;
     let values = values.as_primitive::<arrow::datatypes::Float64Type>();
-    let sign = |x: f64| if x > 0.0 { 1 } else if x < 0.0 { -1 } else { 0 };
+    let sign = |x: f64| {
+        if x > 0.0 {
+            1
+        } else if x < 0.0 {
+            -1
+        } else {
+            0
+        }
+    };
     Ok(Arc::new(values.iter().map(|x| x.map(sign)).collect::<Int8Array>()))
 }
 
@@ -223,4 +249,3 @@ pub(super) fn in_base(mut number: u64, base: u64, least: usize) -> String {
     }
     digits.iter().rev().collect()
 }
-

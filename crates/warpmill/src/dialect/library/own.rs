@@ -104,7 +104,9 @@ impl ScalarUDFImpl for Own {
         let result = (self.run)(&call)?;
         Ok(match constant && self.volatility == Volatility::Immutable {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
-            false if constant => ColumnarValue::Array(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?).to_array(args.number_rows)?),
+            false if constant => ColumnarValue::Array(
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?).to_array(args.number_rows)?,
+            ),
             false => ColumnarValue::Array(result),
         })
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, MapArray, StructArray, TimestampMicrosecondArray, UInt64Array,
-    make_comparator,
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, MapArray, StructArray, TimestampMicrosecondArray,
+    UInt64Array, make_comparator,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, take};
@@ -42,12 +42,23 @@ pub(super) fn functions() -> Vec<Own> {
         Own::new("list_bool_and", |t| typed(t, &[Is::Bools], DataType::Boolean), |call| truths(call, true)),
         Own::new("list_bool_or", |t| typed(t, &[Is::Bools], DataType::Boolean), |call| truths(call, false)),
         Own::new("list_grade_up", |t| Some((any_list(t)?.0, DataType::new_list(DataType::Int64, true))), grade_up),
-        Own::new("list_unique", |t| Some((any_list(t)?.0, DataType::UInt64)), |call| {
-            let lists = lists(call);
-            let order = comparator(&lists)?;
-            let count = |values: Vec<usize>| sorted(values, &order).chunk_by(|a, b| order(*a, *b).is_eq()).count() as u64;
-            Ok(Arc::new(lists.rows.iter().map(|row| row.clone().map(|row| count(valid(&lists, row)))).collect::<UInt64Array>()))
-        }),
+        Own::new(
+            "list_unique",
+            |t| Some((any_list(t)?.0, DataType::UInt64)),
+            |call| {
+                let lists = lists(call);
+                let order = comparator(&lists)?;
+                let count =
+                    |values: Vec<usize>| sorted(values, &order).chunk_by(|a, b| order(*a, *b).is_eq()).count() as u64;
+                Ok(Arc::new(
+                    lists
+                        .rows
+                        .iter()
+                        .map(|row| row.clone().map(|row| count(valid(&lists, row))))
+                        .collect::<UInt64Array>(),
+                ))
+            },
+        ),
     ]
 }
 
@@ -118,7 +129,8 @@ fn histogram_types(types: &[DataType]) -> Option<Typed> {
 }
 
 fn map_type(key: &DataType) -> DataType {
-    let fields: Fields = vec![Field::new("key", key.clone(), false), Field::new("value", DataType::UInt64, true)].into();
+    let fields: Fields =
+        vec![Field::new("key", key.clone(), false), Field::new("value", DataType::UInt64, true)].into();
     DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false)
 }
 
@@ -161,7 +173,8 @@ fn mode(call: &Call) -> Result<ArrayRef> {
     picked(call, |_, order, values, _| {
         let values = sorted(values, order);
         let runs = values.chunk_by(|a, b| order(*a, *b).is_eq());
-        let best = runs.map(|run| (run.len(), run.iter().min().copied())).max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        let best =
+            runs.map(|run| (run.len(), run.iter().min().copied())).max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         Ok(best.and_then(|(_, first)| first))
     })
 }
@@ -170,7 +183,9 @@ fn fraction(call: &Call, row: usize) -> Result<Option<f64>> {
     match call.float(1, row) {
         None => Ok(None),
         Some(at) if (0.0..=1.0).contains(&at) => Ok(Some(at)),
-        Some(_) => exec_err!("QUANTILE can only take parameters in the range [-1, 1], and those below 0 are not supported"),
+        Some(_) => {
+            exec_err!("QUANTILE can only take parameters in the range [-1, 1], and those below 0 are not supported")
+        }
     }
 }
 
@@ -290,7 +305,8 @@ fn kurtosis(values: &[f64], sample: bool) -> Option<f64> {
     let [sum, squares, cubes, fourths] = power_sums(values);
     let by = 1.0 / n;
     let m2 = by * (squares - sum * sum * by);
-    let m4 = by * (fourths - 4.0 * cubes * sum * by + 6.0 * squares * sum * sum * by * by - 3.0 * sum.powi(4) * by.powi(3));
+    let m4 =
+        by * (fourths - 4.0 * cubes * sum * by + 6.0 * squares * sum * sum * by * by - 3.0 * sum.powi(4) * by.powi(3));
     if m2 <= 0.0 {
         return None;
     }
@@ -320,7 +336,8 @@ fn histogram(call: &Call) -> Result<ArrayRef> {
     let DataType::Struct(fields) = entries.data_type().clone() else { return exec_err!("entries are structs") };
     let counts: ArrayRef = Arc::new(UInt64Array::from(counts));
     let values = StructArray::try_new(fields, vec![keys, counts], None)?;
-    let map = MapArray::try_new(entries, OffsetBuffer::from_lengths(lengths), values, Some(NullBuffer::from(there)), false)?;
+    let map =
+        MapArray::try_new(entries, OffsetBuffer::from_lengths(lengths), values, Some(NullBuffer::from(there)), false)?;
     Ok(Arc::new(map))
 }
 

@@ -26,15 +26,21 @@ pub(super) fn functions() -> Vec<Own> {
         extract,
         Own::new("regexp_extract_all", extract_all_types, extract_all),
         Own::new("string_split_regex", split_types, split),
-        Own::new("regexp_escape", |t| typed(t, &[Is::Text], Utf8), |call| {
-            call.texts(|row| Ok(call.text(0, row).map(escaped)))
-        }),
-        Own::new("glob_matches", |t| typed(t, &[Is::Text; 2], Boolean), |call| {
-            call.bools(|row| match Option::zip(call.text(0, row), call.text(1, row)) {
-                None => Ok(None),
-                Some((text, pattern)) => Ok(Some(glob(text.as_bytes(), pattern.as_bytes()))),
-            })
-        }),
+        Own::new(
+            "regexp_escape",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| call.texts(|row| Ok(call.text(0, row).map(escaped))),
+        ),
+        Own::new(
+            "glob_matches",
+            |t| typed(t, &[Is::Text; 2], Boolean),
+            |call| {
+                call.bools(|row| match Option::zip(call.text(0, row), call.text(1, row)) {
+                    None => Ok(None),
+                    Some((text, pattern)) => Ok(Some(glob(text.as_bytes(), pattern.as_bytes()))),
+                })
+            },
+        ),
     ]
 }
 
@@ -185,7 +191,9 @@ fn replace(call: &Call) -> Result<ArrayRef> {
         };
         let (regex, all) = compiled.get(pattern, call.text(3, row).unwrap_or(""), false)?;
         // A reference to a group that is not there: RE2 replaces nothing.
-        if by.as_bytes().windows(2).any(|pair| pair[0] == b'\\' && pair[1].is_ascii_digit() && usize::from(pair[1] - b'0') >= regex.captures_len()) {
+        if by.as_bytes().windows(2).any(|pair| {
+            pair[0] == b'\\' && pair[1].is_ascii_digit() && usize::from(pair[1] - b'0') >= regex.captures_len()
+        }) {
             return Ok(Some(text.to_string()));
         }
         let limit = usize::from(!all);
@@ -230,12 +238,17 @@ fn extract_type(args: &ReturnFieldArgs<'_>) -> Result<Option<DataType>> {
     if !matches!(args.arg_fields.get(2).map(|field| field.data_type()), Some(DataType::List(_))) {
         return Ok(None);
     }
-    let Some(Some(Some(ScalarValue::List(names)))) = args.scalar_arguments.get(2).map(|arg| arg.cloned()).map(Some) else {
+    let Some(Some(Some(ScalarValue::List(names)))) = args.scalar_arguments.get(2).map(|arg| arg.cloned()).map(Some)
+    else {
         return plan_err!("regexp_extract: the names of groups are constant");
     };
     let names = names.value(0);
     let names = arrow::compute::cast(&names, &DataType::Utf8)?;
-    let fields: Fields = names.as_string::<i32>().iter().map(|name| Field::new(name.unwrap_or_default(), DataType::Utf8, true)).collect();
+    let fields: Fields = names
+        .as_string::<i32>()
+        .iter()
+        .map(|name| Field::new(name.unwrap_or_default(), DataType::Utf8, true))
+        .collect();
     Ok(Some(DataType::Struct(fields)))
 }
 
@@ -298,7 +311,9 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
         };
         let (regex, _) = compiled.get(pattern, call.text(3, row).unwrap_or(""), false)?;
         let group = group_of(if call.args.len() > 2 { call.integer(2, row).unwrap_or(0) } else { 0 }, regex)?;
-        rows.push(Some(regex.captures_iter(text).map(|found| found.get(group).map_or("", |part| part.as_str())).collect()));
+        rows.push(Some(
+            regex.captures_iter(text).map(|found| found.get(group).map_or("", |part| part.as_str())).collect(),
+        ));
     }
     lists(call, |row| rows[row].clone())
 }

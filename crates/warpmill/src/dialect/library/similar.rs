@@ -10,24 +10,36 @@ use super::own::{Call, Is, Own, typed};
 pub(super) fn functions() -> Vec<Own> {
     use DataType::{Float64, Int64};
     vec![
-        Own::new("levenshtein", |t| typed(t, &[Is::Text; 2], Int64), |call| {
-            call.integers(|row| Ok(pair(call, row).map(|(a, b)| levenshtein(a, b))))
-        }),
-        Own::new("damerau_levenshtein", |t| typed(t, &[Is::Text; 2], Int64), |call| {
-            call.integers(|row| Ok(pair(call, row).map(|(a, b)| damerau(a, b))))
-        }),
-        Own::new("hamming", |t| typed(t, &[Is::Text; 2], Int64), |call| {
-            call.integers(|row| pair(call, row).map(|(a, b)| hamming(a, b)).transpose())
-        }),
-        Own::new("jaccard", |t| typed(t, &[Is::Text; 2], Float64), |call| {
-            call.floats(|row| pair(call, row).map(|(a, b)| jaccard(a, b)).transpose())
-        }),
-        Own::new("jaro_similarity", |t| typed(t, &[Is::Text; 2], Float64), |call| {
-            call.floats(|row| Ok(pair(call, row).map(|(a, b)| jaro(a, b))))
-        }),
-        Own::new("jaro_winkler_similarity", |t| typed(t, &[Is::Text; 2], Float64), |call| {
-            call.floats(|row| Ok(pair(call, row).map(|(a, b)| jaro_winkler(a, b))))
-        }),
+        Own::new(
+            "levenshtein",
+            |t| typed(t, &[Is::Text; 2], Int64),
+            |call| call.integers(|row| Ok(pair(call, row).map(|(a, b)| levenshtein(a, b)))),
+        ),
+        Own::new(
+            "damerau_levenshtein",
+            |t| typed(t, &[Is::Text; 2], Int64),
+            |call| call.integers(|row| Ok(pair(call, row).map(|(a, b)| damerau(a, b)))),
+        ),
+        Own::new(
+            "hamming",
+            |t| typed(t, &[Is::Text; 2], Int64),
+            |call| call.integers(|row| pair(call, row).map(|(a, b)| hamming(a, b)).transpose()),
+        ),
+        Own::new(
+            "jaccard",
+            |t| typed(t, &[Is::Text; 2], Float64),
+            |call| call.floats(|row| pair(call, row).map(|(a, b)| jaccard(a, b)).transpose()),
+        ),
+        Own::new(
+            "jaro_similarity",
+            |t| typed(t, &[Is::Text; 2], Float64),
+            |call| call.floats(|row| Ok(pair(call, row).map(|(a, b)| jaro(a, b)))),
+        ),
+        Own::new(
+            "jaro_winkler_similarity",
+            |t| typed(t, &[Is::Text; 2], Float64),
+            |call| call.floats(|row| Ok(pair(call, row).map(|(a, b)| jaro_winkler(a, b)))),
+        ),
     ]
 }
 

@@ -14,93 +14,158 @@ use crate::dialect::types::HUGEINT;
 pub(super) fn functions() -> Vec<Own> {
     use DataType::{Binary, Int64, Utf8};
     vec![
-        Own::new("string_split", |t| typed(t, &[Is::Text; 2], DataType::new_list(Utf8, true)), |call| {
-            lists(call, |row| Option::zip(call.text(0, row), call.text(1, row)).map(|(text, by)| split(text, by)))
-        }),
-        Own::new("split_part", |t| typed(t, &[Is::Text, Is::Text, Is::Whole], Utf8), |call| {
-            call.texts(|row| {
-                let (Some((text, by)), Some(at)) = (Option::zip(call.text(0, row), call.text(1, row)), call.integer(2, row))
-                else {
-                    return Ok(None);
-                };
-                let parts = split(text, by);
-                let at = if at > 0 { usize::try_from(at - 1).ok() } else { parts.len().checked_sub(at.unsigned_abs() as usize) };
-                Ok(Some(at.filter(|_| call.integer(2, row) != Some(0)).and_then(|at| parts.get(at)).unwrap_or(&"").to_string()))
-            })
-        }),
+        Own::new(
+            "string_split",
+            |t| typed(t, &[Is::Text; 2], DataType::new_list(Utf8, true)),
+            |call| {
+                lists(call, |row| Option::zip(call.text(0, row), call.text(1, row)).map(|(text, by)| split(text, by)))
+            },
+        ),
+        Own::new(
+            "split_part",
+            |t| typed(t, &[Is::Text, Is::Text, Is::Whole], Utf8),
+            |call| {
+                call.texts(|row| {
+                    let (Some((text, by)), Some(at)) =
+                        (Option::zip(call.text(0, row), call.text(1, row)), call.integer(2, row))
+                    else {
+                        return Ok(None);
+                    };
+                    let parts = split(text, by);
+                    let at = if at > 0 {
+                        usize::try_from(at - 1).ok()
+                    } else {
+                        parts.len().checked_sub(at.unsigned_abs() as usize)
+                    };
+                    Ok(Some(
+                        at.filter(|_| call.integer(2, row) != Some(0))
+                            .and_then(|at| parts.get(at))
+                            .unwrap_or(&"")
+                            .to_string(),
+                    ))
+                })
+            },
+        ),
         Own::new("unicode", |t| typed(t, &[Is::Text], DataType::Int32), |call| code(call)),
         Own::new("ord", |t| typed(t, &[Is::Text], DataType::Int32), |call| code(call)),
         Own::new("substring_duckdb", substring_types, substring),
         Own::new("bin", bin_types, |call| digits(call, 2)),
         Own::new("hex", hex_types, |call| digits(call, 16)),
-        Own::new("unhex", |t| typed(t, &[Is::Text], Binary), |call| {
-            blobs(call, |row| match call.text(0, row) {
-                None => Ok(None),
-                Some(text) => match read_digits(text, 4, 16) {
-                    Some(bytes) => Ok(Some(bytes)),
-                    None => exec_err!("Invalid input for hex digit: {text}"),
-                },
-            })
-        }),
-        Own::new("unbin", |t| typed(t, &[Is::Text], Binary), |call| {
-            blobs(call, |row| match call.text(0, row) {
-                None => Ok(None),
-                Some(text) => match read_digits(text, 1, 2) {
-                    Some(bytes) => Ok(Some(bytes)),
-                    None => exec_err!("Invalid input for binary digit: {text}"),
-                },
-            })
-        }),
-        Own::new("base64", |t| typed(t, &[Is::Bytes], Utf8), |call| {
-            call.texts(|row| Ok(call.bytes(0, row).map(to_base64)))
-        }),
-        Own::new("from_base64", |t| typed(t, &[Is::Text], Binary), |call| {
-            blobs(call, |row| match call.text(0, row) {
-                None => Ok(None),
-                Some(text) => match read_base64(text) {
-                    Some(bytes) => Ok(Some(bytes)),
-                    None => exec_err!("Could not decode string \"{text}\" as base64"),
-                },
-            })
-        }),
-        Own::new("encode", |t| typed(t, &[Is::Text], Binary), |call| {
-            blobs(call, |row| Ok(call.text(0, row).map(|text| text.as_bytes().to_vec())))
-        }),
-        Own::new("decode", |t| typed(t, &[Is::Bytes], Utf8), |call| {
-            call.texts(|row| match call.bytes(0, row).map(|bytes| String::from_utf8(bytes.to_vec())) {
-                None => Ok(None),
-                Some(Ok(text)) => Ok(Some(text)),
-                Some(Err(_)) => exec_err!("Failure in decode: could not convert blob to UTF8 string"),
-            })
-        }),
-        Own::new("octet_length", |t| typed(t, &[Is::Bytes], Int64).or_else(|| typed(t, &[Is::Text], Int64)), |call| {
-            if call.args[0].data_type() == &Utf8 {
-                return call.integers(|row| Ok(call.text(0, row).map(|text| text.len() as i64)));
-            }
-            call.integers(|row| Ok(call.bytes(0, row).map(|bytes| bytes.len() as i64)))
-        }),
-        Own::new("strlen", |t| typed(t, &[Is::Text], Int64), |call| {
-            call.integers(|row| Ok(call.text(0, row).map(|text| text.len() as i64)))
-        }),
-        Own::new("url_encode", |t| typed(t, &[Is::Text], Utf8), |call| {
-            call.texts(|row| Ok(call.text(0, row).map(url_encoded)))
-        }),
-        Own::new("url_decode", |t| typed(t, &[Is::Text], Utf8), |call| {
-            call.texts(|row| match call.text(0, row).map(url_decoded) {
-                None => Ok(None),
-                Some(Some(text)) => Ok(Some(text)),
-                Some(None) => exec_err!("Failed to decode string \"{}\" using URL decoding", call.text(0, row).unwrap_or_default()),
-            })
-        }),
+        Own::new(
+            "unhex",
+            |t| typed(t, &[Is::Text], Binary),
+            |call| {
+                blobs(call, |row| match call.text(0, row) {
+                    None => Ok(None),
+                    Some(text) => match read_digits(text, 4, 16) {
+                        Some(bytes) => Ok(Some(bytes)),
+                        None => exec_err!("Invalid input for hex digit: {text}"),
+                    },
+                })
+            },
+        ),
+        Own::new(
+            "unbin",
+            |t| typed(t, &[Is::Text], Binary),
+            |call| {
+                blobs(call, |row| match call.text(0, row) {
+                    None => Ok(None),
+                    Some(text) => match read_digits(text, 1, 2) {
+                        Some(bytes) => Ok(Some(bytes)),
+                        None => exec_err!("Invalid input for binary digit: {text}"),
+                    },
+                })
+            },
+        ),
+        Own::new(
+            "base64",
+            |t| typed(t, &[Is::Bytes], Utf8),
+            |call| call.texts(|row| Ok(call.bytes(0, row).map(to_base64))),
+        ),
+        Own::new(
+            "from_base64",
+            |t| typed(t, &[Is::Text], Binary),
+            |call| {
+                blobs(call, |row| match call.text(0, row) {
+                    None => Ok(None),
+                    Some(text) => match read_base64(text) {
+                        Some(bytes) => Ok(Some(bytes)),
+                        None => exec_err!("Could not decode string \"{text}\" as base64"),
+                    },
+                })
+            },
+        ),
+        Own::new(
+            "encode",
+            |t| typed(t, &[Is::Text], Binary),
+            |call| blobs(call, |row| Ok(call.text(0, row).map(|text| text.as_bytes().to_vec()))),
+        ),
+        Own::new(
+            "decode",
+            |t| typed(t, &[Is::Bytes], Utf8),
+            |call| {
+                call.texts(|row| match call.bytes(0, row).map(|bytes| String::from_utf8(bytes.to_vec())) {
+                    None => Ok(None),
+                    Some(Ok(text)) => Ok(Some(text)),
+                    Some(Err(_)) => exec_err!("Failure in decode: could not convert blob to UTF8 string"),
+                })
+            },
+        ),
+        Own::new(
+            "octet_length",
+            |t| typed(t, &[Is::Bytes], Int64).or_else(|| typed(t, &[Is::Text], Int64)),
+            |call| {
+                if call.args[0].data_type() == &Utf8 {
+                    return call.integers(|row| Ok(call.text(0, row).map(|text| text.len() as i64)));
+                }
+                call.integers(|row| Ok(call.bytes(0, row).map(|bytes| bytes.len() as i64)))
+            },
+        ),
+        Own::new(
+            "strlen",
+            |t| typed(t, &[Is::Text], Int64),
+            |call| call.integers(|row| Ok(call.text(0, row).map(|text| text.len() as i64))),
+        ),
+        Own::new(
+            "url_encode",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| call.texts(|row| Ok(call.text(0, row).map(url_encoded))),
+        ),
+        Own::new(
+            "url_decode",
+            |t| typed(t, &[Is::Text], Utf8),
+            |call| {
+                call.texts(|row| match call.text(0, row).map(url_decoded) {
+                    None => Ok(None),
+                    Some(Some(text)) => Ok(Some(text)),
+                    Some(None) => exec_err!(
+                        "Failed to decode string \"{}\" using URL decoding",
+                        call.text(0, row).unwrap_or_default()
+                    ),
+                })
+            },
+        ),
         Own::new("bar", bar_types, bar),
-        Own::new("format_bytes", |t| typed(t, &[Is::Whole], Utf8), |call| {
-            call.texts(|row| Ok(call.integer(0, row).map(|bytes| readable(bytes, 1024, "iB"))))
-        }),
-        Own::new("formatreadabledecimalsize", |t| typed(t, &[Is::Whole], Utf8), |call| {
-            call.texts(|row| Ok(call.integer(0, row).map(|bytes| readable(bytes, 1000, "B"))))
-        }),
+        Own::new(
+            "format_bytes",
+            |t| typed(t, &[Is::Whole], Utf8),
+            |call| call.texts(|row| Ok(call.integer(0, row).map(|bytes| readable(bytes, 1024, "iB")))),
+        ),
+        Own::new(
+            "formatreadabledecimalsize",
+            |t| typed(t, &[Is::Whole], Utf8),
+            |call| call.texts(|row| Ok(call.integer(0, row).map(|bytes| readable(bytes, 1000, "B")))),
+        ),
         Own::new("parse_path", path_types_list, |call| {
-            lists(call, |row| call.text(0, row).map(|path| path.split(['/', '\\']).enumerate().filter(|(i, part)| *i == 0 && path.starts_with('/') || !part.is_empty()).map(|(i, part)| if i == 0 && part.is_empty() { "/" } else { part }).collect()))
+            lists(call, |row| {
+                call.text(0, row).map(|path| {
+                    path.split(['/', '\\'])
+                        .enumerate()
+                        .filter(|(i, part)| *i == 0 && path.starts_with('/') || !part.is_empty())
+                        .map(|(i, part)| if i == 0 && part.is_empty() { "/" } else { part })
+                        .collect()
+                })
+            })
         }),
         Own::new("parse_filename", path_types, parse_filename),
         Own::new("parse_dirname", path_types, |call| {
@@ -226,7 +291,8 @@ fn digits(call: &Call, base: u64) -> Result<ArrayRef> {
                     return Ok(None);
                 }
                 match i64::try_from(values.value(row)).map(|value| value as u64).or(u64::try_from(values.value(row))) {
-                    Ok(value) => Ok(Some(in_base(value, base, 0))).map(|text| text.map(|text| if text.is_empty() { "0".into() } else { text })),
+                    Ok(value) => Ok(Some(in_base(value, base, 0)))
+                        .map(|text| text.map(|text| if text.is_empty() { "0".into() } else { text })),
                     Err(_) => exec_err!("{}: a number beyond BIGINT", call.name),
                 }
             })
@@ -250,7 +316,9 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn to_base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for part in bytes.chunks(3) {
-        let three = (u32::from(part[0]) << 16) | (u32::from(*part.get(1).unwrap_or(&0)) << 8) | u32::from(*part.get(2).unwrap_or(&0));
+        let three = (u32::from(part[0]) << 16)
+            | (u32::from(*part.get(1).unwrap_or(&0)) << 8)
+            | u32::from(*part.get(2).unwrap_or(&0));
         for i in 0..4 {
             let letter = ALPHABET[(three >> (18 - 6 * i) & 63) as usize];
             out.push(if i <= part.len() { char::from(letter) } else { '=' });
@@ -296,7 +364,9 @@ fn url_decoded(text: &str) -> Option<String> {
     let mut out = vec![];
     let mut at = 0;
     while at < bytes.len() {
-        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok())).flatten();
+        let code = (bytes[at] == b'%')
+            .then(|| text.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok()))
+            .flatten();
         match code {
             Some(byte) => (out.push(byte), at += 3).1,
             None => (out.push(bytes[at]), at += 1).1,
@@ -322,7 +392,13 @@ fn bar(call: &Call) -> Result<ArrayRef> {
         if !width.is_finite() || !(1.0..=1000.0).contains(&width) {
             return exec_err!("bar: the width is between 1 and 1000");
         }
-        let filled = if x.is_nan() || least.is_nan() || most.is_nan() || x <= least { 0.0 } else if x >= most { width } else { width * (x - least) / (most - least) };
+        let filled = if x.is_nan() || least.is_nan() || most.is_nan() || x <= least {
+            0.0
+        } else if x >= most {
+            width
+        } else {
+            width * (x - least) / (most - least)
+        };
         if !filled.is_finite() {
             return exec_err!("bar: the bounds are no range");
         }
@@ -347,7 +423,8 @@ fn readable(bytes: i64, unit: u64, suffix: &str) -> String {
     if bytes < unit {
         return format!("{sign}{bytes} bytes");
     }
-    let prefixes: &[&str] = if unit == 1024 { &["K", "M", "G", "T", "P", "E"] } else { &["k", "M", "G", "T", "P", "E"] };
+    let prefixes: &[&str] =
+        if unit == 1024 { &["K", "M", "G", "T", "P", "E"] } else { &["k", "M", "G", "T", "P", "E"] };
     let mut size = u128::from(unit);
     let mut at = 0;
     while at + 1 < prefixes.len() && u128::from(bytes) >= size * u128::from(unit) {

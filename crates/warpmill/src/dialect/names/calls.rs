@@ -189,7 +189,11 @@ fn composed(name: &str, call: &Function) -> Option<Expr> {
                 return None;
             }
             let options = OrderByOptions { asc: Some(!descending), nulls_first: Some(false) };
-            list.clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr { expr: y.clone(), options, with_fill: None }]));
+            list.clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr {
+                expr: y.clone(),
+                options,
+                with_fill: None,
+            }]));
             let both = binary(present(x), BinaryOperator::And, present(y));
             first.filter = Some(Box::new(match first.filter.take() {
                 Some(filter) => binary(both, BinaryOperator::And, *filter),
@@ -296,7 +300,8 @@ fn sliced(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
         at => Expr::CompoundFieldAccess { root: Box::new(root.clone()), access_chain: chain[..at].to_vec() },
     };
     let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) = &chain[at] else { return None };
-    let mut args = vec![of, lower_bound.clone().unwrap_or_else(|| number(1)), upper_bound.clone().unwrap_or_else(|| number(-1))];
+    let mut args =
+        vec![of, lower_bound.clone().unwrap_or_else(|| number(1)), upper_bound.clone().unwrap_or_else(|| number(-1))];
     args.extend(stride.clone());
     let slice = function("list_slice", args);
     let rest = chain[at + 1..].to_vec();
@@ -353,8 +358,20 @@ pub(super) fn power(left: &Expr, right: &Expr) -> crate::Result<Expr> {
 /// Makes functions of the arguments `x -> e` and `(x, y) -> e` of functions that take such.
 pub(super) fn take_lambdas(call: &mut Function) {
     const TAKING: [&str; 14] = [
-        "list_transform", "array_transform", "list_apply", "array_apply", "apply", "list_filter", "array_filter", "filter",
-        "list_reduce", "array_reduce", "reduce", "array_any_match", "any_match", "list_any_match",
+        "list_transform",
+        "array_transform",
+        "list_apply",
+        "array_apply",
+        "apply",
+        "list_filter",
+        "array_filter",
+        "filter",
+        "list_reduce",
+        "array_reduce",
+        "reduce",
+        "array_any_match",
+        "any_match",
+        "list_any_match",
     ];
     let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return };
     if !TAKING.contains(&name.value.to_lowercase().as_str()) {

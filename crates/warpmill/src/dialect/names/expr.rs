@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-use super::calls::{json_path, power, meaning, operator, take_lambdas};
+use super::calls::{json_path, meaning, operator, power, take_lambdas};
 use super::distinct_from::reassociate;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
@@ -232,9 +232,27 @@ fn part_of_moment(call: &Function) -> Option<Expr> {
         "dayofweek" | "weekday" => "dow",
         "dayofyear" => "doy",
         "epoch" => "epoch",
-        name => *["year", "quarter", "month", "week", "day", "hour", "minute", "second", "isodow", "isoyear", "era", "millennium", "century", "decade", "millisecond", "microsecond", "yearweek"]
-            .iter()
-            .find(|part| **part == name)?,
+        name => *[
+            "year",
+            "quarter",
+            "month",
+            "week",
+            "day",
+            "hour",
+            "minute",
+            "second",
+            "isodow",
+            "isoyear",
+            "era",
+            "millennium",
+            "century",
+            "decade",
+            "millisecond",
+            "microsecond",
+            "yearweek",
+        ]
+        .iter()
+        .find(|part| **part == name)?,
     };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] = list.args.as_slice() else { return None };
     let text = Expr::Value(Value::SingleQuotedString(part.to_string()).into());

@@ -8,6 +8,7 @@
 
 mod apart;
 mod calls;
+mod columns;
 mod distinct_from;
 mod expr;
 mod from;
