@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from dialect.everyday import aggregates, dates, files, nested, numbers, queries, statements, text
+from dialect.everyday import aggregates, dates, edges, files, nested, numbers, queries, statements, text
 from dialect.everyday.everyday import Everyday
 from dialect.everyday.lockstep import outcome
 
@@ -29,6 +29,16 @@ def test_everyday(topic: str, case: Everyday) -> None:
         assert found.named, "the columns are called otherwise"
     else:
         assert case.why, "the reason why is missing"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expression"), [(rows, expression) for rows, all_of in edges.EXPRESSIONS.items() for expression in all_of]
+)
+def test_edges(rows: str, expression: str) -> None:
+    """NULLs, empty texts and lists, negative and extreme numbers, groups of nothing."""
+    found = outcome(Everyday(f"SELECT {expression} AS r FROM {edges.ROWS[rows]}"))
+    assert found.state != "invalid", found.text
+    assert (found.state != "same") == ((rows, expression) in edges.DIFFERS), found.text
 
 
 def test_cases_are_unique() -> None:

@@ -230,6 +230,10 @@ fn percents(pattern: &str, args: &[Arg<'_>]) -> Result<String> {
                 spec.kind = None;
                 *arg
             }
+            // The 64 bits of a negative number.
+            (Arg::Whole(value @ i128::MIN..0), 'x' | 'X' | 'o') if i64::try_from(*value).is_ok() => {
+                Arg::Whole((*value as i64 as u64).into())
+            }
             (Arg::Bool(value), _) => Arg::Whole((*value).into()),
             (arg, _) => *arg,
         };
@@ -274,7 +278,8 @@ fn written(arg: Arg<'_>, spec: &Spec) -> Result<String> {
     if spec.zeros && is_number && spec.align.is_none() {
         return Ok(format!("{sign}{}{body}", "0".repeat(missing)));
     }
-    let align = spec.align.unwrap_or(if is_number { '>' } else { '<' });
+    let finite = !matches!(arg, Arg::Float(value) if !value.is_finite());
+    let align = spec.align.unwrap_or(if is_number && finite { '>' } else { '<' });
     let before = match align {
         '<' => 0,
         '^' => missing / 2,

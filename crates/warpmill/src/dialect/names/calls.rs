@@ -142,8 +142,10 @@ fn composed(name: &str, call: &Function) -> Option<Expr> {
         let list = Expr::Function(of("array_agg", vec![x.clone()]));
         // One for each of several fractions.
         if let [Expr::Array(Array { elem, .. })] = rest {
-            let each = elem.iter().map(|at| function(list_function, vec![list.clone(), at.clone()]));
-            return Some(function("make_array", each.collect()));
+            let each: Vec<_> = elem.iter().map(|at| function(list_function, vec![list.clone(), at.clone()])).collect();
+            // NULL where there is no value.
+            let there = present(each.first()?);
+            return Some(case(there, function("make_array", each), None));
         }
         return Some(function(list_function, std::iter::once(list).chain(rest.iter().cloned()).collect()));
     }
