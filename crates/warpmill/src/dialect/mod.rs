@@ -12,17 +12,21 @@ mod epoch;
 mod extremes;
 mod functions;
 mod intervals;
+mod library;
 mod lists;
 mod literals;
 mod names;
 mod operators;
+mod readers;
 mod rewrites;
 mod shifts;
 mod subqueries;
+mod syntax;
 mod tables;
 mod text;
 mod texts;
 mod types;
+mod written;
 
 use std::sync::Arc;
 
@@ -39,6 +43,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 pub(crate) use names::{distinct_names, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic};
 pub(crate) use subqueries::Subqueries;
+pub(crate) use syntax::plain;
 pub(crate) use types::type_name;
 
 use crate::ScalarValue;
@@ -48,7 +53,8 @@ use crate::udf::{Expansion, Functions, Misfit, expand};
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
-    let statement = state.sql_to_statement(&literals::plain_numbers(sql), &dialect)?;
+    let mut statement = state.sql_to_statement(&literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
+    readers::rewrite(&mut statement)?;
     let Some(functions) = state.config().get_extension::<Functions>() else {
         return planned(state, statement, params).await;
     };
@@ -122,5 +128,6 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
     functions.extend(lists::functions());
+    functions.extend(library::functions());
     builder
 }

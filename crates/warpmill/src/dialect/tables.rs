@@ -20,7 +20,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::ParserOptions;
 
-use super::casts;
+use super::{casts, library};
 use crate::udf::{self, Functions};
 
 /// The session's state and the tables that a statement names.
@@ -138,18 +138,18 @@ impl ContextProvider for Tables<'_> {
             casts::SHOWN => Some(casts::shown()),
             name => {
                 let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
-                self.state.scalar_functions().get(name).cloned().or_else(own)
+                self.state.scalar_functions().get(library::scalar(name)).cloned().or_else(own)
             }
         }
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+        self.state.higher_order_functions().get(library::with_lambda(name)).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
         let own = || self.functions.as_ref()?.aggregate(name);
-        self.state.aggregate_functions().get(name).cloned().or_else(own)
+        self.state.aggregate_functions().get(library::aggregate(name)).cloned().or_else(own)
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::filters::StopsAboveTotals;
+use super::grouping_sets::HidesConstantKeys;
 use super::null_keys::KeepsNullKeys;
 use super::{Inner, Session};
 use crate::bounded::{BoundedResults, SessionPool};
@@ -182,7 +183,8 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
 
 /// The physical rules of a session. What statistics answer is no program's any more; what is a program as a whole concerns no other rule.
 fn session_physical_rules() -> Vec<SharedPhysicalRule> {
-    let first: [SharedPhysicalRule; 2] = [Arc::new(AggregateStatistics::new()), Arc::new(WholePlanRule)];
+    let first: [SharedPhysicalRule; 3] =
+        [Arc::new(AggregateStatistics::new()), Arc::new(HidesConstantKeys), Arc::new(WholePlanRule)];
     let rules = PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != first[0].name());
     physical_rules(first.iter().cloned().chain(rules).collect())
 }

@@ -7,6 +7,7 @@ mod describe;
 mod explain;
 mod filters;
 mod functions;
+mod grouping_sets;
 mod import;
 mod layout;
 mod logical;

@@ -15,7 +15,7 @@ use super::ddl::Making;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{CATALOG, same};
-use crate::dialect::shown;
+use crate::dialect::{plain, shown};
 use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
 
@@ -69,7 +69,7 @@ impl Session {
     pub(super) fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
         let state = self.inner.context.state();
         let dialect = state.config_options().sql_parser.dialect;
-        Ok(match state.sql_to_statement(sql, &dialect)? {
+        Ok(match state.sql_to_statement(&plain(sql), &dialect)? {
             Parsed::Statement(statement) => Some(*statement),
             _ => None,
         })

@@ -7,6 +7,8 @@
 //! it is.
 
 mod apart;
+mod calls;
+mod columns;
 mod distinct_from;
 mod expr;
 mod from;
