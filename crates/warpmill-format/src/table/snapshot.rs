@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parking_lot::Mutex;
 
 use super::data_file::DataFile;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
-use super::version::Version;
+use super::version::{Chunk, RowSegment, Source, Version};
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
@@ -91,6 +92,43 @@ impl TableSnapshot {
     pub(crate) fn of_parquet(version: Version, left_out: LeftOut) -> Arc<Self> {
         let snapshot = Arc::into_inner(Self::new(None, version)).expect("it was just made");
         Arc::new(Self { parquet: true, left_out, ..snapshot })
+    }
+
+    /// The same rows with one more column, called `name`, behind the others: their numbers, from 0 on, in the order of the table.
+    ///
+    /// # Errors
+    /// Never, but for those of encoding.
+    pub fn numbered(&self, name: &str) -> Result<Arc<Self>> {
+        use rayon::iter::{IntoParallelIterator, ParallelIterator};
+        let mut starts = vec![0i64];
+        for segment in &self.version.segments {
+            starts.push(starts[starts.len() - 1] + segment.rows as i64);
+        }
+        let number = |segment: usize| {
+            let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(starts[segment]..starts[segment + 1]));
+            let encoded = Segment::encode(&numbers, None, None)?;
+            let (stats, encoding) = (encoded.stats().clone(), encoded.encoding());
+            let chunk = Chunk::new(stats, encoding, None, Source::Memory(Arc::new(encoded)), None);
+            let RowSegment { rows, mut columns } = self.version.segments[segment].clone();
+            columns.push(chunk);
+            Ok(RowSegment { rows, columns })
+        };
+        let segments = (0..self.num_segments()).into_par_iter().map(number).collect::<Result<Vec<_>>>()?;
+        let mut fields: Vec<FieldRef> = self.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(name, DataType::Int64, false)));
+        let mut dictionaries = self.version.dictionaries.clone();
+        dictionaries.push(None);
+        let Version { number, identity, codecs, pruning, .. } = &self.version;
+        let version = Version {
+            number: *number,
+            identity: *identity,
+            schema: Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone())),
+            dictionaries,
+            codecs: codecs.clone(),
+            segments,
+            pruning: pruning.clone(),
+        };
+        Ok(Self::new(self.path.clone(), version))
     }
 
     /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its

@@ -23,6 +23,7 @@ mod tables;
 mod text;
 mod texts;
 mod types;
+mod versions;
 
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ use datafusion::sql::planner::SqlToRel;
 pub(crate) use names::{distinct_names, shown};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use types::type_name;
+pub(crate) use versions::named as with_versions;
 
 use crate::ScalarValue;
 use crate::planning::limits::{check_ctes, check_plan, check_windows};
@@ -42,7 +44,8 @@ use crate::planning::limits::{check_ctes, check_plan, check_windows};
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(&literals::plain_numbers(sql), &dialect)?;
+    let sql = versions::named(sql);
+    let mut statement = state.sql_to_statement(&literals::plain_numbers(&sql), &dialect)?;
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
@@ -61,6 +64,11 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
 /// `e` as `to`, as SQL texts cast it.
 pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     casts::bind(e, to, false, schema)
+}
+
+/// `plan` with columns of these types, cast as those of INSERT.
+pub(crate) fn assigned(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+    rewrites::replace(bind::retyped(plan, types)?)
 }
 
 /// The planners that SQL texts ask for the meaning of operators, types and functions.
