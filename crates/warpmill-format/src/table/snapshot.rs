@@ -1,10 +1,10 @@
 //! Reading one committed version of a table.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parking_lot::Mutex;
 
@@ -12,11 +12,11 @@ use super::data_file::DataFile;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
-use super::version::{Chunk, RowSegment, Source, Version};
+use super::version::{Chunk, RowSegment, Source, Version, numbers};
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
-use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment};
+use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment, StatValue};
 
 /// One committed version of a table: immutable, readable for as long as it is held.
 #[derive(Debug)]
@@ -99,21 +99,25 @@ impl TableSnapshot {
     /// # Errors
     /// Never, but for those of encoding.
     pub fn numbered(&self, name: &str) -> Result<Arc<Self>> {
-        use rayon::iter::{IntoParallelIterator, ParallelIterator};
-        let mut starts = vec![0i64];
-        for segment in &self.version.segments {
-            starts.push(starts[starts.len() - 1] + segment.rows as i64);
+        // Segments of as many rows differ in what they begin with.
+        let mut alike: HashMap<usize, (ColumnStats, Encoding)> = HashMap::new();
+        let (mut first, mut segments) = (0, Vec::with_capacity(self.num_segments()));
+        for RowSegment { rows, columns } in &self.version.segments {
+            let (stats, encoding) = match alike.entry(*rows) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(free) => {
+                    let made = numbers(0, *rows)?;
+                    free.insert((made.stats().clone(), made.encoding()))
+                }
+            };
+            let end = first + *rows as i64;
+            let bound = |number: i64| Some(StatValue::Int(number.into()));
+            let stats = ColumnStats { min: bound(first), max: bound(end - 1), ..stats.clone() };
+            let mut columns = columns.clone();
+            columns.push(Chunk::new(stats, *encoding, None, Source::Numbers(first), None));
+            segments.push(RowSegment { rows: *rows, columns });
+            first = end;
         }
-        let number = |segment: usize| {
-            let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(starts[segment]..starts[segment + 1]));
-            let encoded = Segment::encode(&numbers, None, None)?;
-            let (stats, encoding) = (encoded.stats().clone(), encoded.encoding());
-            let chunk = Chunk::new(stats, encoding, None, Source::Memory(Arc::new(encoded)), None);
-            let RowSegment { rows, mut columns } = self.version.segments[segment].clone();
-            columns.push(chunk);
-            Ok(RowSegment { rows, columns })
-        };
-        let segments = (0..self.num_segments()).into_par_iter().map(number).collect::<Result<Vec<_>>>()?;
         let mut fields: Vec<FieldRef> = self.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(name, DataType::Int64, false)));
         let mut dictionaries = self.version.dictionaries.clone();

@@ -147,6 +147,12 @@ fn rows_have_numbers() {
     let last = numbered.schema().fields().len() - 1;
     let numbers: Vec<_> = (0..3000).map(|row| Some(row.to_string())).collect();
     assert_eq!(column(&numbered, last), numbers);
+    for s in 0..numbered.num_segments() {
+        let made = numbered.segment(s, last).unwrap();
+        assert_eq!(made.encoding(), numbered.segment_encoding(s, last));
+        let (own, said) = (made.stats(), numbered.segment_stats(s, last));
+        assert_eq!((&own.min, &own.max, own.nulls), (&said.min, &said.max, said.nulls));
+    }
 }
 
 #[test]
