@@ -317,3 +317,64 @@ def test_memory_limit(tmp_path: Path) -> None:
             con.execute("UPDATE t SET s = s || 'more'")
         con.execute("SET warpmill.memory_limit = '1GB'")
         assert con.execute("SELECT max(s) FROM t").fetchall() == [("text 999999",)]
+
+
+def test_deep_conditions(con: warpmill.Connection) -> None:
+    con.execute("CREATE TABLE t AS SELECT * FROM range(3000) r(i)")
+    deep = " OR ".join(f"i = {i}" for i in range(2400))
+    assert con.execute(f"DELETE FROM t WHERE {deep}").fetchall() == [(2400,)]
+    assert con.execute(f"UPDATE t SET i = i {'+ 1 ' * 2000}").fetchall() == [(600,)]
+    with pytest.raises(warpmill.LimitError):
+        con.execute(f"UPDATE t SET i = i {'+ 1 ' * 3000}")
+
+
+def test_prepare_says_what_to_do(con: warpmill.Connection) -> None:
+    con.execute("CREATE TABLE t AS SELECT 1 AS a")
+    con.execute("PREPARE p AS DELETE FROM t WHERE a = $1")
+    with pytest.raises(warpmill.NotSupportedError, match="PREPARE"):
+        con.execute("EXECUTE p(1)")
+
+
+def test_sources_of_merge(con: warpmill.Connection) -> None:
+    con.execute("CREATE TABLE t AS SELECT i AS a, 'x' AS b FROM range(3) r(i)")
+    con.execute("MERGE INTO t USING (VALUES (1, 'v')) AS v(a, b) ON t.a = v.a WHEN MATCHED THEN UPDATE SET b = v.b")
+    con.execute("MERGE INTO t USING (SELECT 2 AS k) ON t.a = k WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE THEN UPDATE SET b = 'alone'")
+    assert con.execute("SELECT * FROM t ORDER BY a").fetchall() == [(0, "alone"), (1, "alone")]
+
+
+def test_compressed_and_read_tables(tmp_path: Path) -> None:
+    with warpmill.connect(str(tmp_path / "db")) as con:
+        con.execute("SET warpmill.codec = 'zstd'")
+        con.execute("SET warpmill.file_access = 'read'")
+        con.execute("SET warpmill.sideways = ''")
+        both = Both(con, 3000)
+        con.execute("SET warpmill.segment_rows = 1024")
+        for sql in STATEMENTS:
+            both.change(sql)
+
+
+def test_strings_that_stop_repeating(ours: warpmill.Connection) -> None:
+    """A column with a dictionary loses it when its strings become too many."""
+    both = Both(ours, 0)
+    both.both("INSERT INTO t (k, s) SELECT i, 'few ' || (i % 10) FROM range(40000) r(i)")
+    both.change("UPDATE t SET s = 'many ' || k WHERE k % 2 = 0 AND k < 30000")
+    both.change("UPDATE t SET s = 'few again' WHERE k > 100")
+    both.change("DELETE FROM t WHERE k BETWEEN 50 AND 20000")
+    both.change("UPDATE t SET s = s || s")
+    ours.execute("OPTIMIZE t")
+    both.same("OPTIMIZE")
+
+
+def test_interrupted_changes_change_nothing(tmp_path: Path) -> None:
+    with warpmill.connect(str(tmp_path)) as con:
+        con.execute("CREATE TABLE t AS SELECT i AS a, i AS b FROM range(2000000) r(i)")
+        timer = threading.Timer(0.01, con.interrupt)
+        timer.start()
+        try:
+            con.execute("UPDATE t SET b = b + 1")
+            expected = 1
+        except warpmill.InterruptError:
+            expected = 0
+        timer.join()
+        assert con.execute("SELECT min(b - a), max(b - a) FROM t").fetchall() == [(expected, expected)]
+        assert con.execute("UPDATE t SET b = a").fetchall() == [(2000000,)]

@@ -14,6 +14,8 @@ use crate::{Error, Result};
 
 /// The column of the source that is NULL where only the table has a row.
 const HERE: &str = "\u{1}here";
+/// What a source without a name is called.
+const SOURCE: &str = "\u{1}source";
 
 pub(super) fn edit(merge: &Merge, target: &Target, base: &TableSnapshot) -> Result<Edit> {
     refuse("MERGE", merge.output.is_some(), "RETURNING or OUTPUT")?;
@@ -105,11 +107,12 @@ fn source_name(source: &TableFactor) -> Result<String> {
         _ => &None,
     };
     let own = match (alias, source) {
-        (Some(alias), _) if !alias.columns.is_empty() => None,
         (Some(alias), _) => Some(alias.name.value.clone()),
         (None, TableFactor::Table { name, args: None, .. }) => {
             name.0.last().and_then(|part| Some(part.as_ident()?.value.clone()))
         }
+        // Its columns are named without it.
+        (None, TableFactor::Derived { .. }) => Some(SOURCE.to_string()),
         _ => None,
     };
     own.map(|name| quoted(&name))

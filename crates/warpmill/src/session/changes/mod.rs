@@ -28,7 +28,7 @@ use super::statements::Taken;
 use super::{QueryResult, Session};
 use crate::catalog::{ROW, WarpmillTable, write_options};
 use crate::commit::GivenUp;
-use crate::planning::bound;
+use crate::planning::{self, bound};
 use crate::{Error, Result, ScalarValue, dialect};
 use target::{Target, quoted};
 
@@ -184,23 +184,29 @@ impl Session {
         base: &TableSnapshot,
         params: &[ScalarValue],
     ) -> Result<LogicalPlan> {
-        let plan = bound(&Arc::new(self.inner.context.state()), &edit.query, params).await?;
-        plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::TableScan(scan) = node
-                && let Some(read) = source_as_provider(&scan.source)?.downcast_ref::<WarpmillTable>()
-                && Arc::ptr_eq(read.table(), table)
-                && read.name().starts_with(ROW)
-                && read.snapshot().version() != base.version()
-            {
-                return Err(Error::Internal("a table has changed while it was locked".into()).into());
+        let state = Arc::new(self.inner.context.state());
+        let plan = bound(&state, &edit.query, params).await?;
+        let (table, version) = (Arc::clone(table), base.version());
+        let (types, repeats) = (edit.types.clone(), edit.repeats);
+        planning::run(async move {
+            plan.apply_with_subqueries(|node| {
+                if let LogicalPlan::TableScan(scan) = node
+                    && let Some(read) = source_as_provider(&scan.source)?.downcast_ref::<WarpmillTable>()
+                    && Arc::ptr_eq(read.table(), &table)
+                    && read.name().starts_with(ROW)
+                    && read.snapshot().version() != version
+                {
+                    return Err(Error::Internal("a table has changed while it was locked".into()).into());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            let plan = dialect::assigned(plan, &types)?;
+            match repeats {
+                true => Ok(LogicalPlanBuilder::from(plan).distinct()?.build()?),
+                false => Ok(plan),
             }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        let plan = dialect::assigned(plan, &edit.types)?;
-        match edit.repeats {
-            true => Ok(LogicalPlanBuilder::from(plan).distinct()?.build()?),
-            false => Ok(plan),
-        }
+        })
+        .await
     }
 }
 
