@@ -156,6 +156,10 @@ impl Together {
     /// Keeps the CPU's pace with `program`. Where it was left out, it is expected to be a little faster the next time, so that it tries again
     /// some time: it may have been slow for another reason.
     pub fn learn(&self, program: &Program) {
+        // It has had no row segments.
+        if self.parts.is_some() {
+            return;
+        }
         let known = program.derived.get::<KnownPace>();
         let mut known = known.0.lock();
         match *self.scan.measured.lock() {

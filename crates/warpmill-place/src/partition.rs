@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use warpmill_format::TableSnapshot;
 use warpmill_ir::Unsupported;
-use warpmill_ir::graph::{below, renumber};
+use warpmill_ir::graph::{self, below, renumber};
 use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Scalar, Scan, Sink, SinkId, Source};
 
 use self::origin::{Classes, ScanColumn};
@@ -146,6 +146,17 @@ impl Partition {
         let mut elsewhere: BTreeSet<usize> = only_for(program, &feeds, &before).into_iter().collect();
         elsewhere.extend(feeds.iter().filter(|&&feed| feed != pipeline));
         let on_cpu = |index: &usize| *index != pipeline && !elsewhere.contains(index);
+        let marks = |build: SinkId| {
+            let sets = |&index: &usize| {
+                graph::probes(&program.pipelines[index]).any(|(_, it)| it.build == build && graph::sets_flags(it))
+            };
+            elsewhere.iter().chain(&feeds).any(sets)
+        };
+        let reads_marks =
+            |index: usize| matches!(&program.pipelines[index].source, Source::Build { sink, .. } if marks(*sink));
+        if (0..program.pipelines.len()).filter(on_cpu).any(reads_marks) {
+            return Err(refusal("the cpu reads a build whose partners only devices have met"));
+        }
         let all: u64 = program.pipelines.iter().map(bytes_of).sum();
         let again: u64 = (0..program.pipelines.len()).filter(on_cpu).map(|it| bytes_of(&program.pipelines[it])).sum();
         if again > all / FEW {

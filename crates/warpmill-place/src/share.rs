@@ -213,12 +213,25 @@ pub(crate) fn finish(
             sinks.push(Sink::Sort { keys, skip: 0, fetch: Some(skip.saturating_add(*fetch)), fields });
             Ok(Arrives::Rows)
         }
-        Sink::Sort { .. } | Sink::Window { .. } | Sink::Collect { .. } => {
+        Sink::Sort { fields, .. } | Sink::Collect { fields } => {
+            sinks.push(Sink::Collect { fields: fields.clone() });
+            Ok(Arrives::Rows)
+        }
+        Sink::Window { .. } => {
             sinks.push(Sink::Collect { fields: pipeline.fields() });
             Ok(Arrives::Rows)
         }
         Sink::HashBuild { .. } => Err(refusal("it makes a hash build")),
     }
+}
+
+/// The builds whose keys prune the scan of a pipeline.
+fn prunes(pipeline: &Pipeline) -> impl Iterator<Item = SinkId> {
+    let scan = match &pipeline.source {
+        Source::Scan(scan) => Some(scan),
+        _ => None,
+    };
+    scan.into_iter().flat_map(|scan| scan.prune.iter().map(|key| key.build))
 }
 
 /// Those of the pipelines `before` pipelines `last` whose sinks nothing but these and each other use.
@@ -230,7 +243,7 @@ pub(crate) fn only_for(program: &Program, last: &[usize], before: &BTreeSet<usiz
             .iter()
             .enumerate()
             .filter(|(other, _)| !last.contains(other) && !only.contains(other))
-            .flat_map(|(_, pipeline)| used(pipeline).chain([pipeline.sink]))
+            .flat_map(|(_, pipeline)| used(pipeline).chain([pipeline.sink]).chain(prunes(pipeline)))
             .collect();
         let kept: BTreeSet<usize> =
             only.iter().copied().filter(|&other| !needed.contains(&program.pipelines[other].sink)).collect();

@@ -1,18 +1,24 @@
 //! Turns row segments into encoded chunks, columns in parallel, and hands them to memory or to data files.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, NullBufferBuilder};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use super::changes::{Changes, Coded, SegmentChanges};
 use super::column_dictionary::{ColumnDictionary, Remap};
 use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
+use super::decode::{column_array, column_codes};
+use super::interner::Interner;
 use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
+use super::regroup::{Origin, Regroup};
 use super::snapshot::TableSnapshot;
-use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
+use super::strings::{Candidate, HeldCodes, NarrowCodes, OwnStrings, concatenate, strings_of};
 use super::version::{Chunk, Heavy, RowSegment, Source, Version};
 use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
@@ -129,6 +135,75 @@ enum Made {
     Chunk(Box<Stored>, Vec<Zone>),
     /// Strings that may get a dictionary.
     Strings(Option<OwnStrings>),
+    /// Codes of the base version's dictionary, and of new strings.
+    Codes(Coded),
+    /// As in the base version.
+    Same,
+}
+
+/// The rows of a row segment that is to be written.
+#[derive(Clone, Copy)]
+pub(crate) enum Rows<'a> {
+    /// New ones, in parts.
+    Parts(&'a [RecordBatch]),
+    /// Those of one row segment of the base version, changed.
+    Changed(&'a Changes, &'a SegmentChanges),
+    /// Those of row segments of the base version that are next to each other.
+    Merged(&'a Arc<TableSnapshot>, &'a Range<usize>),
+}
+
+impl Rows<'_> {
+    fn rows(&self) -> usize {
+        match self {
+            Rows::Parts(parts) => parts.iter().map(|part| part.num_rows()).sum(),
+            Rows::Changed(_, changes) => changes.rows(),
+            Rows::Merged(base, range) => (*range).clone().map(|segment| base.segment_rows(segment)).sum(),
+        }
+    }
+
+    /// The row segments of the base version in whose place they come.
+    fn place(&self) -> Option<Range<usize>> {
+        match self {
+            Rows::Parts(_) => None,
+            Rows::Changed(_, changes) => Some(changes.segment()..changes.segment() + 1),
+            Rows::Merged(_, range) => Some((*range).clone()),
+        }
+    }
+
+    fn is_same(&self, column: usize) -> bool {
+        matches!(self, Rows::Changed(all, changes) if all.is_same(changes, column))
+    }
+
+    /// A column, in parts.
+    fn arrays(&self, column: usize) -> Result<Vec<ArrayRef>> {
+        match self {
+            Rows::Parts(parts) => Ok(parts.iter().map(|part| part.column(column).clone()).collect()),
+            Rows::Changed(all, changes) => Ok(vec![all.array(changes, column)?]),
+            Rows::Merged(base, range) => (*range).clone().map(|segment| column_array(base, segment, column)).collect(),
+        }
+    }
+
+    /// A column with a dictionary of the base version; `None` where the rows are not of it.
+    fn coded(&self, column: usize) -> Result<Option<Coded>> {
+        match self {
+            Rows::Parts(_) => Ok(None),
+            Rows::Changed(all, _) if all.table().dictionary(column).is_none() => Ok(None),
+            Rows::Changed(all, changes) => all.coded(changes, column).map(Some),
+            Rows::Merged(base, _) if base.dictionary(column).is_none() => Ok(None),
+            Rows::Merged(base, range) => {
+                let (mut codes, mut valid) = (vec![], NullBufferBuilder::new(self.rows()));
+                for segment in (*range).clone() {
+                    let (own, nulls) = column_codes(base, segment, column)?;
+                    match nulls {
+                        Some(nulls) => valid.append_buffer(&nulls),
+                        None => valid.append_n_non_nulls(own.len()),
+                    }
+                    codes.extend(own);
+                }
+                Ok(Some(Coded { codes, nulls: valid.finish(), new: Interner::new() }))
+            }
+        }
+    }
 }
 
 /// The encoder of chunks, side by side.
@@ -164,6 +239,9 @@ pub(crate) struct Encoder {
     columns: Vec<Column>,
     /// Chunks by row segment and column; `None` where they are held as provisional codes.
     segments: Vec<(usize, Vec<Option<Arc<Chunk>>>)>,
+    /// Row segments of the base version that are written anew: the first one's position, their number, and the position among those written;
+    /// `None`: their rows go.
+    places: BTreeMap<usize, (usize, Option<usize>)>,
     /// Chunks of the base version written anew, by column: its dictionary had to be given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     pool: Option<Arc<rayon::ThreadPool>>,
@@ -203,7 +281,8 @@ impl Encoder {
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
         let waiting = Waiting::new(columns.len(), storage.extent);
-        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, zones, waiting, sink }
+        let (segments, places) = (Vec::new(), BTreeMap::new());
+        Self { schema, base, columns, segments, places, rewritten, pool, storage, zones, waiting, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -218,6 +297,28 @@ impl Encoder {
 
     /// Encodes row segments, each given in parts.
     pub fn push(&mut self, segments: &[Vec<RecordBatch>]) -> Result<()> {
+        self.push_rows(&segments.iter().map(|parts| Rows::Parts(parts)).collect::<Vec<_>>())
+    }
+
+    /// Writes the row segments that change.
+    pub fn change(&mut self, changes: &Changes) -> Result<()> {
+        let all: Vec<&SegmentChanges> = changes.segments().collect();
+        for gone in all.iter().filter(|own| own.rows() == 0) {
+            self.places.insert(gone.segment(), (1, None));
+        }
+        let rows: Vec<Rows<'_>> =
+            all.iter().filter(|own| own.rows() > 0).map(|own| Rows::Changed(changes, own)).collect();
+        rows.chunks(self.at_once()).try_for_each(|rows| self.push_rows(rows))
+    }
+
+    /// Writes row segments of the base version together, as one each.
+    pub fn merge(&mut self, ranges: &[Range<usize>]) -> Result<()> {
+        let Some(base) = self.base.clone() else { return Ok(()) };
+        let rows: Vec<Rows<'_>> = ranges.iter().map(|range| Rows::Merged(&base, range)).collect();
+        rows.chunks(self.at_once()).try_for_each(|rows| self.push_rows(rows))
+    }
+
+    fn push_rows(&mut self, segments: &[Rows<'_>]) -> Result<()> {
         let columns = self.columns.len();
         let tasks: Vec<(usize, usize)> = (0..segments.len()).flat_map(|s| (0..columns).map(move |c| (s, c))).collect();
         let mut made = self.make(segments, &tasks)?;
@@ -230,22 +331,28 @@ impl Encoder {
                 made[s * columns + c] = chunk;
             }
         }
-        for parts in segments {
+        for rows in segments {
             let rest = made.split_off(columns);
-            self.add(parts, std::mem::replace(&mut made, rest))?;
+            self.add(rows, std::mem::replace(&mut made, rest))?;
         }
         Ok(())
     }
 
     /// Columns of row segments, side by side: `tasks` says which column of which.
-    fn make(&self, segments: &[Vec<RecordBatch>], tasks: &[(usize, usize)]) -> Result<Vec<Made>> {
+    fn make(&self, segments: &[Rows<'_>], tasks: &[(usize, usize)]) -> Result<Vec<Made>> {
         let (columns, chunks) = (&self.columns, self.chunks());
         let make = |&(s, c): &(usize, usize)| {
-            let arrays: Vec<ArrayRef> = segments[s].iter().map(|part| part.column(c).clone()).collect();
+            let rows = &segments[s];
+            if rows.is_same(c) {
+                return Ok(Made::Same);
+            }
             Ok(match &columns[c] {
-                Column::Candidate(_) => Made::Strings(OwnStrings::of(&arrays)),
+                Column::Candidate(_) => match rows.coded(c)? {
+                    Some(coded) => Made::Codes(coded),
+                    None => Made::Strings(OwnStrings::of(&rows.arrays(c)?)),
+                },
                 Column::Direct => {
-                    let (stored, zones) = chunks.encode_parts(c, &arrays)?;
+                    let (stored, zones) = chunks.encode_parts(c, &rows.arrays(c)?)?;
                     Made::Chunk(Box::new(stored), zones)
                 }
             })
@@ -258,20 +365,31 @@ impl Encoder {
     }
 
     /// Adds a row segment, whose columns have been looked at.
-    fn add(&mut self, parts: &[RecordBatch], made: Vec<Made>) -> Result<()> {
+    fn add(&mut self, rows: &Rows<'_>, made: Vec<Made>) -> Result<()> {
         let position = self.segments.len();
         let segment_of = |column: usize| match &made[column] {
             Made::Chunk(stored, _) => Some(&stored.segment),
-            Made::Strings(_) => None,
+            Made::Strings(_) | Made::Codes(_) | Made::Same => None,
         };
         let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
         self.zones.add_attributes(attributes);
-        self.segments.push((parts.iter().map(|p| p.num_rows()).sum(), made.iter().map(|_| None).collect()));
+        self.segments.push((rows.rows(), made.iter().map(|_| None).collect()));
+        if let Some(place) = rows.place() {
+            self.places.insert(place.start, (place.len(), Some(position)));
+        }
         for (c, made) in made.into_iter().enumerate() {
             let own = match made {
                 Made::Chunk(stored, zones) => {
                     self.put(position, c, *stored, zones)?;
                     continue;
+                }
+                Made::Same => continue,
+                Made::Codes(coded) => {
+                    if let Column::Candidate(candidate) = &mut self.columns[c] {
+                        hold(candidate, position, coded, self.base.as_ref().and_then(|base| base.dictionary(c)));
+                        continue;
+                    }
+                    None
                 }
                 Made::Strings(own) => own,
             };
@@ -280,8 +398,7 @@ impl Encoder {
                 continue;
             }
             // The dictionary has been given up for a row segment before this one.
-            let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
-            let (stored, zones) = self.chunks().encode_parts(c, &arrays)?;
+            let (stored, zones) = self.chunks().encode_parts(c, &rows.arrays(c)?)?;
             self.put(position, c, stored, zones)?;
         }
         self.give_up_dictionaries(Candidate::too_large)
@@ -363,17 +480,36 @@ impl Encoder {
         self.encode_held(&held, &orders)?;
         let dictionaries: Vec<Option<ColumnDictionary>> =
             orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
-        let mut segments = self.base_segments(&dictionaries);
-        let rewritten = |column: usize| self.rewritten[column].is_some();
-        let kept = self.base_version().map(|base| base.pruning.iter().map(|map| map.without(rewritten)).collect());
-        let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
+        let segments = self.base_segments(&dictionaries);
         let stored = self.segments.iter().flat_map(|(_, chunks)| chunks).flatten().map(|c| c.stats.stored_bytes).sum();
         let generations = |column: usize| dictionaries[column].as_ref().map(|d: &ColumnDictionary| d.generation);
-        pruning.extend(self.zones.finish(segments.len(), self.segments.len(), stored, generations, &mut self.sink)?);
-        for (rows, chunks) in self.segments {
-            let columns = chunks.into_iter().map(|c| c.expect("every chunk has been encoded")).collect();
-            segments.push(RowSegment { rows, columns });
-        }
+        let rewritten = |column: usize| self.rewritten[column].is_some();
+        let own: Vec<(usize, Vec<Option<Arc<Chunk>>>)> = std::mem::take(&mut self.segments);
+        let (segments, pruning) = match self.base.as_ref().filter(|_| !self.places.is_empty()) {
+            None => {
+                let kept =
+                    self.base_version().map(|base| base.pruning.iter().map(|map| map.without(rewritten)).collect());
+                let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
+                let (first, count) = (segments.len(), own.len());
+                pruning.extend(self.zones.finish(first, count, stored, generations, &mut self.sink)?);
+                let written = own.into_iter().map(|(rows, chunks)| row_segment(rows, chunks, None));
+                (segments.into_iter().chain(written).collect::<Vec<_>>(), pruning)
+            }
+            Some(base) => {
+                let (count, own) = (own.len(), placed(segments, own, &self.places));
+                let (order, segments): (Vec<Origin>, Vec<RowSegment>) = own.into_iter().unzip();
+                let regroup = Regroup {
+                    base,
+                    zones: &self.zones,
+                    order: &order,
+                    own: self.zones.own(count, stored),
+                    rewritten: &rewritten,
+                    generation: &generations,
+                };
+                let pruning = regroup.maps(&mut self.sink)?;
+                (segments, pruning)
+            }
+        };
         // A version without rows has no dictionaries: later strings are free to have one or not.
         let dictionaries = if segments.is_empty() { vec![None; dictionaries.len()] } else { dictionaries };
         let codecs = self.storage.choices();
@@ -423,6 +559,58 @@ impl Encoder {
         }
         segments
     }
+}
+
+/// A row segment of these chunks, and, where one is missing, of those of `base`.
+fn row_segment(rows: usize, chunks: Vec<Option<Arc<Chunk>>>, base: Option<&RowSegment>) -> RowSegment {
+    let chunk = |(column, chunk): (usize, Option<Arc<Chunk>>)| {
+        chunk.or_else(|| base.map(|base| base.columns[column].clone())).expect("every chunk has been encoded")
+    };
+    RowSegment { rows, columns: chunks.into_iter().enumerate().map(chunk).collect() }
+}
+
+/// Row segments of the base version, and in the places of some those that were written for them; behind them what else was written.
+fn placed(
+    base: Vec<RowSegment>,
+    own: Vec<(usize, Vec<Option<Arc<Chunk>>>)>,
+    places: &BTreeMap<usize, (usize, Option<usize>)>,
+) -> Vec<(Origin, RowSegment)> {
+    let mut own: Vec<Option<(usize, Vec<Option<Arc<Chunk>>>)>> = own.into_iter().map(Some).collect();
+    let (mut all, mut next) = (vec![], 0);
+    while next < base.len() {
+        match places.get(&next) {
+            None => {
+                all.push((Origin { base: Some(next), own: None, same: vec![] }, base[next].clone()));
+                next += 1;
+            }
+            Some(&(count, position)) => {
+                if let Some(position) = position
+                    && let Some((rows, chunks)) = own[position].take()
+                {
+                    let same: Vec<bool> = chunks.iter().map(Option::is_none).collect();
+                    let segment = row_segment(rows, chunks, Some(&base[next]));
+                    all.push((Origin { base: (count == 1).then_some(next), own: Some(position), same }, segment));
+                }
+                next += count;
+            }
+        }
+    }
+    for (position, written) in own.into_iter().enumerate() {
+        if let Some((rows, chunks)) = written {
+            all.push((Origin { base: None, own: Some(position), same: vec![] }, row_segment(rows, chunks, None)));
+        }
+    }
+    all
+}
+
+/// Gives `candidate` a row segment of which codes are those of the base version's dictionary, its first ones, and of new strings.
+fn hold(candidate: &mut Candidate, position: usize, coded: Coded, dictionary: Option<&Arc<Dictionary>>) {
+    let known = dictionary.map_or(0, |dictionary| dictionary.len()) as u32;
+    let entries: Vec<u32> = (0..known).chain(candidate.intern(&coded.new)).collect();
+    let most = entries.iter().max().copied().unwrap_or(0);
+    let mut codes = NarrowCodes::with_capacity(most, coded.codes.len());
+    codes.extend(&coded.codes, &entries);
+    candidate.hold(position, codes, coded.nulls);
 }
 
 /// The final dictionary of a column, and how to get to its codes.

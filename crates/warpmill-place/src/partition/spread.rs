@@ -18,6 +18,9 @@ pub enum Spread {
     Split(BTreeSet<usize>),
 }
 
+/// The reason why a sink of all rows of one pipeline and parts of another is refused.
+const MIXED: &str = "a sink of rows that are split and of rows that are not";
+
 /// The rows behind a probe that gives none.
 const NO_ROWS: Spread = Spread::Everywhere;
 
@@ -45,19 +48,27 @@ impl<'a> Walk<'a> {
     /// The reason why parts do not add up to the whole.
     pub fn meeting(program: &'a Program, split: &'a HashMap<usize, Option<usize>>) -> Result<SinkId, Unsupported> {
         let mut walk = Self { program, split, sinks: HashMap::new() };
+        let mut meeting = None;
         for (index, pipeline) in program.pipelines.iter().enumerate() {
+            if meeting.is_some_and(|sink| program.pipelines[index..].iter().all(|later| later.sink != sink)) {
+                break;
+            }
             let spread = walk.pipeline(index, pipeline)?;
-            if walk.into_sink(pipeline, spread)? {
-                let others = program.pipelines.iter().enumerate().filter(|(_, other)| other.sink == pipeline.sink);
-                for (index, other) in others {
-                    if walk.pipeline(index, other)? == Spread::Everywhere {
-                        return Err(refusal("a sink of rows that are split and of rows that are not"));
-                    }
-                }
-                return Ok(pipeline.sink);
+            match meeting {
+                Some(sink) if sink == pipeline.sink && spread == Spread::Everywhere => return Err(refusal(MIXED)),
+                Some(sink) if sink == pipeline.sink => {}
+                // A second one before the first is complete has no rows for those that come after it.
+                Some(_) => drop(walk.into_sink(pipeline, spread)?),
+                None if walk.into_sink(pipeline, spread)? => meeting = Some(pipeline.sink),
+                None => {}
             }
         }
-        Err(refusal("nothing that is split arrives anywhere"))
+        let sink = meeting.ok_or_else(|| refusal("nothing that is split arrives anywhere"))?;
+        // Those that came before the first that meets.
+        match walk.sinks.get(&sink) {
+            Some(SinkSpread { rows: Spread::Everywhere, .. }) => Err(refusal(MIXED)),
+            _ => Ok(sink),
+        }
     }
 
     /// The rows that reach the sink of a pipeline.
@@ -168,7 +179,7 @@ impl<'a> Walk<'a> {
                     rows: Spread::Split(a.intersection(&b).copied().collect()),
                     keys: known.keys.intersection(&keys).copied().collect(),
                 },
-                _ => return Err(refusal("a sink of rows that are split and of rows that are not")),
+                _ => return Err(refusal(MIXED)),
             },
         };
         self.sinks.insert(pipeline.sink, merged);

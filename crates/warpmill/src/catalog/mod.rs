@@ -24,6 +24,7 @@ use warpmill_format::FileAccess;
 use warpmill_format::table::leftovers;
 
 pub use provider::WarpmillTable;
+pub(crate) use provider::{NUMBERED, ROW, version_name};
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sink::{segment_bytes, write_options, write_stream};
 pub(crate) use view::View;

@@ -17,6 +17,24 @@ use warpmill_translate::scan_exec::{WarpmillScanExec, table_statistics};
 use super::sink::TableSink;
 use crate::Error;
 
+/// The column of row numbers, of which no text has the name.
+pub(crate) const ROW: &str = "\u{1}row";
+/// The beginning of a name for a table with that column.
+pub(crate) const NUMBERED: &str = "\u{1}numbered ";
+/// The beginning of a name for a version of a table: its number and its table follow.
+const VERSION: &str = "\u{1}version ";
+
+/// The name of version `version` of table `name`.
+pub(crate) fn version_name(name: &str, version: u64) -> String {
+    format!("{VERSION}{version} {name}")
+}
+
+/// The version and the table that `name` is the name of.
+pub(crate) fn named_version(name: &str) -> Option<(u64, &str)> {
+    let (version, table) = name.strip_prefix(VERSION)?.split_once(' ')?;
+    Some((version.parse().ok()?, table))
+}
+
 /// One version of a table: a statement that reads the table several times reads one version.
 pub struct WarpmillTable {
     name: String,
@@ -35,6 +53,23 @@ impl WarpmillTable {
     pub fn open(name: impl Into<String>, table: Arc<Table>) -> Result<Self, Error> {
         let snapshot = table.snapshot()?;
         Ok(Self { name: name.into(), table, snapshot })
+    }
+
+    /// The newest version of `table`, with the numbers of its rows in one more column, [`ROW`].
+    pub(crate) fn numbered(name: &str, table: Arc<Table>) -> Result<Self, Error> {
+        let snapshot = table.snapshot()?.numbered(ROW)?;
+        Ok(Self { name: format!("{ROW}s of {name}"), table, snapshot })
+    }
+
+    /// Version `version` of `table`.
+    pub(crate) fn at(name: &str, table: Arc<Table>, version: u64) -> Result<Self, Error> {
+        let snapshot = table.snapshot_at(version)?;
+        Ok(Self { name: name.to_string(), table, snapshot })
+    }
+
+    /// What plans call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The table.

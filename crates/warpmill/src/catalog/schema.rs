@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table, TableWriter};
 
+use super::provider::{NUMBERED, named_version};
 use super::view::{self, View};
 use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same};
 use crate::{Error, Result, WriteOptions};
@@ -514,6 +515,22 @@ impl Schema {
         }))
     }
 
+    /// A version of a table, or one with the numbers of its rows; `None`: it is the name of none.
+    fn special(&self, name: &str) -> Result<Option<WarpmillTable>> {
+        if let Some(name) = name.strip_prefix(NUMBERED) {
+            let table = self.warpmill_table(name)?;
+            return table.map(|table| WarpmillTable::numbered(name, table)).transpose();
+        }
+        let Some((version, name)) = named_version(name) else { return Ok(None) };
+        match self.warpmill_table(name)? {
+            Some(table) => WarpmillTable::at(name, table, version).map(Some),
+            None => match self.find(name)? {
+                Some(_) => Err(Error::Catalog(format!("'{name}' is no table of Warpmill: it has no versions"))),
+                None => Err(Error::Catalog(format!("table '{name}' not found"))),
+            },
+        }
+    }
+
     async fn provider(&self, found: Found) -> Result<Arc<dyn TableProvider>> {
         match found {
             Found::Session(name, Entry::Warpmill(table)) => Ok(Arc::new(WarpmillTable::open(name, table)?)),
@@ -551,6 +568,9 @@ impl SchemaProvider for Schema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if let Some(found) = self.find(name)? {
             return Ok(Some(self.provider(found).await?));
+        }
+        if name.starts_with('\u{1}') {
+            return Ok(self.special(name)?.map(|table| Arc::new(table) as _));
         }
         match self.shared.remote.named(name).await? {
             None if self.shared.remote.allowed() => files::named(&self.shared.state()?, name).await,

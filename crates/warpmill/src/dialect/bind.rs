@@ -126,7 +126,7 @@ fn inserted(mut dml: DmlStatement) -> Result<LogicalPlan> {
 }
 
 /// `plan` with columns of these types, cast as DuckDB casts.
-fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+pub(super) fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     if schema.fields().iter().zip(types).all(|(field, ty)| field.data_type() == ty) {
         return Ok(plan);

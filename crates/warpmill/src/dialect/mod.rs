@@ -26,6 +26,7 @@ mod tables;
 mod text;
 mod texts;
 mod types;
+mod versions;
 mod written;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) use operators::{Op as Arithmetic, bind as arithmetic};
 pub(crate) use subqueries::Subqueries;
 pub(crate) use syntax::plain;
 pub(crate) use types::type_name;
+pub(crate) use versions::named as with_versions;
 
 use crate::ScalarValue;
 use crate::planning::limits::{check_ctes, check_plan, check_windows};
@@ -53,7 +55,8 @@ use crate::udf::{Expansion, Functions, Misfit, expand};
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(&literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
+    let mut statement =
+        state.sql_to_statement(&literals::plain_numbers(&syntax::plain(&versions::named(sql))), &dialect)?;
     readers::rewrite(&mut statement)?;
     let Some(functions) = state.config().get_extension::<Functions>() else {
         return planned(state, statement, params).await;
@@ -116,6 +119,11 @@ pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
 /// `e` as `to`, as SQL texts cast it.
 pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     casts::bind(e, to, false, schema)
+}
+
+/// `plan` with columns of these types, cast as those of INSERT.
+pub(crate) fn assigned(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+    rewrites::replace(bind::retyped(plan, types)?)
 }
 
 /// The planners that SQL texts ask for the meaning of operators, types and functions.

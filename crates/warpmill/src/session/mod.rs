@@ -1,6 +1,7 @@
 //! Sessions: SQL in, Arrow batches out.
 
 pub(crate) mod builder;
+mod changes;
 mod copy;
 mod ddl;
 mod describe;
