@@ -3,9 +3,9 @@
 
 python bench/changes.py [--rows 10000000] [--runs 3] [--threads 2] [--json FILE]
 
-Both engines change a database on disk, each run a copy of the same one. Rows are near each other (`clustered`: one range of the key, in whose
-order the table is) or anywhere (`scattered`). Prints a line per statement: median milliseconds of both, and their ratio; then the time of a scan
-of the table as it is afterwards.
+Both engines change a database on disk, each run a copy of the same one. Rows are near each other (`clustered`: one
+range of the key, in whose order the table is) or anywhere (`scattered`). Prints a line per statement: median
+milliseconds of both, and their ratio; then the time of a scan of the table as it is afterwards.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ STATEMENTS = {
     "update 1% of texts": "UPDATE t SET s = 'other ' || (h % 50) WHERE h % 100 = 7",
     "update all": "UPDATE t SET v = v + 1",
     "delete one row": "DELETE FROM t WHERE k = {middle}",
-    "merge 1% scattered": "MERGE INTO t USING (SELECT k, v FROM t WHERE h % 100 = 7) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v + 1",
+    "merge 1% scattered": "MERGE INTO t USING (SELECT k, v FROM t WHERE h % 100 = 7) s ON t.k = s.k "
+    "WHEN MATCHED THEN UPDATE SET v = s.v + 1",
     "truncate": "TRUNCATE t",
 }
 
-TABLE = """SELECT i::BIGINT AS k, (hash(i) % 1000000)::INTEGER AS h, (hash(i + 1) % 100000)::BIGINT AS v, (hash(i + 2) % 10000 / 100.0)::DECIMAL(12,2) AS d,
-    (hash(i + 3) % 100000) / 8.0 AS x, 'value ' || hash(i + 4) % 1000 AS s, DATE '2000-01-01' + (i // 10000)::INTEGER AS day
+TABLE = """SELECT i::BIGINT AS k, (hash(i) % 1000000)::INTEGER AS h, (hash(i + 1) % 100000)::BIGINT AS v,
+    (hash(i + 2) % 10000 / 100.0)::DECIMAL(12,2) AS d,
+    (hash(i + 3) % 100000) / 8.0 AS x, 'value ' || hash(i + 4) % 1000 AS s,
+    DATE '2000-01-01' + (i // 10000)::INTEGER AS day
     FROM range({rows}) r(i)"""
 
 SCAN = "SELECT count(*), sum(v), sum(d), min(day), count(DISTINCT s) FROM t"
@@ -100,11 +103,21 @@ def main() -> None:
             scan, scan_two = statistics.median(my_scan), statistics.median(their_scan)
             same = answer == wanted
             print(
-                f"{name:22} {one:9.1f} {two:9.1f}  {one / two:6.2f}   scan {scan:7.1f} {scan_two:7.1f}  {scan / scan_two:5.2f}"
+                f"{name:22} {one:9.1f} {two:9.1f}  {one / two:6.2f}   "
+                f"scan {scan:7.1f} {scan_two:7.1f}  {scan / scan_two:5.2f}"
                 f"{'' if same else '  DIFFERENT'}",
                 flush=True,
             )
-            found.append({"statement": name, "ours_ms": mine, "theirs_ms": their, "ours_scan_ms": my_scan, "theirs_scan_ms": their_scan, "same": same})
+            found.append(
+                {
+                    "statement": name,
+                    "ours_ms": mine,
+                    "theirs_ms": their,
+                    "ours_scan_ms": my_scan,
+                    "theirs_scan_ms": their_scan,
+                    "same": same,
+                }
+            )
     if asked.json:
         asked.json.write_text(json.dumps({"rows": asked.rows, "threads": asked.threads, "statements": found}, indent=1))
 

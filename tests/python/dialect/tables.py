@@ -45,7 +45,11 @@ CASES = (
     Case(
         "`DELETE` with conditions over other tables",
         "SELECT * FROM t ORDER BY x",
-        setup=(T, "INSERT INTO t VALUES (3, 'c')", "DELETE FROM t USING (SELECT 1 AS y) u WHERE t.x = u.y OR t.x IS NULL"),
+        setup=(
+            T,
+            "INSERT INTO t VALUES (3, 'c')",
+            "DELETE FROM t USING (SELECT 1 AS y) u WHERE t.x = u.y OR t.x IS NULL",
+        ),
     ),
     Case(
         "`UPDATE` reads old values only",
@@ -63,7 +67,8 @@ CASES = (
         "SELECT * FROM t ORDER BY x",
         setup=(
             T,
-            "MERGE INTO t USING (VALUES (2, 'b'), (3, 'c')) AS u(x, s) ON t.x = u.x WHEN MATCHED THEN UPDATE SET s = u.s "
+            "MERGE INTO t USING (VALUES (2, 'b'), (3, 'c')) AS u(x, s) ON t.x = u.x "
+            "WHEN MATCHED THEN UPDATE SET s = u.s "
             "WHEN NOT MATCHED THEN INSERT VALUES (u.x, u.s) WHEN NOT MATCHED BY SOURCE THEN DELETE",
         ),
     ),

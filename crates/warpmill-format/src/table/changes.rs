@@ -133,7 +133,8 @@ impl Changes {
 
     /// Whether column `column` of the segment is as it was.
     pub(crate) fn is_same(&self, changes: &SegmentChanges, column: usize) -> bool {
-        changes.deleted.is_none() && !(self.columns.contains(&column) && !changes.updated.is_empty())
+        let changed = self.columns.contains(&column) && !changes.updated.is_empty();
+        changes.deleted.is_none() && !changed
     }
 
     /// The new values of `column`, by batch, if it gets some.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, NullBufferBuilder};
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -12,13 +12,12 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use super::changes::{Changes, Coded, SegmentChanges};
 use super::column_dictionary::{ColumnDictionary, Remap};
 use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
-use super::decode::{column_array, column_codes};
-use super::interner::Interner;
 use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
 use super::regroup::{Origin, Regroup};
+use super::rows::{Rows, Written, hold, placed, row_segment};
 use super::snapshot::TableSnapshot;
-use super::strings::{Candidate, HeldCodes, NarrowCodes, OwnStrings, concatenate, strings_of};
+use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
 use super::version::{Chunk, Heavy, RowSegment, Source, Version};
 use super::waiting::Waiting;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
@@ -141,71 +140,6 @@ enum Made {
     Same,
 }
 
-/// The rows of a row segment that is to be written.
-#[derive(Clone, Copy)]
-pub(crate) enum Rows<'a> {
-    /// New ones, in parts.
-    Parts(&'a [RecordBatch]),
-    /// Those of one row segment of the base version, changed.
-    Changed(&'a Changes, &'a SegmentChanges),
-    /// Those of row segments of the base version that are next to each other.
-    Merged(&'a Arc<TableSnapshot>, &'a Range<usize>),
-}
-
-impl Rows<'_> {
-    fn rows(&self) -> usize {
-        match self {
-            Rows::Parts(parts) => parts.iter().map(|part| part.num_rows()).sum(),
-            Rows::Changed(_, changes) => changes.rows(),
-            Rows::Merged(base, range) => (*range).clone().map(|segment| base.segment_rows(segment)).sum(),
-        }
-    }
-
-    /// The row segments of the base version in whose place they come.
-    fn place(&self) -> Option<Range<usize>> {
-        match self {
-            Rows::Parts(_) => None,
-            Rows::Changed(_, changes) => Some(changes.segment()..changes.segment() + 1),
-            Rows::Merged(_, range) => Some((*range).clone()),
-        }
-    }
-
-    fn is_same(&self, column: usize) -> bool {
-        matches!(self, Rows::Changed(all, changes) if all.is_same(changes, column))
-    }
-
-    /// A column, in parts.
-    fn arrays(&self, column: usize) -> Result<Vec<ArrayRef>> {
-        match self {
-            Rows::Parts(parts) => Ok(parts.iter().map(|part| part.column(column).clone()).collect()),
-            Rows::Changed(all, changes) => Ok(vec![all.array(changes, column)?]),
-            Rows::Merged(base, range) => (*range).clone().map(|segment| column_array(base, segment, column)).collect(),
-        }
-    }
-
-    /// A column with a dictionary of the base version; `None` where the rows are not of it.
-    fn coded(&self, column: usize) -> Result<Option<Coded>> {
-        match self {
-            Rows::Parts(_) => Ok(None),
-            Rows::Changed(all, _) if all.table().dictionary(column).is_none() => Ok(None),
-            Rows::Changed(all, changes) => all.coded(changes, column).map(Some),
-            Rows::Merged(base, _) if base.dictionary(column).is_none() => Ok(None),
-            Rows::Merged(base, range) => {
-                let (mut codes, mut valid) = (vec![], NullBufferBuilder::new(self.rows()));
-                for segment in (*range).clone() {
-                    let (own, nulls) = column_codes(base, segment, column)?;
-                    match nulls {
-                        Some(nulls) => valid.append_buffer(&nulls),
-                        None => valid.append_n_non_nulls(own.len()),
-                    }
-                    codes.extend(own);
-                }
-                Ok(Some(Coded { codes, nulls: valid.finish(), new: Interner::new() }))
-            }
-        }
-    }
-}
-
 /// The encoder of chunks, side by side.
 struct ChunkEncoder<'a> {
     schema: &'a SchemaRef,
@@ -238,7 +172,7 @@ pub(crate) struct Encoder {
     base: Option<Arc<TableSnapshot>>,
     columns: Vec<Column>,
     /// Chunks by row segment and column; `None` where they are held as provisional codes.
-    segments: Vec<(usize, Vec<Option<Arc<Chunk>>>)>,
+    segments: Vec<Written>,
     /// Row segments of the base version that are written anew: the first one's position, their number, and the position among those written;
     /// `None`: their rows go.
     places: BTreeMap<usize, (usize, Option<usize>)>,
@@ -484,7 +418,7 @@ impl Encoder {
         let stored = self.segments.iter().flat_map(|(_, chunks)| chunks).flatten().map(|c| c.stats.stored_bytes).sum();
         let generations = |column: usize| dictionaries[column].as_ref().map(|d: &ColumnDictionary| d.generation);
         let rewritten = |column: usize| self.rewritten[column].is_some();
-        let own: Vec<(usize, Vec<Option<Arc<Chunk>>>)> = std::mem::take(&mut self.segments);
+        let own: Vec<Written> = std::mem::take(&mut self.segments);
         let (segments, pruning) = match self.base.as_ref().filter(|_| !self.places.is_empty()) {
             None => {
                 let kept =
@@ -492,7 +426,7 @@ impl Encoder {
                 let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
                 let (first, count) = (segments.len(), own.len());
                 pruning.extend(self.zones.finish(first, count, stored, generations, &mut self.sink)?);
-                let written = own.into_iter().map(|(rows, chunks)| row_segment(rows, chunks, None));
+                let written = own.into_iter().map(|written| row_segment(written, None));
                 (segments.into_iter().chain(written).collect::<Vec<_>>(), pruning)
             }
             Some(base) => {
@@ -559,58 +493,6 @@ impl Encoder {
         }
         segments
     }
-}
-
-/// A row segment of these chunks, and, where one is missing, of those of `base`.
-fn row_segment(rows: usize, chunks: Vec<Option<Arc<Chunk>>>, base: Option<&RowSegment>) -> RowSegment {
-    let chunk = |(column, chunk): (usize, Option<Arc<Chunk>>)| {
-        chunk.or_else(|| base.map(|base| base.columns[column].clone())).expect("every chunk has been encoded")
-    };
-    RowSegment { rows, columns: chunks.into_iter().enumerate().map(chunk).collect() }
-}
-
-/// Row segments of the base version, and in the places of some those that were written for them; behind them what else was written.
-fn placed(
-    base: Vec<RowSegment>,
-    own: Vec<(usize, Vec<Option<Arc<Chunk>>>)>,
-    places: &BTreeMap<usize, (usize, Option<usize>)>,
-) -> Vec<(Origin, RowSegment)> {
-    let mut own: Vec<Option<(usize, Vec<Option<Arc<Chunk>>>)>> = own.into_iter().map(Some).collect();
-    let (mut all, mut next) = (vec![], 0);
-    while next < base.len() {
-        match places.get(&next) {
-            None => {
-                all.push((Origin { base: Some(next), own: None, same: vec![] }, base[next].clone()));
-                next += 1;
-            }
-            Some(&(count, position)) => {
-                if let Some(position) = position
-                    && let Some((rows, chunks)) = own[position].take()
-                {
-                    let same: Vec<bool> = chunks.iter().map(Option::is_none).collect();
-                    let segment = row_segment(rows, chunks, Some(&base[next]));
-                    all.push((Origin { base: (count == 1).then_some(next), own: Some(position), same }, segment));
-                }
-                next += count;
-            }
-        }
-    }
-    for (position, written) in own.into_iter().enumerate() {
-        if let Some((rows, chunks)) = written {
-            all.push((Origin { base: None, own: Some(position), same: vec![] }, row_segment(rows, chunks, None)));
-        }
-    }
-    all
-}
-
-/// Gives `candidate` a row segment of which codes are those of the base version's dictionary, its first ones, and of new strings.
-fn hold(candidate: &mut Candidate, position: usize, coded: Coded, dictionary: Option<&Arc<Dictionary>>) {
-    let known = dictionary.map_or(0, |dictionary| dictionary.len()) as u32;
-    let entries: Vec<u32> = (0..known).chain(candidate.intern(&coded.new)).collect();
-    let most = entries.iter().max().copied().unwrap_or(0);
-    let mut codes = NarrowCodes::with_capacity(most, coded.codes.len());
-    codes.extend(&coded.codes, &entries);
-    candidate.hold(position, codes, coded.nulls);
 }
 
 /// The final dictionary of a column, and how to get to its codes.

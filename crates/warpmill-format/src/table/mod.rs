@@ -34,6 +34,7 @@ mod manifest_check;
 mod pieces;
 mod pruning;
 mod regroup;
+mod rows;
 mod snapshot;
 mod sort;
 mod stored_chunk;

@@ -15,25 +15,8 @@ use warpmill_format::{Table, TableSnapshot};
 use warpmill_translate::scan_exec::{WarpmillScanExec, table_statistics};
 
 use super::sink::TableSink;
+use super::special::ROW;
 use crate::Error;
-
-/// The column of row numbers, of which no text has the name.
-pub(crate) const ROW: &str = "\u{1}row";
-/// The beginning of a name for a table with that column.
-pub(crate) const NUMBERED: &str = "\u{1}numbered ";
-/// The beginning of a name for a version of a table: its number and its table follow.
-const VERSION: &str = "\u{1}version ";
-
-/// The name of version `version` of table `name`.
-pub(crate) fn version_name(name: &str, version: u64) -> String {
-    format!("{VERSION}{version} {name}")
-}
-
-/// The version and the table that `name` is the name of.
-pub(crate) fn named_version(name: &str) -> Option<(u64, &str)> {
-    let (version, table) = name.strip_prefix(VERSION)?.split_once(' ')?;
-    Some((version.parse().ok()?, table))
-}
 
 /// One version of a table: a statement that reads the table several times reads one version.
 pub struct WarpmillTable {

@@ -15,7 +15,6 @@ use parking_lot::{Mutex, RwLock};
 use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table, TableWriter};
 
-use super::provider::{NUMBERED, named_version};
 use super::view::{self, View};
 use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same};
 use crate::{Error, Result, WriteOptions};
@@ -513,22 +512,6 @@ impl Schema {
             plain_bytes: snapshot.as_ref().map(|s| s.plain_bytes()),
             pruning_bytes: snapshot.as_ref().map(|s| s.pruning_bytes()),
         }))
-    }
-
-    /// A version of a table, or one with the numbers of its rows; `None`: it is the name of none.
-    fn special(&self, name: &str) -> Result<Option<WarpmillTable>> {
-        if let Some(name) = name.strip_prefix(NUMBERED) {
-            let table = self.warpmill_table(name)?;
-            return table.map(|table| WarpmillTable::numbered(name, table)).transpose();
-        }
-        let Some((version, name)) = named_version(name) else { return Ok(None) };
-        match self.warpmill_table(name)? {
-            Some(table) => WarpmillTable::at(name, table, version).map(Some),
-            None => match self.find(name)? {
-                Some(_) => Err(Error::Catalog(format!("'{name}' is no table of Warpmill: it has no versions"))),
-                None => Err(Error::Catalog(format!("table '{name}' not found"))),
-            },
-        }
     }
 
     async fn provider(&self, found: Found) -> Result<Arc<dyn TableProvider>> {
