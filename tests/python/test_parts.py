@@ -15,7 +15,7 @@ from test_placement import DEVICES, NOT_SHARED, QUERIES, fill, rows
 from warpmill import _warpmill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
@@ -87,11 +87,12 @@ def tables(orders: int, skew: str) -> dict[str, pa.Table]:
     """Orders, and lines in the order of their key; `skew`: how many lines orders have."""
     source = random.Random(orders)
     keys = list(range(-orders // 4, orders - orders // 4))
-    lines = {
+    sizes: dict[str, Callable[[int], int]] = {
         "even": lambda _: source.randrange(7),
         "one": lambda key: 6 * orders if key == orders // 2 else source.randrange(2),
         "same": lambda key: 4 * orders if key == 3 else 0,
-    }[skew]
+    }
+    lines = sizes[skew]
     lined = [key for key in keys for _ in range(lines(key))]
     names = ["red", "green", None, "blue"]
     # Keys beyond 32 bits, and those of a part of the orders.
