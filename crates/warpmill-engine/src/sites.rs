@@ -27,7 +27,9 @@ struct Shareable(Result<Arc<Share>, Unsupported>);
 
 /// A program in parts, by the number of devices and the seed that the ranges are chosen by; kept with the program.
 #[derive(Default)]
-struct Partitions(Mutex<HashMap<(usize, Option<u64>), Result<Arc<Partition>, Unsupported>>>);
+struct Partitions(Mutex<HashMap<(usize, Option<u64>), MadePartition>>);
+
+type MadePartition = Result<Arc<Partition>, Unsupported>;
 
 /// How far devices are with a program, kept with it: `false` where one is being made ready, `true` once that was tried.
 #[derive(Default)]

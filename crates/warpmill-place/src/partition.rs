@@ -51,6 +51,9 @@ pub struct PartitionKey {
     pub scans: usize,
 }
 
+/// The row segments that a device reads of a scan, and the conditions on their rows.
+type Restriction = (Range<usize>, Vec<Expr>);
+
 /// The part of all bytes that programs scan of which the CPU may have to scan again what comes after.
 const FEW: u64 = 16;
 
@@ -130,7 +133,7 @@ impl Partition {
         split: &HashMap<usize, Option<usize>>,
         key: Option<PartitionKey>,
         cuts: &[Range<usize>],
-        ranges: &dyn Fn(usize, usize) -> Result<(Range<usize>, Vec<Expr>), Unsupported>,
+        ranges: &dyn Fn(usize, usize) -> Result<Restriction, Unsupported>,
     ) -> Result<Self, Unsupported> {
         let sink = Walk::meeting(program, split)?;
         let feeds: Vec<usize> = (0..program.pipelines.len()).filter(|&it| program.pipelines[it].sink == sink).collect();
@@ -189,7 +192,7 @@ impl Part<'_> {
     /// The program of a device, whose scans are restricted to row segments and by filters.
     fn program(
         &self,
-        range: &dyn Fn(usize) -> Result<(Range<usize>, Vec<Expr>), Unsupported>,
+        range: &dyn Fn(usize) -> Result<Restriction, Unsupported>,
     ) -> Result<(Program, Arrives), Unsupported> {
         let before = self.sinks.iter().filter(|&&sink| sink != self.sink);
         let mut numbers: HashMap<SinkId, SinkId> = before.enumerate().map(|(new, &old)| (old, new)).collect();

@@ -58,8 +58,8 @@ impl<'a> Walk<'a> {
                 Some(sink) if sink == pipeline.sink && spread == Spread::Everywhere => return Err(refusal(MIXED)),
                 Some(sink) if sink == pipeline.sink => {}
                 // A second one before the first is complete has no rows for those that come after it.
-                Some(_) => drop(walk.into_sink(pipeline, spread)?),
-                None if walk.into_sink(pipeline, spread)? => meeting = Some(pipeline.sink),
+                Some(_) => drop(walk.enter_sink(pipeline, spread)?),
+                None if walk.enter_sink(pipeline, spread)? => meeting = Some(pipeline.sink),
                 None => {}
             }
         }
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes what a sink gets; tells whether the parts of devices meet in it.
-    fn into_sink(&mut self, pipeline: &Pipeline, spread: Spread) -> Result<bool, Unsupported> {
+    fn enter_sink(&mut self, pipeline: &Pipeline, spread: Spread) -> Result<bool, Unsupported> {
         let sink = &self.program.sinks[pipeline.sink];
         let is_last = pipeline.sink + 1 == self.program.sinks.len();
         let (mut rows, mut keys) = (Spread::Everywhere, BTreeSet::new());

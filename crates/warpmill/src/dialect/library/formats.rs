@@ -302,7 +302,7 @@ fn separated(digits: &str, separator: Option<char>) -> String {
     let Some(separator) = separator else { return digits.to_string() };
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(separator);
         }
         out.push(digit);

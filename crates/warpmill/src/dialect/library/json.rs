@@ -13,8 +13,8 @@ use super::own::{Call, Is, Own, Typed, text_like, typed, whole_like};
 pub(super) fn functions() -> Vec<Own> {
     use DataType::{Boolean, Utf8};
     vec![
-        Own::new("json_extract", |t| extract_types(t), |call| extract(call, false)),
-        Own::new("json_extract_string", |t| extract_types(t), |call| extract(call, true)),
+        Own::new("json_extract", extract_types, |call| extract(call, false)),
+        Own::new("json_extract_string", extract_types, |call| extract(call, true)),
         Own::new(
             "json_value",
             |t| path_types(t, Utf8),

@@ -1,5 +1,7 @@
 //! Functions of lists, and those of lists and texts alike.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -51,26 +53,18 @@ pub(super) fn functions() -> Vec<Own> {
         ),
         Own::new("list_sort", sort_types, |call| sort(call, false)),
         Own::new("list_reverse_sort", sort_types, |call| sort(call, true)),
-        Own::new(
-            "list_reverse",
-            |t| same_list(t),
-            |call| gathered(call, |_, range| Ok(range.rev().map(Some).collect())),
-        ),
-        Own::new(
-            "list_distinct",
-            |t| same_list(t),
-            |call| {
-                let lists = lists(call, 0);
-                let order = comparator(&lists.elements, false, false)?;
-                gathered(call, |_, range| {
-                    let mut values: Vec<usize> = range.filter(|&at| lists.elements.is_valid(at)).collect();
-                    values.sort_by(|a, b| order(*a, *b).then(a.cmp(b)));
-                    values.dedup_by(|a, b| order(*a, *b).is_eq());
-                    values.sort_unstable();
-                    Ok(values.into_iter().map(Some).collect())
-                })
-            },
-        ),
+        Own::new("list_reverse", same_list, |call| gathered(call, |_, range| Ok(range.rev().map(Some).collect()))),
+        Own::new("list_distinct", same_list, |call| {
+            let lists = lists(call, 0);
+            let order = comparator(&lists.elements, false, false)?;
+            gathered(call, |_, range| {
+                let mut values: Vec<usize> = range.filter(|&at| lists.elements.is_valid(at)).collect();
+                values.sort_by(|a, b| order(*a, *b).then(a.cmp(b)));
+                values.dedup_by(|a, b| order(*a, *b).is_eq());
+                values.sort_unstable();
+                Ok(values.into_iter().map(Some).collect())
+            })
+        }),
         Own::new("list_select", select_types, |call| {
             let chosen = call.args[1].as_list::<i32>();
             gathered(call, |row, range| {
@@ -341,7 +335,7 @@ fn comparator(elements: &ArrayRef, descending: bool, nulls_first: bool) -> Resul
 /// Lists in order, NULLs last unless it is said otherwise.
 fn sort(call: &Call, reverse: bool) -> Result<ArrayRef> {
     let lists = lists(call, 0);
-    let mut orders: std::collections::HashMap<(bool, bool), Order> = std::collections::HashMap::new();
+    let mut orders: HashMap<(bool, bool), Order> = HashMap::new();
     let mut out = Gathered::default();
     for (row, range) in lists.rows.iter().enumerate() {
         let how: Vec<Option<String>> = (1..call.args.len()).map(|i| call.text(i, row).map(str::to_uppercase)).collect();
@@ -356,10 +350,10 @@ fn sort(call: &Call, reverse: bool) -> Result<ArrayRef> {
             }
         }
         let key = (descending, nulls_first);
-        if !orders.contains_key(&key) {
-            orders.insert(key, comparator(&lists.elements, descending, nulls_first)?);
-        }
-        let order = &orders[&key];
+        let order = match orders.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(comparator(&lists.elements, descending, nulls_first)?),
+        };
         out.push(range.clone().map(|range| {
             let mut values: Vec<usize> = range.collect();
             values.sort_by(|a, b| order(*a, *b));

@@ -506,10 +506,8 @@ fn epoch(call: &Call, unit: i64) -> Result<ArrayRef> {
 /// Buckets of dates are dates.
 fn bucket_types(types: &[DataType]) -> Option<Typed> {
     match types {
-        [width, DataType::Date32] if matches!(width, DataType::Interval(_)) => {
-            Some((vec![INTERVAL, DataType::Date32], DataType::Date32))
-        }
-        [width, DataType::Timestamp(_, Some(_))] if matches!(width, DataType::Interval(_)) => {
+        [DataType::Interval(_), DataType::Date32] => Some((vec![INTERVAL, DataType::Date32], DataType::Date32)),
+        [DataType::Interval(_), DataType::Timestamp(_, Some(_))] => {
             Some((vec![INTERVAL, timestamptz()], timestamptz()))
         }
         types => typed(types, &[Is::Interval, Is::Moment], TIMESTAMP),

@@ -21,6 +21,9 @@ pub(super) type Types = fn(&[DataType]) -> Option<Typed>;
 /// Computes a column of arguments that [`Types`] has chosen.
 pub(super) type Run = fn(&Call) -> Result<ArrayRef>;
 
+/// The type of a result that is that of a constant argument, if it is one.
+type TypedBy = fn(&ReturnFieldArgs<'_>) -> Result<Option<DataType>>;
+
 /// A function.
 pub(super) struct Own {
     pub(super) name: &'static str,
@@ -28,7 +31,7 @@ pub(super) struct Own {
     pub(super) run: Run,
     pub(super) volatility: Volatility,
     /// Whether the type of the result is that of a constant argument, which `types` does not see.
-    pub(super) typed_by: Option<fn(&ReturnFieldArgs<'_>) -> Result<Option<DataType>>>,
+    pub(super) typed_by: Option<TypedBy>,
     signature: Signature,
 }
 

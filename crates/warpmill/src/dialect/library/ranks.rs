@@ -374,5 +374,5 @@ fn grade_up(call: &Call) -> Result<ArrayRef> {
         Some(sorted(range.collect(), &order).into_iter().map(move |at| Some((at - first) as i64 + 1)))
     });
     let grades = arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(grades);
-    Ok(strict_cast(&(Arc::new(grades) as ArrayRef), &call.to)?)
+    strict_cast(&(Arc::new(grades) as ArrayRef), &call.to)
 }

@@ -46,8 +46,8 @@ pub(super) fn functions() -> Vec<Own> {
                 })
             },
         ),
-        Own::new("unicode", |t| typed(t, &[Is::Text], DataType::Int32), |call| code(call)),
-        Own::new("ord", |t| typed(t, &[Is::Text], DataType::Int32), |call| code(call)),
+        Own::new("unicode", |t| typed(t, &[Is::Text], DataType::Int32), code),
+        Own::new("ord", |t| typed(t, &[Is::Text], DataType::Int32), code),
         Own::new("substring_duckdb", substring_types, substring),
         Own::new("bin", bin_types, |call| digits(call, 2)),
         Own::new("hex", hex_types, |call| digits(call, 16)),
@@ -404,7 +404,7 @@ fn bar(call: &Call) -> Result<ArrayRef> {
         }
         let eighths = (filled * 8.0) as usize;
         let mut text = "█".repeat(eighths / 8);
-        if eighths % 8 > 0 {
+        if !eighths.is_multiple_of(8) {
             text.push_str(PARTS[eighths % 8]);
         }
         let length = text.chars().count();
