@@ -247,7 +247,7 @@ mod tests {
             ),
             ("SELECT [[y for y in x] for x in l]", "SELECT list_transform(l, (x) -> (list_transform(x, (y) -> (y))))"),
             ("sum(x) FILTER (x > 1)", "sum(x) FILTER (WHERE x > 1)"),
-            ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS   (SELECT 1) FROM a"),
+            ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("WITH a AS MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("SELECT 1, 2,", "SELECT 1, 2"),
             ("VALUES (1)", "SELECT * FROM (VALUES (1))"),
