@@ -62,7 +62,7 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
         return planned(state, statement, params).await;
     };
     let is_volatile = |name: &str| {
-        let function = state.scalar_functions().get(name);
+        let function = state.scalar_functions().get(library::scalar(name));
         function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
     };
     let mut expanded = statement.clone();
@@ -99,7 +99,7 @@ async fn planned(state: &SessionState, mut statement: Statement, params: &[Scala
 /// Whether a call of this name, which is in lower case, means something to the dialect or its parser.
 pub(crate) fn is_taken(name: &str) -> bool {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    if names::part_called(name).is_some() {
+    if names::part_called(name).is_some() || names::stands_for_other(name) || library::is_taken(name) {
         return true;
     }
     // Other names are called in quotes.

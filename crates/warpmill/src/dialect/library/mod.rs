@@ -118,6 +118,11 @@ pub(super) fn aggregate(name: &str) -> &str {
     }
 }
 
+/// Whether a name is another one of a function, or that of an aggregate which becomes other functions.
+pub(super) fn is_taken(name: &str) -> bool {
+    scalar(name) != name || with_lambda(name) != name || aggregate(name) != name || is_composed(name)
+}
+
 /// Whether a name is that of an aggregate of rows that becomes other functions.
 pub(super) fn is_composed(name: &str) -> bool {
     composed_of_list(name).is_some()

@@ -47,6 +47,33 @@ fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
     }
 }
 
+/// Names of calls that stand for something else with some arguments ([`meaning`]), besides aggregates that are made of others.
+const MEANINGS: [&str; 18] = [
+    "add",
+    "array_push_back",
+    "array_push_front",
+    "current_timestamp",
+    "date_add",
+    "divide",
+    "get_current_timestamp",
+    "if",
+    "iff",
+    "ifnull",
+    "log",
+    "mod",
+    "multiply",
+    "now",
+    "struct_pack",
+    "subtract",
+    "transaction_timestamp",
+    "version",
+];
+
+/// Whether calls of a name, which is in lower case, may stand for something else, or have lambdas.
+pub(crate) fn stands_for_other(name: &str) -> bool {
+    MEANINGS.contains(&name) || TAKING.contains(&name)
+}
+
 /// What a call stands for; `None`: a function.
 pub(super) fn meaning(call: &Function) -> Option<Expr> {
     let [name] = call.name.0.as_slice() else { return None };
@@ -79,7 +106,7 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     if call.over.is_some() || call.filter.is_some() {
         return None;
     }
-    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    use BinaryOperator::{Minus, Modulo, Multiply, Plus};
     Some(match (name.as_str(), args.as_slice()) {
         ("if" | "iff", [condition, then, otherwise]) => case(condition.clone(), then.clone(), Some(otherwise.clone())),
         ("ifnull", [_, _]) => function("coalesce", args),
@@ -95,11 +122,7 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
         ("array_push_front", [list, x]) => function("array_prepend", vec![x.clone(), list.clone()]),
         ("array_push_back", [_, _]) => function("array_append", args),
         ("log", [x]) => function("log10", vec![x.clone()]),
-        ("range" | "generate_series", _) => return None,
-        _ => {
-            let _ = Divide;
-            return None;
-        }
+        _ => return None,
     })
 }
 
@@ -357,24 +380,26 @@ pub(super) fn power(left: &Expr, right: &Expr) -> crate::Result<Expr> {
     }
 }
 
+/// Functions that take functions.
+const TAKING: [&str; 14] = [
+    "list_transform",
+    "array_transform",
+    "list_apply",
+    "array_apply",
+    "apply",
+    "list_filter",
+    "array_filter",
+    "filter",
+    "list_reduce",
+    "array_reduce",
+    "reduce",
+    "array_any_match",
+    "any_match",
+    "list_any_match",
+];
+
 /// Makes functions of the arguments `x -> e` and `(x, y) -> e` of functions that take such.
 pub(super) fn take_lambdas(call: &mut Function) {
-    const TAKING: [&str; 14] = [
-        "list_transform",
-        "array_transform",
-        "list_apply",
-        "array_apply",
-        "apply",
-        "list_filter",
-        "array_filter",
-        "filter",
-        "list_reduce",
-        "array_reduce",
-        "reduce",
-        "array_any_match",
-        "any_match",
-        "list_any_match",
-    ];
     let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return };
     if !TAKING.contains(&name.value.to_lowercase().as_str()) {
         return;

@@ -240,7 +240,7 @@ pub(crate) fn part_called(name: &str) -> Option<&'static str> {
         "dayofweek" | "weekday" => "dow",
         "dayofyear" => "doy",
         "epoch" => "epoch",
-        name => *[
+        name => [
             "year",
             "quarter",
             "month",
@@ -259,8 +259,8 @@ pub(crate) fn part_called(name: &str) -> Option<&'static str> {
             "microsecond",
             "yearweek",
         ]
-        .iter()
-        .find(|part| **part == name)?,
+        .into_iter()
+        .find(|part| *part == name)?,
     })
 }
 
