@@ -32,6 +32,7 @@ from warpmill._warpmill import (  # noqa: E402 - the module must not load on a C
 )
 from warpmill.connection import Connection, Notice, TableInfo, connect  # noqa: E402
 from warpmill.relation import Relation  # noqa: E402
+from warpmill.udf import FunctionInfo, UserFunction, udaf, udf  # noqa: E402
 
 __all__ = [
     "BinderError",
@@ -42,6 +43,7 @@ __all__ = [
     "Error",
     "ExecutionError",
     "FallbackError",
+    "FunctionInfo",
     "IOError",
     "IngestError",
     "InternalError",
@@ -54,6 +56,9 @@ __all__ = [
     "Relation",
     "SettingError",
     "TableInfo",
+    "UserFunction",
     "__version__",
     "connect",
+    "udaf",
+    "udf",
 ]

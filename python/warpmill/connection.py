@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from warpmill._warpmill import (
+    BinderError,
     CatalogError,
     Error,
     QueryResult,
@@ -18,16 +19,18 @@ from warpmill._warpmill import (
     inspect,
     to_substrait,
 )
-from warpmill.frames import arrow_source, caller, find_variable, missing_table
+from warpmill.frames import arrow_source, caller, find_function, find_variable, missing_function, missing_table
 from warpmill.relation import Relation
 from warpmill.substrait import Plan, SubstraitRelation, plan_source
+from warpmill.udf.definition import UserFunction, define
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     from warpmill._warpmill import Layout
     from warpmill.relation import Params
+    from warpmill.udf.definition import FunctionInfo, Mode
 
     Progress = Callable[[int, int], None]
 
@@ -94,6 +97,8 @@ class Connection:
     def __init__(self, session: Session, database: str | None) -> None:
         self._session: Session | None = session
         self._database = database
+        # Variables of callers that queries have called as functions.
+        self._found_functions: dict[str, UserFunction] = {}
 
     @property
     def _open(self) -> Session:
@@ -240,8 +245,80 @@ class Connection:
         return sorted(found, key=lambda table: (table.schema != MAIN_SCHEMA, table.schema, table.name))
 
     def table(self, name: str) -> Relation:
-        """The rows of a table or view; `name` may say its schema, as in "sales.orders"."""
-        return self.sql(f"SELECT * FROM {_quoted(name)}")
+        """The rows of a table or view, read when they are asked for; `name` may say its schema: "sales.orders"."""
+        query = f"SELECT * FROM {_quoted(name)}"
+        shape = self._run(f"{query} LIMIT 0", None)
+        return Relation(self, query, None, lambda: self._run(query, None), shape)
+
+    def create_aggregate(
+        self,
+        name: str | Callable[..., Any],
+        function: Callable[..., Any] | None = None,
+        parameters: Sequence[str] | None = None,
+        returns: object = None,
+        *,
+        mode: Mode = "auto",
+    ) -> FunctionInfo:
+        """Make a Python function an aggregate function of this connection's SQL.
+
+        Its parameters are columns of a group, on which it works as on a pandas Series; those with defaults are
+        constants. Where its code is an expression, it runs like SQL; otherwise it is called for each group. A class
+        with `add(values)`, `merge(other)` and `finish()` (and `init()`) is called for each row. `returns` is the type
+        of the result ("DOUBLE", "BIGINT", ..., or a Python type); else the function's annotation says it, else DOUBLE.
+        `mode` "symbolic" refuses what is no expression, "python" always calls. A function of that name is replaced.
+        """
+        return self._create(name, function, parameters, returns, mode, is_aggregate=True, side_effects=False)
+
+    def create_function(
+        self,
+        name: str | Callable[..., Any],
+        function: Callable[..., Any] | None = None,
+        parameters: Sequence[str] | None = None,
+        returns: object = None,
+        *,
+        mode: Mode = "auto",
+        side_effects: bool = False,
+    ) -> FunctionInfo:
+        """Make a Python function of values a function of this connection's SQL.
+
+        Where an argument is NULL, so is the result. What is no expression is called with numpy arrays of many rows, in
+        `mode` "scalar" with the values of each. `side_effects`: it may give different results for the same arguments.
+        """
+        return self._create(name, function, parameters, returns, mode, is_aggregate=False, side_effects=side_effects)
+
+    def remove_function(self, name: str) -> None:
+        """Forget a function that `create_aggregate` or `create_function` has made."""
+        self._open.remove_function(name)
+        self._found_functions.pop(name.lower(), None)
+
+    def _create(
+        self,
+        name: str | Callable[..., Any],
+        function: Callable[..., Any] | None,
+        parameters: Sequence[str] | None,
+        returns: object,
+        mode: Mode,
+        *,
+        is_aggregate: bool,
+        side_effects: bool,
+    ) -> FunctionInfo:
+        if function is None:
+            if isinstance(name, str):
+                raise TypeError(f"the function '{name}' is missing")
+            function, name = name, name.name if isinstance(name, UserFunction) else name.__name__
+        if not isinstance(name, str):
+            raise TypeError("a function has a name, which comes first")
+        if isinstance(function, UserFunction):
+            if function.is_aggregate != is_aggregate:
+                made, takes = ("udaf", "create_aggregate") if function.is_aggregate else ("udf", "create_function")
+                raise TypeError(f"'{name}' was made by {made}: {takes} takes it")
+            user = replace(function, name=name)
+        else:
+            given = None if parameters is None else tuple(parameters)
+            user = UserFunction(function, is_aggregate, name, given, returns, mode, side_effects)
+        info = define(self._open, user)
+        self._found_functions.pop(info.name, None)
+        return info
 
     def info(self, name: str) -> TableInfo:
         """The facts about the table or view `name`, in any case of letters, which may say its schema."""
@@ -311,10 +388,18 @@ class Connection:
         """Run; where a table is missing, register the caller's variable of that name for the time of the run."""
         session, frame = self._open, caller()
         registered: list[str] = []
+        self._forget_functions(frame)
         try:
             while True:
                 try:
                     return run()
+                except BinderError as error:
+                    function = missing_function(str(error))
+                    user = find_function(function, frame) if function else None
+                    if function is None or user is None or function in self._found_functions:
+                        raise
+                    define(session, replace(user, name=function))
+                    self._found_functions[function] = user
                 except CatalogError as error:
                     name = missing_table(str(error))
                     value: Any = find_variable(name, frame) if name else None
@@ -325,6 +410,13 @@ class Connection:
         finally:
             for name in registered:
                 session.deregister(name)
+
+    def _forget_functions(self, frame: FrameType | None) -> None:
+        """Remove the functions that were variables of callers, and are others for this one, or none."""
+        for name, function in list(self._found_functions.items()):
+            if find_function(name, frame) is not function:
+                del self._found_functions[name]
+                self._open.remove_function(name)
 
 
 def _quoted(name: str) -> str:

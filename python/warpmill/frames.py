@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from types import FrameType
 
+    from warpmill.udf.definition import UserFunction
+
 
 @runtime_checkable
 class ArrowStream(Protocol):
@@ -58,6 +60,26 @@ def _with_types(frame: object) -> object:
         return frame
     typed: object = frame.cast({polars.Null: polars.Int32})
     return typed
+
+
+_MISSING_FUNCTION = re.compile(r"Invalid function '(\w+)'")
+
+
+def missing_function(message: str) -> str | None:
+    """The function that an error message says does not exist, in lower case."""
+    found = _MISSING_FUNCTION.search(message)
+    return found.group(1).lower() if found else None
+
+
+def find_function(name: str, frame: FrameType | None) -> UserFunction | None:
+    """A function for queries that a variable where `frame` runs is, or is called: local, then global, in any case."""
+    from warpmill.udf.definition import UserFunction
+
+    for scope in () if frame is None else (frame.f_locals, frame.f_globals):
+        for variable, value in scope.items():
+            if isinstance(value, UserFunction) and name in (variable.lower(), value.name.lower()):
+                return value
+    return None
 
 
 def missing_table(message: str) -> str | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from warpmill._warpmill import QueryResult
     from warpmill.connection import Connection
+    from warpmill.udf.groupby import GroupBy
 
     Params = Sequence[object] | Mapping[str, object] | None
 
@@ -26,12 +27,21 @@ class Relation:
     them without a copy where their types allow it.
     """
 
-    def __init__(self, connection: Connection, sql: str, params: Params, run: Callable[[], QueryResult]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        sql: str,
+        params: Params,
+        run: Callable[[], QueryResult],
+        shape: QueryResult | None = None,
+    ) -> None:
         self._connection = connection
         self._sql = sql
         self._params = params
         self._run = run
         self._finished: QueryResult | None = None
+        # A result with the same columns, where that is known before the rows.
+        self._described = shape
         self._position = 0
 
     @property
@@ -48,12 +58,12 @@ class Relation:
     @property
     def columns(self) -> list[str]:
         """Column names."""
-        return self._result.columns
+        return (self._described or self._result).columns
 
     @property
     def types(self) -> list[str]:
         """Column types, in Arrow's words: Int64, Decimal128(15, 2), Utf8, ..."""
-        return self._result.types
+        return (self._described or self._result).types
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -126,6 +136,24 @@ class Relation:
         from warpmill.display import render
 
         print(render(self._result, max_rows))
+
+    def groupby(self, keys: str | Sequence[str]) -> GroupBy:
+        """The groups of rows that are equal in columns `keys`, to apply functions to."""
+        from warpmill.udf.groupby import GroupBy
+
+        return GroupBy(self, [keys] if isinstance(keys, str) else list(keys))
+
+    def _source(self, hidden: str) -> tuple[str, Params, str | None]:
+        """What a query reads these rows from, its parameters, and the name of a table that was registered for it."""
+        if self._finished is None:
+            return f"({self._sql})", self._params, None
+        table = f"{hidden}_rows"
+        self._connection._open.register(table, self._finished)
+        return f'"{table}"', None, table
+
+    def _of(self, query: str, params: Params) -> Relation:
+        """Another query of the connection, which runs when its rows are asked for."""
+        return Relation(self._connection, query, params, lambda: self._connection._run(query, params))
 
     def __arrow_c_schema__(self) -> object:
         return self._result.__arrow_c_schema__()

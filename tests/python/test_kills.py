@@ -103,3 +103,48 @@ def test_live_writers_keep_what_they_are_at(tmp_path: Path) -> None:
         finally:
             child.kill()
             child.wait()
+
+
+CHANGER = textwrap.dedent(
+    """
+    import itertools, sys, warpmill
+    con = warpmill.connect(sys.argv[1], threads=1)
+    con.sql("SET warpmill.segment_rows = 4096")
+    con.sql("SET warpmill.keep_versions = 3")
+    print("ready", flush=True)
+    for i in itertools.count(int(sys.argv[2])):
+        con.sql("UPDATE t SET a = a + 1, s = 'step ' || (a + 1) WHERE part < 3")
+        con.sql("DELETE FROM t WHERE part = 3 AND k % 7 = 0")
+        con.sql("MERGE INTO t USING lost ON t.k = lost.k WHEN NOT MATCHED THEN INSERT VALUES (lost.k, 3, 0, 'new')")
+        con.sql("OPTIMIZE t")
+    """
+)
+
+
+def test_changes_are_whole_or_not_there(tmp_path: Path) -> None:
+    folder = tmp_path / "db"
+    chance = random.Random(23)
+    with warpmill.connect(folder) as con:
+        con.sql("SET warpmill.segment_rows = 4096")
+        con.sql("CREATE TABLE t AS SELECT i AS k, i % 4 AS part, 0 AS a, 'step 0' AS s FROM range(20000) r(i)")
+        con.sql("CREATE TABLE lost AS SELECT i AS k FROM range(20000) r(i) WHERE i % 4 = 3 AND i % 7 = 0")
+    rounds = int(os.environ.get("WARPMILL_KILLS", "12"))
+    whole = set()
+    for round_ in range(rounds):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHANGER, str(folder), str(round_)], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(chance.uniform(0.01, 0.5))
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        with warpmill.connect(folder) as con:
+            steps = con.sql("SELECT DISTINCT a, s FROM t WHERE part < 3").fetchall()
+            assert len(steps) == 1
+            assert steps[0][1] == f"step {steps[0][0]}"
+            count = con.sql("SELECT count(*) FROM t").fetchone()
+            assert count in ((20_000,), (20_000 - 715,)), count
+            whole.add(steps[0][0])
+    assert len(whole) > 1, "no process was killed after a change"
+    tally("processes killed at changes", {"old or new version": rounds})

@@ -58,6 +58,21 @@ def test_compaction_draws_what_it_measured(tmp_path: Path) -> None:
     assert run("compaction", "--experiments", "none").exit_code == 2
 
 
+def test_udaf_checks_its_answers(tmp_path: Path) -> None:
+    report = tmp_path / "udaf.json"
+    done = run("udaf", "--rows", 20_000, "--groups", "1,100", "--runs", 1, "--json", report)
+    assert done.exit_code == 0, done.output
+    rows = json.loads(report.read_text())
+    assert len(rows) == 2 * 2 * 2 * 5
+    assert all(row["seconds"] > 0 for row in rows)
+    done = run("udaf", "--rows", 20_000, "--groups", "10000", "--runs", 1, "--limit", 0.1, "--json", report)
+    assert {row["engine"] for row in json.loads(report.read_text()) if row["seconds"] is None} == {
+        "pandas apply",
+        "warpmill cpu called",
+    }
+    assert run("udaf", "--distributions", "zipf").exit_code == 2
+
+
 def test_scan_reads_every_column_through_every_codec(tmp_path: Path) -> None:
     place = str(tmp_path / "data")
     asked = ["--sf", "0.002", "--suites", "taxi,ssb", "--runs", "2", "--sampling", "--data", place, "--out", place]

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Query,
     /// It changes rows; its plan's one row is their number.
     Change,
+    /// It changes rows, and is run as a whole: there is no plan of it without its being run.
+    Edit,
     /// EXPLAIN in all its forms: rows of text, made when they are read.
     Explain,
     /// Anything else. It has no rows.
@@ -33,7 +35,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Query => "query",
-            Kind::Change => "change",
+            Kind::Change | Kind::Edit => "change",
             Kind::Explain => "explain",
             Kind::Command => "command",
         }
@@ -78,6 +80,9 @@ pub(crate) async fn read(session: &warpmill::Session, sql: &str, policy: &Policy
     let mut words = sql.split_whitespace().map(str::to_ascii_lowercase);
     if (words.next().as_deref(), words.next().as_deref()) == (Some("explain"), Some("kernels")) {
         return Ok(Read { statement: statement(Kind::Explain), setting: None });
+    }
+    if sql.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("optimize")) {
+        return Ok(Read { statement: statement(Kind::Command), setting: None });
     }
     let policy = policy.clone();
     let read = session
@@ -126,6 +131,7 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
         Parsed::CreateExternalTable(_) | Parsed::Reset(_) => Ok(Kind::Command),
         Parsed::Explain(explain) => kind_inside(&explain.statement, policy),
         Parsed::Statement(statement) => Ok(match statement.as_ref() {
+            ast::Statement::Query(query) if edits(&query.body) => Kind::Edit,
             ast::Statement::Query(_)
             | ast::Statement::ExplainTable { .. }
             | ast::Statement::ShowVariable { .. }
@@ -133,14 +139,25 @@ fn kind(parsed: &Parsed, policy: &Policy) -> Result<Kind, Status> {
             | ast::Statement::ShowColumns { .. }
             | ast::Statement::ShowFunctions { .. }
             | ast::Statement::Execute { .. } => Kind::Query,
-            ast::Statement::Insert(_)
-            | ast::Statement::Update { .. }
+            ast::Statement::Insert(_) => Kind::Change,
+            ast::Statement::Update { .. }
             | ast::Statement::Delete(_)
-            | ast::Statement::Truncate { .. } => Kind::Change,
+            | ast::Statement::Merge(_)
+            | ast::Statement::Truncate { .. } => Kind::Edit,
             ast::Statement::Explain { .. } => Kind::Explain,
             _ => Kind::Command,
         }),
     }
+}
+
+/// Whether what CTEs are before changes rows.
+fn edits(body: &ast::SetExpr) -> bool {
+    matches!(body, ast::SetExpr::Delete(_) | ast::SetExpr::Update(_) | ast::SetExpr::Merge(_))
+}
+
+/// The columns of the answer of a statement that changes rows.
+pub(crate) fn count_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]))
 }
 
 fn kind_inside(explained: &Parsed, policy: &Policy) -> Result<Kind, Status> {
@@ -171,7 +188,7 @@ const CLOSED_SETTINGS: [&str; 4] = [
 
 /// The engine's settings that are the clients': what a statement means, how it is planned, and how tables that it writes are stored.
 /// Others are about the machine, its devices and files, or for tests.
-const CLIENTS: [&str; 23] = [
+const CLIENTS: [&str; 24] = [
     "cluster",
     "codec",
     "codec_block",
@@ -184,6 +201,7 @@ const CLIENTS: [&str; 23] = [
     "device_join",
     "fallback",
     "join_order",
+    "keep_versions",
     "memory_limit",
     "plan_cache",
     "profile",
@@ -267,7 +285,11 @@ mod tests {
             ("VALUES (?)", Kind::Query),
             ("SHOW TABLES", Kind::Query),
             ("INSERT INTO t VALUES (1)", Kind::Change),
-            ("DELETE FROM t", Kind::Change),
+            ("DELETE FROM t", Kind::Edit),
+            ("WITH x AS (SELECT 1 AS a) DELETE FROM t WHERE a IN (SELECT a FROM x)", Kind::Edit),
+            ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE", Kind::Edit),
+            ("TRUNCATE t", Kind::Edit),
+            ("optimize t", Kind::Command),
             ("EXPLAIN SELECT 1", Kind::Explain),
             ("explain  KERNELS select 1", Kind::Explain),
             ("CREATE TABLE t AS SELECT 1", Kind::Command),

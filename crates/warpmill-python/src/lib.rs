@@ -6,6 +6,7 @@
 
 mod bench;
 mod errors;
+mod functions;
 mod inspect;
 mod layout;
 mod params;

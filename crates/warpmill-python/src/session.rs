@@ -8,11 +8,13 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
+use warpmill::udf::FunctionDefinition;
 use warpmill::{CommitGate, Progress, ProgressFn, Session, WriteOptions};
 use warpmill_datagen::Suite;
 
 use crate::bench::{datagen_error, generated};
 use crate::errors::{EngineError, guarded};
+use crate::functions::{self, Calls};
 use crate::layout::Layout;
 use crate::params;
 use crate::result::PyQueryResult;
@@ -23,6 +25,7 @@ use crate::values::arrow_error;
 #[pyclass(name = "Session", module = "warpmill._warpmill", frozen)]
 pub(crate) struct PySession {
     session: Session,
+    calls: Arc<Calls>,
 }
 
 impl PySession {
@@ -35,7 +38,12 @@ impl PySession {
     ) -> PyResult<T> {
         let (session, handle, gate) = (self.session.clone(), self.session.cancel_handle(), CommitGate::default());
         let shared = gate.clone();
-        let interrupt = |look: &mut dyn FnMut() -> PyResult<()>| gate.cancel_if(look).inspect_err(|_| handle.cancel());
+        let interrupt = |look: &mut dyn FnMut() -> PyResult<()>| {
+            gate.cancel_if(look).inspect_err(|_| {
+                handle.cancel();
+                self.calls.interrupt(py);
+            })
+        };
         run(py, reporter, interrupt, move || shared.scope_sync(|| work(&session)))
     }
 }
@@ -75,7 +83,7 @@ impl PySession {
             for (key, value) in &settings {
                 builder = builder.set(key, value);
             }
-            Ok(Self { session: builder.build().map_err(EngineError)? })
+            Ok(Self { session: builder.build().map_err(EngineError)?, calls: Arc::default() })
         };
         py.detach(|| guarded(build))
     }
@@ -95,6 +103,41 @@ impl PySession {
 
     fn explain_kernels(&self, py: Python<'_>, sql: String) -> PyResult<String> {
         self.run(py, &Reporter::new(None), move |session| Ok(session.explain_kernels(&sql)?))
+    }
+
+    /// Defines a function: by an expression, by code of a kind ("groups", "states", "rows"), or both.
+    #[pyo3(signature = (name, parameters, returns, is_aggregate, expression, kind, code, reason, is_volatile))]
+    #[allow(clippy::too_many_arguments, reason = "Python has as many")]
+    fn create_function(
+        &self,
+        py: Python<'_>,
+        name: String,
+        parameters: Vec<String>,
+        returns: &str,
+        is_aggregate: bool,
+        expression: Option<String>,
+        kind: &str,
+        code: Option<Py<PyAny>>,
+        reason: String,
+        is_volatile: bool,
+    ) -> PyResult<()> {
+        let implementation = code.map(|code| functions::implementation(kind, code, &self.calls)).transpose()?;
+        let returns = functions::returned(returns)?;
+        let definition = FunctionDefinition {
+            name,
+            parameters,
+            returns,
+            is_aggregate,
+            expression,
+            implementation,
+            reason,
+            is_volatile,
+        };
+        py.detach(|| guarded(|| Ok(self.session.create_function(definition).map_err(EngineError)?)))
+    }
+
+    fn remove_function(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        py.detach(|| guarded(|| Ok(self.session.remove_function(name).map_err(EngineError)?)))
     }
 
     /// Makes an Arrow object a table, without a copy where its types are the engine's.
@@ -215,7 +258,8 @@ impl PySession {
     }
 
     /// Stops what the session runs on other threads.
-    fn interrupt(&self) {
+    fn interrupt(&self, py: Python<'_>) {
         self.session.cancel_handle().cancel();
+        self.calls.interrupt(py);
     }
 }

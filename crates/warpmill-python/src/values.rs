@@ -85,6 +85,7 @@ fn values<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
         DataType::Duration(_) => durations(py, array),
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => lists(py, array),
         DataType::Struct(_) => structs(py, array),
+        DataType::Map(entries, _) if has_plain_keys(entries.data_type()) => maps(py, array),
         DataType::Dictionary(_, value) => values(py, &converted(array, value)?),
         _ => texts(py, array),
     }
@@ -177,7 +178,25 @@ fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     })
 }
 
-/// Types without a Python counterpart (intervals, maps, unions) come as text.
+/// Whether keys of maps can be keys of a dictionary.
+fn has_plain_keys(entries: &DataType) -> bool {
+    matches!(entries, DataType::Struct(fields) if fields.first().is_some_and(|key| !key.data_type().is_nested()))
+}
+
+fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
+    let maps = array.as_map();
+    let (keys, elements) = (values(py, maps.keys())?, values(py, maps.values())?);
+    let offsets = maps.value_offsets();
+    each(py, array, |row| {
+        let dict = PyDict::new(py);
+        for at in offsets[row] as usize..offsets[row + 1] as usize {
+            dict.set_item(&keys[at], &elements[at])?;
+        }
+        Ok(dict.into_any())
+    })
+}
+
+/// Types without a Python counterpart (intervals, unions, maps whose keys have parts) come as text.
 fn texts<'py>(py: Python<'py>, array: &ArrayRef) -> Values<'py> {
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(array, &options).map_err(arrow_error)?;

@@ -9,6 +9,7 @@ use warpmill_format::FormatError;
 
 use crate::offload::Fallback;
 use crate::remote::RemoteError;
+use crate::udf::Misfit;
 
 /// The reason why a statement failed. Nothing of a failed statement is visible.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -171,6 +172,7 @@ impl Error {
     fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Self {
         match (error.downcast_ref::<Error>(), error.downcast_ref::<DataFusionError>()) {
             (Some(error), _) => error.clone(),
+            _ if error.is::<Misfit>() => Error::Plan(error.to_string()),
             (_, Some(error)) => Self::of(error),
             _ => Error::Execution(error.to_string()),
         }

@@ -33,6 +33,7 @@ pub mod profile;
 pub mod remote;
 pub mod session;
 pub mod settings;
+pub mod udf;
 
 pub use accelerate::{accelerate, accelerated};
 pub use catalog::{TableInfo, WarpmillTable};

@@ -99,6 +99,8 @@ pub struct WarpmillOptions {
     pub pruning_metadata: Metadata,
     /// Rows that such metadata is about in tables that the session writes: a multiple of 1024.
     pub zone_rows: usize,
+    /// Versions of a table that stay readable when the session writes it.
+    pub keep_versions: usize,
     /// Attributes of other tables of which tables that the session writes get metadata: `table.column=other.key:attribute,...; ...`.
     pub sideways: String,
     /// The order of rows of tables that the session writes: nothing (empty), columns, or `auto`.
@@ -217,6 +219,7 @@ impl Default for WarpmillOptions {
             pruning: PruningMode::default(),
             pruning_metadata: Metadata::default(),
             zone_rows: warpmill_format::pruning::ZONE_ROWS,
+            keep_versions: 1,
             sideways: String::new(),
             cluster: String::new(),
             remote: RemoteOptions::default(),
@@ -479,6 +482,10 @@ impl ExtensionOptions for WarpmillOptions {
             }
             "sideways" => self.sideways = value.trim().to_string(),
             "cluster" => self.cluster = value.trim().to_string(),
+            "keep_versions" => {
+                let versions = value.parse().ok().filter(|versions| (1..=1000).contains(versions));
+                self.keep_versions = versions.ok_or_else(|| expects("a number from 1 to 1000"))?;
+            }
             "zone_rows" => {
                 let rows = text.parse().ok().filter(|n: &usize| *n > 0 && n.is_multiple_of(1024) && *n <= 1 << 30);
                 self.zone_rows = rows.ok_or_else(|| expects("a multiple of 1024"))?;

@@ -36,6 +36,7 @@ STUDIES = [
     "qj",
     "scan",
     "sort",
+    "udaf",
 ]
 
 #: How they are installed, from the repository.

@@ -43,6 +43,38 @@ CASES = (
         setup=("CREATE TABLE t (x INTEGER, y VARCHAR)", "INSERT INTO t BY NAME SELECT 'b' AS y, 1 AS x"),
     ),
     Case(
+        "`DELETE` with conditions over other tables",
+        "SELECT * FROM t ORDER BY x",
+        setup=(
+            T,
+            "INSERT INTO t VALUES (3, 'c')",
+            "DELETE FROM t USING (SELECT 1 AS y) u WHERE t.x = u.y OR t.x IS NULL",
+        ),
+    ),
+    Case(
+        "`UPDATE` reads old values only",
+        "SELECT * FROM t",
+        setup=("CREATE TABLE t AS SELECT 1 AS x, 2 AS y", "UPDATE t SET x = y, y = x"),
+    ),
+    Case(
+        "`UPDATE ... FROM`",
+        "SELECT * FROM t ORDER BY x",
+        setup=(T, "UPDATE t SET s = u.s FROM (VALUES (2, 'new'), (5, 'none')) u(x, s) WHERE t.x = u.x"),
+    ),
+    Case("`UPDATE` with a value that does not fit fails", "UPDATE t SET x = 'abc'", setup=(T,)),
+    Case(
+        "`MERGE INTO`",
+        "SELECT * FROM t ORDER BY x",
+        setup=(
+            T,
+            "MERGE INTO t USING (VALUES (2, 'b'), (3, 'c')) AS u(x, s) ON t.x = u.x "
+            "WHEN MATCHED THEN UPDATE SET s = u.s "
+            "WHEN NOT MATCHED THEN INSERT VALUES (u.x, u.s) WHEN NOT MATCHED BY SOURCE THEN DELETE",
+        ),
+    ),
+    Case("`TRUNCATE`", "SELECT count(*) AS n FROM t", setup=(T, "TRUNCATE t")),
+    Case("views are not changed", "DELETE FROM v", setup=(T, "CREATE VIEW v AS SELECT x FROM t")),
+    Case(
         "a schema has tables of its own",
         "SELECT a.x AS a, b.x AS b, c.x AS c FROM t a, s.t b, main.t c",
         setup=("CREATE TABLE t AS SELECT 1 AS x", "CREATE SCHEMA s", "CREATE OR REPLACE TABLE s.t AS SELECT 2 AS x"),
@@ -135,5 +167,12 @@ CASES = (
         "SELECT y FROM t",
         setup=("CREATE TABLE t (x INTEGER, y INTEGER DEFAULT 3)", "INSERT INTO t (x) VALUES (1)"),
         differs="DEFAULT is refused",
+    ),
+    Case("`DELETE ... RETURNING`", "DELETE FROM t RETURNING x", setup=(T,), differs="RETURNING is refused"),
+    Case(
+        "`UPDATE ... FROM` with several values for a row",
+        "UPDATE t SET s = u.s FROM (VALUES (1, 'b'), (1, 'c')) u(x, s) WHERE t.x = u.x",
+        setup=(T,),
+        differs="an error, unless they are the same: DuckDB takes one of them",
     ),
 )

@@ -96,6 +96,33 @@ def test_parameters(con: Any, sales: pa.Table) -> None:
     del sales
 
 
+def test_changes(con: Any) -> None:
+    with con.cursor() as cursor:
+        cursor.execute("CREATE TABLE changed AS SELECT i AS a, 'x' || i AS s FROM range(10) r(i)")
+        cursor.execute("DELETE FROM changed WHERE a < ?", (2,))
+        cursor.execute("UPDATE changed SET s = ? WHERE a = ?", ("new", 5))
+        cursor.executemany("DELETE FROM changed WHERE a = ?", [(8,), (9,)])
+        cursor.execute(
+            "MERGE INTO changed AS c USING (SELECT 5 AS a UNION ALL SELECT 77) AS s ON c.a = s.a "
+            "WHEN MATCHED THEN UPDATE SET a = 50 WHEN NOT MATCHED THEN INSERT VALUES (s.a, 'in')"
+        )
+        cursor.execute("SELECT a, s FROM changed ORDER BY a")
+        assert cursor.fetchall() == [(2, "x2"), (3, "x3"), (4, "x4"), (6, "x6"), (7, "x7"), (50, "new"), (77, "in")]
+        # What is only prepared changes nothing.
+        cursor.adbc_prepare("DELETE FROM changed")
+        cursor.execute("SELECT count(*) FROM changed")
+        assert cursor.fetchone() == (7,)
+        cursor.execute("OPTIMIZE changed")
+        deep = " OR ".join(f"a = {i}" for i in range(2000))
+        cursor.execute(f"DELETE FROM changed WHERE {deep}")
+        with pytest.raises(Error, match="RETURNING"):
+            cursor.execute("DELETE FROM changed RETURNING a")
+        cursor.execute("TRUNCATE changed")
+        cursor.execute("SELECT count(*) FROM changed")
+        assert cursor.fetchone() == (0,)
+        cursor.execute("DROP TABLE changed")
+
+
 def test_ingest_modes(con: Any) -> None:
     rows = pa.table({"a": [1, 2]})
     with con.cursor() as cursor:

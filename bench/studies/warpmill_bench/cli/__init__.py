@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from warpmill_bench.cli import compaction, golap, kernels, mordred, nvcomp, qj, scan
+from warpmill_bench.cli import compaction, golap, kernels, mordred, nvcomp, qj, scan, udaf
 
 app = typer.Typer()
 app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
@@ -14,6 +14,7 @@ app.command("qj", epilog=qj.EXAMPLES)(qj.qj)
 app.command("golap", epilog=golap.EXAMPLES)(golap.golap)
 app.command("mordred", help=mordred.HELP, epilog=mordred.EXAMPLES)(mordred.mordred)
 app.command("compaction", epilog=compaction.EXAMPLES)(compaction.compaction)
+app.command("udaf", epilog=udaf.EXAMPLES)(udaf.udaf)
 # Programs with a command line of their own, which needs packages that are imported when they run.
 own = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("nvcomp", add_help_option=False, context_settings=own)(nvcomp.nvcomp)

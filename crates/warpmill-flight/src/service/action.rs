@@ -119,6 +119,7 @@ async fn schemas(session: &ClientSession, statement: &Statement) -> Result<(Sche
     let described = match statement.kind {
         Kind::Explain | Kind::Command if bare => None,
         Kind::Explain => None,
+        Kind::Edit => session.engine.describe(&statement.sql).await.ok(),
         _ => Some(session.engine.describe(&statement.sql).await.map_err(|error| status::of(&error))?),
     };
     let dataset = match &described {

@@ -14,7 +14,7 @@ use super::{metadata, no_such_command, no_transactions, update};
 use crate::answer::{Messages, announced, answer, batch_messages, planning};
 use crate::server::Shared;
 use crate::session::{ClientSession, Item, Ticket, Work};
-use crate::statement::{Kind, Read, Statement, explain_schema, read};
+use crate::statement::{Kind, Read, Statement, count_schema, explain_schema, read};
 use crate::status;
 
 /// Rows of parameters that one query may be run for.
@@ -111,12 +111,13 @@ async fn ticket(
     };
     check_rows(&statement, &rows)?;
     let (schema, work) = match statement.kind {
-        Kind::Change | Kind::Command if run == Run::Changes => {
+        Kind::Change | Kind::Edit | Kind::Command if run == Run::Changes => {
             let outcome = update::run(server, &session, &statement, &rows).await?;
             (outcome.schema, Work::Done(outcome.batches))
         }
         Kind::Query | Kind::Change => planning(server, &session, plans(&session, &statement, &rows)).await?,
         Kind::Explain => (explain_schema(), Work::Deferred(rows.first().cloned().unwrap_or_default())),
+        Kind::Edit => (count_schema(), Work::Done(vec![])),
         Kind::Command => (Arc::new(Schema::empty()), Work::Done(vec![])),
     };
     Ok((session, Ticket { schema, work, statement }))

@@ -79,7 +79,7 @@ async fn count(
         return Err(Status::invalid_argument("the statement has rows: it is a query, not an update"));
     }
     let outcome = run(server, session, statement, rows).await?;
-    Ok(if statement.kind == Kind::Change { outcome.changed() } else { 0 })
+    Ok(if matches!(statement.kind, Kind::Change | Kind::Edit) { outcome.changed() } else { 0 })
 }
 
 /// Runs a statement to its end, for each row of parameters; once where there are none.

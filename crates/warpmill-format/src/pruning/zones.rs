@@ -1,6 +1,9 @@
 //! Metadata as it is stored, and what it says of values.
 
+use std::ops::Range;
+
 use super::bloom::{self, BLOOM_BYTES};
+use super::build::Zone;
 use super::{Binning, HISTOGRAM_BINS};
 use crate::segment::SegmentBytes;
 use crate::segment::bytes::corrupt;
@@ -336,6 +339,24 @@ impl Zones {
             }
         }
         least
+    }
+
+    /// The zones of this range, to be stored once more; Bloom filters that are of others, too, are left out.
+    pub(crate) fn part(&self, zones: Range<usize>) -> Vec<Zone> {
+        let zone = |zone: usize| {
+            let mut histogram = [0; HISTOGRAM_BINS / 64];
+            if let Some(at) = self.histograms {
+                let bytes = &self.bytes[at + zone * HISTOGRAM_BINS / 8..at + (zone + 1) * HISTOGRAM_BINS / 8];
+                let words = bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes")));
+                histogram.iter_mut().zip(words).for_each(|(own, word)| *own = word);
+            }
+            let covered = self.blooms.0.binary_search_by_key(&zone, |&(first, _)| first as usize).ok();
+            let bloom =
+                covered.map(|filter| self.blooms.0[filter].1).filter(|&count| zone + count as usize <= zones.end);
+            let bloom = bloom.and_then(|count| Some((count, self.bloom(zone)?.into())));
+            Zone { bounds: self.bounds(zone), nulls: self.has_nulls(zone), histogram, bloom }
+        };
+        zones.clone().map(zone).collect()
     }
 
     /// The Bloom filter of the rows that those of `zone` are among.

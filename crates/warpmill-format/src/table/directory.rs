@@ -168,16 +168,51 @@ pub(crate) fn is_table(directory: &Path) -> Result<bool> {
     }
 }
 
-/// Removes every file that `manifest`, the newest one, does not name: older manifests and what says that they were
+/// The versions that have a manifest, ascending.
+pub(crate) fn versions(directory: &Path) -> Result<Vec<u64>> {
+    let version = |name: &String| name.strip_suffix(MANIFEST_EXTENSION)?.parse().ok();
+    let mut versions: Vec<u64> = names(directory)?.iter().filter_map(version).collect();
+    versions.sort_unstable();
+    Ok(versions)
+}
+
+/// Version `version`, sharing what it can with `known`; `None` where it is not there any more.
+pub(crate) fn load_version(
+    directory: &Path,
+    version: u64,
+    known: &Version,
+    access: FileAccess,
+) -> Result<Option<Version>> {
+    let Some((manifest, _)) = read_manifest(directory, version)? else { return Ok(None) };
+    match Version::from_manifest(&manifest, &manifest_path(directory, version), Some(known), access) {
+        Ok(version) => Ok(Some(version)),
+        // A writer has removed it since.
+        Err(FormatError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes every file that `manifest`, the newest one, and those of as many versions before it that `keep` in all will stay with the next
+/// one, do not name: older manifests and what says that they were
 /// committed, data of older versions and of writers that did not commit. The caller holds the lock. Readers of older
 /// versions have those files mapped, which unlinking does not disturb. A file that cannot be removed is left for the
 /// next time.
-pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest) -> Result<()> {
+pub(crate) fn collect_garbage(fs: &dyn FileSystem, directory: &Path, manifest: &Manifest, keep: usize) -> Result<()> {
+    let all = names(directory)?;
     let current = format!("{:016}{MANIFEST_EXTENSION}", manifest.version);
     let committed = format!("{:016}{COMMITTED_EXTENSION}", manifest.version);
     let own = [current.as_str(), committed.as_str(), LOCK_NAME];
-    let live: HashSet<&str> = manifest.files.iter().map(|f| f.name.as_str()).chain(own).collect();
-    let mut garbage: Vec<String> = names(directory)?.into_iter().filter(|name| !live.contains(name.as_str())).collect();
+    let mut kept = vec![];
+    for version in (1..manifest.version).rev().take(keep.saturating_sub(2)) {
+        // One that cannot be read can be read by nobody.
+        if let Ok(Some((older, _))) = read_manifest(directory, version) {
+            kept.push((format!("{version:016}{MANIFEST_EXTENSION}"), older));
+        }
+    }
+    let files = kept.iter().map(|(_, older)| older).chain([manifest]).flat_map(|manifest| &manifest.files);
+    let live: HashSet<&str> =
+        files.map(|f| f.name.as_str()).chain(own).chain(kept.iter().map(|(name, _)| &**name)).collect();
+    let mut garbage: Vec<String> = all.into_iter().filter(|name| !live.contains(name.as_str())).collect();
     // Only our own kinds of files, data last: a crash in between must not leave a manifest whose data is gone.
     let kinds = [COMMITTED_EXTENSION, MANIFEST_EXTENSION, ".data"];
     let kind = |name: &str| kinds.iter().position(|kind| name.strip_suffix(".tmp").unwrap_or(name).ends_with(kind));

@@ -1,5 +1,7 @@
 //! Turns row segments into encoded chunks, columns in parallel, and hands them to memory or to data files.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -7,10 +9,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use super::changes::{Changes, Coded, SegmentChanges};
 use super::column_dictionary::{ColumnDictionary, Remap};
 use super::data_file::{DEVICE_ALIGN, DataFileWriter, Place};
 use super::manifest::CodecEntry;
 use super::pruning::ZoneMap;
+use super::regroup::{Origin, Regroup};
+use super::rows::{Rows, Written, hold, placed, row_segment};
 use super::snapshot::TableSnapshot;
 use super::strings::{Candidate, HeldCodes, OwnStrings, concatenate, strings_of};
 use super::version::{Chunk, Heavy, RowSegment, Source, Version};
@@ -129,6 +134,10 @@ enum Made {
     Chunk(Box<Stored>, Vec<Zone>),
     /// Strings that may get a dictionary.
     Strings(Option<OwnStrings>),
+    /// Codes of the base version's dictionary, and of new strings.
+    Codes(Coded),
+    /// As in the base version.
+    Same,
 }
 
 /// The encoder of chunks, side by side.
@@ -163,7 +172,10 @@ pub(crate) struct Encoder {
     base: Option<Arc<TableSnapshot>>,
     columns: Vec<Column>,
     /// Chunks by row segment and column; `None` where they are held as provisional codes.
-    segments: Vec<(usize, Vec<Option<Arc<Chunk>>>)>,
+    segments: Vec<Written>,
+    /// Row segments of the base version that are written anew: the first one's position, their number, and the position among those written;
+    /// `None`: their rows go.
+    places: BTreeMap<usize, (usize, Option<usize>)>,
     /// Chunks of the base version written anew, by column: its dictionary had to be given up.
     rewritten: Vec<Option<Vec<Arc<Chunk>>>>,
     pool: Option<Arc<rayon::ThreadPool>>,
@@ -203,7 +215,8 @@ impl Encoder {
         let columns: Vec<Column> = schema.fields().iter().enumerate().map(column).collect();
         let rewritten = columns.iter().map(|_| None).collect();
         let waiting = Waiting::new(columns.len(), storage.extent);
-        Self { schema, base, columns, segments: Vec::new(), rewritten, pool, storage, zones, waiting, sink }
+        let (segments, places) = (Vec::new(), BTreeMap::new());
+        Self { schema, base, columns, segments, places, rewritten, pool, storage, zones, waiting, sink }
     }
 
     fn base_version(&self) -> Option<&Version> {
@@ -218,6 +231,28 @@ impl Encoder {
 
     /// Encodes row segments, each given in parts.
     pub fn push(&mut self, segments: &[Vec<RecordBatch>]) -> Result<()> {
+        self.push_rows(&segments.iter().map(|parts| Rows::Parts(parts)).collect::<Vec<_>>())
+    }
+
+    /// Writes the row segments that change.
+    pub fn change(&mut self, changes: &Changes) -> Result<()> {
+        let all: Vec<&SegmentChanges> = changes.segments().collect();
+        for gone in all.iter().filter(|own| own.rows() == 0) {
+            self.places.insert(gone.segment(), (1, None));
+        }
+        let rows: Vec<Rows<'_>> =
+            all.iter().filter(|own| own.rows() > 0).map(|own| Rows::Changed(changes, own)).collect();
+        rows.chunks(self.at_once()).try_for_each(|rows| self.push_rows(rows))
+    }
+
+    /// Writes row segments of the base version together, as one each.
+    pub fn merge(&mut self, ranges: &[Range<usize>]) -> Result<()> {
+        let Some(base) = self.base.clone() else { return Ok(()) };
+        let rows: Vec<Rows<'_>> = ranges.iter().map(|range| Rows::Merged(&base, range)).collect();
+        rows.chunks(self.at_once()).try_for_each(|rows| self.push_rows(rows))
+    }
+
+    fn push_rows(&mut self, segments: &[Rows<'_>]) -> Result<()> {
         let columns = self.columns.len();
         let tasks: Vec<(usize, usize)> = (0..segments.len()).flat_map(|s| (0..columns).map(move |c| (s, c))).collect();
         let mut made = self.make(segments, &tasks)?;
@@ -230,22 +265,28 @@ impl Encoder {
                 made[s * columns + c] = chunk;
             }
         }
-        for parts in segments {
+        for rows in segments {
             let rest = made.split_off(columns);
-            self.add(parts, std::mem::replace(&mut made, rest))?;
+            self.add(rows, std::mem::replace(&mut made, rest))?;
         }
         Ok(())
     }
 
     /// Columns of row segments, side by side: `tasks` says which column of which.
-    fn make(&self, segments: &[Vec<RecordBatch>], tasks: &[(usize, usize)]) -> Result<Vec<Made>> {
+    fn make(&self, segments: &[Rows<'_>], tasks: &[(usize, usize)]) -> Result<Vec<Made>> {
         let (columns, chunks) = (&self.columns, self.chunks());
         let make = |&(s, c): &(usize, usize)| {
-            let arrays: Vec<ArrayRef> = segments[s].iter().map(|part| part.column(c).clone()).collect();
+            let rows = &segments[s];
+            if rows.is_same(c) {
+                return Ok(Made::Same);
+            }
             Ok(match &columns[c] {
-                Column::Candidate(_) => Made::Strings(OwnStrings::of(&arrays)),
+                Column::Candidate(_) => match rows.coded(c)? {
+                    Some(coded) => Made::Codes(coded),
+                    None => Made::Strings(OwnStrings::of(&rows.arrays(c)?)),
+                },
                 Column::Direct => {
-                    let (stored, zones) = chunks.encode_parts(c, &arrays)?;
+                    let (stored, zones) = chunks.encode_parts(c, &rows.arrays(c)?)?;
                     Made::Chunk(Box::new(stored), zones)
                 }
             })
@@ -258,20 +299,31 @@ impl Encoder {
     }
 
     /// Adds a row segment, whose columns have been looked at.
-    fn add(&mut self, parts: &[RecordBatch], made: Vec<Made>) -> Result<()> {
+    fn add(&mut self, rows: &Rows<'_>, made: Vec<Made>) -> Result<()> {
         let position = self.segments.len();
         let segment_of = |column: usize| match &made[column] {
             Made::Chunk(stored, _) => Some(&stored.segment),
-            Made::Strings(_) => None,
+            Made::Strings(_) | Made::Codes(_) | Made::Same => None,
         };
         let attributes = install(&self.pool, || self.zones.attributes(segment_of))?;
         self.zones.add_attributes(attributes);
-        self.segments.push((parts.iter().map(|p| p.num_rows()).sum(), made.iter().map(|_| None).collect()));
+        self.segments.push((rows.rows(), made.iter().map(|_| None).collect()));
+        if let Some(place) = rows.place() {
+            self.places.insert(place.start, (place.len(), Some(position)));
+        }
         for (c, made) in made.into_iter().enumerate() {
             let own = match made {
                 Made::Chunk(stored, zones) => {
                     self.put(position, c, *stored, zones)?;
                     continue;
+                }
+                Made::Same => continue,
+                Made::Codes(coded) => {
+                    if let Column::Candidate(candidate) = &mut self.columns[c] {
+                        hold(candidate, position, coded, self.base.as_ref().and_then(|base| base.dictionary(c)));
+                        continue;
+                    }
+                    None
                 }
                 Made::Strings(own) => own,
             };
@@ -280,8 +332,7 @@ impl Encoder {
                 continue;
             }
             // The dictionary has been given up for a row segment before this one.
-            let arrays: Vec<ArrayRef> = parts.iter().map(|p| p.column(c).clone()).collect();
-            let (stored, zones) = self.chunks().encode_parts(c, &arrays)?;
+            let (stored, zones) = self.chunks().encode_parts(c, &rows.arrays(c)?)?;
             self.put(position, c, stored, zones)?;
         }
         self.give_up_dictionaries(Candidate::too_large)
@@ -363,17 +414,36 @@ impl Encoder {
         self.encode_held(&held, &orders)?;
         let dictionaries: Vec<Option<ColumnDictionary>> =
             orders.into_iter().map(|o| o.map(|o| o.store(&mut self.sink)).transpose()).collect::<Result<_>>()?;
-        let mut segments = self.base_segments(&dictionaries);
-        let rewritten = |column: usize| self.rewritten[column].is_some();
-        let kept = self.base_version().map(|base| base.pruning.iter().map(|map| map.without(rewritten)).collect());
-        let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
+        let segments = self.base_segments(&dictionaries);
         let stored = self.segments.iter().flat_map(|(_, chunks)| chunks).flatten().map(|c| c.stats.stored_bytes).sum();
         let generations = |column: usize| dictionaries[column].as_ref().map(|d: &ColumnDictionary| d.generation);
-        pruning.extend(self.zones.finish(segments.len(), self.segments.len(), stored, generations, &mut self.sink)?);
-        for (rows, chunks) in self.segments {
-            let columns = chunks.into_iter().map(|c| c.expect("every chunk has been encoded")).collect();
-            segments.push(RowSegment { rows, columns });
-        }
+        let rewritten = |column: usize| self.rewritten[column].is_some();
+        let own: Vec<Written> = std::mem::take(&mut self.segments);
+        let (segments, pruning) = match self.base.as_ref().filter(|_| !self.places.is_empty()) {
+            None => {
+                let kept =
+                    self.base_version().map(|base| base.pruning.iter().map(|map| map.without(rewritten)).collect());
+                let mut pruning: Vec<ZoneMap> = kept.unwrap_or_default();
+                let (first, count) = (segments.len(), own.len());
+                pruning.extend(self.zones.finish(first, count, stored, generations, &mut self.sink)?);
+                let written = own.into_iter().map(|written| row_segment(written, None));
+                (segments.into_iter().chain(written).collect::<Vec<_>>(), pruning)
+            }
+            Some(base) => {
+                let (count, own) = (own.len(), placed(segments, own, &self.places));
+                let (order, segments): (Vec<Origin>, Vec<RowSegment>) = own.into_iter().unzip();
+                let regroup = Regroup {
+                    base,
+                    zones: &self.zones,
+                    order: &order,
+                    own: self.zones.own(count, stored),
+                    rewritten: &rewritten,
+                    generation: &generations,
+                };
+                let pruning = regroup.maps(&mut self.sink)?;
+                (segments, pruning)
+            }
+        };
         // A version without rows has no dictionaries: later strings are free to have one or not.
         let dictionaries = if segments.is_empty() { vec![None; dictionaries.len()] } else { dictionaries };
         let codecs = self.storage.choices();

@@ -17,10 +17,12 @@ use crate::codec::CodecOptions;
 use crate::pruning::{Metadata, Sideways};
 use crate::{FileAccess, FormatError, Result};
 
+mod changes;
 mod column_dictionary;
 mod columns;
 mod conform;
 mod data_file;
+mod decode;
 mod directory;
 mod encoder;
 mod fs;
@@ -31,6 +33,8 @@ mod manifest;
 mod manifest_check;
 mod pieces;
 mod pruning;
+mod regroup;
+mod rows;
 mod snapshot;
 mod sort;
 mod stored_chunk;
@@ -44,6 +48,7 @@ mod zone_writer;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use changes::Changes;
 pub use columns::{ColumnWriter, EncodedColumn, Part};
 pub use pieces::{Piece, Strings, Values};
 pub use pruning::{ColumnZones, ZoneMap};
@@ -88,6 +93,8 @@ pub struct WriteOptions {
     pub symbols: bool,
     /// Align all chunks for direct I/O, to 4096 bytes (compressed ones of 64 KiB or more always are).
     pub direct_io: bool,
+    /// Versions that stay readable, the new one among them (1: only the newest, and the one before until the next write).
+    pub keep_versions: usize,
     /// Small chunks of a column are next to each other in a file until they have so many bytes: what a disk reads at its full speed.
     pub extent_bytes: usize,
 }
@@ -106,6 +113,7 @@ impl Default for WriteOptions {
             codec: None,
             symbols: true,
             direct_io: false,
+            keep_versions: 1,
             extent_bytes: 4 << 20,
         }
     }
@@ -313,6 +321,26 @@ impl Table {
         Ok(snapshot)
     }
 
+    /// Version `version`, if it is still there.
+    ///
+    /// Errors: [`FormatError::Catalog`] names the versions that there are; as [`Table::snapshot`].
+    pub fn snapshot_at(&self, version: u64) -> Result<Arc<TableSnapshot>> {
+        let newest = self.snapshot()?;
+        if newest.version() == version {
+            return Ok(newest);
+        }
+        let mut there = vec![newest.version()];
+        if let Home::Directory { path, .. } = &self.home {
+            if let Some(found) = directory::load_version(path, version, newest.parts(), self.access())? {
+                return Ok(TableSnapshot::new(Some(path.clone()), found));
+            }
+            there = directory::versions(path)?;
+        }
+        let there = there.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let name = self.path().and_then(Path::file_name).map_or("in memory".into(), |name| name.to_string_lossy());
+        Err(FormatError::Catalog(format!("table {name} has no version {version} any more, or not yet: it has {there}")))
+    }
+
     /// Starts an append to the newest version.
     ///
     /// Errors: [`FormatError::Locked`] while there is another writer, in this or another process; [`FormatError::Replaced`] for a table
@@ -380,7 +408,7 @@ impl Table {
         let sink = match &self.home {
             Home::Memory { .. } => Sink::Memory,
             Home::Directory { fs, path } => {
-                directory::collect_garbage(&**fs, path, &base.parts().to_manifest())?;
+                directory::collect_garbage(&**fs, path, &base.parts().to_manifest(), options.keep_versions)?;
                 leftovers::clean(path.parent().unwrap_or(path))?;
                 Sink::Files(DataFileWriter::new(fs.clone(), path, path, number).with_access(self.access()))
             }

@@ -120,6 +120,11 @@ impl ZoneMap {
         })
     }
 
+    /// Zones of this map, which is one of `table`.
+    pub(super) fn opened(&self, stored: &Stored, table: &TableSnapshot) -> Result<Arc<Zones>> {
+        stored.open(self, table.parts(), || "pruning metadata".to_string())
+    }
+
     /// The zones of column `column` of `table`, which this is a map of.
     ///
     /// # Errors

@@ -1,22 +1,23 @@
 //! Reading one committed version of a table.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parking_lot::Mutex;
 
 use super::data_file::DataFile;
 use super::pruning::ZoneMap;
 use super::stored_chunk::StoredChunk;
 use super::summary;
-use super::version::Version;
+use super::version::{Chunk, RowSegment, Source, Version, numbers};
 use crate::codec::{Codec, CompressedChunk, Machine};
 use crate::parquet_file::{LeftOut, PageCodec, PageCodecs, ParquetChunk, ParquetPromise};
 use crate::segment::{Encoding, SegmentParts};
-use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment};
+use crate::{ColumnStats, Dictionary, FileAccess, Result, Segment, StatValue};
 
 /// One committed version of a table: immutable, readable for as long as it is held.
 #[derive(Debug)]
@@ -106,6 +107,47 @@ impl TableSnapshot {
             self.path.clone(),
             Version { number, identity, schema, dictionaries, codecs, segments, pruning: vec![] },
         )
+    }
+
+    /// The same rows with one more column, called `name`, behind the others: their numbers, from 0 on, in the order of the table.
+    ///
+    /// # Errors
+    /// Never, but for those of encoding.
+    pub fn numbered(&self, name: &str) -> Result<Arc<Self>> {
+        // Segments of as many rows differ in what they begin with.
+        let mut alike: HashMap<usize, (ColumnStats, Encoding)> = HashMap::new();
+        let (mut first, mut segments) = (0, Vec::with_capacity(self.num_segments()));
+        for RowSegment { rows, columns } in &self.version.segments {
+            let (stats, encoding) = match alike.entry(*rows) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(free) => {
+                    let made = numbers(0, *rows)?;
+                    free.insert((made.stats().clone(), made.encoding()))
+                }
+            };
+            let end = first + *rows as i64;
+            let bound = |number: i64| Some(StatValue::Int(number.into()));
+            let stats = ColumnStats { min: bound(first), max: bound(end - 1), ..stats.clone() };
+            let mut columns = columns.clone();
+            columns.push(Chunk::new(stats, *encoding, None, Source::Numbers(first), None));
+            segments.push(RowSegment { rows: *rows, columns });
+            first = end;
+        }
+        let mut fields: Vec<FieldRef> = self.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(name, DataType::Int64, false)));
+        let mut dictionaries = self.version.dictionaries.clone();
+        dictionaries.push(None);
+        let Version { number, identity, codecs, pruning, .. } = &self.version;
+        let version = Version {
+            number: *number,
+            identity: *identity,
+            schema: Arc::new(Schema::new_with_metadata(fields, self.schema().metadata().clone())),
+            dictionaries,
+            codecs: codecs.clone(),
+            segments,
+            pruning: pruning.clone(),
+        };
+        Ok(Self::new(self.path.clone(), version))
     }
 
     /// Whether this is a version of the same table as `earlier`, with the same columns: no other one that was given its

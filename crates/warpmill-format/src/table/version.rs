@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
+use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 
@@ -86,6 +87,8 @@ pub(crate) enum Source {
     Compressed(Place, CodecEntry),
     /// In a Parquet file.
     Parquet(ParquetColumn),
+    /// The numbers of its rows, from this one on: made when they are read.
+    Numbers(i64),
 }
 
 impl Source {
@@ -140,6 +143,7 @@ impl Version {
         }
         let opened = match &chunk.source {
             Source::Memory(base) => self.translated(base, segment, column).unwrap_or_else(|| base.clone()),
+            Source::Numbers(first) => Arc::new(numbers(*first, self.rows_of(segment))?),
             Source::File(place) if place.file.access() == FileAccess::Map => self.read(place, segment, column)?,
             // Not kept: what is read is as large as memory allows, not as the table is. Those who come meanwhile wait
             // for it.
@@ -348,7 +352,7 @@ impl Version {
             Source::Memory(segment) => xxhash_rust::xxh3::xxh3_64(segment.as_bytes()),
             Source::File(place) | Source::Compressed(place, _) => place.xxh3,
             // No metadata of other tables is made of it.
-            Source::Parquet(_) => 0,
+            Source::Parquet(_) | Source::Numbers(_) => 0,
         }
     }
 
@@ -464,6 +468,12 @@ impl Version {
     }
 }
 
+/// The segment of `rows` numbers from `first` on.
+pub(super) fn numbers(first: i64, rows: usize) -> Result<Segment> {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + rows as i64));
+    Segment::encode(&numbers, None, None)
+}
+
 /// Adds file and segment to the error of a segment's own checks.
 pub(super) fn place_error(error: FormatError, place: &Place, segment: String) -> FormatError {
     match error {
@@ -482,7 +492,7 @@ impl Chunk {
     fn place(&self) -> Option<&Place> {
         match &self.source {
             Source::File(place) | Source::Compressed(place, _) => Some(place),
-            Source::Memory(_) | Source::Parquet(_) => None,
+            Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) => None,
         }
     }
 
@@ -490,7 +500,7 @@ impl Chunk {
     pub fn codec(&self) -> Option<CodecEntry> {
         match &self.source {
             Source::Compressed(_, codec) => Some(*codec),
-            Source::File(_) | Source::Memory(_) | Source::Parquet(_) => None,
+            Source::File(_) | Source::Memory(_) | Source::Parquet(_) | Source::Numbers(_) => None,
         }
     }
 

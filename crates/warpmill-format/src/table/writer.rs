@@ -1,5 +1,6 @@
 //! Writing a new version: cutting rows into row segments, encoding them behind the caller's back, committing.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -14,7 +15,7 @@ use super::fs::FileSystem;
 use super::sort::SortBuffer;
 use super::version::Version;
 use super::zone_writer::{ZoneOptions, ZoneWriter};
-use super::{Identity, Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
+use super::{Changes, Identity, Table, TableSnapshot, WriteOptions, WriterLock, conform, directory, leftovers};
 use crate::codec::{CodecChoice, CodecConfig, ColumnChoice, ColumnCodec};
 use crate::pruning::{Lookup, Sideways, is_key};
 use crate::{FormatError, Result};
@@ -29,6 +30,7 @@ pub struct TableWriter {
     schema: SchemaRef,
     number: u64,
     identity: Identity,
+    base: Option<Arc<TableSnapshot>>,
     segment_rows: usize,
     segment_bytes: usize,
     pending: Vec<RecordBatch>,
@@ -103,7 +105,7 @@ impl TableWriter {
         let storage = storage(&sink, schema.fields().len(), &codecs, options)?;
         let zones = ZoneOptions { metadata: options.metadata, zone_rows };
         let zones = ZoneWriter::new(zones, lookups, schema.fields().len());
-        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base, pool, storage, zones, sink)));
+        let encoding = Encoding::Here(Box::new(Encoder::new(schema.clone(), base.clone(), pool, storage, zones, sink)));
         let (pending, pending_rows) = (Vec::new(), 0);
         let may_commit = Box::new(|| true);
         Ok(Self {
@@ -111,6 +113,7 @@ impl TableWriter {
             schema,
             number,
             identity,
+            base,
             segment_rows,
             segment_bytes: options.segment_bytes,
             pending,
@@ -164,6 +167,38 @@ impl TableWriter {
             }
         }
         Ok(())
+    }
+
+    /// The version that is written on: the newest one, for as long as there is this writer. `None`: all rows are replaced.
+    pub fn base(&self) -> Option<&Arc<TableSnapshot>> {
+        self.base.as_ref()
+    }
+
+    /// Changes rows of [`TableWriter::base`]; before rows are added, and once. Row segments of which no row changes stay as they are.
+    ///
+    /// # Errors
+    /// Of reading and encoding; [`FormatError::Schema`] names a column whose strings become more than 2 GiB in one row segment.
+    pub fn change(&mut self, changes: &Changes) -> Result<()> {
+        match &mut self.encoding {
+            Encoding::Here(encoder) => encoder.change(changes),
+            Encoding::Worker(_) | Encoding::Done => Err(failed_before()),
+        }
+    }
+
+    /// Writes row segments that are next to each other and have fewer than `small` rows (0: half of a full one) as one, before anything
+    /// else is written. Gives the number of row segments that become fewer.
+    ///
+    /// # Errors
+    /// As [`TableWriter::change`].
+    pub fn merge_small(&mut self, small: usize) -> Result<usize> {
+        let (Encoding::Here(encoder), Some(base)) = (&mut self.encoding, &self.base) else {
+            return Err(failed_before());
+        };
+        let full = if self.segment_rows == 0 { crate::SEGMENT_ROWS } else { self.segment_rows };
+        let small = if small == 0 { full / 2 } else { small };
+        let ranges = small_ranges(base, (full, small), self.segment_bytes as u64);
+        encoder.merge(&ranges)?;
+        Ok(ranges.iter().map(|range| range.len() - 1).sum())
     }
 
     /// Lets [`TableWriter::commit`] ask when there is nothing left to do but to give the new version its name. If it may not, it gives
@@ -230,6 +265,28 @@ impl TableWriter {
         };
         Ok(self.table.publish(version, Some(stamp)))
     }
+}
+
+/// Row segments of fewer than `small` rows next to each other, two at least, that together have no more rows than a full one.
+fn small_ranges(base: &TableSnapshot, (full, small): (usize, usize), most_bytes: u64) -> Vec<Range<usize>> {
+    let columns = base.schema().fields().len();
+    let bytes = |segment: usize| -> u64 { (0..columns).map(|c| base.segment_stats(segment, c).plain_bytes).sum() };
+    let (mut ranges, mut first) = (vec![], 0);
+    while first < base.num_segments() {
+        let (mut rows, mut size, mut next) = (0, 0, first);
+        while next < base.num_segments() && base.segment_rows(next) < small {
+            (rows, size) = (rows + base.segment_rows(next), size + bytes(next));
+            if next > first && (rows > full || size > most_bytes) {
+                break;
+            }
+            next += 1;
+        }
+        if next - first > 1 {
+            ranges.push(first..next);
+        }
+        first = next.max(first + 1);
+    }
+    ranges
 }
 
 /// Bytes of the rows of a batch, which may be a part of a larger one.

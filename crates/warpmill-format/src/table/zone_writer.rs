@@ -79,6 +79,31 @@ impl ZoneWriter {
         }
     }
 
+    /// The zones of column `column` in row segment `segment` of this write.
+    pub fn of_column(&self, column: usize, segment: Option<usize>) -> Vec<Zone> {
+        segment.and_then(|segment| self.columns[column].get(segment)).cloned().unwrap_or_default()
+    }
+
+    /// Whether metadata of `segments` row segments that take `stored` bytes is worth having, with histograms, with Bloom filters.
+    pub(super) fn worth(&self, segments: usize, stored: u64) -> (bool, bool, bool) {
+        let ZoneOptions { metadata, zone_rows } = self.options;
+        let (mut histograms, mut blooms) = (metadata.histograms(), metadata.blooms());
+        if metadata != Metadata::Auto {
+            return (true, histograms, blooms);
+        }
+        let columns: Vec<ColumnZones> = self.columns.iter().cloned().map(joined).collect();
+        // Of a single zone, the bounds of the row segment say nearly as much.
+        if columns.iter().all(|column| column.len() <= segments) {
+            return (false, false, false);
+        }
+        let all = || columns.iter().chain(self.attributes.iter().flatten());
+        let base: u64 = all().map(|column| column.to_bytes(zone_rows, false, false).len() as u64).sum();
+        let histogram: u64 = all().map(ColumnZones::histogram_bytes).sum();
+        histograms = (base + histogram) * MOST <= stored;
+        blooms = histograms && (base + histogram + all().map(ColumnZones::bloom_bytes).sum::<u64>()) * MOST <= stored;
+        (true, histograms, blooms)
+    }
+
     /// Stores the metadata of `segments` row segments from `first` on, which take `stored` bytes.
     pub fn finish(
         &mut self,
@@ -89,26 +114,14 @@ impl ZoneWriter {
         sink: &mut Sink,
     ) -> Result<Option<ZoneMap>> {
         let ZoneOptions { metadata, zone_rows } = self.options;
-        let joined = |segments: Vec<Vec<Zone>>| {
-            let mut column = ColumnZones::default();
-            segments.into_iter().for_each(|zones| column.append(zones));
-            column
-        };
-        let columns: Vec<ColumnZones> = std::mem::take(&mut self.columns).into_iter().map(joined).collect();
-        // Of a single zone, the bounds of the row segment say nearly as much.
-        let single = columns.iter().all(|column| column.len() <= segments);
-        if segments == 0 || metadata == Metadata::None || (metadata == Metadata::Auto && single) {
+        if segments == 0 || metadata == Metadata::None {
             return Ok(None);
         }
-        let all = || columns.iter().chain(self.attributes.iter().flatten());
-        let (mut histograms, mut blooms) = (metadata.histograms(), metadata.blooms());
-        if metadata == Metadata::Auto {
-            let base: u64 = all().map(|column| column.to_bytes(zone_rows, false, false).len() as u64).sum();
-            let histogram: u64 = all().map(ColumnZones::histogram_bytes).sum();
-            histograms = (base + histogram) * MOST <= stored;
-            blooms =
-                histograms && (base + histogram + all().map(ColumnZones::bloom_bytes).sum::<u64>()) * MOST <= stored;
+        let (any, histograms, blooms) = self.worth(segments, stored);
+        if !any {
+            return Ok(None);
         }
+        let columns: Vec<ColumnZones> = std::mem::take(&mut self.columns).into_iter().map(joined).collect();
         let mut store = |zones: &ColumnZones| {
             let bytes = zones.to_bytes(zone_rows, histograms, blooms);
             Ok::<_, FormatError>(match sink.put_bytes(|| bytes.clone())? {
@@ -137,4 +150,11 @@ impl ZoneWriter {
         }
         Ok(Some(ZoneMap { first, segments, zone_rows, columns: column_maps, attributes, starts: OnceLock::new() }))
     }
+}
+
+/// The zones of a column, row segment by row segment.
+fn joined(segments: Vec<Vec<Zone>>) -> ColumnZones {
+    let mut column = ColumnZones::default();
+    segments.into_iter().for_each(|zones| column.append(zones));
+    column
 }

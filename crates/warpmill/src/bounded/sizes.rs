@@ -29,6 +29,7 @@ pub(super) fn may_grow(name: &str) -> bool {
             | "overlay"
             | "range"
             | "regexp_replace"
+            | "regexp_replace_re2"
             | "repeat"
             | "replace"
             | "rpad"
@@ -48,6 +49,7 @@ pub(super) fn is_exact(name: &str) -> bool {
             | "encode"
             | "lpad"
             | "regexp_replace"
+            | "regexp_replace_re2"
             | "replace"
             | "rpad"
             | "string_to_array"
@@ -84,7 +86,8 @@ impl<'a> Sizes<'a> {
                 Sizes::Pieces(Numbers::of(count), value.first().map_or(Lengths::One(0), Lengths::of), ELEMENT)
             }
             (
-                "replace" | "regexp_replace" | "array_replace" | "array_replace_n" | "array_replace_all",
+                "replace" | "regexp_replace" | "regexp_replace_re2" | "array_replace" | "array_replace_n"
+                | "array_replace_all",
                 [text, _, by, ..],
             ) => Sizes::Replaced(Lengths::of(text), Lengths::of(by)),
             ("range" | "generate_series", args) => {

@@ -4,8 +4,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::catalog::TableProvider;
-use datafusion::common::{DataFusionError, Result as DataFusionResult};
+use datafusion::common::{DataFusionError, Result as DataFusionResult, ScalarValue};
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
@@ -55,8 +56,16 @@ pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<
 
 /// Files of the format that their names tell.
 async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn TableProvider>> {
-    let url = ListingTableUrl::parse(path)?;
-    let config = ListingTableConfig::new(url).infer_options(state).await.map_err(|error| {
+    // One value in a line, as JSON's own extension means here.
+    if matches!(extension(path).as_str(), "ndjson" | "jsonl")
+        && let Some(lines) = state.get_file_format_factory("json")
+    {
+        let format = lines.create(state, &std::collections::HashMap::new())?;
+        let options = ListingOptions::new(format).with_file_extension("");
+        let config = ListingTableConfig::new_with_multi_paths(urls(path)?).with_listing_options(options);
+        return Ok(Arc::new(ListingTable::try_new(config.infer_schema(state).await?)?));
+    }
+    let config = ListingTableConfig::new_with_multi_paths(urls(path)?).infer_options(state).await.map_err(|error| {
         let text = format!("{path}: not Parquet, CSV or JSON ({})", error.strip_backtrace());
         DataFusionError::from(Error::Io(text))
     })?;
@@ -75,6 +84,19 @@ pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: u8) -> Resu
     let columns = tokio::task::spawn_blocking(move || columns(&files, &options)).await;
     let columns = columns.map_err(|error| Error::Other(error.to_string()))??;
     let schema = columns.schema(&first)?;
+    if let [field] = schema.fields().as_ref()
+        && field.name().contains([';', '\t', '|'])
+        && delimiter == b','
+    {
+        let text =
+            format!("{path}: its only column is {:?}: a CSV file with another delimiter than a comma", field.name());
+        return Err(Error::NotImplemented(text));
+    }
+    if let Some(name) = looks_like_data(&schema) {
+        let text =
+            format!("{path}: its first row, with {name:?}, is of its columns' types: a CSV file without a header");
+        return Err(Error::NotImplemented(text));
+    }
     let format = CsvFormat::default()
         .with_options(state.default_table_options().csv)
         .with_has_header(true)
@@ -82,9 +104,30 @@ pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: u8) -> Resu
         .with_newlines_in_values(columns.multi_line);
     let extension = if Path::new(path).is_dir() { ".csv" } else { "" };
     let options = ListingOptions::new(Arc::new(format)).with_file_extension(extension);
-    let config = ListingTableConfig::new(ListingTableUrl::parse(path)?).with_listing_options(options);
+    let config = ListingTableConfig::new_with_multi_paths(urls(path)?).with_listing_options(options);
     let config = if Path::new(path).is_dir() { config.infer_partitions_from_path(state).await? } else { config };
     Ok(Arc::new(ListingTable::try_new(config.with_schema(schema))?))
+}
+
+/// A name of a column that is a value of its type, where those of all columns are that are no texts: the first row is no header.
+fn looks_like_data(schema: &Schema) -> Option<&str> {
+    let is_value = |field: &FieldRef| {
+        let text = ScalarValue::Utf8(Some(field.name().clone()));
+        text.cast_to(field.data_type()).is_ok_and(|value| !value.is_null())
+    };
+    let mut others = schema.fields().iter().filter(|field| field.data_type() != &DataType::Utf8).peekable();
+    let first = others.peek()?.name().as_str();
+    others.all(is_value).then_some(first)
+}
+
+/// The place that `path` names; of a pattern of folders, its files.
+fn urls(path: &str) -> DataFusionResult<Vec<ListingTableUrl>> {
+    let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+    if !path.contains("**") && !folders.contains(['*', '?', '[']) {
+        return Ok(vec![ListingTableUrl::parse(path)?]);
+    }
+    let files = matching(path).into_iter().filter(|file| file.is_file());
+    files.map(|file| ListingTableUrl::parse(glob::Pattern::escape(&file.to_string_lossy()))).collect()
 }
 
 /// The columns that all `files` have.

@@ -8,7 +8,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::TableType;
 
-use super::{CATALOG, Catalog, Shared};
+use super::{CATALOG, Catalog, DUCKDB_MAIN, MAIN, Shared};
 
 /// The schema of that name.
 pub(super) fn information_schema(catalog: &Arc<Catalog>, shared: &Shared) -> Arc<dyn SchemaProvider> {
@@ -37,7 +37,8 @@ impl CatalogProviderList for Listed<Catalog> {
 
 impl CatalogProvider for Listed<Catalog> {
     fn schema_names(&self) -> Vec<String> {
-        self.0.schema_names()
+        let name = |name: String| if name == MAIN { DUCKDB_MAIN.to_string() } else { name };
+        self.0.schema_names().into_iter().map(name).collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {

@@ -9,6 +9,7 @@ mod listing;
 mod provider;
 mod schema;
 mod sink;
+mod special;
 mod view;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use warpmill_format::table::leftovers;
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sink::{segment_bytes, write_options, write_stream};
+pub(crate) use special::{NUMBERED, ROW, version_name};
 pub(crate) use view::View;
 
 use crate::remote::Remote;

@@ -15,6 +15,7 @@ use warpmill_format::{Table, TableSnapshot};
 use warpmill_translate::scan_exec::{WarpmillScanExec, table_statistics};
 
 use super::sink::TableSink;
+use super::special::ROW;
 use crate::Error;
 
 /// One version of a table: a statement that reads the table several times reads one version.
@@ -35,6 +36,23 @@ impl WarpmillTable {
     pub fn open(name: impl Into<String>, table: Arc<Table>) -> Result<Self, Error> {
         let snapshot = table.snapshot()?;
         Ok(Self { name: name.into(), table, snapshot })
+    }
+
+    /// The newest version of `table`, with the numbers of its rows in one more column, [`ROW`].
+    pub(crate) fn numbered(name: &str, table: Arc<Table>) -> Result<Self, Error> {
+        let snapshot = table.snapshot()?.numbered(ROW)?;
+        Ok(Self { name: format!("{ROW}s of {name}"), table, snapshot })
+    }
+
+    /// Version `version` of `table`.
+    pub(crate) fn at(name: &str, table: Arc<Table>, version: u64) -> Result<Self, Error> {
+        let snapshot = table.snapshot_at(version)?;
+        Ok(Self { name: name.to_string(), table, snapshot })
+    }
+
+    /// What plans call it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The table.

@@ -552,6 +552,9 @@ impl SchemaProvider for Schema {
         if let Some(found) = self.find(name)? {
             return Ok(Some(self.provider(found).await?));
         }
+        if name.starts_with('\u{1}') {
+            return Ok(self.special(name)?.map(|table| Arc::new(table) as _));
+        }
         match self.shared.remote.named(name).await? {
             None if self.shared.remote.allowed() => files::named(&self.shared.state()?, name).await,
             table => Ok(table),

@@ -61,6 +61,13 @@ impl DataSink for TableSink {
             };
             let mut writer = writer.map_err(Error::from)?;
             writer.commit_only_if(move || gate.pass());
+            if writer.base().is_some_and(|base| has_many_small(base)) {
+                writer = blocking(move || {
+                    writer.merge_small(SMALL_ROWS)?;
+                    Ok(writer)
+                })
+                .await?;
+            }
             let (writer, rows) = write_stream(writer, data).await?;
             blocking(move || Ok(writer.commit()?)).await?;
             Ok::<_, DataFusionError>(rows)
@@ -69,6 +76,17 @@ impl DataSink for TableSink {
         given_up.done();
         written
     }
+}
+
+/// Rows of a row segment that an INSERT writes once more, with others, where there are many.
+const SMALL_ROWS: usize = 16_384;
+/// Many of them: together they have no more rows than a full one.
+const MANY: usize = 64;
+
+/// Whether the last row segments of a table, which small inserts have left, are many.
+fn has_many_small(base: &TableSnapshot) -> bool {
+    let all = base.num_segments();
+    all >= MANY && (all - MANY..all).all(|segment| base.segment_rows(segment) < SMALL_ROWS)
 }
 
 /// Bytes of a row segment that is being filled: a few of them are in memory at a time, which the session's limit holds for.
@@ -90,6 +108,7 @@ pub(crate) fn write_options(options: &WarpmillOptions) -> WriteOptions {
         codec: options.codec.options(options.worker_threads()),
         symbols: !has_gpu(options),
         direct_io: options.direct_io,
+        keep_versions: options.keep_versions,
         ..WriteOptions::default()
     }
 }

@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
 use super::{aggregates, castable, casts, dates, functions};
+use crate::udf;
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
 pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -125,7 +126,7 @@ fn inserted(mut dml: DmlStatement) -> Result<LogicalPlan> {
 }
 
 /// `plan` with columns of these types, cast as DuckDB casts.
-fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+pub(super) fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     if schema.fields().iter().zip(types).all(|(field, ty)| field.data_type() == ty) {
         return Ok(plan);
@@ -384,6 +385,9 @@ fn branched(mut case: Case, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn called(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
+    if let Some(lowered) = udf::lower(&function, schema)? {
+        return Ok(lowered);
+    }
     if operators::arithmetic(&function).is_some() {
         return operators::bind_call(function, schema);
     }

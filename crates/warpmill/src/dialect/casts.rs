@@ -18,6 +18,7 @@ use warpmill_translate::kept;
 use super::castable;
 use super::operators::strict_cast;
 use super::types::{self, HUGEINT, TIMESTAMP, digits, is_decimal, is_float, is_number};
+use super::written;
 use crate::dialect::text;
 
 /// Microseconds of a day.
@@ -55,6 +56,12 @@ pub(super) fn bind(e: Expr, to: &DataType, try_cast: bool, schema: &DFSchema) ->
             },
             _ => convert(How::Read, to.clone(), try_cast, e),
         },
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Timestamp(..))
+            if let Expr::Literal(value, _) = &e
+                && let Some(longer) = value.try_as_str().flatten().and_then(text::with_seconds) =>
+        {
+            plain(lit(longer), to)
+        }
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, to) if text::is_checked(to) => {
             let cast = match checked(e, to, try_cast)? {
                 Some(text @ Expr::Literal(..)) => plain(text, to),
@@ -88,9 +95,13 @@ fn checked(e: Expr, to: &DataType, try_cast: bool) -> Result<Option<Expr>> {
 }
 
 /// Whether DuckDB writes values of a type in its own way.
-fn is_written_otherwise(ty: &DataType) -> bool {
+pub(super) fn is_written_otherwise(ty: &DataType) -> bool {
     use DataType::{Binary, BinaryView, Duration, Interval, LargeBinary, Time32, Time64, Timestamp};
-    matches!(ty, Timestamp(..) | Time32(_) | Time64(_) | Interval(_) | Duration(_) | Binary | LargeBinary | BinaryView)
+    written::has_parts(ty)
+        || matches!(
+            ty,
+            Timestamp(..) | Time32(_) | Time64(_) | Interval(_) | Duration(_) | Binary | LargeBinary | BinaryView
+        )
 }
 
 /// A conversion that Arrow has not, or does otherwise.
@@ -300,7 +311,10 @@ fn even(array: &ArrayRef) -> Result<ArrayRef> {
     strict_cast(&(Arc::new(rounded) as ArrayRef), array.data_type())
 }
 
-fn written(array: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn written(array: &ArrayRef) -> Result<ArrayRef> {
+    if written::has_parts(array.data_type()) {
+        return written::column(array);
+    }
     let texts: StringArray = match array.data_type() {
         DataType::Float32 => {
             array.as_primitive::<arrow::datatypes::Float32Type>().iter().map(|x| x.map(text::of_float)).collect()

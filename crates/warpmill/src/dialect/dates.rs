@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use warpmill_translate::kept;
 
+use super::library;
 use super::operators::{Op, call};
 use super::types::{self, TIMESTAMP};
 
@@ -35,6 +36,12 @@ pub(super) fn arithmetic(op: Op, left: (&Expr, &DataType), right: (&Expr, &DataT
         (Op::Subtract, Date32, Date32) => call(op, [l, r].map(|e| cast(days(e), Int64)).into()),
         (Op::Subtract, Date32, Timestamp(..)) => plain(cast(l.clone(), rt.clone()), r.clone()),
         (Op::Subtract, Timestamp(..), Date32) => plain(l.clone(), cast(r.clone(), lt.clone())),
+        (Op::Multiply, Interval(_), by) if by.is_integer() => {
+            return Ok(library::call("interval_times", vec![l.clone(), r.clone()]));
+        }
+        (Op::Multiply, by, Interval(_)) if by.is_integer() => {
+            return Ok(library::call("interval_times", vec![r.clone(), l.clone()]));
+        }
         _ => return Ok(None),
     }))
 }
@@ -78,12 +85,23 @@ pub(super) fn function(function: &ScalarFunction, schema: &DFSchema) -> Result<O
     let [field, at] = function.args.as_slice() else { return Ok(None) };
     let Expr::Literal(name, _) = field else { return Ok(None) };
     let name = name.try_as_str().flatten().unwrap_or_default();
+    let name = name.trim_matches('\'');
     let lower = name.to_ascii_lowercase();
     let ty = at.get_type(schema)?;
     let with = |field: &str, at: Expr| {
         Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args: vec![lit(field), at] })
     };
     Ok(match function.func.name() {
+        "date_part" if matches!(ty, DataType::Interval(_) | DataType::Duration(_)) => match lower.as_str() {
+            "epoch" => library::call("interval_epoch", vec![at.clone()]),
+            _ => library::call("interval_part", vec![field.clone(), at.clone()]),
+        },
+        "date_part" if matches!(ty, DataType::Date32 | DataType::Timestamp(..)) && !is_known(&lower) => {
+            library::call("moment_part", vec![field.clone(), at.clone()])
+        }
+        "date_trunc" if !is_truncated(&lower) && matches!(ty, DataType::Date32 | DataType::Timestamp(_, None)) => {
+            library::call("moment_trunc", vec![field.clone(), at.clone()])
+        }
         "date_part" if matches!(ty, DataType::Date32 | DataType::Timestamp(..)) => match lower.as_str() {
             "epoch" => None,
             // Sunday is 7.
@@ -101,6 +119,30 @@ pub(super) fn function(function: &ScalarFunction, schema: &DFSchema) -> Result<O
         "date_trunc" if ty == DataType::Date32 => Some(with(&lower, cast(at.clone(), TIMESTAMP))),
         _ => None,
     })
+}
+
+/// Whether programs and DataFusion compute a part as DuckDB does.
+fn is_known(part: &str) -> bool {
+    matches!(
+        part,
+        "year"
+            | "quarter"
+            | "month"
+            | "week"
+            | "day"
+            | "hour"
+            | "minute"
+            | "second"
+            | "dow"
+            | "doy"
+            | "isodow"
+            | "isoyear"
+            | "epoch"
+    )
+}
+
+fn is_truncated(part: &str) -> bool {
+    matches!(part, "year" | "quarter" | "month" | "week" | "day" | "hour" | "minute" | "second")
 }
 
 fn zoned(zone: &str) -> DataType {

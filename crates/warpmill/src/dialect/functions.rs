@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use arrow::datatypes::{DataType, Decimal128Type};
-use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, not_impl_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, internal_err, not_impl_err};
 use datafusion::functions::expr_fn;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
 };
 
 use super::operators::{convert, strict_cast};
-use super::types::{HUGEINT, common, digits, is_decimal, is_whole, type_name};
-use super::{castable, casts};
+use super::types::{HUGEINT, TIMESTAMP, common, digits, is_decimal, is_number, is_text, is_whole, type_name};
+use super::{castable, casts, library};
 
 /// The type of one of several values, where DataFusion would choose another: of numbers, and of dates with timestamps.
 pub(super) fn common_type<'a>(values: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<Option<DataType>> {
@@ -134,8 +134,74 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             types,
         ) if types.iter().any(|ty| digits(ty).is_some()) => Ok(again(args.iter().map(float).collect::<Result<_>>()?)),
         ("typeof", [_], [ty]) => Ok(lit(type_name(ty))),
+        ("length" | "len", [x], [ty]) if is_text(ty) => Ok(expr_fn::character_length(x.clone())),
+        ("octet_length", [x], [ty]) if is_text(ty) => Ok(expr_fn::octet_length(x.clone())),
+        // Positions before the first count from the end.
+        ("substr", [_, from @ ..], _) if !from_first(from) => again_as("substring_duckdb", function.args.clone()),
+        ("regexp_replace", [_, pattern, by, ..], _)
+            if function.args.len() > 3 || !is_plain(pattern) || !is_plain(by) =>
+        {
+            again_as("regexp_replace_re2", function.args.clone())
+        }
+        ("regexp_matches", [x, pattern], _) if is_plain(pattern) => {
+            Ok(datafusion::functions::regex::expr_fn::regexp_like(x.clone(), pattern.clone(), None))
+        }
+        ("isfinite", [x], [ty]) if ty.is_temporal() => again_as("is_finite_moment", vec![x.clone()]),
+        ("isinf", [x], [ty]) if ty.is_temporal() => {
+            Ok(Expr::Not(Box::new(again_as("is_finite_moment", vec![x.clone()])?)))
+        }
+        ("format" | "printf", [pattern, args @ ..], [_, types @ ..]) => {
+            let written = |(arg, ty): (&Expr, &DataType)| match is_number(ty) || is_text(ty) || *ty == DataType::Boolean
+            {
+                true => Ok(arg.clone()),
+                false => casts::bind(arg.clone(), &DataType::Utf8, false, schema),
+            };
+            let args = args.iter().zip(types).map(written).collect::<Result<Vec<_>>>()?;
+            Ok(again(std::iter::once(pattern.clone()).chain(args).collect()))
+        }
+        ("range" | "generate_series", [from, to, by], [DataType::Date32, ..] | [_, DataType::Date32, ..]) => {
+            let moment = |e: &Expr| convert(e.clone(), &TIMESTAMP, schema);
+            Ok(again(vec![moment(from)?, moment(to)?, by.clone()]))
+        }
         _ => Ok(Expr::ScalarFunction(function)),
     }
+}
+
+/// A call of a function of the library.
+fn again_as(name: &str, args: Vec<Expr>) -> Result<Expr> {
+    library::call(name, args).map_or_else(|| internal_err!("no function {name}"), Ok)
+}
+
+/// Whether a part of a text begins at a known position of it, and is not of a negative length.
+fn from_first(bounds: &[Expr]) -> bool {
+    let at_least = |e: &Expr, least: i64| matches!(e, Expr::Literal(ScalarValue::Int64(Some(n)), _) if *n >= least);
+    match bounds {
+        [from] => at_least(from, 1),
+        [from, count] => at_least(from, 1) && at_least(count, 0),
+        _ => false,
+    }
+}
+
+/// A regular expression that means the same to RE2 and to Rust: no classes that Unicode makes larger, no flags.
+fn is_plain(e: &Expr) -> bool {
+    let Expr::Literal(text, _) = e else { return false };
+    let Some(pattern) = text.try_as_str().flatten() else { return false };
+    let mut characters = pattern.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' if !characters.next().is_some_and(|c| c.is_ascii_punctuation() || c.is_ascii_digit()) => return false,
+            '(' => {
+                let rest = characters.as_str();
+                if rest.starts_with('?') && !rest.starts_with("?:") {
+                    return false;
+                }
+            }
+            '$' if !characters.as_str().is_empty() => return false,
+            c if !c.is_ascii() => return false,
+            _ => {}
+        }
+    }
+    !pattern.contains("[:")
 }
 
 /// `typeof(x)`: the name of a value's type.

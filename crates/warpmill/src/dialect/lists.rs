@@ -17,7 +17,8 @@ use datafusion::logical_expr::{
 };
 
 use super::types::type_name;
-use of::{Lists, Of};
+use of::Of;
+pub(super) use of::{Lists, keys};
 
 /// The functions.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -138,7 +139,7 @@ fn computed(of: Of, lists: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
 }
 
-fn rows<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Lists {
+pub(super) fn rows<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> Lists {
     let range = |row: usize| {
         let offset = |at: usize| lists.value_offsets()[at].as_usize();
         lists.is_valid(row).then(|| offset(row)..offset(row + 1))

@@ -12,37 +12,75 @@ mod epoch;
 mod extremes;
 mod functions;
 mod intervals;
+mod library;
 mod lists;
 mod literals;
 mod names;
 mod operators;
+mod readers;
 mod rewrites;
 mod shifts;
 mod subqueries;
+mod syntax;
 mod tables;
 mod text;
 mod texts;
 mod types;
+mod versions;
+mod written;
 
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ParamValues, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::SqlToRel;
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 pub(crate) use names::{distinct_names, shown};
+pub(crate) use operators::{Op as Arithmetic, bind as arithmetic};
 pub(crate) use subqueries::Subqueries;
+pub(crate) use syntax::plain;
 pub(crate) use types::type_name;
+pub(crate) use versions::named as with_versions;
 
 use crate::ScalarValue;
 use crate::planning::limits::{check_ctes, check_plan, check_windows};
+use crate::udf::{Expansion, Functions, Misfit, expand};
 
 /// The plan of one statement, with its parameters bound.
 pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[ScalarValue]) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(&literals::plain_numbers(sql), &dialect)?;
+    let mut statement =
+        state.sql_to_statement(&literals::plain_numbers(&syntax::plain(&versions::named(sql))), &dialect)?;
+    readers::rewrite(&mut statement)?;
+    let Some(functions) = state.config().get_extension::<Functions>() else {
+        return planned(state, statement, params).await;
+    };
+    let is_volatile = |name: &str| {
+        let function = state.scalar_functions().get(library::scalar(name));
+        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+    };
+    let mut expanded = statement.clone();
+    if !expand(&mut expanded, &functions, Expansion::Expressions, &is_volatile)? {
+        return planned(state, expanded, params).await;
+    }
+    match planned(state, expanded, params).await {
+        // The types are none that the expressions of functions are for: their code is called.
+        Err(error) if Misfit::find(&error).is_some() => {
+            let mut called = statement;
+            expand(&mut called, &functions, Expansion::Code, &is_volatile)?;
+            planned(state, called, params).await
+        }
+        plan => plan,
+    }
+}
+
+async fn planned(state: &SessionState, mut statement: Statement, params: &[ScalarValue]) -> Result<LogicalPlan> {
     check_ctes(&statement)?;
     check_windows(&statement)?;
     let tables = tables::Tables::of(state, &statement).await?;
@@ -58,9 +96,34 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     rewrites::replace(bind::bind(plan)?)
 }
 
+/// Whether a call of this name, which is in lower case, means something to the dialect or its parser.
+pub(crate) fn is_taken(name: &str) -> bool {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if names::part_called(name).is_some() || names::stands_for_other(name) || library::is_taken(name) {
+        return true;
+    }
+    // Other names are called in quotes.
+    if !name.chars().all(is_word) {
+        return false;
+    }
+    let text = format!("{name}(a)");
+    let parsed = Parser::new(&DuckDbDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_expr());
+    !matches!(parsed, Ok(SqlExpr::Function(_)))
+}
+
+/// The name of a column that a SELECT list has without one, as an alias.
+pub(crate) fn alias_of(expr: &SqlExpr) -> Ident {
+    names::quoted(&names::label(expr))
+}
+
 /// `e` as `to`, as SQL texts cast it.
 pub(crate) fn cast(e: Expr, to: &DataType, schema: &DFSchema) -> Result<Expr> {
     casts::bind(e, to, false, schema)
+}
+
+/// `plan` with columns of these types, cast as those of INSERT.
+pub(crate) fn assigned(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+    rewrites::replace(bind::retyped(plan, types)?)
 }
 
 /// The planners that SQL texts ask for the meaning of operators, types and functions.
@@ -73,5 +136,6 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let functions = builder.scalar_functions().get_or_insert_default();
     functions.extend([dates::timezone(), functions::type_of(), epoch::to_timestamp()]);
     functions.extend(lists::functions());
+    functions.extend(library::functions());
     builder
 }

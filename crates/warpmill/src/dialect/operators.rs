@@ -12,20 +12,22 @@ use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float64Type};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr,
+};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, cast, lit,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, GetFieldAccess, Operator, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::dates;
-use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_number, is_whole};
+use super::types::{self, HUGEINT, MAX_WIDTH, common_number, digits, is_float, is_number, is_text, is_whole};
+use super::{dates, library};
 use crate::planning::limits::check_nesting;
 
 /// An operator of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Add,
     Subtract,
     Multiply,
@@ -139,6 +141,21 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(binary(op, raw.left, raw.right, result == left)))
     }
 
+    /// Elements of lists and characters of texts: DataFusion knows none of the latter.
+    fn plan_field_access(
+        &self,
+        raw: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let GetFieldAccess::ListIndex { key } = &raw.field_access else { return Ok(PlannerResult::Original(raw)) };
+        let ty = raw.expr.get_type(schema)?;
+        let known = is_text(&ty) || matches!(ty, DataType::List(_) | DataType::LargeList(_));
+        match library::call("array_extract", vec![raw.expr.clone(), (**key).clone()]).filter(|_| known) {
+            Some(call) => Ok(PlannerResult::Planned(call)),
+            None => Ok(PlannerResult::Original(raw)),
+        }
+    }
+
     /// Sums of conditions count: DataFusion knows no sums of truth values.
     fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         if raw.func.name() == "sum"
@@ -184,7 +201,7 @@ fn is_condition(e: &Expr) -> bool {
 }
 
 /// `left op right` with its operands converted to the types that DuckDB computes with; `None` for others than numbers.
-pub(super) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+pub(crate) fn bind(op: Op, left: Expr, right: Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let left = Typed { ty: left.get_type(schema)?, expr: left };
     Ok(bind_typed(op, left, right, schema)?.map(|bound| bound.expr))
 }

@@ -20,11 +20,14 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::ParserOptions;
 
-use super::casts;
+use super::{casts, library};
+use crate::udf::{self, Functions};
 
 /// The session's state and the tables that a statement names.
 pub(super) struct Tables<'a> {
     state: &'a SessionState,
+    /// The functions that the session's user has defined.
+    functions: Option<Arc<Functions>>,
     found: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The reason why tables cannot be read: the business of statements that read them, not of those that replace them.
     failed: HashMap<ResolvedTableReference, Arc<DataFusionError>>,
@@ -33,7 +36,8 @@ pub(super) struct Tables<'a> {
 impl<'a> Tables<'a> {
     /// Looks up all tables that `statement` names; those that are missing are missed by whoever needs them.
     pub(super) async fn of(state: &'a SessionState, statement: &Statement) -> Result<Self> {
-        let mut tables = Self { state, found: HashMap::new(), failed: HashMap::new() };
+        let functions = state.config().get_extension::<Functions>();
+        let mut tables = Self { state, functions, found: HashMap::new(), failed: HashMap::new() };
         for reference in state.resolve_table_references(statement)? {
             let name = tables.resolved(reference);
             if tables.found.contains_key(&name) {
@@ -132,16 +136,20 @@ impl ContextProvider for Tables<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         match name {
             casts::SHOWN => Some(casts::shown()),
-            name => self.state.scalar_functions().get(name).cloned(),
+            name => {
+                let own = || udf::operator(name).or_else(|| self.functions.as_ref()?.scalar(name));
+                self.state.scalar_functions().get(library::scalar(name)).cloned().or_else(own)
+            }
         }
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+        self.state.higher_order_functions().get(library::with_lambda(name)).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        let own = || self.functions.as_ref()?.aggregate(name);
+        self.state.aggregate_functions().get(library::aggregate(name)).cloned().or_else(own)
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -49,6 +49,16 @@ pub(super) fn checked<'t>(text: &'t str, to: &DataType) -> Option<Cow<'t, str>> 
     known.then_some(Cow::Borrowed(text))
 }
 
+/// A moment to the minute, with its seconds.
+pub(super) fn with_seconds(text: &str) -> Option<String> {
+    let text = text.trim();
+    let (day, time) = text.split_once([' ', 'T'])?;
+    let digits = |part: &str| !part.is_empty() && part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (hour, minute) = time.split_once(':')?;
+    let is_day = day.split('-').count() == 3 && day.split('-').all(digits);
+    (is_day && digits(hour) && minute.len() == 2 && digits(minute)).then(|| format!("{text}:00"))
+}
+
 fn float(text: &str) -> Option<f64> {
     let plain = without_underscores(text)?;
     let name = plain.trim_start_matches(['+', '-']).to_ascii_lowercase();

@@ -58,6 +58,9 @@ fn named(name: &SqlType) -> Result<Option<DataType>> {
         | SqlType::Nvarchar(_)
         | SqlType::String(_)
         | SqlType::Text => DataType::Utf8,
+        SqlType::JSON => {
+            return not_impl_err!("the type JSON of a column: a text is VARCHAR, which functions of JSON read");
+        }
         SqlType::Blob(_) | SqlType::Binary(_) | SqlType::Varbinary(_) | SqlType::Bytea => DataType::Binary,
         SqlType::Timestamp(_, zone) if zoned(zone) => timestamptz(),
         SqlType::Timestamp(None | Some(4..=6), _) | SqlType::Datetime(_) => TIMESTAMP,

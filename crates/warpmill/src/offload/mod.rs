@@ -36,6 +36,7 @@ use crate::Error;
 use crate::bounded::with_bounded_concat;
 use crate::files::guarded;
 use crate::settings::{FallbackMode, WarpmillOptions};
+use crate::udf::called_in;
 
 /// An operator that Warpmill leaves to DataFusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +115,10 @@ impl Placer<'_> {
             Err(_) if plan.children().is_empty() => Ok(guarded(plan)),
             Err(reason) => {
                 if !plan.is::<DataSinkExec>() {
-                    self.fallbacks.push(Fallback::new(&plan, reason));
+                    self.fallbacks.push(match called_in(&plan) {
+                        Some((operator, reason)) => Fallback { node: plan.name().to_string(), operator, reason },
+                        None => Fallback::new(&plan, reason),
+                    });
                 }
                 with_bounded_concat(self.children(plan, &[])?, self.options)
             }

@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::filters::StopsAboveTotals;
+use super::grouping_sets::HidesConstantKeys;
 use super::null_keys::KeepsNullKeys;
 use super::{Inner, Session};
 use crate::bounded::{BoundedResults, SessionPool};
@@ -29,6 +30,7 @@ use crate::offload::WholePlanRule;
 use crate::planning::{checked, checked_physical};
 use crate::remote::{Remote, RemoteTableFactory};
 use crate::settings::WarpmillOptions;
+use crate::udf::Functions;
 use crate::{Error, Result, dialect};
 
 /// The settings of a session to be.
@@ -140,7 +142,8 @@ fn config() -> SessionConfig {
         .with_information_schema(false)
         .with_default_catalog_and_schema(CATALOG, MAIN)
         .with_create_default_catalog_and_schema(false)
-        .with_option_extension(WarpmillOptions::default());
+        .with_option_extension(WarpmillOptions::default())
+        .with_extension(Arc::new(Functions::default()));
     let options = config.options_mut();
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
@@ -180,7 +183,8 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
 
 /// The physical rules of a session. What statistics answer is no program's any more; what is a program as a whole concerns no other rule.
 fn session_physical_rules() -> Vec<SharedPhysicalRule> {
-    let first: [SharedPhysicalRule; 2] = [Arc::new(AggregateStatistics::new()), Arc::new(WholePlanRule)];
+    let first: [SharedPhysicalRule; 3] =
+        [Arc::new(AggregateStatistics::new()), Arc::new(HidesConstantKeys), Arc::new(WholePlanRule)];
     let rules = PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != first[0].name());
     physical_rules(first.iter().cloned().chain(rules).collect())
 }

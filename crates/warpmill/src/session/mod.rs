@@ -1,11 +1,14 @@
 //! Sessions: SQL in, Arrow batches out.
 
 pub(crate) mod builder;
+mod changes;
 mod copy;
 mod ddl;
 mod describe;
 mod explain;
 mod filters;
+mod functions;
+mod grouping_sets;
 mod import;
 mod layout;
 mod logical;
@@ -19,6 +22,7 @@ mod statements;
 mod tables;
 mod written;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +45,7 @@ use crate::plan_cache::PlanCache;
 use crate::planning::WORKER_STACK;
 use crate::remote::Remote;
 use crate::settings::WarpmillOptions;
+use crate::udf::Functions;
 use crate::{Error, QueryProfile, Result, ScalarValue, TableInfo, caught};
 use running::Running;
 
@@ -62,10 +67,15 @@ struct Inner {
     running: Running,
     plan_cache: Mutex<PlanCache>,
     settings_changes: AtomicU64,
+    /// What the user of the session has defined.
+    functions: Arc<Functions>,
+    /// Prepared statements that call those.
+    prepared: Mutex<HashMap<String, Vec<String>>>,
 }
 
 impl Inner {
     fn new(context: SessionContext, catalog: Arc<Catalog>, remote: Arc<Remote>, pool: Arc<SessionPool>) -> Self {
+        let functions = context.copied_config().get_extension::<Functions>().unwrap_or_default();
         Self {
             runtime: OnceLock::new(),
             context,
@@ -75,6 +85,8 @@ impl Inner {
             running: Running::default(),
             plan_cache: Mutex::default(),
             settings_changes: AtomicU64::new(0),
+            functions,
+            prepared: Mutex::default(),
         }
     }
 }

@@ -27,7 +27,7 @@ impl Session {
         run(async move {
             let dialect = state.config_options().sql_parser.dialect;
             check_text(&sql, &dialect)?;
-            let statement = state.sql_to_statement(&sql, &dialect)?;
+            let statement = state.sql_to_statement(&crate::dialect::with_versions(&sql), &dialect)?;
             work(statement, state).await
         })
         .await

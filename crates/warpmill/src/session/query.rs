@@ -9,7 +9,7 @@ use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility};
+use datafusion::logical_expr::{Expr, LogicalPlan, Statement, Values, Volatility, WriteOp};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{collect, execute_stream};
@@ -27,7 +27,7 @@ use crate::planning::limits::{check_text, reserve};
 use crate::planning::{self, bound};
 use crate::remote::pin;
 use crate::settings::{ProfileMode, WarpmillOptions};
-use crate::{QueryProfile, Result, ScalarValue};
+use crate::{Error, QueryProfile, Result, ScalarValue};
 
 /// The nanoseconds within which a statement is over before anybody stops it.
 const SHORT_NANOS: u64 = 50_000_000;
@@ -153,13 +153,25 @@ impl Session {
         let plan = with_nullable_rows(plan.map_err(|error| self.with_missing_schema(error))?)?;
         // PREPARE and DEALLOCATE change what it means.
         let executes = matches!(plan, LogicalPlan::Statement(Statement::Execute(_)));
+        if let LogicalPlan::Statement(Statement::Execute(execute)) = &plan {
+            self.check_prepared(&execute.name)?;
+        }
         let plan = match plan {
             LogicalPlan::Statement(Statement::Execute(_)) => {
                 self.inner.context.execute_logical_plan(plan).await?.into_unoptimized_plan()
             }
             plan => plan,
         };
+        if let LogicalPlan::Dml(change) = &plan
+            && !matches!(change.op, WriteOp::Insert(_))
+        {
+            let text = format!("{} that is prepared with PREPARE: give parameters with its text", change.op.name());
+            return Err(Error::NotImplemented(text));
+        }
         if let Some(result) = self.run_command(&plan, query).await? {
+            if let LogicalPlan::Statement(Statement::Prepare(prepare)) = &plan {
+                self.note_prepared(&prepare.name, sql)?;
+            }
             return Ok(Planned::Done(result));
         }
         // The text of a view in the database may change without this session knowing.

@@ -15,7 +15,7 @@ use super::ddl::Making;
 use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{CATALOG, same};
-use crate::dialect::shown;
+use crate::dialect::{plain, shown, with_versions};
 use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
 
@@ -34,6 +34,9 @@ impl Session {
     pub(super) async fn take_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let words: Vec<String> = sql.split(' ').take(6).map(str::to_ascii_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if let Some(taken) = self.change_statement(sql, &words, params, query).await? {
+            return Ok(taken);
+        }
         match &words[..] {
             ["show", "tables" | "schemas" | "all" | "databases", ..] => self.show(sql, &words).map(|done| match done {
                 Some(done) => Taken::Done(done),
@@ -58,6 +61,8 @@ impl Session {
                 Some(copy::Copy::To(text)) => Ok(Taken::Instead(text)),
                 None => Ok(Taken::No),
             },
+            ["insert", "or", ..] | ["replace", "into", ..] => Err(no_keys("INSERT OR REPLACE")),
+            ["insert", "into", ..] if self.has_conflict_clause(sql)? => Err(no_keys("ON CONFLICT")),
             ["insert", "into", ..] => match by_name(sql) {
                 Some((target, rest)) => self.insert_by_name(target, rest, params).await,
                 None => Ok(Taken::No),
@@ -66,10 +71,18 @@ impl Session {
         }
     }
 
-    fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
+    /// Whether an INSERT says what to do with rows that there are already.
+    fn has_conflict_clause(&self, sql: &str) -> Result<bool> {
+        if !sql.to_ascii_lowercase().contains("conflict") {
+            return Ok(false);
+        }
+        Ok(matches!(self.parsed(sql)?, Some(Statement::Insert(insert)) if insert.on.is_some()))
+    }
+
+    pub(super) fn parsed(&self, sql: &str) -> Result<Option<Statement>> {
         let state = self.inner.context.state();
         let dialect = state.config_options().sql_parser.dialect;
-        Ok(match state.sql_to_statement(sql, &dialect)? {
+        Ok(match state.sql_to_statement(&plain(&with_versions(sql)), &dialect)? {
             Parsed::Statement(statement) => Some(*statement),
             _ => None,
         })
@@ -162,6 +175,14 @@ impl Session {
     }
 }
 
+/// The error of an INSERT that needs keys.
+fn no_keys(what: &str) -> Error {
+    let text = format!(
+        "{what}: keys of tables are declared, not enforced, so that no row is in conflict with another: use MERGE INTO"
+    );
+    Error::NotImplemented(text)
+}
+
 /// The kind of thing that CREATE makes, after the words that say how.
 fn object<'a>(words: &[&'a str]) -> Option<&'a str> {
     let how = ["or", "replace", "temp", "temporary", "unique", "materialized"];
@@ -169,7 +190,7 @@ fn object<'a>(words: &[&'a str]) -> Option<&'a str> {
 }
 
 /// A name as it is spelled.
-fn reference(name: &ObjectName) -> Result<TableReference> {
+pub(super) fn reference(name: &ObjectName) -> Result<TableReference> {
     let parts: Vec<&str> = name.0.iter().filter_map(|part| Some(part.as_ident()?.value.as_str())).collect();
     match parts[..] {
         [table] => Ok(TableReference::bare(table)),

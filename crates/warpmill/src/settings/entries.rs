@@ -175,6 +175,7 @@ pub(super) fn entries(options: &WarpmillOptions) -> Vec<ConfigEntry> {
             "Bytes that a query's temporary files may take together",
         ),
         ("warpmill.threads", options.threads.to_string(), "Worker threads (0: all cores)"),
+        ("warpmill.keep_versions", options.keep_versions.to_string(), "Versions of a table that stay readable"),
         ("warpmill.zone_rows", options.zone_rows.to_string(), "Rows that pruning metadata is about"),
     ];
     let entry = |(key, value, description): (&str, String, &'static str)| ConfigEntry {

@@ -114,3 +114,32 @@ fn replace() {
     };
     strike_everywhere(prepare, write, Some(vec![rows(0, 1200)]), &[rows(5000, 1500)]);
 }
+
+/// Deletes rows 100 to 1199 of the prepared table.
+#[test]
+fn delete() {
+    let write = |fs: Arc<FaultyFs>, path: &Path| {
+        let mut writer = Table::open_with(fs, path)?.append(small())?;
+        let mut changes = Changes::new(writer.base().unwrap(), vec![]);
+        assert!((100..1200).all(|row| changes.delete(row)));
+        writer.change(&changes)?;
+        writer.commit()
+    };
+    strike_everywhere(prepare, write, Some(vec![rows(0, 1200)]), &[rows(0, 100)]);
+}
+
+/// Changes rows of all columns and adds others, as MERGE does.
+#[test]
+fn update_and_insert() {
+    let write = |fs: Arc<FaultyFs>, path: &Path| {
+        let mut writer = Table::open_with(fs, path)?.append(small())?;
+        let all = (0..rows(0, 0).num_columns()).collect();
+        let mut changes = Changes::new(writer.base().unwrap(), all);
+        let values = changes.add_values(rows(5000, 1200).columns())?;
+        assert!((0..1200).all(|row| changes.update(row, values, row as usize)));
+        writer.change(&changes)?;
+        writer.write(&rows(6200, 300))?;
+        writer.commit()
+    };
+    strike_everywhere(prepare, write, Some(vec![rows(0, 1200)]), &[rows(5000, 1500)]);
+}

@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use super::*;
 use crate::Segment;
 
+mod changes;
 mod codec;
 mod damage;
 mod faults;

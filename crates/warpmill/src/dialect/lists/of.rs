@@ -29,9 +29,9 @@ pub(super) enum Of {
 }
 
 /// Lists as ranges of all their elements; `None` for NULL.
-pub(super) struct Lists {
-    pub(super) elements: ArrayRef,
-    pub(super) rows: Vec<Option<Range<usize>>>,
+pub(in crate::dialect) struct Lists {
+    pub(in crate::dialect) elements: ArrayRef,
+    pub(in crate::dialect) rows: Vec<Option<Range<usize>>>,
 }
 
 impl Of {
@@ -187,7 +187,7 @@ impl Lists {
 }
 
 /// Values in whose order Arrow has them as DuckDB does: one zero, one NaN, which is greater than all.
-fn keys(elements: &ArrayRef) -> ArrayRef {
+pub(in crate::dialect) fn keys(elements: &ArrayRef) -> ArrayRef {
     match elements.data_type() {
         DataType::Float32 => {
             let key = |x: f32| if x.is_nan() { f32::NAN.copysign(1.0) } else { x + 0.0 };

@@ -8,10 +8,12 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use super::calls::{json_path, meaning, operator, power, take_lambdas};
 use super::distinct_from::reassociate;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, no_query};
+use crate::dialect::library;
 use crate::{Error, Result};
 
 /// The one of a column and an alias of one name that is meant.
@@ -49,8 +51,9 @@ impl Binder<'_> {
     /// Whether `expr` calls an aggregate function, not in a window.
     pub(super) fn is_aggregate(&self, expr: &Expr) -> bool {
         let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
-        let name = name.0.last().and_then(|part| part.as_ident());
-        name.is_some_and(|name| self.tables.get_aggregate_meta(&name.value.to_lowercase()).is_some())
+        let Some(name) = name.0.last().and_then(|part| part.as_ident()) else { return false };
+        let name = name.value.to_lowercase();
+        library::is_composed(&name) || self.tables.get_aggregate_meta(&name).is_some()
     }
 }
 
@@ -72,6 +75,20 @@ impl VisitorMut for Binding<'_, '_, '_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         reassociate(expr);
+        if let Expr::Lambda(lambda) = expr
+            && let Some(path) = json_path(lambda)
+        {
+            *expr = path;
+        }
+        if let Expr::Function(call) = expr {
+            take_lambdas(call);
+        }
+        if let Expr::Interval(interval) = expr
+            && let Expr::Value(value) = interval.value.as_mut()
+            && let Value::Number(count, _) = &value.value
+        {
+            value.value = Value::SingleQuotedString(count.clone());
+        }
         if let Some(query) = query_in(expr) {
             let mut query = std::mem::replace(&mut **query, no_query());
             if let Err(error) = self.binder.query(&mut query, Some(self.scope), Names::Own) {
@@ -105,6 +122,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
             }
             Expr::Identifier(name) => self.find(std::slice::from_ref(name)),
             Expr::CompoundIdentifier(parts) => self.find(parts),
+            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => power(left, right).map(Some),
             _ => Ok(replacement(expr)),
         };
         match found {
@@ -196,10 +214,10 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             let whole = concat(concat(text("^(?:"), nested((**pattern).clone())), text(")$"));
             Some(negation(*negated, function("regexp_like", vec![(**expr).clone(), whole])))
         }
-        Expr::Function(call) => part_of_moment(call),
+        Expr::Function(call) => part_of_moment(call).or_else(|| meaning(call)),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => Some(in_subquery(left, right, false)?),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => Some(in_subquery(left, right, true)?),
-        _ => None,
+        other => operator(other),
     }
 }
 
@@ -208,19 +226,42 @@ fn part_of_moment(call: &Function) -> Option<Expr> {
     let ([name], FunctionArguments::List(list), None) = (call.name.0.as_slice(), &call.args, &call.over) else {
         return None;
     };
-    let part = match name.as_ident()?.value.to_lowercase().as_str() {
+    let part = part_called(&name.as_ident()?.value)?;
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] = list.args.as_slice() else { return None };
+    let text = Expr::Value(Value::SingleQuotedString(part.to_string()).into());
+    Some(function("date_part", vec![text, moment.clone()]))
+}
+
+/// The part of moments that a function of this name gives.
+pub(crate) fn part_called(name: &str) -> Option<&'static str> {
+    Some(match name.to_lowercase().as_str() {
         "dayofmonth" => "day",
         "weekofyear" => "week",
         "dayofweek" | "weekday" => "dow",
         "dayofyear" => "doy",
         "epoch" => "epoch",
-        name => *["year", "quarter", "month", "week", "day", "hour", "minute", "second", "isodow", "isoyear"]
-            .iter()
-            .find(|part| **part == name)?,
-    };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(moment))] = list.args.as_slice() else { return None };
-    let text = Expr::Value(Value::SingleQuotedString(part.to_string()).into());
-    Some(function("date_part", vec![text, moment.clone()]))
+        name => [
+            "year",
+            "quarter",
+            "month",
+            "week",
+            "day",
+            "hour",
+            "minute",
+            "second",
+            "isodow",
+            "isoyear",
+            "era",
+            "millennium",
+            "century",
+            "decade",
+            "millisecond",
+            "microsecond",
+            "yearweek",
+        ]
+        .into_iter()
+        .find(|part| *part == name)?,
+    })
 }
 
 fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {

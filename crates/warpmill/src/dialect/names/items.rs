@@ -33,10 +33,14 @@ impl Binder<'_> {
     /// Binds a SELECT list; its aliases join `scope`.
     pub(super) fn items(&mut self, projection: Vec<SelectItem>, scope: &mut Scope<'_>) -> Result<Items> {
         let mut items = Items::default();
+        let mut expanded = vec![];
         for item in projection {
+            expanded.extend(self.columns(item, scope)?);
+        }
+        for (item, of_column) in expanded {
             match item {
                 SelectItem::UnnamedExpr(mut expr) => {
-                    let mut name = label(&expr);
+                    let mut name = of_column.unwrap_or_else(|| label(&expr));
                     self.expr(&mut expr, scope)?;
                     if let Some(shown) = scope.visible.iter().find(|column| column.expr == expr) {
                         name = shown.name.clone();
@@ -77,7 +81,7 @@ impl Binder<'_> {
     }
 
     /// The columns that `*` stands for, if they are known.
-    fn wildcard(
+    pub(super) fn wildcard(
         &mut self,
         columns: Option<Vec<Visible>>,
         options: &mut WildcardAdditionalOptions,

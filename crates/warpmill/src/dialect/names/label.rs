@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// The name of the column that `expr` makes in a SELECT list.
-pub(super) fn label(expr: &Expr) -> String {
+pub(crate) fn label(expr: &Expr) -> String {
     match expr {
         Expr::Nested(inner) => label(inner),
         Expr::Identifier(name) => name.value.clone(),

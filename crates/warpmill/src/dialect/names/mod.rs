@@ -7,6 +7,8 @@
 //! it is.
 
 mod apart;
+mod calls;
+mod columns;
 mod distinct_from;
 mod expr;
 mod from;
@@ -20,7 +22,11 @@ mod unread;
 use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query, Statement, TableObject};
 
-use scope::{Fields, quoted, same};
+pub(crate) use calls::stands_for_other;
+pub(crate) use expr::part_called;
+pub(crate) use label::label;
+pub(crate) use scope::quoted;
+use scope::{Fields, same};
 pub(crate) use scope::{distinct_names, shown};
 
 use super::tables::Tables;

@@ -102,6 +102,7 @@ impl Binder<'_> {
 
         let items = self.items(std::mem::take(&mut select.projection), &mut scope)?;
         if let Some(condition) = &mut select.selection {
+            self.columns_condition(condition, &scope)?;
             self.expr(condition, &scope)?;
         }
         let mut grouped = Vec::new();

@@ -187,7 +187,7 @@ pub(super) fn same(one: &str, other: &str) -> bool {
 }
 
 /// `name`, to be taken as it is.
-pub(super) fn quoted(name: &str) -> Ident {
+pub(crate) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 

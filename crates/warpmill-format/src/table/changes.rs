@@ -1,0 +1,212 @@
+//! Changes of rows: which rows of a version go, and which get other values. Row segments without any stay as they are stored; of the
+//! others, columns whose rows are all as before do.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{filter, interleave};
+
+use super::TableSnapshot;
+use super::conform::conform_column;
+use super::decode::{column_array, column_codes};
+use super::interner::Interner;
+use crate::{Bitmap, FormatError, Result};
+
+/// Rows of one version of a table that are to go, or to get other values. Rows are numbered from 0 on, in the order of the table.
+#[derive(Debug)]
+pub struct Changes {
+    table: Arc<TableSnapshot>,
+    /// The first row of each row segment, and the end of the last.
+    starts: Vec<u64>,
+    /// By row segment.
+    segments: Vec<Option<Box<SegmentChanges>>>,
+    /// Columns that get other values.
+    columns: Vec<usize>,
+    /// These values, by batch and by column of `columns`.
+    values: Vec<Vec<ArrayRef>>,
+    /// The row segment of the last row.
+    last: usize,
+}
+
+/// Those of one row segment.
+#[derive(Debug)]
+pub(crate) struct SegmentChanges {
+    segment: usize,
+    rows: usize,
+    touched: Bitmap,
+    deleted: Option<Bitmap>,
+    /// Row, and where its values are: batch, row in the batch.
+    updated: Vec<(u32, u32, u32)>,
+}
+
+/// A column with codes of its dictionary after changes: codes behind those of the dictionary are of `new`.
+pub(crate) struct Coded {
+    pub codes: Vec<u32>,
+    pub nulls: Option<NullBuffer>,
+    pub new: Interner,
+}
+
+impl Changes {
+    /// None yet, of rows of `table`, of which `columns` may get other values.
+    pub fn new(table: &Arc<TableSnapshot>, columns: Vec<usize>) -> Self {
+        let mut starts = vec![0];
+        for segment in 0..table.num_segments() {
+            starts.push(starts[segment] + table.segment_rows(segment) as u64);
+        }
+        let segments = (0..table.num_segments()).map(|_| None).collect();
+        Self { table: Arc::clone(table), starts, segments, columns, values: vec![], last: 0 }
+    }
+
+    /// The version whose rows these are.
+    pub fn table(&self) -> &Arc<TableSnapshot> {
+        &self.table
+    }
+
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.segments.iter().all(Option::is_none)
+    }
+
+    /// Lets `row` go; `false`: it has been changed already.
+    pub fn delete(&mut self, row: u64) -> bool {
+        let (changes, row) = self.at(row);
+        if changes.touched.get(row) {
+            return false;
+        }
+        changes.touched.set(row, true);
+        changes.deleted.get_or_insert_with(|| Bitmap::new(changes.rows, false)).set(row, true);
+        true
+    }
+
+    /// Lets all rows go.
+    pub fn delete_all(&mut self) {
+        for segment in 0..self.segments.len() {
+            let rows = self.table.segment_rows(segment);
+            let (touched, deleted) = (Bitmap::new(rows, true), Some(Bitmap::new(rows, true)));
+            self.segments[segment] =
+                Some(Box::new(SegmentChanges { segment, rows, touched, deleted, updated: vec![] }));
+        }
+    }
+
+    /// Takes values of the columns that change, in their order, and gives the number of the batch.
+    ///
+    /// # Errors
+    /// [`FormatError::Schema`] names the column of which a value does not fit.
+    pub fn add_values(&mut self, values: &[ArrayRef]) -> Result<usize> {
+        let schema = self.table.schema();
+        let fit = |(&column, array): (&usize, &ArrayRef)| conform_column(array, schema.field(column));
+        self.values.push(self.columns.iter().zip(values).map(fit).collect::<Result<_>>()?);
+        Ok(self.values.len() - 1)
+    }
+
+    /// Gives `row` the values in row `at` of a batch; `false`: it has been changed already.
+    pub fn update(&mut self, row: u64, batch: usize, at: usize) -> bool {
+        let (changes, row) = self.at(row);
+        if changes.touched.get(row) {
+            return false;
+        }
+        changes.touched.set(row, true);
+        changes.updated.push((row as u32, batch as u32, at as u32));
+        true
+    }
+
+    /// The changes of the row segment of `row`, and its place there.
+    fn at(&mut self, row: u64) -> (&mut SegmentChanges, usize) {
+        let within = |segment: usize| self.starts[segment] <= row && row < self.starts[segment + 1];
+        if !within(self.last) {
+            self.last = self.starts.partition_point(|&start| start <= row) - 1;
+        }
+        let (segment, start) = (self.last, self.starts[self.last]);
+        let rows = self.table.segment_rows(segment);
+        let changes = self.segments[segment].get_or_insert_with(|| {
+            let touched = Bitmap::new(rows, false);
+            Box::new(SegmentChanges { segment, rows, touched, deleted: None, updated: vec![] })
+        });
+        (changes, (row - start) as usize)
+    }
+
+    /// The row segments that change.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &SegmentChanges> {
+        self.segments.iter().flatten().map(|changes| &**changes)
+    }
+
+    /// Whether column `column` of the segment is as it was.
+    pub(crate) fn is_same(&self, changes: &SegmentChanges, column: usize) -> bool {
+        let changed = self.columns.contains(&column) && !changes.updated.is_empty();
+        changes.deleted.is_none() && !changed
+    }
+
+    /// The new values of `column`, by batch, if it gets some.
+    fn values_of(&self, changes: &SegmentChanges, column: usize) -> Option<Vec<&dyn Array>> {
+        let at = self.columns.iter().position(|known| *known == column).filter(|_| !changes.updated.is_empty())?;
+        Some(self.values.iter().map(|values| &*values[at] as &dyn Array).collect())
+    }
+
+    /// A column of a row segment as it will be.
+    pub(crate) fn array(&self, changes: &SegmentChanges, column: usize) -> Result<ArrayRef> {
+        let failed =
+            |e: arrow::error::ArrowError| FormatError::schema(self.table.schema().field(column).name(), e.to_string());
+        let mut array = column_array(&self.table, changes.segment, column)?;
+        if let Some(values) = self.values_of(changes, column) {
+            let mut sources: Vec<&dyn Array> = vec![&*array];
+            sources.extend(values);
+            let mut taken: Vec<(usize, usize)> = (0..changes.rows).map(|row| (0, row)).collect();
+            for &(row, batch, at) in &changes.updated {
+                taken[row as usize] = (batch as usize + 1, at as usize);
+            }
+            array = interleave(&sources, &taken).map_err(failed)?;
+        }
+        match changes.kept() {
+            Some(kept) => filter(&array, &kept).map_err(failed),
+            None => Ok(array),
+        }
+    }
+
+    /// The same of a column with a dictionary.
+    pub(crate) fn coded(&self, changes: &SegmentChanges, column: usize) -> Result<Coded> {
+        let known = self.table.dictionary(column).map_or(0, |dictionary| dictionary.len()) as u32;
+        let (mut codes, mut nulls) = column_codes(&self.table, changes.segment, column)?;
+        let mut new = Interner::new();
+        if let Some(values) = self.values_of(changes, column) {
+            let mut valid: Vec<bool> = match &nulls {
+                Some(nulls) => nulls.iter().collect(),
+                None => vec![true; changes.rows],
+            };
+            for &(row, batch, at) in &changes.updated {
+                let strings = values[batch as usize].as_string::<i32>();
+                let (row, at) = (row as usize, at as usize);
+                valid[row] = strings.is_valid(at);
+                codes[row] = if valid[row] { known + new.intern(strings.value(at)) } else { 0 };
+            }
+            nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
+        }
+        if let Some(deleted) = &changes.deleted {
+            let mut kept = (0..changes.rows).filter(|&row| !deleted.get(row));
+            codes = kept.by_ref().map(|row| codes[row]).collect();
+            let valid = |nulls: &NullBuffer| {
+                NullBuffer::from_iter((0..changes.rows).filter(|&row| !deleted.get(row)).map(|row| nulls.is_valid(row)))
+            };
+            nulls = nulls.as_ref().map(valid).filter(|nulls| nulls.null_count() > 0);
+        }
+        Ok(Coded { codes, nulls, new })
+    }
+}
+
+impl SegmentChanges {
+    /// Its position.
+    pub fn segment(&self) -> usize {
+        self.segment
+    }
+
+    /// Rows that stay.
+    pub fn rows(&self) -> usize {
+        self.rows - self.deleted.as_ref().map_or(0, Bitmap::count_ones)
+    }
+
+    /// Whether each row stays; `None`: all do.
+    fn kept(&self) -> Option<BooleanArray> {
+        let deleted = self.deleted.as_ref()?;
+        Some((0..self.rows).map(|row| Some(!deleted.get(row))).collect())
+    }
+}

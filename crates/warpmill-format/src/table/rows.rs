@@ -1,0 +1,137 @@
+//! Row segments that are to be written, of new rows and of rows of the version before, and their places in the new version.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, NullBufferBuilder};
+use arrow::record_batch::RecordBatch;
+
+use super::changes::{Changes, Coded, SegmentChanges};
+use super::decode::{column_array, column_codes};
+use super::interner::Interner;
+use super::regroup::Origin;
+use super::snapshot::TableSnapshot;
+use super::strings::{Candidate, NarrowCodes};
+use super::version::{Chunk, RowSegment};
+use crate::{Dictionary, Result};
+
+/// A row segment that was written: its rows and, by column, its chunks; `None`: that of the version before.
+pub(super) type Written = (usize, Vec<Option<Arc<Chunk>>>);
+
+/// The rows of a row segment that is to be written.
+#[derive(Clone, Copy)]
+pub(crate) enum Rows<'a> {
+    /// New ones, in parts.
+    Parts(&'a [RecordBatch]),
+    /// Those of one row segment of the base version, changed.
+    Changed(&'a Changes, &'a SegmentChanges),
+    /// Those of row segments of the base version that are next to each other.
+    Merged(&'a Arc<TableSnapshot>, &'a Range<usize>),
+}
+
+impl Rows<'_> {
+    pub fn rows(&self) -> usize {
+        match self {
+            Rows::Parts(parts) => parts.iter().map(|part| part.num_rows()).sum(),
+            Rows::Changed(_, changes) => changes.rows(),
+            Rows::Merged(base, range) => (*range).clone().map(|segment| base.segment_rows(segment)).sum(),
+        }
+    }
+
+    /// The row segments of the base version in whose place they come.
+    pub fn place(&self) -> Option<Range<usize>> {
+        match self {
+            Rows::Parts(_) => None,
+            Rows::Changed(_, changes) => Some(changes.segment()..changes.segment() + 1),
+            Rows::Merged(_, range) => Some((*range).clone()),
+        }
+    }
+
+    pub fn is_same(&self, column: usize) -> bool {
+        matches!(self, Rows::Changed(all, changes) if all.is_same(changes, column))
+    }
+
+    /// A column, in parts.
+    pub fn arrays(&self, column: usize) -> Result<Vec<ArrayRef>> {
+        match self {
+            Rows::Parts(parts) => Ok(parts.iter().map(|part| part.column(column).clone()).collect()),
+            Rows::Changed(all, changes) => Ok(vec![all.array(changes, column)?]),
+            Rows::Merged(base, range) => (*range).clone().map(|segment| column_array(base, segment, column)).collect(),
+        }
+    }
+
+    /// A column with a dictionary of the base version; `None` where the rows are not of it.
+    pub fn coded(&self, column: usize) -> Result<Option<Coded>> {
+        match self {
+            Rows::Parts(_) => Ok(None),
+            Rows::Changed(all, _) if all.table().dictionary(column).is_none() => Ok(None),
+            Rows::Changed(all, changes) => all.coded(changes, column).map(Some),
+            Rows::Merged(base, _) if base.dictionary(column).is_none() => Ok(None),
+            Rows::Merged(base, range) => {
+                let (mut codes, mut valid) = (vec![], NullBufferBuilder::new(self.rows()));
+                for segment in (*range).clone() {
+                    let (own, nulls) = column_codes(base, segment, column)?;
+                    match nulls {
+                        Some(nulls) => valid.append_buffer(&nulls),
+                        None => valid.append_n_non_nulls(own.len()),
+                    }
+                    codes.extend(own);
+                }
+                Ok(Some(Coded { codes, nulls: valid.finish(), new: Interner::new() }))
+            }
+        }
+    }
+}
+
+/// A row segment of these chunks, and, where one is missing, of those of `base`.
+pub(super) fn row_segment((rows, chunks): Written, base: Option<&RowSegment>) -> RowSegment {
+    let chunk = |(column, chunk): (usize, Option<Arc<Chunk>>)| {
+        chunk.or_else(|| base.map(|base| base.columns[column].clone())).expect("every chunk has been encoded")
+    };
+    RowSegment { rows, columns: chunks.into_iter().enumerate().map(chunk).collect() }
+}
+
+/// Row segments of the base version, and in the places of some those that were written for them; behind them what else was written.
+pub(super) fn placed(
+    base: Vec<RowSegment>,
+    own: Vec<Written>,
+    places: &BTreeMap<usize, (usize, Option<usize>)>,
+) -> Vec<(Origin, RowSegment)> {
+    let mut own: Vec<Option<Written>> = own.into_iter().map(Some).collect();
+    let (mut all, mut next) = (vec![], 0);
+    while next < base.len() {
+        match places.get(&next) {
+            None => {
+                all.push((Origin { base: Some(next), own: None, same: vec![] }, base[next].clone()));
+                next += 1;
+            }
+            Some(&(count, position)) => {
+                if let Some(position) = position
+                    && let Some((rows, chunks)) = own[position].take()
+                {
+                    let same: Vec<bool> = chunks.iter().map(Option::is_none).collect();
+                    let segment = row_segment((rows, chunks), Some(&base[next]));
+                    all.push((Origin { base: (count == 1).then_some(next), own: Some(position), same }, segment));
+                }
+                next += count;
+            }
+        }
+    }
+    for (position, written) in own.into_iter().enumerate() {
+        if let Some((rows, chunks)) = written {
+            all.push((Origin { base: None, own: Some(position), same: vec![] }, row_segment((rows, chunks), None)));
+        }
+    }
+    all
+}
+
+/// Gives `candidate` a row segment of which codes are those of the base version's dictionary, its first ones, and of new strings.
+pub(super) fn hold(candidate: &mut Candidate, position: usize, coded: Coded, dictionary: Option<&Arc<Dictionary>>) {
+    let known = dictionary.map_or(0, |dictionary| dictionary.len()) as u32;
+    let entries: Vec<u32> = (0..known).chain(candidate.intern(&coded.new)).collect();
+    let most = entries.iter().max().copied().unwrap_or(0);
+    let mut codes = NarrowCodes::with_capacity(most, coded.codes.len());
+    codes.extend(&coded.codes, &entries);
+    candidate.hold(position, codes, coded.nulls);
+}

@@ -1,0 +1,199 @@
+//! Functions in Python: how the engine calls them.
+//!
+//! The code is given pyarrow arrays and gives one back; what is done with them is Python's (`warpmill.udf.called`). Whatever is raised
+//! there has a text that names the function and the line.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::datatypes::{DataType, TimeUnit};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use pyo3_arrow::PyArray;
+use warpmill::Error;
+use warpmill::udf::{GroupFunction, Implementation, RowFunction, StateFunction, States};
+
+/// The threads that run Python code for a session now.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(Mutex<Vec<std::ffi::c_ulong>>);
+
+impl Calls {
+    /// Raises `KeyboardInterrupt` in the code that runs.
+    pub(crate) fn interrupt(&self, py: Python<'_>) {
+        let exception = py.get_type::<PyKeyboardInterrupt>();
+        for thread in self.threads().iter() {
+            // SAFETY: the interpreter lock is held, as `py` proves, and the exception is a class. A thread that has ended is not found.
+            unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(*thread as _, exception.as_ptr()) };
+        }
+    }
+
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<std::ffi::c_ulong>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that this thread runs Python code, until the result is dropped: with the interpreter lock held, as now.
+    fn enter(&self) -> Call<'_> {
+        // SAFETY: it has no condition.
+        let thread = unsafe { pyo3::ffi::PyThread_get_thread_ident() };
+        self.threads().push(thread);
+        Call { calls: self, thread }
+    }
+}
+
+struct Call<'c> {
+    calls: &'c Calls,
+    thread: std::ffi::c_ulong,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let mut threads = self.calls.threads();
+        if let Some(at) = threads.iter().position(|thread| *thread == self.thread) {
+            threads.swap_remove(at);
+        }
+        // SAFETY: the interpreter lock is held wherever a call ends. An interrupt that came too late is forgotten.
+        unsafe { pyo3::ffi::PyThreadState_SetAsyncExc(self.thread as _, std::ptr::null_mut()) };
+    }
+}
+
+/// A callable of a session.
+struct Code {
+    callable: Py<PyAny>,
+    calls: Arc<Calls>,
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Python code")
+    }
+}
+
+impl Code {
+    /// Runs `work`, which calls Python, with the interpreter lock.
+    fn run<T>(&self, work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<T>) -> Result<T, Error> {
+        Python::attach(|py| {
+            let result = {
+                let _call = self.calls.enter();
+                work(py, self.callable.bind(py))
+            };
+            result.map_err(|error| failed(py, &error))
+        })
+    }
+
+    fn array(
+        &self,
+        work: impl FnOnce(Python<'_>, &Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
+    ) -> Result<ArrayRef, Error> {
+        self.run(|py, callable| {
+            let result = work(py, callable)?;
+            let array: PyArray = result.bind(py).extract()?;
+            Ok(array.into_inner().0)
+        })
+    }
+}
+
+fn failed(py: Python<'_>, error: &PyErr) -> Error {
+    match error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        true => Error::Cancelled,
+        false => Error::Execution(error.value(py).to_string()),
+    }
+}
+
+fn pyarrow(py: Python<'_>, array: ArrayRef) -> PyResult<Py<PyAny>> {
+    let array = PyArray::from_array_ref(array);
+    Ok(array.to_pyarrow(py)?.unbind())
+}
+
+fn exported<'py>(py: Python<'py>, columns: &[ArrayRef]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for column in columns {
+        list.append(pyarrow(py, Arc::clone(column))?)?;
+    }
+    Ok(list)
+}
+
+fn numbers(py: Python<'_>, values: impl Iterator<Item = i64>) -> PyResult<Py<PyAny>> {
+    pyarrow(py, Arc::new(values.collect::<Int64Array>()))
+}
+
+impl GroupFunction for Code {
+    fn call(&self, columns: &[ArrayRef], offsets: &[i64], _: &DataType) -> Result<ArrayRef, Error> {
+        self.array(|py, callable| {
+            let args = (exported(py, columns)?, numbers(py, offsets.iter().copied())?);
+            Ok(callable.call1(args)?.unbind())
+        })
+    }
+}
+
+impl RowFunction for Code {
+    fn call(&self, columns: &[ArrayRef], rows: usize, _: &DataType) -> Result<ArrayRef, Error> {
+        self.array(|py, callable| Ok(callable.call1((exported(py, columns)?, rows))?.unbind()))
+    }
+}
+
+impl StateFunction for Code {
+    fn start(&self) -> Result<Box<dyn States>, Error> {
+        let states = self.run(|_, callable| Ok(callable.call0()?.unbind()))?;
+        Ok(Box::new(Code { callable: states, calls: Arc::clone(&self.calls) }))
+    }
+}
+
+impl States for Code {
+    fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), Error> {
+        self.run(|py, states| {
+            let groups = numbers(py, groups.iter().map(|group| *group as i64))?;
+            states.call_method1("update", (exported(py, columns)?, groups, total)).map(drop)
+        })
+    }
+
+    fn merge(&mut self, other: &ArrayRef, groups: &[usize], total: usize) -> Result<(), Error> {
+        self.run(|py, states| {
+            let groups = numbers(py, groups.iter().map(|group| *group as i64))?;
+            states.call_method1("merge", (pyarrow(py, Arc::clone(other))?, groups, total)).map(drop)
+        })
+    }
+
+    fn take(&mut self, count: usize) -> Result<ArrayRef, Error> {
+        self.array(|_, states| Ok(states.call_method1("take", (count,))?.unbind()))
+    }
+
+    fn finish(&mut self, count: usize, _: &DataType) -> Result<ArrayRef, Error> {
+        self.array(|_, states| Ok(states.call_method1("finish", (count,))?.unbind()))
+    }
+
+    fn copy(&self) -> Result<Box<dyn States>, Error> {
+        let states = self.run(|_, states| Ok(states.call_method0("copy")?.unbind()))?;
+        Ok(Box::new(Code { callable: states, calls: Arc::clone(&self.calls) }))
+    }
+
+    fn size(&self) -> usize {
+        self.run(|_, states| states.call_method0("size")?.extract()).unwrap_or(0)
+    }
+}
+
+/// The code of a function: "groups", "states" or "rows", and a callable.
+pub(crate) fn implementation(kind: &str, callable: Py<PyAny>, calls: &Arc<Calls>) -> PyResult<Implementation> {
+    let code = Arc::new(Code { callable, calls: Arc::clone(calls) });
+    Ok(match kind {
+        "groups" => Implementation::Groups(code),
+        "states" => Implementation::States(code),
+        "rows" => Implementation::Rows(code),
+        other => return Err(PyValueError::new_err(format!("a function has no code of kind {other:?}"))),
+    })
+}
+
+/// The type called `name` of a function's results.
+pub(crate) fn returned(name: &str) -> PyResult<DataType> {
+    Ok(match name {
+        "DOUBLE" => DataType::Float64,
+        "BIGINT" => DataType::Int64,
+        "INTEGER" => DataType::Int32,
+        "BOOLEAN" => DataType::Boolean,
+        "VARCHAR" => DataType::Utf8,
+        "DATE" => DataType::Date32,
+        "TIMESTAMP" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        other => return Err(PyValueError::new_err(format!("a function cannot return {other}"))),
+    })
+}

@@ -1,0 +1,40 @@
+//! Names of tables that no text has: versions of a table, and a table with the numbers of its rows.
+
+use super::{Schema, WarpmillTable};
+use crate::{Error, Result};
+
+/// The column of row numbers, of which no text has the name.
+pub(crate) const ROW: &str = "\u{1}row";
+/// The beginning of a name for a table with that column.
+pub(crate) const NUMBERED: &str = "\u{1}numbered ";
+/// The beginning of a name for a version of a table: its number and its table follow.
+const VERSION: &str = "\u{1}version ";
+
+/// The name of version `version` of table `name`.
+pub(crate) fn version_name(name: &str, version: u64) -> String {
+    format!("{VERSION}{version} {name}")
+}
+
+/// The version and the table that `name` is the name of.
+fn named_version(name: &str) -> Option<(u64, &str)> {
+    let (version, table) = name.strip_prefix(VERSION)?.split_once(' ')?;
+    Some((version.parse().ok()?, table))
+}
+
+impl Schema {
+    /// A version of a table, or one with the numbers of its rows; `None`: it is the name of none.
+    pub(super) fn special(&self, name: &str) -> Result<Option<WarpmillTable>> {
+        if let Some(name) = name.strip_prefix(NUMBERED) {
+            let table = self.warpmill_table(name)?;
+            return table.map(|table| WarpmillTable::numbered(name, table)).transpose();
+        }
+        let Some((version, name)) = named_version(name) else { return Ok(None) };
+        match self.warpmill_table(name)? {
+            Some(table) => WarpmillTable::at(name, table, version).map(Some),
+            None => match self.kind(name)? {
+                Some(_) => Err(Error::Catalog(format!("'{name}' is no table of Warpmill: it has no versions"))),
+                None => Err(Error::Catalog(format!("table '{name}' not found"))),
+            },
+        }
+    }
+}

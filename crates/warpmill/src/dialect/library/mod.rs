@@ -1,0 +1,168 @@
+//! Functions of DuckDB that DataFusion has not, or means otherwise.
+
+mod calendar;
+mod formats;
+mod json;
+mod json_writer;
+mod lists;
+mod moments;
+mod numbers;
+mod own;
+mod parts;
+mod ranks;
+mod regexps;
+mod similar;
+mod texts;
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::logical_expr::{Expr, ScalarUDF, expr::ScalarFunction};
+use warpmill_translate::functions::simple_case;
+
+/// The functions, in the order in which those of one name win.
+pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
+    ALL.iter().cloned().chain([simple_case(true), simple_case(false)]).collect()
+}
+
+static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
+    let own = [
+        numbers::functions(),
+        texts::functions(),
+        similar::functions(),
+        regexps::functions(),
+        formats::functions(),
+        calendar::functions(),
+        moments::functions(),
+        lists::functions(),
+        ranks::functions(),
+        json::functions(),
+    ];
+    own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
+});
+
+/// A call of one of the library's functions.
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Option<Expr> {
+    let function = ALL.iter().find(|function| function.name() == name)?;
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args)))
+}
+
+/// The name of a function that is called `name`, too.
+pub(super) fn scalar(name: &str) -> &str {
+    match name {
+        "upper" | "ucase" => "simple_upper",
+        "lower" | "lcase" => "simple_lower",
+        "len" => "length",
+        "prefix" => "starts_with",
+        "suffix" => "ends_with",
+        "str_split" | "split" | "string_to_array" => "string_split",
+        "regexp_split_to_array" | "str_split_regex" => "string_split_regex",
+        "editdist3" => "levenshtein",
+        "mismatches" => "hamming",
+        "to_base64" => "base64",
+        "to_hex" => "hex",
+        "from_hex" => "unhex",
+        "to_binary" => "bin",
+        "from_binary" => "unbin",
+        "formatreadablesize" => "format_bytes",
+        "datediff" => "date_diff",
+        "datesub" => "date_sub",
+        "datepart" => "date_part",
+        "datetrunc" => "date_trunc",
+        "ceiling" => "ceil",
+        "list_value" | "list_pack" => "make_array",
+        "list_element" | "list_extract" => "array_extract",
+        "array_slice" => "list_slice",
+        "list_has" | "array_contains" | "array_has" => "list_contains",
+        "list_indexof" | "array_indexof" | "array_position" => "list_position",
+        "array_sort" => "list_sort",
+        "array_reverse_sort" => "list_reverse_sort",
+        "array_reverse" => "list_reverse",
+        "array_distinct" => "list_distinct",
+        "array_unique" => "list_unique",
+        "array_select" => "list_select",
+        "array_where" => "list_where",
+        "array_grade_up" | "grade_up" => "list_grade_up",
+        "list_cat" | "list_concat" | "array_cat" => "array_concat",
+        "list_variance" => "list_var_samp",
+        "list_stddev" => "list_stddev_samp",
+        "gen_random_uuid" => "uuid",
+        "json_extract_path" => "json_extract",
+        "json_extract_path_text" => "json_extract_string",
+        "array_to_json" | "row_to_json" => "to_json",
+        "struct_extract" => "get_field",
+        "substr" | "substring" => "substr",
+        name => name,
+    }
+}
+
+/// The name of a function with a lambda that is called `name`, too.
+pub(super) fn with_lambda(name: &str) -> &str {
+    match name {
+        "list_apply" | "apply" | "array_apply" => "array_transform",
+        "filter" => "array_filter",
+        name => name,
+    }
+}
+
+/// The name of an aggregate that is called `name`, too.
+pub(super) fn aggregate(name: &str) -> &str {
+    match name {
+        "list" => "array_agg",
+        "first" | "arbitrary" => "first_value",
+        "last" => "last_value",
+        "any_value" => "any_value",
+        "mean" => "avg",
+        "variance" => "var_samp",
+        "grouping_id" => "grouping",
+        name => name,
+    }
+}
+
+/// Whether a name is another one of a function, or that of an aggregate which becomes other functions.
+pub(super) fn is_taken(name: &str) -> bool {
+    scalar(name) != name || with_lambda(name) != name || aggregate(name) != name || is_composed(name)
+}
+
+/// Whether a name is that of an aggregate of rows that becomes other functions.
+pub(super) fn is_composed(name: &str) -> bool {
+    composed_of_list(name).is_some()
+        || matches!(
+            name,
+            "count_if"
+                | "countif"
+                | "arg_min"
+                | "argmin"
+                | "min_by"
+                | "arg_max"
+                | "argmax"
+                | "max_by"
+                | "group_concat"
+                | "listagg"
+                | "fsum"
+                | "sumkahan"
+                | "kahan_sum"
+                | "favg"
+                | "approx_count_distinct"
+                | "json_group_array"
+                | "percentile_disc"
+        )
+}
+
+/// The function of a list that computes an aggregate of its elements.
+pub(super) fn composed_of_list(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "product" => "list_product",
+        "mode" => "list_mode",
+        "quantile_cont" => "list_quantile_cont",
+        "quantile_disc" | "quantile" => "list_quantile_disc",
+        "mad" => "list_mad",
+        "histogram" => "list_histogram",
+        "entropy" => "list_entropy",
+        "skewness" => "list_skewness",
+        "kurtosis" => "list_kurtosis",
+        "kurtosis_pop" => "list_kurtosis_pop",
+        "sem" => "list_sem",
+        "geomean" | "geometric_mean" => "list_geomean",
+        _ => return None,
+    })
+}

@@ -1,0 +1,378 @@
+//! Aggregates of lists that ask for the order of their elements, or how often each comes: what aggregates of rows without a
+//! program are computed with.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, MapArray, StructArray, TimestampMicrosecondArray,
+    UInt64Array, make_comparator,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, take};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Fields, Float64Type, TimestampMicrosecondType};
+use datafusion::common::{Result, exec_err};
+
+use super::own::{Call, Is, Own, Typed, number_like, typed};
+use crate::dialect::lists::{Lists, keys, rows};
+use crate::dialect::operators::strict_cast;
+use crate::dialect::types::{TIMESTAMP, digits, is_decimal, is_float};
+
+pub(super) fn functions() -> Vec<Own> {
+    vec![
+        Own::new("list_mode", element_type, mode),
+        Own::new("list_quantile_disc", disc_types, quantile_disc),
+        Own::new("list_quantile_cont", cont_types, |call| quantile_cont(call, None)),
+        Own::new("list_median", median_types, |call| quantile_cont(call, Some(0.5))),
+        Own::new("list_mad", numbers, |call| floats(call, mad)),
+        Own::new("list_histogram", histogram_types, histogram),
+        Own::new("list_entropy", any_list, entropy),
+        Own::new("list_skewness", numbers, |call| floats(call, skewness)),
+        Own::new("list_kurtosis", numbers, |call| floats(call, |values| kurtosis(values, true))),
+        Own::new("list_kurtosis_pop", numbers, |call| floats(call, |values| kurtosis(values, false))),
+        Own::new("list_sem", numbers, |call| {
+            floats(call, |values| Some((variance(values, 0)? / values.len() as f64).sqrt()))
+        }),
+        Own::new("list_var_pop", numbers, |call| floats(call, |values| variance(values, 0))),
+        Own::new("list_var_samp", numbers, |call| floats(call, |values| variance(values, 1))),
+        Own::new("list_stddev_pop", numbers, |call| floats(call, |values| Some(variance(values, 0)?.sqrt()))),
+        Own::new("list_stddev_samp", numbers, |call| floats(call, |values| Some(variance(values, 1)?.sqrt()))),
+        Own::new("list_geomean", numbers, |call| {
+            floats(call, |values| Some((values.iter().map(|x| x.ln()).sum::<f64>() / values.len() as f64).exp()))
+        }),
+        Own::new("list_bool_and", |t| typed(t, &[Is::Bools], DataType::Boolean), |call| truths(call, true)),
+        Own::new("list_bool_or", |t| typed(t, &[Is::Bools], DataType::Boolean), |call| truths(call, false)),
+        Own::new("list_grade_up", |t| Some((any_list(t)?.0, DataType::new_list(DataType::Int64, true))), grade_up),
+        Own::new(
+            "list_unique",
+            |t| Some((any_list(t)?.0, DataType::UInt64)),
+            |call| {
+                let lists = lists(call);
+                let order = comparator(&lists)?;
+                let count =
+                    |values: Vec<usize>| sorted(values, &order).chunk_by(|a, b| order(*a, *b).is_eq()).count() as u64;
+                Ok(Arc::new(
+                    lists
+                        .rows
+                        .iter()
+                        .map(|row| row.clone().map(|row| count(valid(&lists, row))))
+                        .collect::<UInt64Array>(),
+                ))
+            },
+        ),
+    ]
+}
+
+fn element(types: &[DataType]) -> Option<DataType> {
+    match types {
+        [DataType::List(field), ..] => Some(field.data_type().clone()),
+        [DataType::Null, ..] => Some(DataType::Null),
+        _ => None,
+    }
+}
+
+fn list_of(element: &DataType) -> DataType {
+    DataType::new_list(element.clone(), true)
+}
+
+fn any_list(types: &[DataType]) -> Option<Typed> {
+    (types.len() == 1).then(|| Some((vec![list_of(&element(types)?)], DataType::Float64)))?
+}
+
+fn element_type(types: &[DataType]) -> Option<Typed> {
+    (types.len() == 1).then(|| Some((vec![list_of(&element(types)?)], element(types)?)))?
+}
+
+fn numbers(types: &[DataType]) -> Option<Typed> {
+    let ok = types.len() == 1 && element(types).is_some_and(|ty| number_like(&ty));
+    ok.then(|| (vec![list_of(&DataType::Float64)], DataType::Float64))
+}
+
+fn disc_types(types: &[DataType]) -> Option<Typed> {
+    match types {
+        [_, at] if number_like(at) => {
+            let element = element(types)?;
+            Some((vec![list_of(&element), DataType::Float64], element))
+        }
+        _ => None,
+    }
+}
+
+/// What lies between two elements of a type.
+fn between_type(element: &DataType) -> Option<DataType> {
+    match element {
+        DataType::Date32 | DataType::Timestamp(_, None) => Some(TIMESTAMP),
+        ty if is_decimal(ty) => Some(ty.clone()),
+        ty if number_like(ty) && *ty != DataType::Float32 => Some(DataType::Float64),
+        DataType::Float32 => Some(DataType::Float32),
+        _ => None,
+    }
+}
+
+fn cont_types(types: &[DataType]) -> Option<Typed> {
+    match types {
+        [_, at] if number_like(at) => {
+            let to = between_type(&element(types)?)?;
+            Some((vec![list_of(&to), DataType::Float64], to))
+        }
+        _ => None,
+    }
+}
+
+fn median_types(types: &[DataType]) -> Option<Typed> {
+    let to = between_type(&element(types)?).filter(|_| types.len() == 1)?;
+    Some((vec![list_of(&to)], to))
+}
+
+fn histogram_types(types: &[DataType]) -> Option<Typed> {
+    let key = element(types).filter(|_| types.len() == 1)?;
+    Some((vec![list_of(&key)], map_type(&key)))
+}
+
+fn map_type(key: &DataType) -> DataType {
+    let fields: Fields =
+        vec![Field::new("key", key.clone(), false), Field::new("value", DataType::UInt64, true)].into();
+    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false)
+}
+
+fn lists(call: &Call) -> Lists {
+    rows(call.args[0].as_list::<i32>())
+}
+
+type Order = Box<dyn Fn(usize, usize) -> std::cmp::Ordering + Send + Sync>;
+
+fn comparator(lists: &Lists) -> Result<Order> {
+    let keys = keys(&lists.elements);
+    Ok(make_comparator(&keys, &keys, SortOptions { descending: false, nulls_first: false })?)
+}
+
+/// The positions of elements that are not NULL.
+fn valid(lists: &Lists, row: std::ops::Range<usize>) -> Vec<usize> {
+    row.filter(|&at| lists.elements.is_valid(at)).collect()
+}
+
+fn sorted(mut values: Vec<usize>, order: &Order) -> Vec<usize> {
+    values.sort_by(|a, b| order(*a, *b));
+    values
+}
+
+/// The elements at the positions that `f` chooses of each list that has some.
+fn picked(call: &Call, f: impl Fn(&Lists, &Order, Vec<usize>, usize) -> Result<Option<usize>>) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let order = comparator(&lists)?;
+    let positions = lists.rows.iter().enumerate().map(|(row, range)| {
+        let Some(values) = range.clone().map(|range| valid(&lists, range)).filter(|values| !values.is_empty()) else {
+            return Ok(None);
+        };
+        Ok(f(&lists, &order, values, row)?.map(|at| at as u64))
+    });
+    Ok(take(&lists.elements, &positions.collect::<Result<UInt64Array>>()?, None)?)
+}
+
+/// The element that comes most often; of several, the one that comes first.
+fn mode(call: &Call) -> Result<ArrayRef> {
+    picked(call, |_, order, values, _| {
+        let values = sorted(values, order);
+        let runs = values.chunk_by(|a, b| order(*a, *b).is_eq());
+        let best =
+            runs.map(|run| (run.len(), run.iter().min().copied())).max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+        Ok(best.and_then(|(_, first)| first))
+    })
+}
+
+fn fraction(call: &Call, row: usize) -> Result<Option<f64>> {
+    match call.float(1, row) {
+        None => Ok(None),
+        Some(at) if (0.0..=1.0).contains(&at) => Ok(Some(at)),
+        Some(_) => {
+            exec_err!("QUANTILE can only take parameters in the range [-1, 1], and those below 0 are not supported")
+        }
+    }
+}
+
+fn quantile_disc(call: &Call) -> Result<ArrayRef> {
+    picked(call, |_, order, values, row| {
+        let Some(at) = fraction(call, row)? else { return Ok(None) };
+        let values = sorted(values, order);
+        let count = values.len() as f64;
+        let rank = (count - (count - at * count).floor()).max(1.0) as usize;
+        Ok(values.get(rank - 1).copied())
+    })
+}
+
+/// The value at a fraction of the way between the least and the greatest element.
+fn quantile_cont(call: &Call, constant: Option<f64>) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let order = comparator(&lists)?;
+    // The two elements that it lies between, and how far from the first.
+    let places = lists.rows.iter().enumerate().map(|(row, range)| {
+        let Some(values) = range.clone().map(|range| valid(&lists, range)).filter(|values| !values.is_empty()) else {
+            return Ok(None);
+        };
+        let Some(at) = (match constant {
+            Some(at) => Some(at),
+            None => fraction(call, row)?,
+        }) else {
+            return Ok(None);
+        };
+        let values = sorted(values, &order);
+        let place = (values.len() - 1) as f64 * at;
+        let (low, high) = (place.floor() as usize, place.ceil() as usize);
+        Ok(Some((values[low], values[high], place - place.floor())))
+    });
+    let places = places.collect::<Result<Vec<_>>>()?;
+    let mixed = |low: f64, high: f64, by: f64| if by == 0.0 { low } else { low * (1.0 - by) + high * by };
+    let ty = lists.elements.data_type().clone();
+    if let Some((width, scale)) = digits(&ty).filter(|_| is_decimal(&ty)) {
+        let values = strict_cast(&lists.elements, &DataType::Decimal128(width, scale))?;
+        let values = values.as_primitive::<Decimal128Type>();
+        let of = |(low, high, by): (usize, usize, f64)| match by == 0.0 || low == high {
+            true => values.value(low),
+            false => mixed(values.value(low) as f64, values.value(high) as f64, by) as i128,
+        };
+        let rows: Decimal128Array = places.into_iter().map(|place| place.map(of)).collect();
+        return Ok(Arc::new(rows.with_precision_and_scale(width, scale)?));
+    }
+    if matches!(ty, DataType::Timestamp(..)) {
+        let values = lists.elements.as_primitive::<TimestampMicrosecondType>();
+        let of = |(low, high, by): (usize, usize, f64)| {
+            let (low, high) = (values.value(low), values.value(high));
+            low + ((high - low) as f64 * by) as i64
+        };
+        return Ok(Arc::new(places.into_iter().map(|place| place.map(of)).collect::<TimestampMicrosecondArray>()));
+    }
+    let values = strict_cast(&lists.elements, &DataType::Float64)?;
+    let values = values.as_primitive::<Float64Type>();
+    let of = |(low, high, by): (usize, usize, f64)| mixed(values.value(low), values.value(high), by);
+    let rows: ArrayRef = Arc::new(places.into_iter().map(|place| place.map(of)).collect::<Float64Array>());
+    if is_float(&ty) { strict_cast(&rows, &ty) } else { Ok(rows) }
+}
+
+/// What `f` makes of the numbers of each list that has some.
+fn floats(call: &Call, f: impl Fn(&[f64]) -> Option<f64>) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let values = strict_cast(&lists.elements, &DataType::Float64)?;
+    let values = values.as_primitive::<Float64Type>();
+    let of = |row: &Option<std::ops::Range<usize>>| {
+        let numbers: Vec<f64> = row.clone()?.filter(|&at| values.is_valid(at)).map(|at| values.value(at)).collect();
+        if numbers.is_empty() { None } else { f(&numbers) }
+    };
+    Ok(Arc::new(lists.rows.iter().map(of).collect::<Float64Array>()))
+}
+
+fn median_of(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+/// The median of how far elements lie from the median.
+fn mad(values: &[f64]) -> Option<f64> {
+    let median = median_of(&mut values.to_vec());
+    let mut apart: Vec<f64> = values.iter().map(|x| (x - median).abs()).collect();
+    Some(median_of(&mut apart))
+}
+
+fn variance(values: &[f64], less: usize) -> Option<f64> {
+    let count = values.len().checked_sub(less).filter(|count| *count > 0)?;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    Some(values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count as f64)
+}
+
+fn power_sums(values: &[f64]) -> [f64; 4] {
+    [1, 2, 3, 4].map(|power| values.iter().map(|x| x.powi(power)).sum())
+}
+
+fn skewness(values: &[f64]) -> Option<f64> {
+    let n = values.len() as f64;
+    if n <= 2.0 {
+        return None;
+    }
+    let [sum, squares, cubes, _] = power_sums(values);
+    let by = 1.0 / n;
+    let spread = (by * (squares - sum * sum * by)).powi(3).max(0.0).sqrt();
+    if spread == 0.0 {
+        return Some(f64::NAN);
+    }
+    let adjusted = (n * (n - 1.0)).sqrt() / (n - 2.0);
+    Some(adjusted * by * (cubes - 3.0 * squares * sum * by + 2.0 * sum.powi(3) * by * by) / spread)
+}
+
+fn kurtosis(values: &[f64], sample: bool) -> Option<f64> {
+    let n = values.len() as f64;
+    if n <= 1.0 || sample && n <= 3.0 {
+        return None;
+    }
+    let [sum, squares, cubes, fourths] = power_sums(values);
+    let by = 1.0 / n;
+    let m2 = by * (squares - sum * sum * by);
+    let m4 =
+        by * (fourths - 4.0 * cubes * sum * by + 6.0 * squares * sum * sum * by * by - 3.0 * sum.powi(4) * by.powi(3));
+    if m2 <= 0.0 {
+        return None;
+    }
+    match sample {
+        true => Some((n - 1.0) * ((n + 1.0) * m4 / (m2 * m2) - 3.0 * (n - 1.0)) / ((n - 2.0) * (n - 3.0))),
+        false => Some(m4 / (m2 * m2) - 3.0),
+    }
+}
+
+/// How often each element comes, by element.
+fn histogram(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let order = comparator(&lists)?;
+    let (mut keys, mut counts, mut lengths, mut there) = (vec![], vec![], vec![], vec![]);
+    for row in &lists.rows {
+        let values = sorted(row.clone().map(|row| valid(&lists, row)).unwrap_or_default(), &order);
+        let before = keys.len();
+        for run in values.chunk_by(|a, b| order(*a, *b).is_eq()) {
+            keys.push(run[0] as u64);
+            counts.push(run.len() as u64);
+        }
+        lengths.push(keys.len() - before);
+        there.push(!values.is_empty());
+    }
+    let keys = take(&lists.elements, &UInt64Array::from(keys), None)?;
+    let DataType::Map(entries, _) = map_type(keys.data_type()) else { return exec_err!("a map has entries") };
+    let DataType::Struct(fields) = entries.data_type().clone() else { return exec_err!("entries are structs") };
+    let counts: ArrayRef = Arc::new(UInt64Array::from(counts));
+    let values = StructArray::try_new(fields, vec![keys, counts], None)?;
+    let map =
+        MapArray::try_new(entries, OffsetBuffer::from_lengths(lengths), values, Some(NullBuffer::from(there)), false)?;
+    Ok(Arc::new(map))
+}
+
+fn entropy(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let order = comparator(&lists)?;
+    let of = |row: &Option<std::ops::Range<usize>>| {
+        let values = sorted(row.clone().map(|row| valid(&lists, row)).unwrap_or_default(), &order);
+        let count = values.len() as f64;
+        let part = |run: &[usize]| run.len() as f64 / count * (count / run.len() as f64).log2();
+        Some(values.chunk_by(|a, b| order(*a, *b).is_eq()).map(part).sum::<f64>() + 0.0)
+    };
+    Ok(Arc::new(lists.rows.iter().map(of).collect::<Float64Array>()))
+}
+
+fn truths(call: &Call, all: bool) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let values = lists.elements.as_boolean();
+    call.bools(|row| {
+        let positions = lists.rows[row].clone().map(|range| valid(&lists, range)).unwrap_or_default();
+        let mut truths = positions.iter().map(|at| values.value(*at));
+        Ok((!positions.is_empty()).then(|| if all { truths.all(|x| x) } else { truths.any(|x| x) }))
+    })
+}
+
+/// The positions of the elements in their order.
+fn grade_up(call: &Call) -> Result<ArrayRef> {
+    let lists = lists(call);
+    let keys = keys(&lists.elements);
+    let order: Order = make_comparator(&keys, &keys, SortOptions { descending: false, nulls_first: false })?;
+    let grades = lists.rows.iter().map(|row| {
+        let range = row.clone()?;
+        let first = range.start;
+        Some(sorted(range.collect(), &order).into_iter().map(move |at| Some((at - first) as i64 + 1)))
+    });
+    let grades = arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(grades);
+    strict_cast(&(Arc::new(grades) as ArrayRef), &call.to)
+}

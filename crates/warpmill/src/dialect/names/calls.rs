@@ -1,0 +1,481 @@
+//! Calls of functions that stand for something else: operators, CASE, other functions.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, LambdaFunction, ObjectName, OneOrManyWithParens,
+    OrderByExpr, OrderByOptions, Subscript, TimezoneInfo, UnaryOperator, Value,
+};
+
+use super::expr::function;
+use super::scope::nested;
+use crate::dialect::library;
+
+/// The arguments of a call that have no names; `None` where some have.
+fn arguments(call: &Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let arg = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    list.args.iter().map(arg).collect()
+}
+
+fn text(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_string()).into())
+}
+
+fn number(number: i64) -> Expr {
+    Expr::Value(Value::Number(number.to_string(), false).into())
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(nested(left)), op, right: Box::new(nested(right)) }
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
+    let token = || datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty();
+    Expr::Case {
+        case_token: token(),
+        end_token: token(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result: then }],
+        else_result: otherwise.map(Box::new),
+    }
+}
+
+/// Names of calls that stand for something else with some arguments ([`meaning`]), besides aggregates that are made of others.
+const MEANINGS: [&str; 18] = [
+    "add",
+    "array_push_back",
+    "array_push_front",
+    "current_timestamp",
+    "date_add",
+    "divide",
+    "get_current_timestamp",
+    "if",
+    "iff",
+    "ifnull",
+    "log",
+    "mod",
+    "multiply",
+    "now",
+    "struct_pack",
+    "subtract",
+    "transaction_timestamp",
+    "version",
+];
+
+/// Whether calls of a name, which is in lower case, may stand for something else, or have lambdas.
+pub(crate) fn stands_for_other(name: &str) -> bool {
+    MEANINGS.contains(&name) || TAKING.contains(&name)
+}
+
+/// What a call stands for; `None`: a function.
+pub(super) fn meaning(call: &Function) -> Option<Expr> {
+    let [name] = call.name.0.as_slice() else { return None };
+    let name = name.as_ident()?.value.to_lowercase();
+    if library::is_composed(&name) {
+        return composed(&name, call);
+    }
+    // Of the first row in an order whose value is not NULL.
+    if name == "any_value"
+        && let FunctionArguments::List(list) = &call.args
+        && list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)))
+        && let [x] = arguments(call)?.as_slice()
+    {
+        let mut first = call.clone();
+        first.name = ObjectName::from(vec![Ident::new("first_value")]);
+        let there = Expr::IsNotNull(Box::new(nested(x.clone())));
+        first.filter = Some(Box::new(match first.filter.take() {
+            Some(filter) => binary(there, BinaryOperator::And, *filter),
+            None => there,
+        }));
+        return Some(Expr::Function(first));
+    }
+    if name == "struct_pack" {
+        return packed(call);
+    }
+    let args = match &call.args {
+        FunctionArguments::None => vec![],
+        _ => arguments(call)?,
+    };
+    if call.over.is_some() || call.filter.is_some() {
+        return None;
+    }
+    use BinaryOperator::{Minus, Modulo, Multiply, Plus};
+    Some(match (name.as_str(), args.as_slice()) {
+        ("if" | "iff", [condition, then, otherwise]) => case(condition.clone(), then.clone(), Some(otherwise.clone())),
+        ("ifnull", [_, _]) => function("coalesce", args),
+        ("mod", [x, y]) => binary(x.clone(), Modulo, y.clone()),
+        ("add", [x, y]) | ("date_add", [x, y]) => binary(x.clone(), Plus, y.clone()),
+        ("subtract", [x, y]) => binary(x.clone(), Minus, y.clone()),
+        ("multiply", [x, y]) => binary(x.clone(), Multiply, y.clone()),
+        ("divide", [x, y]) => binary(x.clone(), BinaryOperator::DuckIntegerDivide, y.clone()),
+        ("now" | "current_timestamp" | "get_current_timestamp" | "transaction_timestamp", []) => {
+            cast(function("now", vec![]), DataType::Timestamp(None, TimezoneInfo::WithTimeZone))
+        }
+        ("version", []) => text(concat!("Warpmill ", env!("CARGO_PKG_VERSION"))),
+        ("array_push_front", [list, x]) => function("array_prepend", vec![x.clone(), list.clone()]),
+        ("array_push_back", [_, _]) => function("array_append", args),
+        ("log", [x]) => function("log10", vec![x.clone()]),
+        _ => return None,
+    })
+}
+
+/// `struct_pack(a := 1)`.
+fn packed(call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let field = |arg: &FunctionArg| match arg {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => Some([text(&name.value), value.clone()]),
+        FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
+            Some([text(&name.value), value.clone()])
+        }
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => {
+            let name = match value {
+                Expr::Identifier(name) => name.value.clone(),
+                Expr::CompoundIdentifier(parts) => parts.last()?.value.clone(),
+                _ => return None,
+            };
+            Some([text(super::shown(&name)), value.clone()])
+        }
+        _ => None,
+    };
+    let fields = list.args.iter().map(field).collect::<Option<Vec<_>>>()?;
+    Some(function("named_struct", fields.into_iter().flatten().collect()))
+}
+
+/// An aggregate that is made of others.
+fn composed(name: &str, call: &Function) -> Option<Expr> {
+    let args = arguments(call)?;
+    let of = |name: &str, args: Vec<Expr>| {
+        let mut made = call.clone();
+        made.name = ObjectName::from(vec![Ident::new(name)]);
+        if let FunctionArguments::List(list) = &mut made.args {
+            list.args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+        }
+        made
+    };
+    let present = |x: &Expr| Expr::IsNotNull(Box::new(nested(x.clone())));
+    if let Some(list_function) = library::composed_of_list(name) {
+        let (x, rest) = args.split_first()?;
+        let list = Expr::Function(of("array_agg", vec![x.clone()]));
+        // One for each of several fractions.
+        if let [Expr::Array(Array { elem, .. })] = rest {
+            let each: Vec<_> = elem.iter().map(|at| function(list_function, vec![list.clone(), at.clone()])).collect();
+            // NULL where there is no value.
+            let there = present(each.first()?);
+            return Some(case(there, function("make_array", each), None));
+        }
+        return Some(function(list_function, std::iter::once(list).chain(rest.iter().cloned()).collect()));
+    }
+    Some(match (name, args.as_slice()) {
+        ("count_if" | "countif", [condition]) => {
+            let mut counted = case(condition.clone(), number(1), None);
+            if let Expr::Case { conditions, .. } = &mut counted {
+                let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(condition.clone())) };
+                conditions.push(CaseWhen { condition: not, result: number(0) });
+            }
+            Expr::Function(of("sum", vec![counted]))
+        }
+        ("group_concat" | "listagg", [x]) => Expr::Function(of("string_agg", vec![x.clone(), text(",")])),
+        ("group_concat" | "listagg", [_, _]) => Expr::Function(of("string_agg", args)),
+        ("fsum" | "sumkahan" | "kahan_sum", [x]) => Expr::Function(of("sum", vec![cast(x.clone(), double())])),
+        ("favg", [x]) => Expr::Function(of("avg", vec![cast(x.clone(), double())])),
+        ("json_group_array", [x]) => {
+            let list = function("coalesce", vec![Expr::Function(of("array_agg", vec![x.clone()]))]);
+            function("to_json", vec![list])
+        }
+        ("approx_count_distinct", [x]) => {
+            let mut count = of("count", vec![x.clone()]);
+            if let FunctionArguments::List(list) = &mut count.args {
+                list.duplicate_treatment = Some(DuplicateTreatment::Distinct);
+            }
+            Expr::Function(count)
+        }
+        ("percentile_disc", [at]) => {
+            let [OrderByExpr { expr: x, options, .. }] = call.within_group.as_slice() else { return None };
+            if options.asc == Some(false) {
+                return None;
+            }
+            let mut list = of("array_agg", vec![x.clone()]);
+            list.within_group.clear();
+            function("list_quantile_disc", vec![Expr::Function(list), at.clone()])
+        }
+        // The value in the row where another is least.
+        (name, [x, y, rest @ ..]) if call.over.is_none() && rest.len() <= 1 && name != "percentile_disc" => {
+            let descending = matches!(name, "arg_max" | "argmax" | "max_by");
+            let mut first = of(if rest.is_empty() { "first_value" } else { "array_agg" }, vec![x.clone()]);
+            let FunctionArguments::List(list) = &mut first.args else { return None };
+            if !list.clauses.is_empty() || list.duplicate_treatment.is_some() {
+                return None;
+            }
+            let options = OrderByOptions { asc: Some(!descending), nulls_first: Some(false) };
+            list.clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr {
+                expr: y.clone(),
+                options,
+                with_fill: None,
+            }]));
+            let both = binary(present(x), BinaryOperator::And, present(y));
+            first.filter = Some(Box::new(match first.filter.take() {
+                Some(filter) => binary(both, BinaryOperator::And, *filter),
+                None => both,
+            }));
+            match rest {
+                [count] => function("list_slice", vec![Expr::Function(first), number(1), count.clone()]),
+                _ => Expr::Function(first),
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn double() -> DataType {
+    DataType::Double(datafusion::sql::sqlparser::ast::ExactNumberInfo::None)
+}
+
+/// What an operator stands for that DuckDB reads otherwise than DataFusion.
+pub(super) fn operator(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::BinaryOp { left, op, right } => {
+            let pair = || vec![(**left).clone(), (**right).clone()];
+            Some(match op {
+                // Of the whole text.
+                BinaryOperator::PGRegexMatch => function("regexp_full_match", pair()),
+                BinaryOperator::PGRegexNotMatch => Expr::UnaryOp {
+                    op: UnaryOperator::Not,
+                    expr: Box::new(nested(function("regexp_full_match", pair()))),
+                },
+                BinaryOperator::PGStartsWith => function("starts_with", pair()),
+                BinaryOperator::Arrow => function("json_extract", pair()),
+                BinaryOperator::LongArrow => function("json_extract_string", pair()),
+                BinaryOperator::PGOverlap => function("list_has_any", pair()),
+                BinaryOperator::AtArrow => function("list_has_all", pair()),
+                BinaryOperator::ArrowAt => function("list_has_all", pair().into_iter().rev().collect()),
+                _ => return None,
+            })
+        }
+        Expr::UnaryOp { op: UnaryOperator::PGAbs, expr } => Some(function("abs", vec![(**expr).clone()])),
+        Expr::UnaryOp { op: UnaryOperator::PGPostfixFactorial, expr } => {
+            Some(function("factorial", vec![(**expr).clone()]))
+        }
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type: DataType::JSON, .. } => {
+            Some(function("cast_to_json", vec![(**expr).clone()]))
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => sliced(root, access_chain),
+        Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+            let (pattern, escape_char) = (Box::new(pattern_of(pattern, escape_char.as_ref())?), None);
+            Some(Expr::Like { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })
+        }
+        Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+            let (pattern, escape_char) = (Box::new(pattern_of(pattern, escape_char.as_ref())?), None);
+            Some(Expr::ILike { negated: *negated, any: false, expr: expr.clone(), pattern, escape_char })
+        }
+        _ => None,
+    }
+}
+
+/// A pattern in which a backslash escapes, as DataFusion reads it: to DuckDB nothing escapes unless ESCAPE says so. `None`: it is
+/// one already, or DataFusion refuses it.
+fn pattern_of(pattern: &Expr, escape: Option<&datafusion::sql::sqlparser::ast::ValueWithSpan>) -> Option<Expr> {
+    let escape = match escape.map(|escape| &escape.value) {
+        None => None,
+        Some(Value::SingleQuotedString(escape)) if escape == "\\" => return None,
+        Some(Value::SingleQuotedString(escape)) => {
+            let mut characters = escape.chars();
+            match (characters.next(), characters.next()) {
+                (None, _) => None,
+                (Some(c), None) => Some(c),
+                _ => return None,
+            }
+        }
+        Some(_) => return None,
+    };
+    if let Expr::Value(value) = pattern
+        && let Value::SingleQuotedString(given) = &value.value
+    {
+        let mut out = String::new();
+        let mut characters = given.chars();
+        while let Some(c) = characters.next() {
+            let (c, plain) = match escape == Some(c) {
+                true => (characters.next()?, true),
+                false => (c, c == '\\'),
+            };
+            if plain && matches!(c, '%' | '_' | '\\') {
+                out.push('\\');
+            }
+            out.push(c);
+        }
+        return (escape.is_some() || out != *given).then(|| text(&out));
+    }
+    match escape {
+        Some(_) => None,
+        None => Some(function("replace", vec![pattern.clone(), text("\\"), text("\\\\")])),
+    }
+}
+
+/// A path whose slices are functions, which know open ends and texts.
+fn sliced(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
+    let at = chain.iter().position(|access| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. })))?;
+    let of = match at {
+        0 => root.clone(),
+        at => Expr::CompoundFieldAccess { root: Box::new(root.clone()), access_chain: chain[..at].to_vec() },
+    };
+    let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) = &chain[at] else { return None };
+    let mut args =
+        vec![of, lower_bound.clone().unwrap_or_else(|| number(1)), upper_bound.clone().unwrap_or_else(|| number(-1))];
+    args.extend(stride.clone());
+    let slice = function("list_slice", args);
+    let rest = chain[at + 1..].to_vec();
+    Some(match rest.is_empty() {
+        true => slice,
+        false => {
+            let again = Expr::CompoundFieldAccess { root: Box::new(slice), access_chain: rest };
+            sliced_or(again)
+        }
+    })
+}
+
+fn sliced_or(expr: Expr) -> Expr {
+    match &expr {
+        Expr::CompoundFieldAccess { root, access_chain } => sliced(root, access_chain).unwrap_or(expr),
+        _ => expr,
+    }
+}
+
+/// `x ^ y`, which the parser reads after `+` and `*`, and DuckDB before them.
+///
+/// # Errors
+/// Operators on both sides without parentheses.
+pub(super) fn power(left: &Expr, right: &Expr) -> crate::Result<Expr> {
+    let arithmetic = |e: &Expr| {
+        use BinaryOperator::{Divide, DuckIntegerDivide, Minus, Modulo, Multiply, Plus};
+        matches!(e, Expr::BinaryOp { op: Plus | Minus | Multiply | Divide | Modulo | DuckIntegerDivide, .. })
+    };
+    let of = |x: Expr, y: Expr| function("power", vec![x, y]);
+    match (arithmetic(left), arithmetic(right)) {
+        (false, false) => Ok(of(left.clone(), right.clone())),
+        (true, false) => {
+            let mut whole = left.clone();
+            let mut last = &mut whole;
+            while let Expr::BinaryOp { right, .. } = last {
+                last = right;
+            }
+            *last = of(last.clone(), right.clone());
+            Ok(whole)
+        }
+        (false, true) => {
+            let mut whole = right.clone();
+            let mut first = &mut whole;
+            while let Expr::BinaryOp { left, .. } = first {
+                first = left;
+            }
+            *first = of(left.clone(), first.clone());
+            Ok(whole)
+        }
+        (true, true) => Err(crate::Error::NotImplemented("^ between other operators without parentheses".into())),
+    }
+}
+
+/// Functions that take functions.
+const TAKING: [&str; 14] = [
+    "list_transform",
+    "array_transform",
+    "list_apply",
+    "array_apply",
+    "apply",
+    "list_filter",
+    "array_filter",
+    "filter",
+    "list_reduce",
+    "array_reduce",
+    "reduce",
+    "array_any_match",
+    "any_match",
+    "list_any_match",
+];
+
+/// Makes functions of the arguments `x -> e` and `(x, y) -> e` of functions that take such.
+pub(super) fn take_lambdas(call: &mut Function) {
+    let Some(name) = call.name.0.last().and_then(|part| part.as_ident()) else { return };
+    if !TAKING.contains(&name.value.to_lowercase().as_str()) {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    for arg in list.args.iter_mut().skip(1) {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = arg
+            && let Some(lambda) = lambda_of(expr)
+        {
+            *expr = lambda;
+        }
+    }
+}
+
+/// What the parser takes for an operator `->`, as a function; operators after it are in its body.
+fn lambda_of(expr: &Expr) -> Option<Expr> {
+    let mut whole = expr.clone();
+    let mut first = &mut whole;
+    let (names, body) = loop {
+        match first {
+            Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => break (names_of(left)?, (**right).clone()),
+            Expr::BinaryOp { left, .. } => first = left,
+            Expr::IsNull(inner) | Expr::IsNotNull(inner) => first = inner,
+            _ => return None,
+        }
+    };
+    *first = body;
+    let parameter = |name: Ident| datafusion::sql::sqlparser::ast::LambdaFunctionParameter { name, data_type: None };
+    Some(Expr::Lambda(LambdaFunction {
+        params: OneOrManyWithParens::Many(names.into_iter().map(parameter).collect()),
+        body: Box::new(whole),
+        syntax: datafusion::sql::sqlparser::ast::LambdaSyntax::Arrow,
+    }))
+}
+
+fn names_of(expr: &Expr) -> Option<Vec<Ident>> {
+    match expr {
+        Expr::Identifier(name) => Some(vec![name.clone()]),
+        Expr::Nested(inner) => names_of(inner),
+        Expr::Tuple(parts) => {
+            let name = |part: &Expr| if let Expr::Identifier(name) = part { Some(name.clone()) } else { None };
+            parts.iter().map(name).collect()
+        }
+        _ => None,
+    }
+}
+
+/// `name -> 'path'`, which the parser takes for a function of `name`, as a part of JSON.
+pub(super) fn json_path(lambda: &LambdaFunction) -> Option<Expr> {
+    let OneOrManyWithParens::One(parameter) = &lambda.params else { return None };
+    let name = &parameter.name;
+    if mentions(&lambda.body, &name.value) {
+        return None;
+    }
+    Some(extracted(Expr::Identifier(name.clone()), (*lambda.body).clone()))
+}
+
+/// `root -> body`, where the body's own arrows come after that.
+fn extracted(root: Expr, body: Expr) -> Expr {
+    match body {
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::Arrow | BinaryOperator::LongArrow), right } => {
+            Expr::BinaryOp { left: Box::new(extracted(root, *left)), op, right }
+        }
+        body => Expr::BinaryOp { left: Box::new(root), op: BinaryOperator::Arrow, right: Box::new(body) },
+    }
+}
+
+fn mentions(expr: &Expr, name: &str) -> bool {
+    use std::ops::ControlFlow;
+    let found = datafusion::sql::sqlparser::ast::visit_expressions(expr, |e| {
+        let here = match e {
+            Expr::Identifier(ident) => ident.value.eq_ignore_ascii_case(name),
+            Expr::CompoundIdentifier(parts) => parts[0].value.eq_ignore_ascii_case(name),
+            _ => false,
+        };
+        if here { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    found.is_break()
+}

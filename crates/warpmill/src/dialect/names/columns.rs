@@ -1,0 +1,117 @@
+//! `COLUMNS(...)`: an expression for each column of FROM that it names.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, Value,
+    WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+};
+use regex::Regex;
+
+use super::scope::{Scope, Visible, nested};
+use super::{Binder, same};
+use crate::{Error, Result};
+
+impl Binder<'_> {
+    /// The items that `item` stands for, with the names of the columns that they are made of.
+    pub(super) fn columns(&mut self, item: SelectItem, scope: &Scope<'_>) -> Result<Vec<(SelectItem, Option<String>)>> {
+        let expr = match &item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
+            _ => return Ok(vec![(item, None)]),
+        };
+        let Some(call) = columns_in(expr) else { return Ok(vec![(item, None)]) };
+        if matches!(item, SelectItem::ExprWithAlias { .. }) {
+            return Err(Error::NotImplemented("an alias of COLUMNS(...)".into()));
+        }
+        let columns = self.chosen(&call, scope)?;
+        Ok(columns
+            .into_iter()
+            .map(|column| (SelectItem::UnnamedExpr(with_column(expr.clone(), &column)), Some(column.name)))
+            .collect())
+    }
+
+    /// A condition with `COLUMNS(...)`, which is that of all the columns.
+    pub(super) fn columns_condition(&mut self, condition: &mut Expr, scope: &Scope<'_>) -> Result<()> {
+        let Some(call) = columns_in(condition) else { return Ok(()) };
+        let each = self.chosen(&call, scope)?.into_iter().map(|column| nested(with_column(condition.clone(), &column)));
+        let both =
+            |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+        if let Some(all) = each.reduce(both) {
+            *condition = all;
+        }
+        Ok(())
+    }
+
+    fn chosen(&mut self, call: &Function, scope: &Scope<'_>) -> Result<Vec<Visible>> {
+        scope.refuse_twice()?;
+        if scope.is_open() {
+            return Err(Error::NotImplemented("COLUMNS(...) of columns that are not known before".into()));
+        }
+        let all = scope.visible.clone();
+        let refused = || Err(Error::NotImplemented("COLUMNS takes *, a regular expression or a list of names".into()));
+        let FunctionArguments::List(list) = &call.args else { return refused() };
+        let [FunctionArg::Unnamed(arg)] = list.args.as_slice() else { return refused() };
+        let text = |expr: &Expr| match expr {
+            Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(text) => Some(text.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        match arg {
+            FunctionArgExpr::Wildcard => Ok(all),
+            FunctionArgExpr::WildcardWithOptions(options) => {
+                let mut options: WildcardAdditionalOptions = options.clone();
+                Ok(self.wildcard(Some(all), &mut options, scope)?.unwrap_or_default())
+            }
+            FunctionArgExpr::Expr(Expr::Array(Array { elem, .. })) => {
+                let Some(names) = elem.iter().map(text).collect::<Option<Vec<_>>>() else { return refused() };
+                if let Some(name) = names.iter().find(|name| !all.iter().any(|column| same(&column.name, name))) {
+                    return Err(Error::Plan(format!(
+                        "Column \"{name}\" was selected but was not found in the FROM clause"
+                    )));
+                }
+                Ok(all.into_iter().filter(|column| names.iter().any(|name| same(&column.name, name))).collect())
+            }
+            FunctionArgExpr::Expr(expr) => {
+                let Some(pattern) = text(expr) else { return refused() };
+                let regex = Regex::new(&pattern)
+                    .map_err(|error| Error::Plan(format!("COLUMNS: {pattern} is no regular expression: {error}")))?;
+                let found: Vec<_> = all.into_iter().filter(|column| regex.is_match(&column.name)).collect();
+                match found.is_empty() {
+                    true => Err(Error::Plan(format!("No matching columns found that match regex \"{pattern}\""))),
+                    false => Ok(found),
+                }
+            }
+            FunctionArgExpr::QualifiedWildcard(_) => refused(),
+        }
+    }
+}
+
+fn is_columns(expr: &Expr) -> Option<&Function> {
+    match expr {
+        Expr::Function(call) if call.over.is_none() => {
+            let [name] = call.name.0.as_slice() else { return None };
+            name.as_ident().is_some_and(|name| name.value.eq_ignore_ascii_case("columns")).then_some(call)
+        }
+        _ => None,
+    }
+}
+
+fn columns_in(expr: &Expr) -> Option<Function> {
+    let found = visit_expressions(expr, |e| match is_columns(e) {
+        Some(call) => ControlFlow::Break(call.clone()),
+        None => ControlFlow::Continue(()),
+    });
+    found.break_value()
+}
+
+fn with_column(mut expr: Expr, column: &Visible) -> Expr {
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |e| {
+        if is_columns(e).is_some() {
+            *e = column.expr.clone();
+        }
+        ControlFlow::Continue(())
+    });
+    expr
+}

@@ -1,0 +1,271 @@
+//! Forms of DuckDB's SQL that the parser does not read, as forms that it does: before a text is parsed.
+
+use std::borrow::Cow;
+
+use crate::pieces::{Piece, pieces};
+
+/// A piece of a text.
+#[derive(Debug, Clone, Copy)]
+struct Token<'a> {
+    piece: Piece,
+    text: &'a str,
+}
+
+impl Token<'_> {
+    fn is(&self, word: &str) -> bool {
+        self.piece == Piece::Word && self.text.eq_ignore_ascii_case(word)
+    }
+
+    fn is_blank(&self) -> bool {
+        matches!(self.piece, Piece::Space | Piece::Comment)
+    }
+}
+
+/// `sql` in forms that the parser reads:
+/// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, and commas before
+/// the end.
+pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
+    if !is_concerned(sql) {
+        return Cow::Borrowed(sql);
+    }
+    let tokens: Vec<Token<'_>> = pieces(sql).map(|(piece, text)| Token { piece, text }).collect();
+    let mut out = String::with_capacity(sql.len() + 16);
+    write(&tokens, &mut out);
+    // Columns of a list have other names than DataFusion's; one that is ordered stays.
+    let ordered =
+        tokens.iter().any(|token| ["order", "limit", "union", "except", "intersect"].iter().any(|word| token.is(word)));
+    if next(&tokens, 0).is_some_and(|first| tokens[first].is("values")) && !ordered {
+        out = format!("SELECT * FROM ({})", out.trim_end().trim_end_matches(';'));
+    }
+    Cow::Owned(out)
+}
+
+/// Whether there may be something to rewrite.
+fn is_concerned(sql: &str) -> bool {
+    let has = |word: &str| sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
+    let list = sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("values"));
+    list || sql.contains("**")
+        || sql.trim_end().ends_with(',')
+        || ["lambda", "for", "filter", "materialized", "glob"].into_iter().any(has)
+}
+
+fn write(tokens: &[Token<'_>], out: &mut String) {
+    let mut at = 0;
+    while at < tokens.len() {
+        at += step(&tokens[at..], &tokens[..at], out);
+    }
+}
+
+/// Writes what `rest` begins with, and says how many tokens that is.
+fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
+    let first = rest[0];
+    if first.is("lambda")
+        && let Some((names, length)) = parameters(&rest[1..])
+    {
+        let body = &rest[1 + length..];
+        let end = body_end(body);
+        out.push_str(&format!("({}) -> (", names.join(", ")));
+        write(&body[..end], out);
+        out.push(')');
+        return 1 + length + end;
+    }
+    if first.text == "["
+        && let Some((comprehension, length)) = comprehension(rest)
+    {
+        out.push_str(&comprehension);
+        return length;
+    }
+    if first.text == "*" && rest.get(1).is_some_and(|next| next.text == "*") && is_operand_end(before) {
+        out.push('^');
+        return 2;
+    }
+    if first.is("filter")
+        && let Some(open) = next(rest, 1).filter(|&open| rest[open].text == "(")
+        && next(rest, open + 1).is_some_and(|inside| !rest[inside].is("where"))
+        && before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| token.text == ")")
+    {
+        out.push_str("FILTER (WHERE ");
+        return open + 1;
+    }
+    if first.is("materialized")
+        && next(rest, 1).is_some_and(|open| rest[open].text == "(")
+        && before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| token.is("as") || token.is("not"))
+    {
+        if before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| token.is("not")) {
+            // NOT is written already.
+            let end = out.trim_end().len() - "not".len();
+            out.truncate(end);
+        }
+        return 1;
+    }
+    if first.is("glob")
+        && is_operand_end(before)
+        && next(rest, 1)
+            .is_some_and(|pattern| rest[pattern].piece == Piece::Quoted && rest[pattern].text.starts_with('\''))
+        && let Some((subject, length)) = subject(before, out)
+        && let Some(pattern) = next(rest, 1)
+    {
+        out.truncate(length);
+        out.push_str(&format!("glob_matches({subject}, {})", rest[pattern].text));
+        return pattern + 1;
+    }
+    if first.text == "," && next(rest, 1).is_none() {
+        return 1;
+    }
+    out.push_str(first.text);
+    1
+}
+
+/// The end of what a lambda computes: the comma or bracket after it.
+fn body_end(tokens: &[Token<'_>]) -> usize {
+    let mut depth = 0usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" | "," if depth == 0 => return at,
+            ")" | "]" | "}" => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// The position of the next token from `from` on that is no space.
+fn next(tokens: &[Token<'_>], from: usize) -> Option<usize> {
+    (from..tokens.len()).find(|&at| !tokens[at].is_blank())
+}
+
+fn is_operand_end(before: &[Token<'_>]) -> bool {
+    before.iter().rev().find(|token| !token.is_blank()).is_some_and(|token| {
+        matches!(token.text, ")" | "]")
+            || token.piece == Piece::Quoted
+            || token.piece == Piece::Word
+                && !["select", "distinct", "all", "by", "where", "and", "or", "not"].iter().any(|word| token.is(word))
+    })
+}
+
+/// The name or string before `GLOB`, and the length of the text without it; longer expressions are not found.
+fn subject<'a>(before: &[Token<'a>], out: &str) -> Option<(&'a str, usize)> {
+    let at = before.iter().rposition(|token| !token.is_blank())?;
+    let token = before[at];
+    let single = matches!(token.piece, Piece::Word | Piece::Quoted)
+        && before[..at].iter().rev().find(|token| !token.is_blank()).is_none_or(|token| token.text != ".");
+    let trimmed = out.trim_end();
+    (single && trimmed.ends_with(token.text)).then(|| (token.text, trimmed.len() - token.text.len()))
+}
+
+/// The names before the colon of `lambda x, y: e`, and how many tokens they are with it.
+fn parameters<'a>(tokens: &[Token<'a>]) -> Option<(Vec<&'a str>, usize)> {
+    let mut names = vec![];
+    let mut at = next(tokens, 0)?;
+    if at == 0 {
+        return None;
+    }
+    loop {
+        let is_name = matches!(tokens[at].piece, Piece::Word) || tokens[at].text.starts_with('"');
+        if !is_name {
+            return None;
+        }
+        names.push(tokens[at].text);
+        at = next(tokens, at + 1)?;
+        match tokens[at].text {
+            ":" => return Some((names, at + 1)),
+            "," => at = next(tokens, at + 1)?,
+            _ => return None,
+        }
+    }
+}
+
+/// `[e FOR x IN l IF c]` at the beginning of `tokens` as functions, and how many tokens that is.
+fn comprehension(tokens: &[Token<'_>]) -> Option<(String, usize)> {
+    let mut depth = 0usize;
+    let (mut for_at, mut in_at, mut if_at) = (None, None, None);
+    let mut end = None;
+    // CASE has words of its own.
+    let mut cases = 0usize;
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    end = Some(at);
+                    break;
+                }
+            }
+            _ if depth != 1 => {}
+            _ if token.is("case") => cases += 1,
+            _ if token.is("end") => cases = cases.saturating_sub(1),
+            _ if cases > 0 => {}
+            _ if token.is("for") && for_at.is_none() => for_at = Some(at),
+            _ if token.is("in") && for_at.is_some() && in_at.is_none() => in_at = Some(at),
+            _ if token.is("if") && in_at.is_some() && if_at.is_none() => {
+                // The function `if` has its arguments right after it, and an operator or a comma before.
+                if_at = Some(at);
+            }
+            _ => {}
+        }
+    }
+    let (for_at, in_at, end) = (for_at?, in_at?, end?);
+    let names: String = tokens[for_at + 1..in_at].iter().map(|token| token.text).collect();
+    let names = names.trim();
+    let is_names = !names.is_empty()
+        && names.split(',').all(|name| {
+            let name = name.trim();
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        });
+    if !is_names {
+        return None;
+    }
+    let part = |from: usize, to: usize| {
+        let mut text = String::new();
+        write(&tokens[from..to], &mut text);
+        text.trim().to_string()
+    };
+    let value = part(1, for_at);
+    let list = part(in_at + 1, if_at.unwrap_or(end));
+    let list = match if_at {
+        Some(if_at) => format!("list_filter({list}, ({names}) -> ({}))", part(if_at + 1, end)),
+        None => list,
+    };
+    Some((format!("list_transform({list}, ({names}) -> ({value}))"), end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms() {
+        for (sql, plain_sql) in [
+            ("SELECT 2 ** 3, a**b", "SELECT 2 ^ 3, a^b"),
+            ("SELECT list_filter(l, lambda x: x > 1)", "SELECT list_filter(l, (x) -> ( x > 1))"),
+            ("f(l, LAMBDA x, i : x + i)", "f(l, (x, i) -> ( x + i))"),
+            (
+                "SELECT [x + 1 FOR x IN l IF x > 1]",
+                "SELECT list_transform(list_filter(l, (x) -> (x > 1)), (x) -> (x + 1))",
+            ),
+            ("SELECT [[y for y in x] for x in l]", "SELECT list_transform(l, (x) -> (list_transform(x, (y) -> (y))))"),
+            ("sum(x) FILTER (x > 1)", "sum(x) FILTER (WHERE x > 1)"),
+            ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
+            ("WITH a AS MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
+            ("SELECT 1, 2,", "SELECT 1, 2"),
+            ("VALUES (1)", "SELECT * FROM (VALUES (1))"),
+            ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
+        ] {
+            assert_eq!(plain(sql), plain_sql);
+        }
+        for same in [
+            "SELECT lambda FROM t",
+            "SELECT * FROM t",
+            "SELECT 'a ** b', \"lambda x: y\"",
+            "SELECT count(*) FILTER (WHERE x)",
+            "SELECT trim(x FOR y)",
+            "SELECT substring(x FROM 1 FOR 2) IN (1)",
+            "SELECT filter(l, x)",
+            "SELECT x FROM materialized (1)",
+        ] {
+            assert_eq!(plain(same), same);
+        }
+    }
+}

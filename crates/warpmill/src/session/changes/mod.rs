@@ -1,0 +1,385 @@
+//! Statements that change rows of Warpmill's tables: DELETE, UPDATE, MERGE and TRUNCATE.
+//!
+//! Each is a query over its table with the numbers of its rows, which says which rows go and which get what values. It is planned and run
+//! while the table's lock is held: what it reads is the newest version for as long, and no other writer's rows are lost.
+
+mod assign;
+mod merge;
+mod optimize;
+mod target;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::sql::sqlparser::ast::{Delete, FromTable, SetExpr, Statement, Update, UpdateTableFromKind, With};
+use futures::StreamExt;
+use warpmill_format::table::Changes;
+use warpmill_format::{Table, TableSnapshot, TableWriter};
+
+use super::running::Query;
+use super::statements::Taken;
+use super::{QueryResult, Session};
+use crate::catalog::{ROW, WarpmillTable, write_options};
+use crate::commit::GivenUp;
+use crate::planning::{self, bound};
+use crate::{Error, Result, ScalarValue, dialect};
+use target::{Target, quoted};
+
+/// The change of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Action {
+    Delete,
+    /// The columns of the query's rows, from here on, are the new values of [`Edit::columns`].
+    Update(usize),
+    /// The columns of the query's rows, from here on, are a new row.
+    Insert(usize),
+}
+
+/// A statement as a query over its table: a row number, with several actions which of them, and their columns.
+struct Edit {
+    /// The query's text, after which `query` follows where it has CTEs.
+    query: String,
+    actions: Vec<Action>,
+    /// Columns of the table that get other values.
+    columns: Vec<usize>,
+    /// The types of the query's columns.
+    types: Vec<DataType>,
+    /// Whether the same row may be found several times with the same values.
+    repeats: bool,
+    /// Whether rows have the number of their action.
+    chosen: bool,
+    /// The word of the statement.
+    word: &'static str,
+}
+
+impl Session {
+    /// Takes a statement that changes rows, or explains one; `None`: it is none.
+    pub(in crate::session) async fn change_statement(
+        &self,
+        sql: &str,
+        words: &[&str],
+        params: &[ScalarValue],
+        query: &Query,
+    ) -> Result<Option<Taken>> {
+        if let ["optimize", ..] = words {
+            return self.optimize_statement(sql, query).await.map(|done| Some(Taken::Done(done)));
+        }
+        let explained = words.first() == Some(&"explain");
+        let sql = if explained { sql.get("explain ".len()..).unwrap_or_default() } else { sql };
+        let verb = if explained { words.get(1) } else { words.first() };
+        let is_ours = match verb {
+            Some(&("delete" | "update" | "merge" | "truncate")) => true,
+            Some(&"with") => {
+                let lower = sql.to_ascii_lowercase();
+                ["delete from", "update ", "merge into"].iter().any(|word| lower.contains(word))
+            }
+            _ => false,
+        };
+        if !is_ours {
+            return Ok(None);
+        }
+        let Some(statement) = self.parsed(sql)? else { return Ok(None) };
+        let Some((with, statement)) = without_ctes(statement) else { return Ok(None) };
+        let target = match &statement {
+            Statement::Truncate(truncate) => Target::of_truncate(truncate)?,
+            Statement::Delete(delete) => {
+                let from = match &delete.from {
+                    FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
+                };
+                Target::of_tables("DELETE", from)?
+            }
+            Statement::Update(update) => Target::of_tables("UPDATE", std::slice::from_ref(&update.table))?,
+            Statement::Merge(merge) => Target::of_factor("MERGE", &merge.table)?,
+            _ => return Ok(None),
+        };
+        let table = self.changed_table(&target)?;
+        if explained {
+            let Some(edit) = self.edit(&statement, &with, &target, &*table.snapshot()?)? else {
+                return Err(Error::NotImplemented("EXPLAIN TRUNCATE".into()));
+            };
+            return Ok(Some(Taken::Instead(format!("EXPLAIN {}", edit.query))));
+        }
+        let changed = Box::pin(self.change(&table, &statement, &with, &target, params, query)).await?;
+        Ok(Some(Taken::Done(counted(changed))))
+    }
+
+    /// The table of Warpmill that a statement changes.
+    fn changed_table(&self, target: &Target) -> Result<Arc<Table>> {
+        let (schema, name) = self.place(&target.reference)?;
+        if let Some(table) = schema.warpmill_table(&name)? {
+            return Ok(table);
+        }
+        Err(match schema.kind(&name)? {
+            Some(crate::catalog::Kind::View) => {
+                Error::Catalog(format!("'{}' is a view: its rows cannot be changed", target.reference))
+            }
+            Some(_) => {
+                Error::Catalog(format!("'{}' is no table of Warpmill: its rows cannot be changed", target.reference))
+            }
+            None => Error::Catalog(format!("table '{}' not found", target.reference)),
+        })
+    }
+
+    /// Changes rows and commits; gives the number of rows that were changed.
+    async fn change(
+        &self,
+        table: &Arc<Table>,
+        statement: &Statement,
+        with: &str,
+        target: &Target,
+        params: &[ScalarValue],
+        query: &Query,
+    ) -> Result<u64> {
+        let options = self.options();
+        let gate = query.handle.commit.clone();
+        let given_up = GivenUp::cancels(&gate);
+        let changed = async {
+            let (owned, write) = (Arc::clone(table), write_options(&options));
+            let mut writer = blocking(move || Ok(owned.append(write)?)).await?;
+            writer.commit_only_if(move || gate.pass());
+            let base = writer.base().cloned().ok_or_else(|| Error::Internal("a writer without a base".into()))?;
+            let Some(edit) = self.edit(statement, with, target, &base)? else {
+                let mut changes = Changes::new(&base, vec![]);
+                changes.delete_all();
+                return finish(writer, changes, vec![], base.num_rows()).await;
+            };
+            let plan = self.edit_plan(&edit, table, &base, params).await?;
+            let (prepared, _) = self.prepare(&Arc::new(self.inner.context.state()), Arc::new(plan), &options).await?;
+            let plan = reset_plan_states(Arc::clone(&prepared.plan))?;
+            let mut rows = execute_stream(plan, self.task_context(query))?;
+            let mut found = Found::new(&edit, &base);
+            while let Some(batch) = rows.next().await.transpose()? {
+                found.add(&batch, options.memory_limit)?;
+            }
+            finish(writer, found.changes, found.inserted, found.count).await
+        };
+        let changed = changed.await;
+        given_up.done();
+        changed
+    }
+
+    /// A statement as a query; `None`: it is TRUNCATE.
+    fn edit(&self, statement: &Statement, with: &str, target: &Target, base: &TableSnapshot) -> Result<Option<Edit>> {
+        let mut edit = match statement {
+            Statement::Delete(delete) => deletion(delete, target)?,
+            Statement::Update(update) => updated(update, target, base)?,
+            Statement::Merge(merge) => merge::edit(merge, target, base)?,
+            _ => return Ok(None),
+        };
+        edit.query = format!("{with}{}", edit.query);
+        Ok(Some(edit))
+    }
+
+    async fn edit_plan(
+        &self,
+        edit: &Edit,
+        table: &Arc<Table>,
+        base: &TableSnapshot,
+        params: &[ScalarValue],
+    ) -> Result<LogicalPlan> {
+        let state = Arc::new(self.inner.context.state());
+        let plan = bound(&state, &edit.query, params).await?;
+        let (table, version) = (Arc::clone(table), base.version());
+        let (types, repeats) = (edit.types.clone(), edit.repeats);
+        planning::run(async move {
+            plan.apply_with_subqueries(|node| {
+                if let LogicalPlan::TableScan(scan) = node
+                    && let Some(read) = source_as_provider(&scan.source)?.downcast_ref::<WarpmillTable>()
+                    && Arc::ptr_eq(read.table(), &table)
+                    && read.name().starts_with(ROW)
+                    && read.snapshot().version() != version
+                {
+                    return Err(Error::Internal("a table has changed while it was locked".into()).into());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            let plan = dialect::assigned(plan, &types)?;
+            match repeats {
+                true => Ok(LogicalPlanBuilder::from(plan).distinct()?.build()?),
+                false => Ok(plan),
+            }
+        })
+        .await
+    }
+}
+
+/// The rows that a statement has found.
+struct Found<'a> {
+    edit: &'a Edit,
+    base: Arc<TableSnapshot>,
+    changes: Changes,
+    inserted: Vec<RecordBatch>,
+    count: u64,
+    bytes: usize,
+}
+
+impl<'a> Found<'a> {
+    fn new(edit: &'a Edit, base: &Arc<TableSnapshot>) -> Self {
+        let changes = Changes::new(base, edit.columns.clone());
+        Self { edit, base: Arc::clone(base), changes, inserted: vec![], count: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, batch: &RecordBatch, memory_limit: usize) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        for (number, action) in self.edit.actions.iter().enumerate() {
+            let chosen = if self.edit.chosen { Some(chosen(batch, number)?) } else { None };
+            let part = match &chosen {
+                Some(mask) if mask.true_count() == 0 => continue,
+                Some(mask) => filter_record_batch(batch, mask)?,
+                None => batch.clone(),
+            };
+            if *action != Action::Delete {
+                self.bytes += part.get_array_memory_size();
+                if self.bytes > memory_limit {
+                    let (word, limit) = (self.edit.word, memory_limit);
+                    let text = format!("{word}: new values take more than warpmill.memory_limit ({limit} bytes)");
+                    return Err(Error::OutOfMemory(text));
+                }
+            }
+            self.take(&part, action)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, batch: &RecordBatch, action: &Action) -> Result<()> {
+        let schema = self.base.schema();
+        match action {
+            Action::Delete => {
+                for row in numbers(batch, 0)?.values() {
+                    let fresh = self.changes.delete(*row as u64);
+                    if !fresh && self.edit.chosen {
+                        return Err(twice(self.edit.word));
+                    }
+                    self.count += u64::from(fresh);
+                }
+            }
+            Action::Update(at) => {
+                let values: Vec<ArrayRef> = batch.columns()[*at..*at + self.edit.columns.len()].to_vec();
+                let values = self.changes.add_values(&values)?;
+                for (at, row) in numbers(batch, 0)?.values().iter().enumerate() {
+                    if !self.changes.update(*row as u64, values, at) {
+                        return Err(twice(self.edit.word));
+                    }
+                }
+                self.count += batch.num_rows() as u64;
+            }
+            Action::Insert(at) => {
+                let columns = batch.columns()[*at..*at + schema.fields().len()].to_vec();
+                let fields = schema.fields().iter().zip(&columns);
+                let fields = fields.map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+                let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+                self.inserted.push(RecordBatch::try_new(schema, columns)?);
+                self.count += batch.num_rows() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Commits what a statement has found, if that is anything.
+async fn finish(mut writer: TableWriter, changes: Changes, inserted: Vec<RecordBatch>, count: u64) -> Result<u64> {
+    blocking(move || {
+        if changes.is_empty() && inserted.is_empty() {
+            return Ok(count);
+        }
+        writer.change(&changes)?;
+        drop(changes);
+        inserted.iter().try_for_each(|batch| writer.write(batch))?;
+        writer.commit()?;
+        Ok(count)
+    })
+    .await
+}
+
+fn twice(word: &str) -> Error {
+    let text = format!("{word}: several rows match the same row of the table, and do not say the same of it");
+    Error::Execution(text)
+}
+
+fn numbers(batch: &RecordBatch, column: usize) -> Result<&Int64Array> {
+    let numbers = batch.column(column).as_primitive_opt::<Int64Type>();
+    numbers.ok_or_else(|| Error::Internal("numbers of rows are integers".into()))
+}
+
+/// Which rows have action `number`.
+fn chosen(batch: &RecordBatch, number: usize) -> Result<BooleanArray> {
+    let actions = numbers(batch, 1)?;
+    Ok(actions.iter().map(|action| Some(action == Some(number as i64))).collect())
+}
+
+/// The answer of a statement that has changed so many rows.
+fn counted(rows: u64) -> QueryResult {
+    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    let rows: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
+    let batches = RecordBatch::try_new(Arc::clone(&schema), vec![rows]).into_iter().collect();
+    QueryResult { schema, batches, ..QueryResult::empty() }
+}
+
+/// A statement that changes rows without the CTEs before it, and these as text.
+fn without_ctes(statement: Statement) -> Option<(String, Statement)> {
+    let Statement::Query(query) = statement else { return Some((String::new(), statement)) };
+    let with = query.with.as_ref().map(With::to_string).map(|with| format!("{with} ")).unwrap_or_default();
+    match *query.body {
+        SetExpr::Delete(statement) | SetExpr::Update(statement) | SetExpr::Merge(statement) => Some((with, statement)),
+        _ => None,
+    }
+}
+
+fn deletion(delete: &Delete, target: &Target) -> Result<Edit> {
+    refuse("DELETE", delete.returning.is_some(), "RETURNING")?;
+    refuse("DELETE", delete.output.is_some(), "OUTPUT")?;
+    refuse("DELETE", !delete.order_by.is_empty() || delete.limit.is_some(), "ORDER BY and LIMIT")?;
+    refuse("DELETE", !delete.tables.is_empty(), "a list of tables")?;
+    let mut query = format!("SELECT {} AS {} FROM {}", target.row(), quoted(ROW), target.numbered());
+    for table in delete.using.iter().flatten() {
+        query.push_str(&format!(", {table}"));
+    }
+    if let Some(condition) = &delete.selection {
+        query.push_str(&format!(" WHERE {condition}"));
+    }
+    let (actions, types) = (vec![Action::Delete], vec![DataType::Int64]);
+    Ok(Edit { query, actions, columns: vec![], types, repeats: false, chosen: false, word: "DELETE" })
+}
+
+fn updated(update: &Update, target: &Target, base: &TableSnapshot) -> Result<Edit> {
+    refuse("UPDATE", update.returning.is_some(), "RETURNING")?;
+    refuse("UPDATE", update.output.is_some(), "OUTPUT")?;
+    refuse("UPDATE", update.or.is_some(), "OR")?;
+    refuse("UPDATE", !update.order_by.is_empty() || update.limit.is_some(), "ORDER BY and LIMIT")?;
+    let set = assign::assignments(&update.assignments, base, target)?;
+    let named =
+        |(at, (_, value)): (usize, &(usize, String))| format!(", ({value}) AS {}", quoted(&format!("{ROW}{at}")));
+    let values: String = set.iter().enumerate().map(named).collect();
+    let mut query = format!("SELECT {} AS {}{values} FROM {}", target.row(), quoted(ROW), target.numbered());
+    let mut repeats = false;
+    if let Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) = &update.from {
+        for table in from {
+            query.push_str(&format!(", {table}"));
+        }
+        repeats = true;
+    }
+    if let Some(condition) = &update.selection {
+        query.push_str(&format!(" WHERE {condition}"));
+    }
+    let columns: Vec<usize> = set.iter().map(|(column, _)| *column).collect();
+    let of = |column: &usize| base.schema().field(*column).data_type().clone();
+    let types = std::iter::once(DataType::Int64).chain(columns.iter().map(of)).collect();
+    Ok(Edit { query, actions: vec![Action::Update(1)], columns, types, repeats, chosen: false, word: "UPDATE" })
+}
+
+fn refuse(word: &str, there: bool, what: &str) -> Result<()> {
+    if there { Err(Error::NotImplemented(format!("{word} with {what}"))) } else { Ok(()) }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Internal(error.to_string()))?
+}

@@ -1,0 +1,70 @@
+//! The table that a statement changes.
+
+use datafusion::common::TableReference;
+use datafusion::sql::sqlparser::ast::{TableFactor, TableWithJoins, Truncate};
+
+use crate::catalog::{NUMBERED, ROW};
+use crate::session::statements::reference;
+use crate::{Error, Result};
+
+/// A table, and what the statement calls it.
+pub(super) struct Target {
+    pub reference: TableReference,
+    alias: String,
+}
+
+impl Target {
+    pub fn of_tables(word: &str, tables: &[TableWithJoins]) -> Result<Self> {
+        match tables {
+            [only] if only.joins.is_empty() => Self::of_factor(word, &only.relation),
+            _ => Err(Error::NotImplemented(format!("{word} of several tables at once"))),
+        }
+    }
+
+    pub fn of_factor(word: &str, factor: &TableFactor) -> Result<Self> {
+        let TableFactor::Table { name, alias, args: None, version: None, sample: None, .. } = factor else {
+            return Err(Error::NotImplemented(format!("{word} of {factor}: only tables can be changed")));
+        };
+        let reference = reference(name)?;
+        let alias = alias.as_ref().map_or_else(|| reference.table().to_string(), |alias| alias.name.value.clone());
+        Ok(Self { reference, alias })
+    }
+
+    pub fn of_truncate(truncate: &Truncate) -> Result<Self> {
+        let [only] = &truncate.table_names[..] else {
+            return Err(Error::NotImplemented("TRUNCATE of several tables at once".into()));
+        };
+        if truncate.partitions.is_some()
+            || truncate.identity.is_some()
+            || truncate.cascade.is_some()
+            || truncate.if_exists
+        {
+            return Err(Error::NotImplemented(truncate.to_string()));
+        }
+        let reference = reference(&only.name)?;
+        let alias = reference.table().to_string();
+        Ok(Self { reference, alias })
+    }
+
+    /// What its columns are qualified with.
+    pub fn alias(&self) -> String {
+        quoted(&self.alias)
+    }
+
+    /// The numbers of its rows.
+    pub fn row(&self) -> String {
+        format!("{}.{}", self.alias(), quoted(ROW))
+    }
+
+    /// The table with these, in FROM.
+    pub fn numbered(&self) -> String {
+        let table = quoted(&format!("{NUMBERED}{}", self.reference.table()));
+        let schema = self.reference.schema().map(|schema| format!("{}.", quoted(schema))).unwrap_or_default();
+        format!("{schema}{table} AS {}", self.alias())
+    }
+}
+
+/// A name in quotes.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -1,0 +1,102 @@
+//! Functions that the user of a session defines.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions};
+
+use super::Session;
+use crate::dialect::is_taken;
+use crate::planning::run;
+use crate::udf::FunctionDefinition;
+use crate::{Error, Result};
+
+impl Session {
+    /// Defines a function, in the place of one that was defined before. Plans that are kept are made anew; prepared statements that call
+    /// it must be prepared again.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] where SQL has a function of that name, [`Error::Plan`] and [`Error::Parse`] for a definition that is none.
+    pub fn create_function(&self, definition: FunctionDefinition) -> Result<()> {
+        let name = definition.name.to_lowercase();
+        let state = self.inner.context.state();
+        let of_sql = state.scalar_functions().contains_key(&name)
+            || state.aggregate_functions().contains_key(&name)
+            || state.window_functions().contains_key(&name)
+            || state.higher_order_functions().contains_key(&name)
+            || state.table_functions().contains_key(&name)
+            || is_taken(&name);
+        if of_sql {
+            return Err(Error::Catalog(format!(
+                "function '{name}' is one of SQL: a function of the session needs another name"
+            )));
+        }
+        if name.trim().is_empty() || name.starts_with("__py_") {
+            return Err(Error::Plan(format!("'{name}' is no name of a function")));
+        }
+        let functions = std::sync::Arc::clone(&self.inner.functions);
+        // Expressions are as deep as they are long.
+        let replaced = self.wait(run(async move { functions.define(definition) }))?;
+        // No plan has called what was not there.
+        if replaced {
+            self.function_changed(&name);
+        }
+        Ok(())
+    }
+
+    /// Forgets a function of the session.
+    ///
+    /// # Errors
+    /// [`Error::Catalog`] where there is none of that name.
+    pub fn remove_function(&self, name: &str) -> Result<()> {
+        match self.inner.functions.remove(name) {
+            true => {
+                self.function_changed(&name.to_lowercase());
+                Ok(())
+            }
+            false => Err(Error::Catalog(format!("function '{name}' is none of the session"))),
+        }
+    }
+
+    fn function_changed(&self, name: &str) {
+        self.inner.settings_changes.fetch_add(1, Ordering::AcqRel);
+        for called in self.inner.prepared.lock().values_mut() {
+            if called.iter().any(|other| other == name) {
+                *called = vec![format!("!{name}")];
+            }
+        }
+    }
+
+    /// Notes which functions of the session the statement of a PREPARE calls.
+    pub(super) fn note_prepared(&self, name: &str, sql: &str) -> Result<()> {
+        let mut called = vec![];
+        if let Some(Statement::Prepare { statement, .. }) = self.parsed(sql)? {
+            let _: ControlFlow<()> = visit_expressions(&statement, |e| {
+                if let Expr::Function(call) = e
+                    && let Some(name) = call.name.0.last().and_then(|name| name.as_ident())
+                    && self.inner.functions.get(&name.value).is_some()
+                {
+                    called.push(name.value.to_lowercase());
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        match called.is_empty() {
+            true => self.inner.prepared.lock().remove(name),
+            false => self.inner.prepared.lock().insert(name.to_string(), called),
+        };
+        Ok(())
+    }
+
+    /// Refuses to execute a statement that calls what has been defined anew or removed since it was prepared.
+    pub(super) fn check_prepared(&self, name: &str) -> Result<()> {
+        let prepared = self.inner.prepared.lock();
+        let changed = prepared.get(name).and_then(|called| called.iter().find_map(|name| name.strip_prefix('!')));
+        match changed {
+            Some(function) => Err(Error::Catalog(format!(
+                "prepared statement '{name}' calls function '{function}', which has changed: DEALLOCATE it, and prepare it again"
+            ))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Calls in a statement: checked, and replaced by the expressions of their functions.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
+use datafusion::sql::sqlparser::ast::{
+    DuplicateTreatment, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem,
+    VisitMut, VisitorMut, visit_expressions,
+};
+
+use super::template::{self, Size};
+use super::{Function, Functions};
+use crate::dialect::alias_of;
+use crate::{Error, Result};
+
+/// Nodes of expressions in the place of the calls of one statement.
+const MOST_NODES: usize = 50_000;
+
+/// Calls inside each other of which an expression consists: DataFusion names every call by its whole text.
+const MOST_DEPTH: usize = 250;
+
+/// Tells whether the function of a name may give different results for the same arguments.
+pub(crate) type Volatile<'v> = &'v (dyn Fn(&str) -> bool + Sync);
+
+/// The way calls are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expansion {
+    /// Replaced by expressions, where there are.
+    Expressions,
+    /// Left alone where there is code to call.
+    Code,
+}
+
+/// Replaces the calls in `statement`; whether any was replaced whose function could also be called.
+pub(crate) fn expand(
+    statement: &mut AnyStatement,
+    functions: &Functions,
+    how: Expansion,
+    volatile: Volatile<'_>,
+) -> Result<bool> {
+    if functions.is_empty() {
+        return Ok(false);
+    }
+    let mut expander = Expander { functions, how, volatile, nodes: 0, replaced: false };
+    expander.statement(statement)?;
+    Ok(expander.replaced)
+}
+
+struct Expander<'f> {
+    functions: &'f Functions,
+    how: Expansion,
+    volatile: Volatile<'f>,
+    nodes: usize,
+    replaced: bool,
+}
+
+impl Expander<'_> {
+    fn statement(&mut self, statement: &mut AnyStatement) -> Result<()> {
+        match statement {
+            AnyStatement::Statement(statement) => self.part(statement.as_mut()),
+            AnyStatement::Explain(explain) => self.statement(&mut explain.statement),
+            AnyStatement::CopyTo(copy) => match &mut copy.source {
+                CopyToSource::Query(query) => self.part(query.as_mut()),
+                CopyToSource::Relation(_) => Ok(()),
+            },
+            AnyStatement::CreateExternalTable(_) | AnyStatement::Reset(_) => Ok(()),
+        }
+    }
+
+    fn part(&mut self, part: &mut impl VisitMut) -> Result<()> {
+        match part.visit(self) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
+    fn function(&self, call: &Call) -> Option<Arc<Function>> {
+        let [name] = call.name.0.as_slice() else { return None };
+        self.functions.get(&name.as_ident()?.value)
+    }
+
+    fn calls(&self, expr: &Expr) -> bool {
+        let found = visit_expressions(expr, |e| match e {
+            Expr::Function(call) if self.function(call).is_some() => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    }
+
+    fn is_volatile(&self, expr: &Expr) -> bool {
+        let found = visit_expressions(expr, |e| match e {
+            Expr::Function(call) => {
+                let name = call.name.0.last().and_then(|name| name.as_ident());
+                let is = name.is_some_and(|name| (self.volatile)(&name.value.to_lowercase()));
+                if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    }
+
+    /// The expression in the place of a call, or `None` where it stays a call.
+    fn replacement(&mut self, call: &Call, function: &Function) -> Result<Option<Expr>> {
+        let args = arguments(call, function)?;
+        let Some(expression) = &function.template else { return Ok(None) };
+        if self.how == Expansion::Code && function.is_callable() {
+            return Ok(None);
+        }
+        let repeated = args.iter().zip(&expression.uses).position(|(arg, uses)| *uses > 1 && self.is_volatile(arg));
+        if let Some(at) = repeated {
+            return match function.is_callable() {
+                true => Ok(None),
+                false => Err(Error::NotImplemented(format!(
+                    "{}: argument {} gives another value each time, and is needed more than once: compute it in a table first",
+                    function.name,
+                    at + 1
+                ))),
+            };
+        }
+        let sizes: Vec<Size> = args.iter().map(Size::of).collect();
+        let added: usize =
+            sizes.iter().zip(&expression.uses).map(|(size, uses)| size.nodes.saturating_mul(*uses)).sum();
+        self.nodes = self.nodes.saturating_add(expression.size.nodes).saturating_add(added);
+        let depth = expression.size.depth + sizes.iter().map(|size| size.depth).max().unwrap_or(0);
+        if self.nodes > MOST_NODES || depth > MOST_DEPTH {
+            return Err(Error::Limit(format!(
+                "calls of '{}' and other functions of the session make an expression that is too large ({} parts, {MOST_NODES} are the limit; \
+                 {depth} inside each other, {MOST_DEPTH} are the limit)",
+                function.name, self.nodes
+            )));
+        }
+        self.replaced |= function.is_callable();
+        Ok(Some(expression.applied(args, call)))
+    }
+}
+
+impl VisitorMut for Expander<'_> {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        // A column is called by what the text says, not by what is in its place.
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && self.calls(expr)
+            {
+                let alias = alias_of(expr);
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        let Some(function) = self.function(call) else { return ControlFlow::Continue(()) };
+        match self.replacement(call, &function) {
+            Ok(Some(replacement)) => {
+                *expr = replacement;
+                ControlFlow::Continue(())
+            }
+            Ok(None) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// The arguments of a call, which has nothing that functions of a session do not know.
+fn arguments(call: &Call, function: &Function) -> Result<Vec<Expr>> {
+    let name = &function.name;
+    let refused =
+        |what: &str| Err(Error::NotImplemented(format!("{name}: {what} in a call of a function of the session")));
+    let FunctionArguments::List(list) = &call.args else {
+        return refused("no list of arguments");
+    };
+    let mut args = vec![];
+    for arg in &list.args {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => args.push(arg.clone()),
+            FunctionArg::Unnamed(_) => return refused("*"),
+            _ => return refused("arguments with names"),
+        }
+    }
+    if args.len() != function.parameters.len() {
+        let (count, parameters) = (function.parameters.len(), function.parameters.join(", "));
+        return Err(Error::Plan(format!(
+            "{name} takes {count} argument{} ({parameters}), {} given",
+            if count == 1 { "" } else { "s" },
+            match args.len() {
+                1 => "1 is".to_string(),
+                given => format!("{given} are"),
+            }
+        )));
+    }
+    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+        return refused("DISTINCT");
+    }
+    if !list.clauses.is_empty() || !call.within_group.is_empty() {
+        return refused("ORDER BY");
+    }
+    if call.null_treatment.is_some() {
+        return refused("IGNORE NULLS and RESPECT NULLS");
+    }
+    if !function.is_aggregate && (call.filter.is_some() || template::window(call).is_some()) {
+        return refused("FILTER or OVER, which are for aggregates,");
+    }
+    Ok(args)
+}

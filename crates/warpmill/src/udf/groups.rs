@@ -1,0 +1,416 @@
+//! Aggregate functions whose code is called.
+//!
+//! A function of whole groups gathers their rows, and is called once for many groups; its partial states are lists of rows. A function
+//! with states adds rows as they come; its partial states are the host's, as binary values.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray, UInt64Array};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::compute::{concat, filter, prep_null_mask_filter, take};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
+};
+
+use super::{Called, GroupFunction, StateFunction, States};
+
+/// The function of whole groups that `code` is.
+pub(super) fn of_groups(called: Called, parameters: usize, code: Arc<dyn GroupFunction>) -> Arc<AggregateUDF> {
+    function(called, parameters, Code::Groups(code))
+}
+
+/// The function with states that `code` is.
+pub(super) fn of_states(called: Called, parameters: usize, code: Arc<dyn StateFunction>) -> Arc<AggregateUDF> {
+    function(called, parameters, Code::States(code))
+}
+
+fn function(called: Called, parameters: usize, code: Code) -> Arc<AggregateUDF> {
+    let signature = Signature::any(parameters, Volatility::Immutable);
+    Arc::new(AggregateUDF::from(CalledAggregate { called, code, signature }))
+}
+
+/// What `function` knows about itself, if its code is called.
+pub(super) fn called(function: &AggregateUDF) -> Option<&Called> {
+    function.inner().downcast_ref::<CalledAggregate>().map(|function| &function.called)
+}
+
+#[derive(Debug, Clone)]
+enum Code {
+    Groups(Arc<dyn GroupFunction>),
+    States(Arc<dyn StateFunction>),
+}
+
+impl Code {
+    fn address(&self) -> usize {
+        match self {
+            Code::Groups(code) => Arc::as_ptr(code).cast::<()>() as usize,
+            Code::States(code) => Arc::as_ptr(code).cast::<()>() as usize,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct CalledAggregate {
+    called: Called,
+    code: Code,
+    signature: Signature,
+}
+
+impl PartialEq for CalledAggregate {
+    fn eq(&self, other: &Self) -> bool {
+        self.called == other.called && self.code.address() == other.code.address()
+    }
+}
+
+impl Eq for CalledAggregate {}
+
+impl Hash for CalledAggregate {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.called.hash(state);
+        self.code.address().hash(state);
+    }
+}
+
+impl CalledAggregate {
+    fn groups(&self, types: Vec<DataType>) -> Result<Box<dyn Gathers>> {
+        let returns = self.called.returns.clone();
+        Ok(match &self.code {
+            Code::Groups(code) => Box::new(Rows { code: Arc::clone(code), returns, types, batches: vec![], groups: 0 }),
+            Code::States(code) => Box::new(Added { states: code.start()?, returns, groups: 0 }),
+        })
+    }
+}
+
+fn types_of(args: &AccumulatorArgs<'_>) -> Vec<DataType> {
+    args.expr_fields.iter().map(|field| field.data_type().clone()).collect()
+}
+
+impl AggregateUDFImpl for CalledAggregate {
+    fn name(&self) -> &str {
+        &self.called.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.called.returns.clone())
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(OneGroup(self.groups(types_of(&args))?)))
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        !args.is_distinct
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(ManyGroups(self.groups(types_of(&args))?)))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        let field = |name: String, ty: DataType| Arc::new(Field::new(name, ty, true));
+        Ok(match &self.code {
+            Code::Groups(_) => {
+                let rows = args.input_fields.iter().enumerate();
+                rows.map(|(at, input)| field(format!("{}[rows {at}]", args.name), list_of(input.data_type()))).collect()
+            }
+            Code::States(_) => vec![field(format!("{}[state]", args.name), DataType::Binary)],
+        })
+    }
+}
+
+fn list_of(ty: &DataType) -> DataType {
+    DataType::LargeList(Arc::new(Field::new_list_field(ty.clone(), true)))
+}
+
+/// What is known of some groups, by their numbers.
+trait Gathers: Send + Sync + fmt::Debug {
+    fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<()>;
+    fn merge(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()>;
+    /// Takes the results of the first `count` groups.
+    fn finish(&mut self, count: usize) -> Result<ArrayRef>;
+    /// Takes the states of the first `count` groups.
+    fn take(&mut self, count: usize) -> Result<Vec<ArrayRef>>;
+    /// The result of the only group, of which more rows may come.
+    fn result(&self) -> Result<ArrayRef>;
+    fn groups(&self) -> usize;
+    fn size(&self) -> usize;
+}
+
+/// The rows of groups, as they came.
+#[derive(Debug)]
+struct Rows {
+    code: Arc<dyn GroupFunction>,
+    returns: DataType,
+    types: Vec<DataType>,
+    batches: Vec<Gathered>,
+    groups: usize,
+}
+
+/// Some rows, and the group of each.
+#[derive(Debug, Clone)]
+struct Gathered {
+    columns: Vec<ArrayRef>,
+    groups: Vec<usize>,
+}
+
+impl Gathered {
+    fn size(&self) -> usize {
+        let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+        self.columns.iter().map(bytes).sum::<usize>() + self.groups.capacity() * size_of::<usize>()
+    }
+}
+
+impl Rows {
+    /// The rows of the first `count` groups, group by group, and where each begins. The others stay, if `keep`.
+    fn sorted(&self, count: usize) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+        let mut offsets = vec![0i64; count + 1];
+        for group in self.batches.iter().flat_map(|batch| &batch.groups).filter(|group| **group < count) {
+            offsets[group + 1] += 1;
+        }
+        for at in 0..count {
+            offsets[at + 1] += offsets[at];
+        }
+        let mut next = offsets.clone();
+        let mut order = vec![0u64; offsets[count] as usize];
+        for (row, group) in self.batches.iter().flat_map(|batch| &batch.groups).enumerate() {
+            if *group < count {
+                order[next[*group] as usize] = row as u64;
+                next[*group] += 1;
+            }
+        }
+        let order = UInt64Array::from(order);
+        let columns = self.types.iter().enumerate().map(|(at, ty)| {
+            let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.columns[at].as_ref()).collect();
+            let all = if parts.is_empty() { arrow::array::new_empty_array(ty) } else { concat(&parts)? };
+            Ok(take(&all, &order, None)?)
+        });
+        Ok((columns.collect::<Result<_>>()?, offsets))
+    }
+
+    /// Forgets the first `count` groups.
+    fn forget(&mut self, count: usize) -> Result<()> {
+        self.groups -= count.min(self.groups);
+        if self.groups == 0 {
+            self.batches.clear();
+            return Ok(());
+        }
+        for batch in &mut self.batches {
+            let stays: BooleanArray = batch.groups.iter().map(|group| Some(*group >= count)).collect();
+            batch.columns = batch.columns.iter().map(|column| filter(column, &stays)).collect::<Result<_, _>>()?;
+            batch.groups.retain(|group| *group >= count);
+            batch.groups.iter_mut().for_each(|group| *group -= count);
+        }
+        self.batches.retain(|batch| !batch.groups.is_empty());
+        Ok(())
+    }
+
+    fn results(&self, count: usize) -> Result<ArrayRef> {
+        let (columns, offsets) = self.sorted(count)?;
+        checked(self.code.call(&columns, &offsets, &self.returns)?, count, &self.returns)
+    }
+}
+
+impl Gathers for Rows {
+    fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.groups = self.groups.max(total);
+        if !groups.is_empty() {
+            self.batches.push(Gathered { columns: columns.to_vec(), groups: groups.to_vec() });
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.groups = self.groups.max(total);
+        let Some(first) = states.first() else { return internal_err!("states of no column") };
+        let lists = first.as_list::<i64>();
+        let mut rows = vec![];
+        for (list, group) in groups.iter().enumerate() {
+            rows.extend(std::iter::repeat_n(*group, lists.value_length(list) as usize));
+        }
+        let values = |state: &ArrayRef| {
+            let lists = state.as_list::<i64>();
+            let (from, to) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+            lists.values().slice(from as usize, (to - from) as usize)
+        };
+        let columns = states.iter().map(values).collect();
+        if !rows.is_empty() {
+            self.batches.push(Gathered { columns, groups: rows });
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, count: usize) -> Result<ArrayRef> {
+        let results = self.results(count)?;
+        self.forget(count)?;
+        Ok(results)
+    }
+
+    fn take(&mut self, count: usize) -> Result<Vec<ArrayRef>> {
+        let (columns, offsets) = self.sorted(count)?;
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let lists = columns.into_iter().map(|values| {
+            let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+            Ok(Arc::new(LargeListArray::try_new(field, offsets.clone(), values, None)?) as ArrayRef)
+        });
+        let lists = lists.collect::<Result<_>>()?;
+        self.forget(count)?;
+        Ok(lists)
+    }
+
+    fn result(&self) -> Result<ArrayRef> {
+        self.results(1)
+    }
+
+    fn groups(&self) -> usize {
+        self.groups
+    }
+
+    fn size(&self) -> usize {
+        self.batches.iter().map(Gathered::size).sum()
+    }
+}
+
+/// The states of groups.
+struct Added {
+    states: Box<dyn States>,
+    returns: DataType,
+    groups: usize,
+}
+
+impl fmt::Debug for Added {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Added").field("groups", &self.groups).finish_non_exhaustive()
+    }
+}
+
+impl Gathers for Added {
+    fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.groups = self.groups.max(total);
+        Ok(self.states.update(columns, groups, self.groups)?)
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.groups = self.groups.max(total);
+        let [states] = states else { return internal_err!("{} columns of states", states.len()) };
+        Ok(self.states.merge(states, groups, self.groups)?)
+    }
+
+    fn finish(&mut self, count: usize) -> Result<ArrayRef> {
+        self.groups -= count.min(self.groups);
+        checked(self.states.finish(count, &self.returns)?, count, &self.returns)
+    }
+
+    fn take(&mut self, count: usize) -> Result<Vec<ArrayRef>> {
+        self.groups -= count.min(self.groups);
+        Ok(vec![checked(self.states.take(count)?, count, &DataType::Binary)?])
+    }
+
+    fn result(&self) -> Result<ArrayRef> {
+        checked(self.states.copy()?.finish(1, &self.returns)?, 1, &self.returns)
+    }
+
+    fn groups(&self) -> usize {
+        self.groups
+    }
+
+    fn size(&self) -> usize {
+        self.states.size()
+    }
+}
+
+fn checked(results: ArrayRef, count: usize, ty: &DataType) -> Result<ArrayRef> {
+    match results.len() == count && results.data_type() == ty {
+        true => Ok(results),
+        false => {
+            internal_err!("{} results of type {} for {count} groups of {ty}", results.len(), results.data_type())
+        }
+    }
+}
+
+#[derive(Debug)]
+struct ManyGroups(Box<dyn Gathers>);
+
+impl ManyGroups {
+    fn count(&self, emit: EmitTo) -> usize {
+        match emit {
+            EmitTo::All => self.0.groups(),
+            EmitTo::First(count) => count,
+        }
+    }
+}
+
+impl GroupsAccumulator for ManyGroups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        rows: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        let Some(rows) = rows else { return self.0.update(values, groups, total) };
+        let rows = if rows.null_count() > 0 { prep_null_mask_filter(rows) } else { rows.clone() };
+        let values = values.iter().map(|column| filter(column, &rows)).collect::<Result<Vec<_>, _>>()?;
+        let chosen = groups.iter().zip(rows.values()).filter(|(_, chosen)| *chosen);
+        let groups: Vec<usize> = chosen.map(|(group, _)| *group).collect();
+        self.0.update(&values, &groups, total)
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        self.0.finish(self.count(emit))
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.0.take(self.count(emit))
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.0.merge(states, groups, total)
+    }
+
+    fn convert_to_state(&self, _: &[ArrayRef], _: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        internal_err!("rows are no states of a function of the session")
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+/// The rows of a query without groups, or of a window.
+#[derive(Debug)]
+struct OneGroup(Box<dyn Gathers>);
+
+impl Accumulator for OneGroup {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let rows = values.first().map_or(0, |column| column.len());
+        self.0.update(values, &vec![0; rows], 1)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.update(&[], &[], 1)?;
+        ScalarValue::try_from_array(&self.0.result()?, 0)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.update(&[], &[], 1)?;
+        self.0.take(1)?.iter().map(|state| ScalarValue::try_from_array(state, 0)).collect()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let count = states.first().map_or(0, |states| states.len());
+        self.0.merge(states, &vec![0; count], 1)
+    }
+}

@@ -1,0 +1,248 @@
+//! Functions that users of a session define in the language of its host (docs/udf.md).
+//!
+//! A function has an expression, an implementation, or both. The expression is SQL over its parameters, with operators of the host's
+//! language ([`operators`]): a call is replaced by it before names are bound ([`expand`]), so that it is run like any other SQL. The
+//! implementation is called with rows, in DataFusion's operators ([`groups`], [`rows`]); EXPLAIN says why.
+
+mod expand;
+mod groups;
+mod operators;
+mod rows;
+mod template;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use datafusion::common::DataFusionError;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use parking_lot::RwLock;
+
+pub(crate) use expand::{Expansion, expand};
+pub(crate) use operators::{lower, operator};
+use template::Template;
+
+use crate::{Error, Result};
+
+/// The parameters that a function has at most.
+const MOST_PARAMETERS: usize = 64;
+
+/// A function to be defined.
+#[derive(Debug, Clone)]
+pub struct FunctionDefinition {
+    /// The name that SQL calls it by, in any case.
+    pub name: String,
+    /// The names of its parameters: one value each, or one column of a group.
+    pub parameters: Vec<String>,
+    /// The type of its results.
+    pub returns: DataType,
+    /// Whether it makes one value of a group of rows.
+    pub is_aggregate: bool,
+    /// SQL that means the same, with `__p0`, `__p1`, ... for the parameters. Aggregate functions are in it only where the function is one.
+    pub expression: Option<String>,
+    /// Code that is called where there is no expression, or where it does not fit the types of a call.
+    pub implementation: Option<Implementation>,
+    /// The reason why there is no expression.
+    pub reason: String,
+    /// Whether it may give different results for the same arguments.
+    pub is_volatile: bool,
+}
+
+/// Code of the host that computes a function.
+#[derive(Debug, Clone)]
+pub enum Implementation {
+    /// One value for each group, of all its rows.
+    Groups(Arc<dyn GroupFunction>),
+    /// One value for each group, of a state that rows are added to.
+    States(Arc<dyn StateFunction>),
+    /// One value for each row.
+    Rows(Arc<dyn RowFunction>),
+}
+
+/// A function of whole groups.
+pub trait GroupFunction: fmt::Debug + Send + Sync {
+    /// One value for each group, of type `returns`. The rows of group `i` are `offsets[i]..offsets[i + 1]` of the columns.
+    fn call(&self, columns: &[ArrayRef], offsets: &[i64], returns: &DataType) -> Result<ArrayRef>;
+}
+
+/// A function whose states can be added to and merged.
+pub trait StateFunction: fmt::Debug + Send + Sync {
+    /// States of no group yet.
+    fn start(&self) -> Result<Box<dyn States>>;
+}
+
+/// The states of some groups, by their numbers.
+pub trait States: Send + Sync {
+    /// Adds row `i` of the columns to the state of group `groups[i]`; there are `total` groups.
+    fn update(&mut self, columns: &[ArrayRef], groups: &[usize], total: usize) -> Result<()>;
+    /// Merges state `i` of a column of binary values into that of group `groups[i]`.
+    fn merge(&mut self, states: &ArrayRef, groups: &[usize], total: usize) -> Result<()>;
+    /// Takes the states of the first `count` groups as binary values; the numbers of the others go down by that.
+    fn take(&mut self, count: usize) -> Result<ArrayRef>;
+    /// Takes the results of the first `count` groups, of type `returns`; the numbers of the others go down by that.
+    fn finish(&mut self, count: usize, returns: &DataType) -> Result<ArrayRef>;
+    /// A copy.
+    fn copy(&self) -> Result<Box<dyn States>>;
+    /// Bytes that are held, as far as that is known.
+    fn size(&self) -> usize;
+}
+
+/// A function of rows.
+pub trait RowFunction: fmt::Debug + Send + Sync {
+    /// One value for each of `rows` rows, of type `returns`.
+    fn call(&self, columns: &[ArrayRef], rows: usize, returns: &DataType) -> Result<ArrayRef>;
+}
+
+/// A function of a session.
+#[derive(Debug)]
+pub(crate) struct Function {
+    name: String,
+    parameters: Vec<String>,
+    is_aggregate: bool,
+    template: Option<Template>,
+    aggregate: Option<Arc<AggregateUDF>>,
+    scalar: Option<Arc<ScalarUDF>>,
+}
+
+impl Function {
+    fn new(definition: FunctionDefinition) -> Result<Self> {
+        let FunctionDefinition { name, parameters, returns, is_aggregate, expression, implementation, reason, .. } =
+            definition;
+        let name = name.to_lowercase();
+        if parameters.is_empty() || parameters.len() > MOST_PARAMETERS {
+            let count = parameters.len();
+            return Err(Error::Plan(format!(
+                "function '{name}' has {count} parameters: between 1 and {MOST_PARAMETERS} are possible"
+            )));
+        }
+        let template = expression.map(|text| Template::parse(&text, parameters.len())).transpose()?;
+        let called = Called { name: name.clone(), reason, returns };
+        let (mut aggregate, mut scalar) = (None, None);
+        match implementation {
+            Some(Implementation::Groups(code)) if is_aggregate => {
+                aggregate = Some(groups::of_groups(called, parameters.len(), code));
+            }
+            Some(Implementation::States(code)) if is_aggregate => {
+                aggregate = Some(groups::of_states(called, parameters.len(), code));
+            }
+            Some(Implementation::Rows(code)) if !is_aggregate => {
+                scalar = Some(rows::of_rows(called, parameters.len(), code, definition.is_volatile));
+            }
+            None if template.is_some() => {}
+            _ => return Err(Error::Plan(format!("function '{name}' has neither an expression nor code of its kind"))),
+        }
+        Ok(Self { name, parameters, is_aggregate, template, aggregate, scalar })
+    }
+
+    /// Whether there is code to call.
+    fn is_callable(&self) -> bool {
+        self.aggregate.is_some() || self.scalar.is_some()
+    }
+}
+
+/// What a function that is called knows about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Called {
+    name: String,
+    reason: String,
+    returns: DataType,
+}
+
+/// The functions of a session, by their names in lower case.
+#[derive(Debug, Default)]
+pub(crate) struct Functions {
+    all: RwLock<HashMap<String, Arc<Function>>>,
+    /// How many there are: most sessions have none, and look no further.
+    count: AtomicUsize,
+}
+
+impl Functions {
+    /// Defines a function, in the place of one of that name; whether there was one.
+    pub(crate) fn define(&self, definition: FunctionDefinition) -> Result<bool> {
+        let function = Arc::new(Function::new(definition)?);
+        let mut all = self.all.write();
+        let replaced = all.insert(function.name.clone(), function).is_some();
+        self.count.store(all.len(), Ordering::Release);
+        Ok(replaced)
+    }
+
+    /// Forgets a function; whether there was one.
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        let mut all = self.all.write();
+        let removed = all.remove(&name.to_lowercase());
+        self.count.store(all.len(), Ordering::Release);
+        removed.is_some()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Function>> {
+        match self.count.load(Ordering::Acquire) {
+            0 => None,
+            _ => self.all.read().get(&name.to_lowercase()).cloned(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// The aggregate function to call by that name.
+    pub(crate) fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.get(name)?.aggregate.clone()
+    }
+
+    /// The function of rows to call by that name.
+    pub(crate) fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.get(name)?.scalar.clone()
+    }
+}
+
+/// An expression that does not fit the types of a call.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Misfit(pub(crate) String);
+
+impl Misfit {
+    fn error(text: impl Into<String>) -> DataFusionError {
+        DataFusionError::External(Box::new(Self(text.into())))
+    }
+
+    /// The misfit that `error` is at its root.
+    pub(crate) fn find(error: &DataFusionError) -> Option<&Self> {
+        match error {
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => Self::find(inner),
+            DataFusionError::Shared(inner) => Self::find(inner),
+            DataFusionError::Collection(list) => list.iter().find_map(Self::find),
+            DataFusionError::External(inner) => inner.downcast_ref::<Self>(),
+            _ => None,
+        }
+    }
+}
+
+/// The function of the session that keeps `plan` from being a program, and why it is called.
+pub(crate) fn called_in(plan: &Arc<dyn ExecutionPlan>) -> Option<(String, String)> {
+    if let Some(aggregation) = plan.downcast_ref::<AggregateExec>() {
+        return aggregation.aggr_expr().iter().find_map(|call| groups::called(call.fun())).map(explained);
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return projection.expr().iter().find_map(|column| in_expression(&column.expr)).map(explained);
+    }
+    let filter = plan.downcast_ref::<FilterExec>()?;
+    in_expression(filter.predicate()).map(explained)
+}
+
+fn explained(called: &Called) -> (String, String) {
+    (called.name.clone(), format!("its code is called: {}", called.reason))
+}
+
+fn in_expression(expr: &Arc<dyn PhysicalExpr>) -> Option<&Called> {
+    let own = expr.downcast_ref::<ScalarFunctionExpr>().and_then(|call| rows::called(call.fun()));
+    own.or_else(|| expr.children().into_iter().find_map(in_expression))
+}

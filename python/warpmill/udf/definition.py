@@ -1,0 +1,165 @@
+"""Functions of a connection: what they are made of, and how they are run."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from warpmill.udf import symbolic
+from warpmill.udf.returns import declared
+from warpmill.udf.source import NotSymbolic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from warpmill._warpmill import Session
+
+#: "auto": an expression where there is one; "symbolic": an error where there is none; "python": always called; for
+#: functions of rows, "scalar": called with the values of one row.
+Mode = Literal["auto", "symbolic", "python", "scalar"]
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function for queries, as the decorators `udaf` and `udf` make one; still callable as it was."""
+
+    function: Any
+    is_aggregate: bool
+    name: str
+    parameters: tuple[str, ...] | None = None
+    returns: object = None
+    mode: Mode = "auto"
+    side_effects: bool = False
+
+    def __call__(self, *args: object, **named: object) -> object:
+        """Call the function itself."""
+        return self.function(*args, **named)
+
+
+@dataclass(frozen=True)
+class FunctionInfo:
+    """A function that a connection knows, and how it is run."""
+
+    name: str
+    parameters: tuple[str, ...]
+    returns: str
+    is_aggregate: bool
+    #: Its SQL over the parameters __p0, __p1, ...: run like any other SQL. None: its code is called.
+    expression: str | None
+    #: The reason why there is no expression.
+    reason: str | None
+
+
+def define(session: Session, function: UserFunction, columns: Sequence[str] | None = None) -> FunctionInfo:
+    """Give a session a function. With `columns` it takes one object that has these columns of a table."""
+    _check_mode(function)
+    returns = declared(
+        function.function.finish if _is_class(function.function) else function.function, function.returns
+    )
+    code, kind = _code(function, returns)
+    parameters = tuple(function.parameters or _parameters(function))
+    expression, reason = None, "the function asked for that"
+    if function.mode in ("auto", "symbolic"):
+        try:
+            expression, parameters = _expression(function, parameters, columns, returns)
+        except NotSymbolic as why:
+            reason = str(why)
+            if function.mode == "symbolic":
+                raise ValueError(f"function '{function.name}' is no expression: {reason}") from None
+    if columns is not None and expression is None:
+        read = symbolic.columns_read(function.function, parameters[0], columns)
+        parameters = tuple(columns if read is None else read)
+    if function.mode == "symbolic":
+        code = None
+    elif columns is not None:
+        code = _of_group(function, returns, parameters)
+    if expression is not None:
+        reason = "its expression does not fit the types of the call"
+    session.create_function(
+        function.name,
+        list(parameters),
+        returns,
+        function.is_aggregate,
+        expression,
+        kind,
+        code,
+        reason,
+        function.side_effects,
+    )
+    return FunctionInfo(
+        function.name.lower(), parameters, returns, function.is_aggregate, expression, None if expression else reason
+    )
+
+
+def _is_class(function: object) -> bool:
+    return isinstance(function, type)
+
+
+def _check_mode(function: UserFunction) -> None:
+    modes = ("auto", "symbolic", "python") if function.is_aggregate else ("auto", "symbolic", "python", "scalar")
+    if function.mode not in modes:
+        raise ValueError(f"function '{function.name}': mode is one of {', '.join(modes)}, not {function.mode!r}")
+    if not callable(function.function):
+        raise TypeError(f"function '{function.name}': {type(function.function).__name__} cannot be called")
+    if _is_class(function.function):
+        missing = [name for name in ("add", "merge", "finish") if not hasattr(function.function, name)]
+        if missing or not function.is_aggregate:
+            needed = "add, merge and finish (and init)" if function.is_aggregate else "nothing: it is no aggregate"
+            raise TypeError(f"function '{function.name}': a class has {needed}; missing: {', '.join(missing)}")
+
+
+def _code(function: UserFunction, returns: str) -> tuple[Callable[..., object] | None, str]:
+    from warpmill.udf.called import Aggregation, Groups, Rows
+
+    if _is_class(function.function):
+        return Aggregation(function.name, function.function, returns), "states"
+    if function.is_aggregate:
+        return Groups(function.name, function.function, returns), "groups"
+    if function.side_effects is False and function.mode == "symbolic":
+        return None, "rows"
+    return Rows(function.name, function.function, returns, vectorized=function.mode != "scalar"), "rows"
+
+
+def _of_group(function: UserFunction, returns: str, columns: Sequence[str]) -> Callable[..., object]:
+    from warpmill.udf.called import Groups
+
+    return Groups(function.name, function.function, returns, columns)
+
+
+def _expression(
+    function: UserFunction, parameters: tuple[str, ...], columns: Sequence[str] | None, returns: str
+) -> tuple[str, tuple[str, ...]]:
+    if _is_class(function.function):
+        raise NotSymbolic("it is a class")
+    if function.side_effects:
+        raise NotSymbolic("it has side effects")
+    if columns is not None:
+        expression, used = symbolic.of_group(function.function, parameters[0], columns, returns)
+        return expression, tuple(used)
+    if function.is_aggregate:
+        return symbolic.of_columns(function.function, parameters, returns), parameters
+    return symbolic.of_values(function.function, parameters, returns), parameters
+
+
+def _parameters(function: UserFunction) -> list[str]:
+    """The parameters that a call gives values: those without a default."""
+    target = function.function.add if _is_class(function.function) else function.function
+    try:
+        found = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"function '{function.name}' does not say its parameters: give their names (parameters=[...])"
+        ) from None
+    if _is_class(function.function):
+        found = found[1:]
+    named = []
+    for parameter in found:
+        if parameter.default is not parameter.empty:
+            continue
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            raise TypeError(f"function '{function.name}': parameter {parameter} cannot be given by position")
+        named.append(parameter.name)
+    if not named:
+        raise TypeError(f"function '{function.name}' has no parameter without a default: a call gives it nothing")
+    return named
