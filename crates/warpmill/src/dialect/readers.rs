@@ -25,16 +25,16 @@ pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
     };
     match visited {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Break(error) => Err(*error),
     }
 }
 
 struct Readers;
 
 impl VisitorMut for Readers {
-    type Break = Error;
+    type Break = Box<Error>;
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Box<Error>> {
         let TableFactor::Table { name, args, .. } = factor else { return ControlFlow::Continue(()) };
         let ([part], Some(given)) = (name.0.as_slice(), args.as_ref()) else { return ControlFlow::Continue(()) };
         let Some(function) = part.as_ident().map(|ident| ident.value.to_lowercase()) else {
@@ -47,7 +47,7 @@ impl VisitorMut for Readers {
                 *args = None;
                 ControlFlow::Continue(())
             }
-            Err(error) => ControlFlow::Break(error),
+            Err(error) => ControlFlow::Break(Box::new(error)),
         }
     }
 }

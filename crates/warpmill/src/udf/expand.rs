@@ -71,7 +71,7 @@ impl Expander<'_> {
     fn part(&mut self, part: &mut impl VisitMut) -> Result<()> {
         match part.visit(self) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Break(error) => Err(*error),
         }
     }
 
@@ -136,9 +136,9 @@ impl Expander<'_> {
 }
 
 impl VisitorMut for Expander<'_> {
-    type Break = Error;
+    type Break = Box<Error>;
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
         // A column is called by what the text says, not by what is in its place.
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
@@ -151,7 +151,7 @@ impl VisitorMut for Expander<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
         let Some(function) = self.function(call) else { return ControlFlow::Continue(()) };
         match self.replacement(call, &function) {
@@ -160,7 +160,7 @@ impl VisitorMut for Expander<'_> {
                 ControlFlow::Continue(())
             }
             Ok(None) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
+            Err(error) => ControlFlow::Break(Box::new(error)),
         }
     }
 }

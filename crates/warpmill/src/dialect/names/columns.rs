@@ -99,11 +99,13 @@ fn is_columns(expr: &Expr) -> Option<&Function> {
 }
 
 fn columns_in(expr: &Expr) -> Option<Function> {
-    let found = visit_expressions(expr, |e| match is_columns(e) {
-        Some(call) => ControlFlow::Break(call.clone()),
-        None => ControlFlow::Continue(()),
+    // What a walk breaks with is small: each level of an expression holds one for each of its parts.
+    let mut found = None;
+    let _: ControlFlow<()> = visit_expressions(expr, |e| {
+        found = is_columns(e).cloned();
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    found.break_value()
+    found
 }
 
 fn with_column(mut expr: Expr, column: &Visible) -> Expr {

@@ -44,7 +44,7 @@ impl Binder<'_> {
         let mut visitor = Binding { binder: self, scope, preference, aggregates: 0, queries: vec![], lambdas: vec![] };
         match part.visit(&mut visitor) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Break(error) => Err(*error),
         }
     }
 
@@ -71,9 +71,9 @@ struct Binding<'b, 'a, 's> {
 }
 
 impl VisitorMut for Binding<'_, '_, '_> {
-    type Break = Error;
+    type Break = Box<Error>;
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         reassociate(expr);
         if let Expr::Lambda(lambda) = expr
             && let Some(path) = json_path(lambda)
@@ -92,7 +92,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
         if let Some(query) = query_in(expr) {
             let mut query = std::mem::replace(&mut **query, no_query());
             if let Err(error) = self.binder.query(&mut query, Some(self.scope), Names::Own) {
-                return ControlFlow::Break(error);
+                return ControlFlow::Break(Box::new(error));
             }
             self.queries.push(query);
         }
@@ -104,12 +104,12 @@ impl VisitorMut for Binding<'_, '_, '_> {
         }
         self.aggregates += usize::from(self.binder.is_aggregate(expr));
         match unread_of_expr(expr) {
-            Some(what) => ControlFlow::Break(Error::NotImplemented(what)),
+            Some(what) => ControlFlow::Break(Box::new(Error::NotImplemented(what))),
             None => ControlFlow::Continue(()),
         }
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
         if let Some(query) = query_in(expr) {
             **query = self.queries.pop().expect("one was pushed for this expression");
         }
@@ -132,7 +132,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
                 }
                 ControlFlow::Continue(())
             }
-            Err(error) => ControlFlow::Break(error),
+            Err(error) => ControlFlow::Break(Box::new(error)),
         }
     }
 }
