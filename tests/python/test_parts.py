@@ -80,6 +80,20 @@ KEYED = {
     "few": ("SELECT count(*), sum(v), sum(y) FROM lines JOIN few ON l = f", True),
     "none of few": ("SELECT count(*), sum(v) FROM lines WHERE l NOT IN (SELECT f FROM few WHERE f IS NOT NULL)", None),
     "few or not": ("SELECT l, y FROM lines LEFT JOIN few ON l = f WHERE l % 11 = 3", True),
+    "another order": ("SELECT o, count(e), min(x) FROM orders LEFT JOIN events ON o = e GROUP BY o", True),
+    "another order, counted": (
+        """SELECT n, count(*) FROM (SELECT o, count(e) AS n FROM orders LEFT JOIN events ON o = e AND x <> 3 GROUP BY o)
+           GROUP BY n""",
+        True,
+    ),
+    "another order, largest": (
+        "SELECT o, c, sum(v) AS s FROM lines JOIN orders ON w = o GROUP BY o, c ORDER BY s DESC, o LIMIT 9",
+        True,
+    ),
+    "another order, in between": (
+        """SELECT o, sum(v), count(*) FROM lines JOIN events ON l = x JOIN orders ON e = o GROUP BY o""",
+        True,
+    ),
     "texts": ("SELECT l, min(t) AS a, max(t) AS b FROM lines GROUP BY l", True),
 }
 
@@ -101,6 +115,12 @@ def tables(orders: int, skew: str) -> dict[str, pa.Table]:
     few = list(range(10, 1500))
     return {
         "wide": pa.table({"k": pa.array(wide, pa.int64()), "x": pa.array(range(len(wide)), pa.int64())}),
+        "events": pa.table(
+            {
+                "e": pa.array([source.choice(keys) for _ in range(3 * orders)], pa.int64()),
+                "x": pa.array([source.randrange(50) for _ in range(3 * orders)], pa.int64()),
+            }
+        ),
         "few": pa.table({"f": pa.array(few, pa.int64()), "y": pa.array([key % 9 for key in few], pa.int32())}),
         "orders": pa.table({"o": pa.array(keys, pa.int64()), "c": [names[key % 4] for key in keys]}),
         "lines": pa.table(
@@ -163,6 +183,9 @@ def test_scans_that_meet_are_split_by_the_same_key(
         assert "each with its range of lines.l in 2 scans" in found
         assert "rows of pipeline" in found, found
         assert "in 3 scans" in str(parts(con, KEYED["three"][0])) or "in 4 scans" in str(parts(con, KEYED["three"][0]))
+        # What lies in another order is read as a whole, for the rows of a device's range.
+        assert "its range of orders.o in 2 scans" in str(parts(con, KEYED["another order"][0]))
+        assert "its range of orders.o in 2 scans" in str(parts(con, KEYED["another order, largest"][0]))
     # No order to cut by.
     assert "row segments ([" in str(parts(con, KEYED["on another column"][0]))
 
@@ -183,8 +206,7 @@ def test_parts_by_row_segments_add_up(device: str, name: str) -> None:
 
 #: TPC-H queries that are in parts, and whether by ranges of the order key.
 TPCH = {
-    "1": False, "3": True, "4": True, "5": True, "6": False, "7": True, "8": True, "9": True, "10": True, "12": True,
-    "14": False, "18": True, "19": False, "21": True,
+    "1": False, "3": True, "4": True, "5": True, "6": False, "7": True, "8": True, "9": True, "12": True, "14": False, "18": True, "19": False, "21": True,
 }  # fmt: skip
 
 
@@ -192,7 +214,7 @@ TPCH = {
 def tpch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[tuple[Any, ...]]]]:
     folder = tmp_path_factory.mktemp("tpch")
     with warpmill.connect(folder / "db", device="cpu") as con:
-        con.execute("SET warpmill.segment_rows = 4096")
+        con.execute("SET warpmill.segment_rows = 1024")
         for name in _warpmill.tables("tpch"):
             _warpmill.generate_parquet("tpch", name, 0.02, str(folder / f"{name}.parquet"), 0)
             con.execute(f"CREATE TABLE {name} AS SELECT * FROM '{folder}/{name}.parquet'")
@@ -214,6 +236,8 @@ def test_tpch_in_parts(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]], devi
                 assert rows(result) == expected[name], f"query {name}, ranges {seed}"
             con.execute("SET warpmill.debug.placement_seed = off")
     assert TPCH.items() <= found.items(), found
+    # Customers have too few row segments for many devices.
+    assert ({"10", "13"} <= found.keys()) or devices == 8, found
 
 
 def test_each_device_reads_its_part_only(tpch: tuple[Path, dict[str, list[tuple[Any, ...]]]]) -> None:

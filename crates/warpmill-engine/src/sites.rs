@@ -111,7 +111,12 @@ fn partition(
     }
     let key = (devices, context.placement_seed);
     let made = known.entry(key).or_insert_with(|| Partition::new(program, key.0, key.1).map(Arc::new));
-    made.clone().map_err(|reason| reason.to_string())
+    let made = made.clone().map_err(|reason| reason.to_string())?;
+    let is_asked = context.granularity == Granularity::Range || context.placement_seed.is_some();
+    if !is_asked && !made.cost.may_gain() {
+        return Err("what parts would leave to the cpu takes longer than all of it on one device".into());
+    }
+    Ok(made)
 }
 
 /// Partitions that are kept with a program.

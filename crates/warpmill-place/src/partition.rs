@@ -2,13 +2,15 @@
 //!
 //! One scan, the anchor, is split into as many ranges as there are devices. Where it lies in the order of a column that is joined or grouped by,
 //! the ranges are of that column, and every scan that is joined on it is split by the same ranges: rows that meet are on one device, and so
-//! are those of a group. All other scans are read by every device. What has to be brought together in the end, states or rows, arrives at the
+//! are those of a group. A scan that lies in another order is read by every device, which keeps the rows of its range. All other scans are read
+//! by every device. Among several keys that scans lie in the order of, [`PartitionCost`] decides. What has to be brought together in the end, states or rows, arrives at the
 //! CPU, which runs what comes after.
 
+mod cost;
 mod origin;
 mod spread;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use warpmill_ir::Unsupported;
 use warpmill_ir::graph::{self, below, renumber};
 use warpmill_ir::{ColType, CompareOp, Expr, ExprKind, Phys, Pipeline, Program, Scalar, Scan, Sink, SinkId, Source};
 
+pub use self::cost::PartitionCost;
 use self::origin::{Classes, ScanColumn};
 use self::spread::Walk;
 use crate::Arrives;
@@ -38,6 +41,8 @@ pub struct Partition {
     pub key: Option<PartitionKey>,
     /// Row segments of the anchor that each device reads.
     pub segments: Vec<usize>,
+    /// The estimated costs.
+    pub cost: PartitionCost,
 }
 
 /// A column by whose ranges scans are split.
@@ -62,40 +67,51 @@ fn refusal(reason: &str) -> Unsupported {
 }
 
 impl Partition {
-    /// `program` in parts for so many devices, with ranges of about the same length, or random ones of a `seed`.
+    /// `program` in parts for so many devices, with ranges of about the same length by the key that costs least, or a random key and random
+    /// ranges of a `seed`.
     ///
     /// # Errors
-    /// The reason why its largest scan cannot be split.
+    /// The reason why it cannot be split.
     pub fn new(program: &Program, devices: usize, seed: Option<u64>) -> Result<Self, Unsupported> {
         if program.pipelines.iter().any(|pipeline| matches!(pipeline.source, Source::Input { .. })) {
             return Err(refusal("rows from outside are read once"));
         }
-        let mut anchors: Vec<usize> =
-            (0..program.pipelines.len()).filter(|&index| is_scan(&program.pipelines[index])).collect();
-        anchors.sort_by_key(|&index| std::cmp::Reverse(bytes_of(&program.pipelines[index])));
-        let &anchor = anchors.first().ok_or_else(|| refusal("it scans no tables"))?;
-        let Source::Scan(scan) = &program.pipelines[anchor].source else { return Err(refusal("it scans no tables")) };
-        let cuts = cuts(scan.table.num_segments(), devices, seed)?;
-        let classes = Classes::new(program);
-        let mut keys: Vec<(ScanColumn, HashMap<usize, usize>)> = (0..scan.columns.len())
-            .filter(|&column| is_clustered(scan, column, &cuts))
-            .map(|column| ((anchor, column), classes.members((anchor, column))))
-            .collect();
-        // The key by which most is split comes first.
-        let split = |members: &HashMap<usize, usize>| -> u64 {
-            members.keys().map(|&index| bytes_of(&program.pipelines[index])).sum()
-        };
-        keys.sort_by_key(|(_, members)| std::cmp::Reverse(split(members)));
-        let mut refused = None;
-        for (key, members) in keys {
-            match Self::by_key(program, key, &members, &cuts) {
-                Ok(made) => return Ok(made),
-                Err(reason) => refused = refused.or(Some(reason)),
+        let bytes = |index: usize| bytes_of(&program.pipelines[index]);
+        let scans = (0..program.pipelines.len()).filter(|&index| is_scan(&program.pipelines[index]));
+        let mut scans: Vec<usize> = scans.collect();
+        scans.sort_by_key(|&index| std::cmp::Reverse(bytes(index)));
+        let &largest = scans.first().ok_or_else(|| refusal("it scans no tables"))?;
+        let (classes, mut tried, mut made, mut refused) = (Classes::new(program), HashSet::new(), vec![], None);
+        for &anchor in &scans {
+            let Source::Scan(scan) = &program.pipelines[anchor].source else { continue };
+            let Ok(cuts) = cuts(scan.table.num_segments(), devices, seed) else { continue };
+            for column in (0..scan.columns.len()).filter(|&column| is_clustered(scan, column, &cuts)) {
+                // The largest scan that lies in the order of a key says where its ranges end.
+                if tried.insert(classes.find((anchor, column))) {
+                    let members = classes.members((anchor, column));
+                    match Self::by_key(program, (anchor, column), &members, &cuts) {
+                        Ok(parts) => made.push(parts),
+                        Err(reason) => refused = refused.or(Some(reason)),
+                    }
+                }
             }
         }
-        let whole = HashMap::from([(anchor, None)]);
-        let ranges = |_: usize, device: usize| Ok((cuts[device].clone(), vec![]));
-        Self::with(program, &whole, None, &cuts, &ranges).map_err(|reason| refused.unwrap_or(reason))
+        let whole = HashMap::from([(largest, None)]);
+        let segments = match &program.pipelines[largest].source {
+            Source::Scan(scan) => scan.table.num_segments(),
+            _ => 0,
+        };
+        let by_segments = cuts(segments, devices, seed)
+            .and_then(|cuts| Self::with(program, &whole, None, &cuts, &|_, device| Ok((cuts[device].clone(), vec![]))));
+        match by_segments {
+            Ok(parts) => made.push(parts),
+            Err(reason) => refused = refused.or(Some(reason)),
+        }
+        if let Some(seed) = seed.filter(|_| !made.is_empty()) {
+            return Ok(made.swap_remove(seed as usize % made.len()));
+        }
+        let least = made.into_iter().min_by(|one, other| one.cost.in_parts().total_cmp(&other.cost.in_parts()));
+        least.ok_or_else(|| refused.unwrap_or_else(|| refusal("nothing can be split")))
     }
 
     /// By ranges of a column of the anchor.
@@ -172,8 +188,9 @@ impl Partition {
             programs.push(Arc::new(made));
             arrives = form;
         }
+        let cost = PartitionCost::new(program, &programs, (pipeline, &own), arrives);
         let segments = cuts.iter().map(|range| range.len()).collect();
-        Ok(Self { pipeline, elsewhere: elsewhere.into_iter().collect(), programs, arrives, key, segments })
+        Ok(Self { pipeline, elsewhere: elsewhere.into_iter().collect(), programs, arrives, key, segments, cost })
     }
 }
 

@@ -187,6 +187,7 @@ impl<'a> Run<'a> {
                 *shared.measured.lock() = Some(Pace { begin, segment });
             }
         }
+        let mut arrived = vec![];
         for arrival in shared.arrivals(&self.query.cancel)? {
             match arrival {
                 Arrival::Rows(rows, owner) => {
@@ -196,12 +197,15 @@ impl<'a> Run<'a> {
                 }
                 Arrival::States(states, owner) => {
                     self.query.keep_alive(owner);
-                    let mut local = self.sinks[pipeline.sink].local(&self.query);
-                    states.batches.iter().try_for_each(|(columns, rows)| local.merge_states(columns, *rows))?;
-                    self.locals[pipeline.sink].push(local);
+                    arrived.push(states);
                 }
                 Arrival::Failed => unreachable!("an error of arrivals"),
             }
+        }
+        let batches: Vec<_> = arrived.iter().flat_map(|states| &states.batches).collect();
+        if !batches.is_empty() {
+            let locals = worker::merge_states(self.sinks[pipeline.sink].as_ref(), &batches, &self.query, pool)?;
+            self.locals[pipeline.sink].extend(locals);
         }
         self.finish(index, profile, pool)
     }

@@ -1,7 +1,7 @@
 //! The workers of one pipeline.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -11,6 +11,7 @@ use crate::context::{ExecError, QueryContext, Result};
 use crate::operator::{LocalOperator, LocalSink, Operator, Sink};
 use crate::profile::{OperatorProfile, PipelineProfile};
 use crate::source::ChunkSource;
+use crate::vector::Vector;
 
 /// The operators of a pipeline, made ready to run.
 pub struct Chain {
@@ -61,6 +62,34 @@ pub fn run(
     }
     Ok((locals, profile(source, chain, sink, &stages, workers)))
 }
+
+/// Merges states of `sink`, in batches of columns and numbers of rows, on all threads; gives the workers' sink states.
+pub fn merge_states(
+    sink: &dyn Sink,
+    batches: &[&(Vec<Arc<Vector>>, usize)],
+    query: &Arc<QueryContext>,
+    pool: &rayon::ThreadPool,
+) -> Result<Vec<Box<dyn LocalSink>>> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        let mut local = sink.local(query);
+        while let Some((columns, rows)) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+            query.cancel.check()?;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            local.merge_states(columns, *rows).inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+        }
+        Ok((local, vec![]))
+    };
+    // A worker's groups are merged with those of others in the end: one for a few batches is soon done.
+    let workers = batches.len().div_ceil(BATCHES).clamp(1, query.settings.threads);
+    let outcomes = if workers == 1 { vec![work()] } else { on_pool(workers, pool, &work) };
+    Ok(all_or_error(outcomes)?.into_iter().map(|(local, _)| local).collect())
+}
+
+/// Batches of states that are worth a worker.
+const BATCHES: usize = 4;
 
 /// The state that all passes of rows through a pipeline share.
 struct Pass<'a> {

@@ -51,7 +51,8 @@ impl Classes {
         classes
     }
 
-    fn find(&self, mut of: ScanColumn) -> ScanColumn {
+    /// The representative of the class of `of`.
+    pub fn find(&self, mut of: ScanColumn) -> ScanColumn {
         while let Some(&parent) = self.parents.get(&of) {
             of = parent;
         }

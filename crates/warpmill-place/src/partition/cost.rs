@@ -1,0 +1,108 @@
+//! Estimated costs of a program in parts: what devices read, and what arrives at the CPU.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use warpmill_ir::{Expr, Pipeline, Program, Sink, Source};
+
+use super::origin::{column, origin};
+use crate::Arrives;
+
+/// Bytes of plain values per second that a device works on.
+const DEVICE_BYTES: f64 = 1e12;
+
+/// Seconds that the CPU needs to merge the states of a group.
+const MERGE: f64 = 0.5e-6;
+
+/// The part of the time for a row that a row needs whose key is out of the device's range.
+const DROPPED: f64 = 0.3;
+
+/// Seconds of a run that is so short that nothing speaks against trying.
+const SHORT: f64 = 1e-3;
+
+/// The factor by which the estimated groups may exceed the true ones: filters are not looked at.
+const FILTERED: f64 = 64.0;
+
+/// Estimated seconds of a program in parts and of its parts together on one device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PartitionCost {
+    /// The device that reads most.
+    slowest: f64,
+    /// The CPU, for what arrives from all devices.
+    merge: f64,
+    /// One device that reads all.
+    alone: f64,
+}
+
+impl PartitionCost {
+    /// The costs of `programs`, one for each device, which run pipelines `own` of `program`, the last of them at `meeting`.
+    pub(super) fn new(
+        program: &Program,
+        programs: &[Arc<Program>],
+        (meeting, own): (usize, &BTreeSet<usize>),
+        arrives: Arrives,
+    ) -> Self {
+        let scanned = |part: &Program| -> f64 {
+            let pipelines = own.iter().map(|&index| &program.pipelines[index]).zip(&part.pipelines);
+            pipelines.map(|(whole, part)| bytes(whole) * share(whole, part, programs.len())).sum::<f64>() / DEVICE_BYTES
+        };
+        let slowest = programs.iter().map(|part| scanned(part)).fold(0.0, f64::max);
+        let groups = match arrives {
+            Arrives::States => groups(program, meeting),
+            Arrives::Rows => 0.0,
+        };
+        let alone = own.iter().map(|&index| bytes(&program.pipelines[index])).sum::<f64>() / DEVICE_BYTES;
+        Self { slowest, merge: groups * programs.len() as f64 * MERGE, alone }
+    }
+
+    /// Seconds in parts.
+    pub fn in_parts(&self) -> f64 {
+        self.slowest + self.merge
+    }
+
+    /// Whether parts may be faster than one device, as far as one can tell without a run.
+    pub fn may_gain(&self) -> bool {
+        self.slowest + self.merge / FILTERED < self.alone.max(SHORT)
+    }
+}
+
+fn bytes(pipeline: &Pipeline) -> f64 {
+    match &pipeline.source {
+        Source::Scan(scan) => scan.plain_bytes() as f64,
+        _ => 0.0,
+    }
+}
+
+/// The part of the time for a pipeline of the whole program that its counterpart in the program of one of so many devices takes.
+fn share(whole: &Pipeline, part: &Pipeline, devices: usize) -> f64 {
+    let (Source::Scan(whole), Source::Scan(part)) = (&whole.source, &part.source) else { return 1.0 };
+    let segments = part.table.num_segments() as f64 / whole.table.num_segments().max(1) as f64;
+    let in_range = 1.0 / devices as f64;
+    // A scan in another order than that of the key.
+    let is_filtered = part.filters.len() > whole.filters.len() && segments > 2.0 * in_range;
+    if is_filtered { segments * (in_range + (1.0 - in_range) * DROPPED) } else { segments }
+}
+
+/// The number of groups at most that the sink of pipeline `meeting` makes.
+fn groups(program: &Program, meeting: usize) -> f64 {
+    let pipeline = &program.pipelines[meeting];
+    let Sink::Aggregate { groups, .. } = &program.sinks[pipeline.sink] else { return 0.0 };
+    let rows =
+        program.pipelines.iter().map(|it| if let Source::Scan(scan) = &it.source { scan.table.num_rows() } else { 0 });
+    let most = rows.max().unwrap_or(0) as f64;
+    groups.iter().fold(1.0, |all: f64, key| (all * values(program, meeting, key).unwrap_or(most)).min(most))
+}
+
+/// The number of values at most that a group key has.
+fn values(program: &Program, meeting: usize, key: &Expr) -> Option<f64> {
+    let of_type = key.ty.range.map(|(least, greatest)| greatest.saturating_sub(least).saturating_add(1) as f64);
+    let of_column = || {
+        let (index, at) = origin(program, meeting, column(key)?, program.pipelines[meeting].operators.len())?;
+        let Source::Scan(scan) = &program.pipelines[index].source else { return None };
+        scan.table.column_stats(scan.columns[at]).distinct.map(|distinct| distinct as f64 + 1.0)
+    };
+    match (of_type, of_column()) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
