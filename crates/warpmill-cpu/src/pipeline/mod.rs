@@ -202,11 +202,13 @@ impl<'a> Run<'a> {
                 Arrival::Failed => unreachable!("an error of arrivals"),
             }
         }
+        let merging = Instant::now();
         let batches: Vec<_> = arrived.iter().flat_map(|states| &states.batches).collect();
         if !batches.is_empty() {
             let locals = worker::merge_states(self.sinks[pipeline.sink].as_ref(), &batches, &self.query, pool)?;
             self.locals[pipeline.sink].extend(locals);
         }
+        profile.wall_nanos += merging.elapsed().as_nanos() as u64;
         self.finish(index, profile, pool)
     }
 

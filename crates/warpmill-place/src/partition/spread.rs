@@ -106,10 +106,11 @@ impl<'a> Walk<'a> {
         };
         let of_probe =
             |holding: &BTreeSet<usize>| -> BTreeSet<usize> { holding.iter().flat_map(|&from| outputs(from)).collect() };
-        // Payload columns equal the probe's key for certain only where there is always a partner.
+        // Payload columns equal the probe's key for certain only where there is always a partner: rows of a build that have none are
+        // those of another pipeline.
         let of_payload = |holding: &BTreeSet<usize>| -> BTreeSet<usize> {
             match probe.kind {
-                JoinKind::Inner => holding.iter().flat_map(|&column| outputs(width + column)).collect(),
+                JoinKind::Inner | JoinKind::BuildOuter => holding.iter().flat_map(|&column| outputs(width + column)).collect(),
                 _ => BTreeSet::new(),
             }
         };
