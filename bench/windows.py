@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The time of window functions on the CPU, on a device and in DuckDB, over one table of random rows.
 
-python bench/windows.py [--rows 1000000] [--keys 10000] [--runs 5] [--threads 2] [--engines cpu,gpu,duckdb] [--json FILE]
+python bench/windows.py [--rows 1000000] [--keys 10000] [--runs 5] [--threads 2] [--engines cpu,gpu,duckdb]
+    [--json FILE]
 
 All engines run each query, with a sum over its values so that no rows are handed out. Prints a line per query: median
-milliseconds of each engine, and how often the first one's time goes into those of the others. With a device, kernels are compiled and data is
-copied before anything is timed.
+milliseconds of each engine, and how many times faster than the first the others are. Kernels are compiled, and data is
+copied to the device, before anything is timed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,12 @@ def median(run: Callable[[], object], runs: int) -> float:
         run()
         times.append(time.perf_counter() - start)
     return statistics.median(times) * 1e3
+
+
+def rows_of(connection: Any, sql: str) -> list[tuple[Any, ...]]:
+    """The answer of an engine."""
+    rows: list[tuple[Any, ...]] = connection.execute(sql).fetchall()
+    return rows
 
 
 def near(own: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
@@ -96,12 +104,12 @@ def main() -> None:
                 if engine != "duckdb":
                     ours.execute(f"SET warpmill.device = '{engine}'")
                 for _ in range(2):
-                    found = connection.execute(sql).fetchall()
+                    found = rows_of(connection, sql)
                 place = ours.sql(sql).profile["not_on_device"] if engine in ("gpu", "sim") else None
                 notes += f"  {engine}: {place}" if place else ""
                 notes += "" if wanted is None or near(found, wanted) else f"  {engine}: DIFFERENT"
                 wanted = wanted or found
-                times[engine] = median(lambda c=connection, sql=sql: c.execute(sql).fetchall(), asked.runs)
+                times[engine] = median(partial(rows_of, connection, sql), asked.runs)
             first = times[engines[0]]
             shares = " ".join(f"{first / times[engine]:6.2f}x" for engine in engines[1:])
             print(f"{name:30} {' '.join(f'{ms:9.2f}' for ms in times.values())}  {shares}{notes}", flush=True)

@@ -129,7 +129,11 @@ __device__ __forceinline__ typename M::T scan_tile(u64 rows, Load load, Store st
 #pragma unroll
     for (u32 i = 0; i < WINDOW_ITEMS; i++) {
         const u64 at = first + 32 * i;
-        x[i] = M::combine(sum, up_to_lane<M>(at < rows ? load(at) : M::zero(), lane));
+        x[i] = at < rows ? load(at) : M::zero();
+    }
+#pragma unroll
+    for (u32 i = 0; i < WINDOW_ITEMS; i++) {
+        x[i] = M::combine(sum, up_to_lane<M>(x[i], lane));
         sum = last_lane(x[i]);
     }
     if (lane == 31) warps[warp] = sum;

@@ -239,13 +239,18 @@ impl Functions<'_> {
         state_count(g, &self.input(), self.window.capacity)
     }
 
-    /// Opens the loop over positions; gives the operand of the row at `row`, a thread's position, and that of all rows in order, if they do not
-    /// lie in it.
-    fn positions(&self, g: &mut Generator, side: u32) -> (String, Option<String>) {
+    /// Opens the loop over positions: `row` is a thread's.
+    fn each_position(&self, g: &mut Generator) {
         g.code.line("const u32 lane = threadIdx.x & 31;");
-        let order = self.sorting().map(|sorting| g.params.pointer("u32", "order", sorting.numbers(side)));
         let count = self.rows(g);
         source::flat(g, &count);
+    }
+
+    /// As [`Functions::each_position`]; gives the operand of the row at `row`, a thread's position, and that of all rows in order, if they do not
+    /// lie in it.
+    fn positions(&self, g: &mut Generator, side: u32) -> (String, Option<String>) {
+        let order = self.sorting().map(|sorting| g.params.pointer("u32", "order", sorting.numbers(side)));
+        self.each_position(g);
         let from = order.as_ref().map_or("(u32)row".into(), |order| format!("present ? {order}[row] : 0u"));
         (g.code.define(CType::U32, "from", from), order)
     }
@@ -258,10 +263,8 @@ impl Functions<'_> {
         match (self.sorting(), self.order_bits()) {
             (Some(sorting), Some(bits)) => {
                 let words = g.params.pointer("u64", "words", sorting.sorted_words(side));
-                g.code.line("const u32 lane = threadIdx.x & 31;");
                 let bits = g.params.value(CType::U32, "bits", bits.to_le_bytes().to_vec());
-                let count = self.rows(&mut g);
-                source::flat(&mut g, &count);
+                self.each_position(&mut g);
                 g.code.line(format!("const u64 differs = present && row > 0 ? {words}[row] ^ {words}[row - 1] : 0;"));
                 let other = if self.window.partition > 0 { format!("differs >> {bits}") } else { "false".into() };
                 let head = format!("row == 0 || {other} ? {both} : differs ? GROUP_HEAD : 0");
@@ -416,7 +419,7 @@ impl Functions<'_> {
         let counts = g.params.pointer("u32", "counts", self.window.named(&format!("series{number}")));
         let totals = g.params.pointer("u32", "totals", self.window.named(&format!("totals{number}")));
         let listed = g.params.output("u32", "listed", self.window.named(&format!("listed{operand}")));
-        let (_, _) = self.positions(&mut g, 0);
+        self.each_position(&mut g);
         g.code.line(format!("const u32 before = present ? all_before<CountSum>({counts}, {totals}, row) : 0u;"));
         let there = format!("present && all_before<CountSum>({counts}, {totals}, row + 1) > before");
         g.code.line(format!("if ({there}) {listed}[before] = (u32)row;"));

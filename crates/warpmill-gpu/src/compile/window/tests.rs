@@ -88,8 +88,22 @@ fn the_kernels_are_cuda_too() {
     if nvrtc::available().is_err() {
         return;
     }
-    for (partition, order) in [(&[0][..], &[1][..]), (&[0, 4], &[3, 2]), (&[], &[0]), (&[0], &[]), (&[], &[])] {
-        let sink = sink(partition, order, calls());
+    for (partition, order) in
+        [(&[0][..], &[1][..]), (&[0, 4], &[3, 2]), (&[1], &[3]), (&[], &[0]), (&[0], &[]), (&[], &[])]
+    {
+        let mut calls = calls();
+        if let [key] = order {
+            let distance = || if *key == 3 { Scalar::Float(0.5) } else { Scalar::Int(3) };
+            let values = (U::Range, B::Preceding(distance()), B::Following(distance()));
+            let float = ColType::of(&DataType::Float64, true).unwrap();
+            calls.push(call(W::Aggregate(F::Avg), Some(0), values.clone(), float));
+            let text = || types()[4].clone();
+            let ignoring =
+                |function, frame| WindowCall { ignore_nulls: true, ..call(function, Some(4), frame, text()) };
+            calls.push(ignoring(W::First, values));
+            calls.push(ignoring(W::Shift { back: -1, default: Scalar::Null }, running()));
+        }
+        let sink = sink(partition, order, calls);
         let layout = layout(&sink, 100_000).unwrap();
         let sources: std::collections::HashSet<_> =
             kernels(2, &layout, &sink, 0).unwrap().iter().map(crate::compile::functions::source).collect();
@@ -119,14 +133,14 @@ fn functions_share_their_series() {
 
 #[test]
 fn what_devices_do_not_compute_is_told() {
-    let refused = |call: WindowCall| {
-        let sink = sink(&[0], &[1], vec![call]);
+    let refused = |order: &[usize], call: WindowCall| {
+        let sink = sink(&[0], order, vec![call]);
         layout(&sink, 100).unwrap_err().to_string()
     };
     let values = (U::Range, B::Preceding(Scalar::Int(3)), B::CurrentRow);
     let text = types()[4].clone();
-    assert!(refused(call(W::First, Some(0), values, types()[0].clone())).contains("distances of values"));
-    assert!(refused(call(W::Aggregate(F::Min), Some(4), near(), text.clone())).contains("strings"));
-    let ignoring = WindowCall { ignore_nulls: true, ..call(W::Last, Some(4), near(), text) };
-    assert!(refused(ignoring).contains("IGNORE NULLS"));
+    assert!(refused(&[4], call(W::First, Some(0), values, types()[0].clone())).contains("distances of values"));
+    assert!(refused(&[1], call(W::Aggregate(F::Min), Some(4), near(), text)).contains("strings"));
+    let sink = sink(&[0], &[1], calls());
+    assert!(layout(&sink, u64::from(u32::MAX)).unwrap_err().to_string().contains("4294967294 rows"));
 }
