@@ -11,7 +11,7 @@ mod call;
 mod place;
 mod plan;
 
-use warpmill_ir::{Sink, SinkId, SortKey};
+use warpmill_ir::{Sink, SinkId};
 
 use super::build;
 use super::cpp::{CType, Value};
@@ -25,14 +25,12 @@ use super::source;
 use super::storage::FlatColumn;
 use crate::kernels::library::Library;
 use place::Places;
+use plan::FAN;
 
 /// Rows of a tile, and threads of the kernels (kernels/window.cuh).
 const TILE: u64 = 2048;
 const TILE_THREADS: u32 = 256;
 const TOTALS_THREADS: u32 = 1024;
-
-/// Values of a level that one of the next stands for (kernels/window.cuh).
-const FAN: u64 = 16;
 
 impl Series {
     /// What combines its values in C++, the type of these, and its bytes.
@@ -469,11 +467,6 @@ impl Functions<'_> {
         build::append_at(&mut g, &rows, &values, &from);
         Ok(self.by_position(g, "window_results", "functions"))
     }
-}
-
-/// An ascending sort key, for partitions.
-fn ascending(expr: warpmill_ir::Expr) -> SortKey {
-    SortKey { expr, descending: false, nulls_first: false }
 }
 
 #[cfg(test)]

@@ -5,12 +5,14 @@ use warpmill_ir::{
     SortKey, Unsupported, WindowCall, WindowFunction,
 };
 
-use super::{FAN, ascending};
 use crate::compile::layout::{Accumulator, Operand, Series, Sorted, Way, Windowed};
 use crate::compile::storage::FlatColumn;
 
 /// Rows that are numbered at most.
 const MOST_ROWS: u64 = u32::MAX as u64 - 1;
+
+/// Values of a level that one of the next stands for (kernels/window.cuh).
+pub(super) const FAN: u64 = 16;
 
 /// The most values that a thread adds up without levels.
 const FEW: u64 = 2 * FAN;
@@ -50,7 +52,8 @@ impl Windowed {
             return Ok(window);
         }
         let output = (sink, columns);
-        for key in partition.iter().cloned().map(ascending).chain(order.iter().cloned()) {
+        let ascending = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
+        for key in partition.iter().map(ascending).chain(order.iter().cloned()) {
             let operand = window.operand(&key.expr, output);
             window.keys.push(SortKey { expr: Expr::column(operand, key.expr.ty.clone()), ..key });
         }

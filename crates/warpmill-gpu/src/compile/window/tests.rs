@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use warpmill_ir::{
-    AggregateFunction as F, ColType, Expr, Field, Frame, FrameBound as B, FrameUnits as U, Scalar, WindowCall,
+    AggregateFunction as F, ColType, Expr, Field, Frame, FrameBound as B, FrameUnits as U, Scalar, SortKey, WindowCall,
     WindowFunction as W,
 };
 
