@@ -166,19 +166,20 @@ def test_groups(both: Both, table: str, frame: str) -> None:
         both.check(f"SELECT id, {calls} FROM {table} ORDER BY id")
 
 
+#: Order keys, and distances of them.
+DISTANCES = [
+    ("o", ["1", "4"]),
+    ("o DESC NULLS FIRST", ["1", "4"]),
+    ("i NULLS FIRST", ["10", "300"]),
+    ("x", ["2.5", "30"]),
+    ("x DESC", ["2.5", "30"]),
+    ("day", ["INTERVAL '3' DAY", "INTERVAL '20' DAY"]),
+    ("ts DESC NULLS LAST", ["INTERVAL '2' HOUR", "INTERVAL '1' DAY"]),
+]
+
+
 @pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize(
-    ("key", "distances"),
-    [
-        ("o", ["1", "4"]),
-        ("o DESC NULLS FIRST", ["1", "4"]),
-        ("i NULLS FIRST", ["10", "300"]),
-        ("x", ["2.5", "30"]),
-        ("x DESC", ["2.5", "30"]),
-        ("day", ["INTERVAL '3' DAY", "INTERVAL '20' DAY"]),
-        ("ts DESC NULLS LAST", ["INTERVAL '2' HOUR", "INTERVAL '1' DAY"]),
-    ],
-)
+@pytest.mark.parametrize(("key", "distances"), DISTANCES)
 def test_ranges(both: Both, table: str, key: str, distances: list[str]) -> None:
     for at, frame in enumerate(frames("RANGE", distances)):
         partition = PARTITIONS[at % 3]

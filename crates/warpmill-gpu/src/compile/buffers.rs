@@ -86,6 +86,12 @@ fn of_rows(rows: &RowsLayout, buffers: &mut Vec<Buffer>) {
         buffers.extend(sorted.buffers().into_iter().map(buffer));
         of_rows(&sorted.rows, buffers);
     }
+    if let Some(window) = &rows.window {
+        let own = window.operands.iter().filter(|operand| operand.own);
+        own.for_each(|operand| of_columns(std::slice::from_ref(&operand.column), rows.capacity, buffers));
+        let buffer = |(name, bytes, zero): (String, u64, bool)| Buffer::new(name, bytes, zero.then_some(0));
+        buffers.extend(window.buffers().into_iter().map(buffer));
+    }
 }
 
 /// A bitmap's bytes, with a zero bit past its last: what stands for keys that it has no bit for.

@@ -468,7 +468,7 @@ impl Generator {
 }
 
 /// `value` as `phys`, where a sink's field is held wider than the column that feeds it.
-fn widened(code: &mut Code, value: Value, phys: Phys) -> Value {
+pub(super) fn widened(code: &mut Code, value: Value, phys: Phys) -> Value {
     let ty = CType::of(phys);
     if value.ty == ty || ty == CType::Str {
         return value;

@@ -405,7 +405,7 @@ fn result(
 }
 
 /// The value whose `order_bits` are `bits`.
-fn extreme(g: &mut Generator, bits: &str, argument: Option<&ColType>, ty: CType) -> Result<String> {
+pub(super) fn extreme(g: &mut Generator, bits: &str, argument: Option<&ColType>, ty: CType) -> Result<String> {
     let phys = argument.map_or(Phys::I64, |argument| argument.phys);
     Ok(match (phys, ty) {
         (Phys::Bool, _) => format!("({bits}) != 0"),
@@ -424,7 +424,7 @@ fn extreme(g: &mut Generator, bits: &str, argument: Option<&ColType>, ty: CType)
 }
 
 /// As the CPU back end: of decimals, the exact sum scaled up, over the count, truncated; of other integers, floats.
-fn average(
+pub(super) fn average(
     g: &mut Generator,
     slot: Slot,
     argument: Option<&ColType>,

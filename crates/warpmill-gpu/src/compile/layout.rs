@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use warpmill_ir::{AggregateFunction, Expr, SinkId};
+use warpmill_ir::{AggregateFunction, Expr, SinkId, SortKey};
 
 use super::cpp::CType;
 use super::join::JoinPlan;
@@ -118,6 +118,8 @@ pub struct RowsLayout {
     pub sorted: Option<Box<Sorted>>,
     /// Whether rows go to the host when the columns are full.
     pub flushes: bool,
+    /// The way window functions of them are computed, where they are a window's.
+    pub window: Option<Box<Windowed>>,
 }
 
 /// The way probes find a build's rows.
@@ -423,6 +425,69 @@ pub struct Sorted {
     /// Rows that there is room for before the sort.
     pub capacity: u64,
     pub(super) owner: String,
+}
+
+/// The way window functions are computed. Rows stay where they are: functions are computed in the order of partitions, and their values
+/// go to the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Windowed {
+    /// What keys and arguments are, each expression once.
+    pub operands: Vec<Operand>,
+    /// The keys of partitions, then those of the order, over the operands.
+    pub keys: Vec<SortKey>,
+    /// The number of keys of partitions.
+    pub partition: usize,
+    /// The way rows are put into order; `None`: there are no keys.
+    pub sorted: Option<Sorted>,
+    /// Whether a function asks for the partition of a row: without keys there is only one.
+    pub has_partitions: bool,
+    /// Whether a function asks for groups of peers.
+    pub has_groups: bool,
+    /// The arrays that frames are summed over.
+    pub series: Vec<Series>,
+    /// Operands of which NULLs are passed over: the positions of their values are listed.
+    pub listed: Vec<usize>,
+    /// Rows that there is room for.
+    pub capacity: u64,
+    pub(super) owner: String,
+}
+
+/// A key or an argument of window functions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operand {
+    /// Over the columns that arrive.
+    pub expr: Expr,
+    /// Where its values are kept.
+    pub column: FlatColumn,
+    /// Whether that is a column of its own, none of the output.
+    pub own: bool,
+}
+
+/// What an accumulator takes in of an operand, by position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// The operand.
+    pub operand: usize,
+    /// `Count` (of values), a sum or an extreme.
+    pub accumulator: Accumulator,
+    /// The way frames are summed.
+    pub way: Way,
+}
+
+/// The way sums of frames follow from a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Differences of sums from the first position on, which are exact.
+    Differences,
+    /// Sums from a partition's first position on, of frames that begin there.
+    Running,
+    /// Sums of 16, 256, ... values, of so many levels.
+    Tree(u32),
+    /// None: the series has numbers that order as a key does, among which ends of frames are searched.
+    Search {
+        /// Whether the key descends: then the numbers are complements.
+        descending: bool,
+    },
 }
 
 /// Images that are sorted together.

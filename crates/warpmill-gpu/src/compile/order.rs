@@ -5,6 +5,8 @@
 
 use warpmill_ir::{Operator, Pipeline, Program, Sink, SinkId, Source};
 
+use super::layout::SinkLayout;
+
 /// Whether only one pipeline feeds sink `id`.
 pub fn feeds_alone(program: &Program, id: SinkId) -> bool {
     program.pipelines.iter().filter(|pipeline| pipeline.sink == id).count() == 1
@@ -24,8 +26,27 @@ pub fn device_reads(program: &Program, id: SinkId) -> bool {
         });
         let last = pipeline.sink + 1 == program.sinks.len();
         let shows = last && matches!(program.sinks[pipeline.sink], Sink::Collect { .. });
-        possible && (ordered || !(shows && feeds_alone(program, pipeline.sink)))
+        // Rows of a window lie as they came.
+        let windows = ordered && is_window(program, pipeline.sink) && feeds_alone(program, pipeline.sink);
+        possible
+            && (ordered || !(shows && feeds_alone(program, pipeline.sink)))
+            && (!windows || device_reads(program, pipeline.sink))
     })
+}
+
+fn is_window(program: &Program, id: SinkId) -> bool {
+    matches!(program.sinks[id], Sink::Window { .. })
+}
+
+/// Whether the rows that a pipeline reads lie in an order that matters: the device has sorted them, or they are those of a window that gets
+/// such rows.
+pub fn reads_sorted(program: &Program, layouts: &[SinkLayout], pipeline: &Pipeline) -> bool {
+    let Source::Rows { sink, .. } = &pipeline.source else { return false };
+    let SinkLayout::Rows(rows) = &layouts[*sink] else { return false };
+    let keeps = |operator: &Operator| matches!(operator, Operator::Project(_) | Operator::Limit { .. });
+    let ordered = |feeding: &Pipeline| feeding.operators.iter().all(keeps) && reads_sorted(program, layouts, feeding);
+    let mut feeding = program.pipelines.iter().filter(|pipeline| pipeline.sink == *sink);
+    rows.sorted.is_some() || is_window(program, *sink) && feeds_alone(program, *sink) && feeding.all(ordered)
 }
 
 /// Whether the host can go on with the rows of sort `id`: it does not join them.

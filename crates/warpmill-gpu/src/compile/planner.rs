@@ -9,7 +9,9 @@ use super::aggregates::Aggregates;
 use super::cpp::CType;
 use super::estimate;
 use super::keys::{KeyPart, KeyShape};
-use super::layout::{BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Sorted, Table, Top};
+use super::layout::{
+    BuildLayout, GroupLayout, GroupTable, Hints, Limits, RowsLayout, SinkLayout, Sorted, Table, Top, Windowed,
+};
 use super::order;
 use super::probe::compares_unknown;
 use super::sort::{FEW_ROWS, TEXT_WORDS};
@@ -112,7 +114,14 @@ impl Planner<'_> {
                 let bound = layout.rows.capacity;
                 (SinkLayout::Groups(layout), bound)
             }
-            Sink::Window { .. } => return Err(Unsupported::new("window", "devices have no window functions")),
+            sink @ Sink::Window { fields, .. } => {
+                let columns = FlatColumn::all(&self.owner(), fields);
+                let capacity = self.capacity();
+                // Where rows come from the host, it computes the functions, too.
+                let window = (!self.on_host).then(|| self.windowed(sink, &columns, capacity)).transpose()?;
+                let window = window.map(Box::new);
+                (SinkLayout::Rows(RowsLayout { columns, capacity, window, ..RowsLayout::default() }), capacity)
+            }
             Sink::Sort { fields, .. } | Sink::Collect { fields } => {
                 let columns = FlatColumn::all(&self.owner(), fields);
                 let capacity = self.capacity();
@@ -120,10 +129,7 @@ impl Planner<'_> {
                 let top = Top::of(self.id, &self.program.sinks[self.id], capacity).filter(|_| told_apart).map(Box::new);
                 let sorted = self.sorted(top.as_ref().map_or(capacity, |top| top.rows.capacity)).map(Box::new);
                 let bound = sorted.as_ref().map_or(capacity, |sorted| sorted.rows.capacity);
-                (
-                    SinkLayout::Rows(RowsLayout { columns, capacity, reserves: false, top, sorted, flushes: false }),
-                    bound,
-                )
+                (SinkLayout::Rows(RowsLayout { columns, capacity, top, sorted, ..RowsLayout::default() }), bound)
             }
         })
     }
@@ -145,6 +151,15 @@ impl Planner<'_> {
         }
         let words = self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS);
         Some(Sorted::of(self.id, (keys, fields), (*skip, *fetch), capacity, words))
+    }
+
+    /// The way the functions of a window are computed, of which the output has `columns`.
+    fn windowed(&self, sink: &Sink, columns: &[FlatColumn], capacity: u64) -> Result<Windowed, Unsupported> {
+        if self.hints.host_sorts.contains(&self.id) {
+            return Err(Unsupported::new("window", "by strings that differ behind 248 bytes only"));
+        }
+        let words = self.hints.text_words.get(&self.id).copied().unwrap_or(TEXT_WORDS);
+        Windowed::of(self.id, sink, columns, capacity, words)
     }
 
     fn owner(&self) -> String {

@@ -14,7 +14,7 @@ use super::scan::{self, Choice, KeyTest, TWO_KEYS_BLOCK, WIDE_BLOCK};
 use super::scan_shape::{BLOCK, ScanFilters};
 use super::storage::FlatColumn;
 use super::top;
-use super::{build, group, order, probe, sort, source};
+use super::{build, group, order, probe, sort, source, window};
 use crate::data::shape::{ColumnShape, ScanSegments};
 
 /// The place where a pipeline runs.
@@ -343,6 +343,10 @@ impl Lowering<'_> {
                 build::build(g, id, layout, keys, payload)
             }
             (Sink::Aggregate { groups, .. }, SinkLayout::Groups(layout)) => group::accumulate(g, id, layout, groups),
+            (sink @ Sink::Window { .. }, SinkLayout::Rows(layout)) => {
+                let rank = rank.filter(|_| order::feeds_alone(self.program, id));
+                window::append(g, id, layout, sink, rank.as_deref())
+            }
             (Sink::Sort { keys, fields, .. }, SinkLayout::Rows(layout)) => match &layout.top {
                 Some(top) => top::append_rows(g, id, layout, top, &keys[0], fields),
                 None => build::append_rows(g, id, layout, fields),
@@ -360,8 +364,7 @@ impl Lowering<'_> {
 
     /// Whether the rows come in an order that matters.
     fn reads_sorted(&self) -> bool {
-        matches!(&self.pipeline.source, Source::Rows { sink, .. }
-            if matches!(&self.sinks[*sink], SinkLayout::Rows(rows) if rows.sorted.is_some()))
+        order::reads_sorted(self.program, self.sinks, self.pipeline)
     }
 
     /// Lets some rows pass: those of certain ranks where rows have one, which then have others.
@@ -432,6 +435,9 @@ impl Lowering<'_> {
                 };
                 if let Sink::Sort { keys, .. } = sink {
                     kernels.extend(sort::kernels(id, layout, keys, self.index)?);
+                }
+                if let Sink::Window { .. } = sink {
+                    kernels.extend(window::kernels(id, layout, sink, self.index)?);
                 }
                 Ok(kernels)
             }

@@ -89,7 +89,7 @@ pub fn share_out(program: &Program, layouts: &mut [SinkLayout], places: &[Place]
             && feeding.all(|(_, place)| *place == Place::Host)
         {
             rows.capacity = 1;
-            (rows.top, rows.sorted) = (None, None);
+            (rows.top, rows.sorted, rows.window) = (None, None, None);
         }
     }
     let wants: Vec<u64> = layouts.iter().enumerate().map(|(id, layout)| bytes(id, layout, hints)).collect();
@@ -342,16 +342,12 @@ impl Structure<'_> {
     fn can_flush(&self, id: SinkId, rows: &RowsLayout) -> bool {
         let last = id + 1 == self.layouts.len();
         let for_host = last || matches!(self.program.sinks[id], Sink::Sort { .. });
-        let ordered = |index: usize| match &self.program.pipelines[index].source {
-            Source::Rows { sink, .. } => {
-                matches!(&self.layouts[*sink], SinkLayout::Rows(rows) if rows.sorted.is_some())
-            }
-            _ => false,
-        };
+        let ordered = |index: usize| order::reads_sorted(self.program, self.layouts, &self.program.pipelines[index]);
         let any_order = |index: usize| !has_limit(&self.program.pipelines[index]) && !ordered(index);
         for_host
             && rows.top.is_none()
             && rows.sorted.is_none()
+            && rows.window.is_none()
             && self.using(id).all(|index| !self.on_device(index))
             && self.feeding(id).all(|index| !self.on_device(index) || any_order(index))
             && self.feeding(id).any(|index| self.on_device(index))

@@ -52,12 +52,17 @@ impl Sorted {
         capacity: u64,
         text_words: u32,
     ) -> Self {
-        let images = keys.iter().enumerate().flat_map(|(key, sort)| images(key, sort, text_words)).collect();
-        let owner = format!("sink{id}.sorted");
-        let columns = FlatColumn::all(&owner, fields);
+        let columns = FlatColumn::all(&owner(id), fields);
         let room = fetch.unwrap_or(capacity).min(capacity).max(1);
         let rows = RowsLayout { columns, capacity: room, ..RowsLayout::default() };
-        Self { skip, fetch, words: words(images), rows, capacity, owner }
+        Self { skip, fetch, rows, ..Self::in_place(id, keys, capacity, text_words) }
+    }
+
+    /// The way the numbers of the rows of sink `id` are put into order, without the rows.
+    pub fn in_place(id: SinkId, keys: &[SortKey], capacity: u64, text_words: u32) -> Self {
+        let images = keys.iter().enumerate().flat_map(|(key, sort)| images(key, sort, text_words)).collect();
+        let rows = RowsLayout::default();
+        Self { skip: 0, fetch: None, words: words(images), rows, capacity, owner: owner(id) }
     }
 
     /// The number of words of strings that count next, where `text_words` did not tell all of them apart; `None`: no more.
@@ -89,6 +94,10 @@ impl Sorted {
         }
         buffers
     }
+}
+
+fn owner(id: SinkId) -> String {
+    format!("sink{id}.sorted")
 }
 
 /// Name of the `SinkState` of the sorted rows of sink `id`. `overflow` says that rows are not in order.
@@ -144,15 +153,15 @@ fn words(images: Vec<Image>) -> Vec<Word> {
 }
 
 /// A sort's kernels.
-struct Sorting<'a> {
-    id: SinkId,
-    sorted: &'a Sorted,
-    keys: &'a [SortKey],
+pub(super) struct Sorting<'a> {
+    pub id: SinkId,
+    pub sorted: &'a Sorted,
+    pub keys: &'a [SortKey],
     /// The columns before the sort, how many rows fit, and the name of their `SinkState`.
-    columns: &'a [FlatColumn],
-    capacity: u64,
-    input: String,
-    pipeline: usize,
+    pub columns: &'a [FlatColumn],
+    pub capacity: u64,
+    pub input: String,
+    pub pipeline: usize,
 }
 
 /// The kernels that sort the rows of sink `id`, of which `layout` holds all or the first.
@@ -163,25 +172,41 @@ pub fn kernels(id: SinkId, layout: &RowsLayout, keys: &[SortKey], pipeline: usiz
         None => (layout, format!("sink{id}.state")),
     };
     let sorting = Sorting { id, sorted, keys, columns: &rows.columns, capacity: rows.capacity, input, pipeline };
-    let mut kernels = vec![];
-    let mut side = 0;
-    for (index, word) in sorted.words.iter().enumerate().rev() {
-        kernels.push(sorting.images(index, word, side)?);
-        kernels.push(sorting.count(index, word, side));
-        kernels.push(sorting.starts(index, word));
-        for place in 0..word.places() {
-            kernels.push(sorting.pass(index, word, place, side));
-            side = 1 - side;
-        }
-    }
-    if sorted.words.iter().flat_map(|word| &word.images).any(|image| image.kind == ImageKind::Length) {
-        kernels.push(sorting.check(side)?);
-    }
+    let (mut kernels, side) = sorting.order()?;
     kernels.push(sorting.copy(side)?);
     Ok(kernels)
 }
 
 impl Sorting<'_> {
+    /// The kernels that put row numbers into order, and the side that they leave them, and the most significant word, on.
+    pub fn order(&self) -> Result<(Vec<Kernel>, u32)> {
+        let mut kernels = vec![];
+        let mut side = 0;
+        for (index, word) in self.sorted.words.iter().enumerate().rev() {
+            kernels.push(self.images(index, word, side)?);
+            kernels.push(self.count(index, word, side));
+            kernels.push(self.starts(index, word));
+            for place in 0..word.places() {
+                kernels.push(self.pass(index, word, place, side));
+                side = 1 - side;
+            }
+        }
+        if self.sorted.words.iter().flat_map(|word| &word.images).any(|image| image.kind == ImageKind::Length) {
+            kernels.push(self.check(side)?);
+        }
+        Ok((kernels, side))
+    }
+
+    /// The row numbers in order, which are on side `side`.
+    pub fn numbers(&self, side: u32) -> Binding {
+        self.named(&format!("order{side}"))
+    }
+
+    /// The words in order, which are on side `side`.
+    pub fn sorted_words(&self, side: u32) -> Binding {
+        self.named(&format!("words{side}"))
+    }
+
     fn named(&self, what: &str) -> Binding {
         Binding::Named(format!("{}.{what}", self.sorted.owner))
     }

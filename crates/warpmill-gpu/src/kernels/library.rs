@@ -43,11 +43,13 @@ pub enum Library {
     TopK,
     /// Sorts.
     Sort,
+    /// Window functions.
+    Window,
 }
 
 impl Library {
     /// All parts, each after those it uses.
-    pub const ALL: [Library; 20] = [
+    pub const ALL: [Library; 21] = [
         Library::Value,
         Library::Arith,
         Library::Compare,
@@ -68,6 +70,7 @@ impl Library {
         Library::BestString,
         Library::TopK,
         Library::Sort,
+        Library::Window,
     ];
 
     /// Its text.
@@ -92,6 +95,7 @@ impl Library {
             Library::Moments => include_str!("../../kernels/moments.cuh"),
             Library::BestString => include_str!("../../kernels/best_string.cuh"),
             Library::TopK => include_str!("../../kernels/topk.cuh"),
+            Library::Window => include_str!("../../kernels/window.cuh"),
             Library::Sort => concat!(
                 include_str!("../../kernels/look_back.cuh"),
                 include_str!("../../kernels/hash.cuh"),
@@ -109,7 +113,7 @@ impl Library {
             Library::Scan => &[Library::Value, Library::LaneFilter],
             Library::Table | Library::Aggregate => &[Library::Value, Library::Lane],
             Library::Arith | Library::Compare => &[Library::Value],
-            Library::TopK | Library::Moments => &[Library::Aggregate],
+            Library::TopK | Library::Moments | Library::Window => &[Library::Aggregate],
             Library::BestString => &[Library::Aggregate, Library::Text],
             Library::Sort => &[Library::Table, Library::Aggregate, Library::Strings],
             Library::Strings => &[Library::Compare],

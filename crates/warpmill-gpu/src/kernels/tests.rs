@@ -12,6 +12,7 @@ mod expand;
 mod parquet;
 mod records;
 mod strings;
+mod window;
 
 const ROWS: usize = 2048;
 

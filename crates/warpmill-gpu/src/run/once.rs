@@ -461,7 +461,9 @@ impl<'a> Run<'a> {
                         && self.state(words, id, Stage::First).count > top.rows.capacity
                     {
                         hints.all_rows.push(id);
-                    } else if rows.sorted.is_some() && self.state(words, id, Stage::Sorted).overflow {
+                    } else if (rows.sorted.is_some() || rows.window.is_some())
+                        && self.state(words, id, Stage::Sorted).overflow
+                    {
                         let looked_at = hints.text_words.get(&id).copied().unwrap_or(sort::TEXT_WORDS);
                         match Sorted::more_text_words(looked_at) {
                             Some(more) => drop(hints.text_words.insert(id, more)),
