@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use warpmill_engine::{EngineError, ExecError};
@@ -151,7 +152,7 @@ impl Error {
             DataFusionError::SchemaError(inner, _) => Self::of_schema(inner),
             DataFusionError::Plan(text) if is_about_tables(text) => Error::Catalog(text.clone()),
             DataFusionError::Execution(text) if is_about_tables(text) => Error::Catalog(text.clone()),
-            DataFusionError::Plan(text) => Error::Plan(text.clone()),
+            DataFusionError::Plan(text) => Error::Plan(with_good_suggestion(text)),
             DataFusionError::Configuration(text) => Error::Setting(text.clone()),
             DataFusionError::NotImplemented(text) => Error::NotImplemented(text.clone()),
             DataFusionError::ResourcesExhausted(text) => Error::OutOfMemory(text.clone()),
@@ -179,7 +180,23 @@ impl Error {
     }
 
     fn of_schema(error: &SchemaError) -> Self {
-        Error::Plan(error.to_string())
+        Error::Plan(with_good_suggestion(&error.to_string()))
+    }
+}
+
+/// A text without a name that it suggests, if that is not nearly the name that is missing.
+fn with_good_suggestion(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("Did you mean '") else { return text.to_string() };
+    let Some((suggested, after)) = rest.split_once("'?") else { return text.to_string() };
+    let missing = match before.split_once('\'').and_then(|(_, rest)| rest.split_once('\'')) {
+        Some((name, _)) => name,
+        None => before.trim_start_matches("No field named ").trim_end().trim_end_matches('.'),
+    };
+    let plain = |name: &str| name.rsplit('.').next().unwrap_or(name).trim_matches('"').to_lowercase();
+    let (missing, likely) = (plain(missing), plain(suggested));
+    match levenshtein(&missing, &likely) <= (missing.chars().count() / 3).max(1) {
+        true => text.to_string(),
+        false => format!("{}{after}", before.trim_end()),
     }
 }
 

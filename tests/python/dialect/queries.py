@@ -209,12 +209,10 @@ CASES = (
         "`SIMILAR TO` is of the whole text",
         "SELECT 'abc' SIMILAR TO 'b', 'abc' SIMILAR TO '.b.', 'abc' NOT SIMILAR TO 'a|abc'",
     ),
-    Case(
-        "`TABLESAMPLE`",
-        "SELECT count(*) FROM a TABLESAMPLE 100 PERCENT",
-        _AB,
-        differs="Not there: a sample that is none would be a wrong answer.",
-    ),
+    Case("`TABLESAMPLE` of all rows", "SELECT count(*) FROM a TABLESAMPLE 100 PERCENT", _AB),
+    Case("`USING SAMPLE` of no rows", "SELECT count(*) AS n FROM a USING SAMPLE 0%", _AB),
+    Case("`USING SAMPLE` of some rows", "SELECT count(*) AS n FROM (SELECT * FROM a USING SAMPLE 2 ROWS) q", _AB),
+    Case("`FROM` without SELECT, with WHERE", "SELECT count(*) AS n FROM (FROM a WHERE i > 1) q", _AB),
     Case(
         "a window over a constant partition",
         "SELECT s, sum(x) OVER (PARTITION BY i ORDER BY s) AS t FROM a WHERE i = 2 ORDER BY 1",

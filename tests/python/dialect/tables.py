@@ -161,13 +161,6 @@ CASES = (
         setup=("CREATE TEMP TABLE t AS SELECT 1 AS x",),
         reopened=True,
     ),
-    Case("`SUMMARIZE`", "SUMMARIZE t", setup=(T,), differs="refused: there is no such statement here"),
-    Case(
-        "defaults of columns",
-        "SELECT y FROM t",
-        setup=("CREATE TABLE t (x INTEGER, y INTEGER DEFAULT 3)", "INSERT INTO t (x) VALUES (1)"),
-        differs="DEFAULT is refused",
-    ),
     Case("`DELETE ... RETURNING`", "DELETE FROM t RETURNING x", setup=(T,), differs="RETURNING is refused"),
     Case(
         "`UPDATE ... FROM` with several values for a row",

@@ -8,11 +8,11 @@ from collections import Counter
 import duckdb
 import pytest
 
-from dialect import document, lists, names, numbers, queries, tables, types
+from dialect import document, lists, names, numbers, pivots, queries, statements, tables, types
 from dialect.case import Case
 from dialect.lockstep import compare
 
-TOPICS = (numbers, types, lists, names, queries, tables)
+TOPICS = (numbers, types, lists, names, queries, pivots, tables, statements)
 
 
 @pytest.mark.parametrize(

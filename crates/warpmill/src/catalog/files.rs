@@ -1,20 +1,17 @@
 //! Files of this machine as tables.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, Result as DataFusionResult, ScalarValue};
-use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
 };
 use datafusion::execution::SessionState;
-use warpmill_format::FormatError;
-use warpmill_format::ingest::{CsvColumns, CsvOptions};
 
+use super::reading;
 use crate::{Error, Result};
 
 /// The extensions of names that are files'.
@@ -42,8 +39,7 @@ pub(crate) async fn named(state: &SessionState, name: &str) -> DataFusionResult<
     }
     let tabs = extension == "tsv";
     if extension == "csv" || tabs || is_csv_folder(name) {
-        let delimiter = if tabs { b'\t' } else { b',' };
-        return Ok(Some(csv(state, name, delimiter).await?));
+        return Ok(Some(csv(state, name, None).await?));
     }
     let table = listed(state, name).await;
     match table {
@@ -65,6 +61,14 @@ async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn Ta
         let config = ListingTableConfig::new_with_multi_paths(urls(path)?).with_listing_options(options);
         return Ok(Arc::new(ListingTable::try_new(config.infer_schema(state).await?)?));
     }
+    if extension(path) == "json"
+        && let Some(first) = matching(path).iter().find(|file| file.is_file())
+        && reading::is_array(&first.to_string_lossy())?
+    {
+        let config = ListingTableConfig::new_with_multi_paths(urls(path)?);
+        let config = config.with_listing_options(reading::json_options(state, true)).infer_schema(state).await?;
+        return Ok(Arc::new(ListingTable::try_new(config)?));
+    }
     let config = ListingTableConfig::new_with_multi_paths(urls(path)?).infer_options(state).await.map_err(|error| {
         let text = format!("{path}: not Parquet, CSV or JSON ({})", error.strip_backtrace());
         DataFusionError::from(Error::Io(text))
@@ -73,44 +77,21 @@ async fn listed(state: &SessionState, path: &str) -> DataFusionResult<Arc<dyn Ta
     Ok(Arc::new(ListingTable::try_new(config)?))
 }
 
-/// CSV files with a header, of types that all their rows have.
+/// CSV files: what is not said of them is found in them.
 ///
 /// # Errors
 /// Nothing is there; files that are no CSV, or whose columns are not those of the first.
-pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: u8) -> Result<Arc<dyn TableProvider>> {
+pub(crate) async fn csv(state: &SessionState, path: &str, delimiter: Option<u8>) -> Result<Arc<dyn TableProvider>> {
     let files = files_of(path);
-    let Some(first) = files.first().cloned() else { return Err(Error::Io(format!("no such file: {path}"))) };
-    let options = CsvOptions { delimiter, ..CsvOptions::default() };
-    let columns = tokio::task::spawn_blocking(move || columns(&files, &options)).await;
-    let columns = columns.map_err(|error| Error::Other(error.to_string()))??;
-    let schema = columns.schema(&first)?;
-    if let [field] = schema.fields().as_ref()
-        && field.name().contains([';', '\t', '|'])
-        && delimiter == b','
-    {
-        let text =
-            format!("{path}: its only column is {:?}: a CSV file with another delimiter than a comma", field.name());
-        return Err(Error::NotImplemented(text));
+    if files.is_empty() {
+        return Err(Error::Io(format!("no such file: {path}")));
     }
-    if let Some(name) = looks_like_data(&schema) {
-        let text =
-            format!("{path}: its first row, with {name:?}, is of its columns' types: a CSV file without a header");
-        return Err(Error::NotImplemented(text));
-    }
-    let format = CsvFormat::default()
-        .with_options(state.default_table_options().csv)
-        .with_has_header(true)
-        .with_delimiter(delimiter)
-        .with_newlines_in_values(columns.multi_line);
-    let extension = if Path::new(path).is_dir() { ".csv" } else { "" };
-    let options = ListingOptions::new(Arc::new(format)).with_file_extension(extension);
-    let config = ListingTableConfig::new_with_multi_paths(urls(path)?).with_listing_options(options);
-    let config = if Path::new(path).is_dir() { config.infer_partitions_from_path(state).await? } else { config };
-    Ok(Arc::new(ListingTable::try_new(config.with_schema(schema))?))
+    let files = files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    reading::csv_table(state, files, reading::CsvGiven::delimited(delimiter, path)).await
 }
 
 /// A name of a column that is a value of its type, where those of all columns are that are no texts: the first row is no header.
-fn looks_like_data(schema: &Schema) -> Option<&str> {
+pub(super) fn looks_like_data(schema: &Schema) -> Option<&str> {
     let is_value = |field: &FieldRef| {
         let text = ScalarValue::Utf8(Some(field.name().clone()));
         text.cast_to(field.data_type()).is_ok_and(|value| !value.is_null())
@@ -121,33 +102,13 @@ fn looks_like_data(schema: &Schema) -> Option<&str> {
 }
 
 /// The place that `path` names; of a pattern of folders, its files.
-fn urls(path: &str) -> DataFusionResult<Vec<ListingTableUrl>> {
+pub(super) fn urls(path: &str) -> DataFusionResult<Vec<ListingTableUrl>> {
     let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
     if !path.contains("**") && !folders.contains(['*', '?', '[']) {
         return Ok(vec![ListingTableUrl::parse(path)?]);
     }
     let files = matching(path).into_iter().filter(|file| file.is_file());
     files.map(|file| ListingTableUrl::parse(glob::Pattern::escape(&file.to_string_lossy()))).collect()
-}
-
-/// The columns that all `files` have.
-fn columns(files: &[PathBuf], options: &CsvOptions) -> Result<CsvColumns> {
-    let mut all: Option<CsvColumns> = None;
-    for path in files {
-        let open = || {
-            let failed = |source| FormatError::Io { action: "cannot open", path: path.clone(), source };
-            Ok(Box::new(std::fs::File::open(path).map_err(failed)?) as Box<dyn Read + Send>)
-        };
-        let found = CsvColumns::read(path, open, options)?;
-        all = match all {
-            None => Some(found),
-            Some(all) => Some(all.and(found).ok_or_else(|| {
-                let text = format!("{}: other columns than {}", path.display(), files[0].display());
-                Error::Execution(text)
-            })?),
-        };
-    }
-    all.ok_or_else(|| Error::Io("no CSV file is there".into()))
 }
 
 fn extension(name: &str) -> String {
@@ -179,7 +140,7 @@ fn is_csv_folder(path: &str) -> bool {
 }
 
 /// The files under a path, or under a pattern.
-fn matching(path: &str) -> Vec<PathBuf> {
+pub(super) fn matching(path: &str) -> Vec<PathBuf> {
     let plain = path.strip_prefix("file://").unwrap_or(path);
     if Path::new(plain).exists() {
         return vec![PathBuf::from(plain)];

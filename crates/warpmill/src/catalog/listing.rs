@@ -8,13 +8,15 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::TableType;
 
+use super::described::Described;
 use super::{CATALOG, Catalog, DUCKDB_MAIN, MAIN, Shared};
 
 /// The schema of that name.
 pub(super) fn information_schema(catalog: &Arc<Catalog>, shared: &Shared) -> Arc<dyn SchemaProvider> {
     let provider = InformationSchemaProvider::new(Arc::new(Listed(Arc::clone(catalog))));
     let functions = shared.state().map(|state| state.table_functions().clone()).unwrap_or_default();
-    Arc::new(provider.with_table_functions(functions))
+    let inner = provider.with_table_functions(functions);
+    Arc::new(Described { inner, catalog: Arc::clone(catalog) })
 }
 
 /// The catalog, whose damaged tables and broken views have no columns instead of an error for all that ask for any.

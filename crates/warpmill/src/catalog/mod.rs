@@ -3,13 +3,18 @@
 //! The main schema, `public` or `main`, is the database directory itself; another schema `s` is its sub-directory `s.schema`. Names match
 //! without regard to case, and keep the spelling that they were made with.
 
+mod described;
 pub(crate) mod file_statistics;
 pub(crate) mod files;
 mod listing;
+mod macros;
 mod provider;
+pub(crate) mod reading;
+mod rename;
 mod schema;
 mod sink;
 mod special;
+mod summary;
 mod view;
 
 use std::collections::BTreeMap;
@@ -27,7 +32,8 @@ use warpmill_format::table::leftovers;
 pub use provider::WarpmillTable;
 pub(crate) use schema::{Existing, Kind, Schema};
 pub(crate) use sink::{segment_bytes, write_options, write_stream};
-pub(crate) use special::{NUMBERED, ROW, version_name};
+pub(crate) use special::{NUMBERED, ROW, statement_name, version_name};
+pub(crate) use summary::is_query;
 pub(crate) use view::View;
 
 use crate::remote::Remote;
@@ -39,7 +45,7 @@ pub(crate) const CATALOG: &str = "datafusion";
 /// Name of the main schema.
 pub(crate) const MAIN: &str = "public";
 /// DuckDB's name of the main schema.
-const DUCKDB_MAIN: &str = "main";
+pub(crate) const DUCKDB_MAIN: &str = "main";
 const INFORMATION_SCHEMA: &str = "information_schema";
 /// The end of the name of a schema's folder.
 const SCHEMA_SUFFIX: &str = ".schema";
@@ -279,7 +285,8 @@ pub(crate) fn no_schema(name: &str) -> Error {
 
 /// `name`, if it can be that of a file.
 fn plain(name: &str) -> Result<&str> {
-    let reserved = [SCHEMA_SUFFIX, view::SUFFIX].iter().any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
+    let reserved =
+        [SCHEMA_SUFFIX, view::SUFFIX, macros::SUFFIX].iter().any(|suffix| name.to_ascii_lowercase().ends_with(suffix));
     match name.is_empty() || name.starts_with('.') || name.contains(['/', '\\', '\0']) || reserved {
         true => Err(Error::Catalog(format!("{name:?} cannot be a name in a database directory"))),
         false => Ok(name),

@@ -15,8 +15,11 @@ use parking_lot::{Mutex, RwLock};
 use warpmill_format::table::leftovers;
 use warpmill_format::{FormatError, Table, TableWriter};
 
+use super::reading::Call;
 use super::view::{self, View};
-use super::{Shared, TableInfo, WarpmillTable, create_directory, entries, files, plain, same};
+use super::{
+    Shared, TableInfo, WarpmillTable, create_directory, entries, files, macros, plain, same, special, summary,
+};
 use crate::{Error, Result, WriteOptions};
 
 /// The kind of thing that a name is said to be.
@@ -29,7 +32,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    /// Its word.
+    pub(super) fn word(self) -> &'static str {
         match self {
             Kind::Table => "table",
             Kind::View => "view",
@@ -43,17 +47,19 @@ impl Kind {
 pub(crate) struct Schema {
     name: String,
     /// The place where its tables are stored; `None`: in memory.
-    folder: Option<PathBuf>,
-    session_tables: RwLock<BTreeMap<String, Entry>>,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) session_tables: RwLock<BTreeMap<String, Entry>>,
+    /// Texts of macros of the session, by their names in lower case.
+    pub(super) macros: RwLock<BTreeMap<String, String>>,
     /// Set, while `session_tables` is locked, when nobody finds the schema any more.
     dropped: AtomicBool,
-    opened: Mutex<HashMap<String, Arc<Table>>>,
-    shared: Arc<Shared>,
+    pub(super) opened: Mutex<HashMap<String, Arc<Table>>>,
+    pub(super) shared: Arc<Shared>,
 }
 
 /// An entry of the session itself under a name.
 #[derive(Debug, Clone)]
-enum Entry {
+pub(super) enum Entry {
     /// A table of Warpmill, in memory or registered by its handle.
     Warpmill(Arc<Table>),
     /// Anything else that DataFusion can scan: files, Arrow batches.
@@ -81,14 +87,15 @@ pub(crate) enum Existing {
 }
 
 /// What there is under a name, and how it is spelled.
-enum Found {
+pub(super) enum Found {
     Session(String, Entry),
     Table(String),
     View(String),
 }
 
 impl Found {
-    fn kind(&self) -> Kind {
+    /// Whether it is a table or a view.
+    pub(super) fn kind(&self) -> Kind {
         match self {
             Found::Session(_, Entry::View(_)) | Found::View(_) => Kind::View,
             Found::Session(..) | Found::Table(_) => Kind::Table,
@@ -100,7 +107,8 @@ impl Schema {
     pub(super) fn new(name: &str, folder: Option<PathBuf>, shared: Arc<Shared>) -> Self {
         let (session_tables, opened) = (RwLock::default(), Mutex::default());
         let dropped = AtomicBool::new(false);
-        Self { name: name.to_string(), folder, session_tables, dropped, opened, shared }
+        let macros = RwLock::default();
+        Self { name: name.to_string(), folder, session_tables, macros, dropped, opened, shared }
     }
 
     /// Its name.
@@ -115,7 +123,8 @@ impl Schema {
         self.folder.as_ref().filter(|_| possible).map(|folder| folder.join(format!("{name}{suffix}")))
     }
 
-    fn table_path(&self, name: &str) -> PathBuf {
+    /// The path of a stored table.
+    pub(super) fn table_path(&self, name: &str) -> PathBuf {
         self.path(name, "").expect("a stored table has a path")
     }
 
@@ -123,7 +132,8 @@ impl Schema {
         self.path(name, view::SUFFIX).expect("a stored view has a path")
     }
 
-    fn find(&self, name: &str) -> Result<Option<Found>> {
+    /// What `name` is.
+    pub(super) fn find(&self, name: &str) -> Result<Option<Found>> {
         let tables = self.session_tables.read();
         let entry = tables.get_key_value(name).or_else(|| tables.iter().find(|(known, _)| same(known, name)));
         if let Some((name, entry)) = entry {
@@ -406,6 +416,7 @@ impl Schema {
         let mut tables = self.session_tables.write();
         let mut inside: Vec<String> = tables.keys().cloned().collect();
         inside.extend(self.stored()?.into_iter().map(|(name, _)| name));
+        inside.extend(self.macro_names()?);
         inside.sort();
         inside.dedup_by(|a, b| same(a, b));
         if !cascade && !inside.is_empty() {
@@ -426,6 +437,7 @@ impl Schema {
         }
         self.dropped.store(true, Ordering::Relaxed);
         self.opened.lock().clear();
+        self.macros.write().clear();
         tables.clear();
         Ok(())
     }
@@ -435,6 +447,9 @@ impl Schema {
         leftovers::clean(folder)?;
         let stored = self.stored()?;
         let is_stored = |name: &String| {
+            if name.ends_with(macros::SUFFIX) {
+                return true;
+            }
             stored.iter().any(|(known, kind)| match kind {
                 Kind::Table => known == name,
                 Kind::View => name.strip_suffix(view::SUFFIX) == Some(known),
@@ -551,6 +566,15 @@ impl SchemaProvider for Schema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if let Some(found) = self.find(name)? {
             return Ok(Some(self.provider(found).await?));
+        }
+        if let Some(sql) = special::named_statement(name) {
+            return summary::answer(sql, self.shared.state()?).await.map(Some).map_err(Into::into);
+        }
+        if let Some(call) = Call::named(name) {
+            return match self.shared.remote.allowed() {
+                true => call.table(self.shared.state()?).await.map(Some).map_err(Into::into),
+                false => Err(Error::NotImplemented(format!("{}: this session reads no files", call.function)).into()),
+            };
         }
         if name.starts_with('\u{1}') {
             return Ok(self.special(name)?.map(|table| Arc::new(table) as _));

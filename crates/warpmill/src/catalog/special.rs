@@ -15,6 +15,19 @@ pub(crate) fn version_name(name: &str, version: u64) -> String {
     format!("{VERSION}{version} {name}")
 }
 
+/// The beginning of a name for the answer of DESCRIBE or SUMMARIZE, whose text follows.
+const STATEMENT: &str = "\u{1}answer of ";
+
+/// The name of the table that is the answer of DESCRIBE or SUMMARIZE.
+pub(crate) fn statement_name(sql: &str) -> String {
+    format!("{STATEMENT}{sql}")
+}
+
+/// The statement that `name` is the answer of.
+pub(super) fn named_statement(name: &str) -> Option<&str> {
+    name.strip_prefix(STATEMENT)
+}
+
 /// The version and the table that `name` is the name of.
 fn named_version(name: &str) -> Option<(u64, &str)> {
     let (version, table) = name.strip_prefix(VERSION)?.split_once(' ')?;

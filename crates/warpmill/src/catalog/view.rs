@@ -97,14 +97,18 @@ pub(crate) fn meaning(plan: LogicalPlan, state: &SessionState) -> Result<Logical
     let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
         return Err(Error::Other("its text is not CREATE VIEW".into()));
     };
-    let rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypeCoercion::new()), Arc::new(Subqueries)];
-    let analyzer = Analyzer::with_rules(rules);
-    let plan = analyzer.execute_and_check(Arc::unwrap_or_clone(view.input), state.config_options(), |_, _| {})?;
+    let plan = coerced(Arc::unwrap_or_clone(view.input), state)?;
     let mut names = std::collections::HashSet::new();
     match plan.schema().fields().iter().find(|field| !names.insert(field.name().to_ascii_lowercase())) {
         Some(twice) => Err(Error::Plan(format!("view {} would have two columns called {:?}", view.name, twice.name()))),
         None => Ok(plan),
     }
+}
+
+/// The plan of a query with the types that its readers are promised.
+pub(super) fn coerced(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
+    let rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypeCoercion::new()), Arc::new(Subqueries)];
+    Ok(Analyzer::with_rules(rules).execute_and_check(plan, state.config_options(), |_, _| {})?)
 }
 
 /// An error of planning a view, with its name.

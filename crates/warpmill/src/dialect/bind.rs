@@ -26,6 +26,11 @@ pub(super) fn bind(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.transform_up_with_subqueries(|plan| node(plan).map(Transformed::yes))?.data)
 }
 
+/// An expression over rows of `schema` with DuckDB's types.
+pub(super) fn bound(e: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(e.transform_up(|e| expression(e, schema).map(Transformed::yes))?.data)
+}
+
 fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
     if let LogicalPlan::Dml(dml) = plan {
         return inserted(dml);

@@ -8,7 +8,8 @@ use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, internal_err, 
 use datafusion::functions::expr_fn;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    Case, ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, lit,
 };
 
 use super::operators::{convert, strict_cast};
@@ -125,6 +126,22 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             };
             rounded(x, ty, how, places, schema)
         }
+        ("round_even", [x, Expr::Literal(places, _)], [ty, ..]) if is_decimal(ty) => {
+            match places.cast_to(&DataType::Int64)? {
+                ScalarValue::Int64(Some(places)) => rounded(x, ty, Rounding::Even, places, schema),
+                _ => Ok(lit(ScalarValue::try_from(ty)?)),
+            }
+        }
+        // All bits of an unsigned number, of which -1 is none.
+        ("xor", [x, Expr::Literal(ScalarValue::Int64(Some(-1)), _)], [ty, _]) if ty.is_unsigned_integer() => {
+            let all = match ty {
+                DataType::UInt8 => ScalarValue::from(u8::MAX),
+                DataType::UInt16 => ScalarValue::from(u16::MAX),
+                DataType::UInt32 => ScalarValue::from(u32::MAX),
+                _ => ScalarValue::from(u64::MAX),
+            };
+            Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(x.clone()), Operator::BitwiseXor, Box::new(lit(all)))))
+        }
         ("round", [x, places], [DataType::Float64, _]) => Ok(rounded_float(x, places, &again)),
         // Of floating-point numbers, whatever they are given.
         (
@@ -134,6 +151,9 @@ pub(super) fn bind(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> 
             types,
         ) if types.iter().any(|ty| digits(ty).is_some()) => Ok(again(args.iter().map(float).collect::<Result<_>>()?)),
         ("typeof", [_], [ty]) => Ok(lit(type_name(ty))),
+        ("contains", [x, part], [ty, other]) if is_text(ty) && is_text(other) => {
+            Ok(datafusion::functions::string::expr_fn::contains(x.clone(), part.clone()))
+        }
         ("length" | "len", [x], [ty]) if is_text(ty) => Ok(expr_fn::character_length(x.clone())),
         ("octet_length", [x], [ty]) if is_text(ty) => Ok(expr_fn::octet_length(x.clone())),
         // Positions before the first count from the end.
@@ -257,6 +277,8 @@ fn rounded_float(x: &Expr, places: &Expr, again: &dyn Fn(Vec<Expr>) -> Expr) -> 
 enum Rounding {
     /// Half away from zero.
     Nearest,
+    /// Half to the even digit.
+    Even,
     TowardZero,
     Up,
     Down,
@@ -290,6 +312,7 @@ impl ScalarUDFImpl for Rounded {
     fn name(&self) -> &str {
         match self.how {
             Rounding::Nearest => "round_exact",
+            Rounding::Even => "round_even_exact",
             Rounding::TowardZero => "trunc_exact",
             Rounding::Up => "ceil_exact",
             Rounding::Down => "floor_exact",
@@ -327,6 +350,10 @@ impl Rounded {
             let (quotient, rest) = (value / unit, value % unit);
             let away = match self.how {
                 Rounding::Nearest => rest.abs() >= unit - rest.abs(),
+                Rounding::Even => match rest.abs().cmp(&(unit - rest.abs())) {
+                    std::cmp::Ordering::Equal => quotient % 2 != 0,
+                    order => order.is_gt(),
+                },
                 Rounding::TowardZero => false,
                 Rounding::Up => rest > 0,
                 Rounding::Down => rest < 0,

@@ -15,6 +15,7 @@ mod intervals;
 mod library;
 mod lists;
 mod literals;
+mod macros;
 mod names;
 mod operators;
 mod readers;
@@ -41,10 +42,11 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-pub(crate) use names::{distinct_names, shown};
+pub(crate) use macros::check as check_macro;
+pub(crate) use names::{arguments, distinct_names, shown};
 pub(crate) use operators::{Op as Arithmetic, bind as arithmetic};
 pub(crate) use subqueries::Subqueries;
-pub(crate) use syntax::plain;
+pub(crate) use syntax::{VALUES as PIVOT_VALUES, answer, plain};
 pub(crate) use types::type_name;
 pub(crate) use versions::named as with_versions;
 
@@ -57,6 +59,7 @@ pub(crate) async fn logical_plan(state: &SessionState, sql: &str, params: &[Scal
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement =
         state.sql_to_statement(&literals::plain_numbers(&syntax::plain(&versions::named(sql))), &dialect)?;
+    macros::expand(&mut statement, state)?;
     readers::rewrite(&mut statement)?;
     let Some(functions) = state.config().get_extension::<Functions>() else {
         return planned(state, statement, params).await;

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::catalog::{SchemaProvider, TableFunctionArgs};
+use arrow::compute::CastOptions;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::catalog::{SchemaProvider, TableFunction, TableFunctionArgs};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{
-    DFSchema, DataFusionError, ResolvedTableReference, Result, TableReference, plan_datafusion_err,
+    DFSchema, DataFusionError, ResolvedTableReference, Result, TableReference, plan_datafusion_err, plan_err,
 };
+use datafusion::datasource::ViewTable;
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::provider_as_source;
@@ -16,11 +18,19 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::logical_expr::{Cast, LogicalPlanBuilder};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::planner::ParserOptions;
+use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
+};
 
-use super::{casts, library};
+use super::types::TIMESTAMP;
+use super::{bind, casts, library};
+use crate::ScalarValue;
+use crate::catalog::{CATALOG, DUCKDB_MAIN, is_main};
+use crate::session::variables::Variables;
 use crate::udf::{self, Functions};
 
 /// The session's state and the tables that a statement names.
@@ -64,6 +74,70 @@ impl<'a> Tables<'a> {
         Some(self.found.get(&self.resolved(name))?.schema())
     }
 
+    /// The value of a call that is about the session: `current_schema()`, `getvariable('name')`.
+    pub(super) fn session_value(&self, call: &Function) -> Option<SqlExpr> {
+        let [name] = call.name.0.as_slice() else { return None };
+        let FunctionArguments::List(list) = &call.args else { return None };
+        let text = |text: &str| SqlExpr::Value(Value::SingleQuotedString(text.to_string()).into());
+        let schema = || {
+            let schema = &self.state.config_options().catalog.default_schema;
+            if is_main(schema) { DUCKDB_MAIN.to_string() } else { schema.clone() }
+        };
+        match (name.as_ident()?.value.to_lowercase().as_str(), list.args.as_slice()) {
+            ("current_schema", []) => Some(text(&schema())),
+            ("current_database" | "current_catalog", []) => Some(text(CATALOG)),
+            ("getvariable", [FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::Value(name)))]) => {
+                let Value::SingleQuotedString(name) = &name.value else { return None };
+                let variables = self.state.config().get_extension::<Variables>()?;
+                Some(variables.get(name).unwrap_or_else(|| SqlExpr::Value(Value::Null.into())))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value of an expression of constants, whose names are bound.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(super) fn constant(&self, expr: SqlExpr) -> Result<ScalarValue> {
+        let text = expr.to_string();
+        let schema = DFSchema::empty();
+        let planner = SqlToRel::new_with_options(self, self.parser_options());
+        let expr = planner.sql_to_expr(expr, &schema, &mut PlannerContext::new())?;
+        match self.simplified(bind::bound(expr, &schema)?)? {
+            Expr::Literal(value, _) => Ok(value),
+            _ => plan_err!("{text} is no constant"),
+        }
+    }
+
+    /// Moments in steps: DataFusion's function counts nanoseconds.
+    fn moments(&self, function: &TableFunction, args: &[Expr]) -> Result<Arc<dyn TableSource>> {
+        let nanos = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let arg = |arg: &Expr| match arg {
+            Expr::Literal(value, metadata) if is_moment(arg) => {
+                Ok(Expr::Literal(value.cast_to_with_options(&nanos, &CastOptions::default())?, metadata.clone()))
+            }
+            arg => Ok(arg.clone()),
+        };
+        let args = args.iter().map(arg).collect::<Result<Vec<_>>>()?;
+        let provider = function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?;
+        let rows = LogicalPlanBuilder::scan("moments", provider_as_source(provider), None)?.build()?;
+        let column = rows.schema().columns().swap_remove(0);
+        let name = column.name.clone();
+        let cast = Expr::Cast(Cast::new(Box::new(Expr::Column(column)), TIMESTAMP)).alias(name);
+        let plan = LogicalPlanBuilder::from(rows).project([cast])?.build()?;
+        Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
+    }
+
+    fn simplified(&self, expr: Expr) -> Result<Expr> {
+        let context = SimplifyContext::builder()
+            .with_config_options(Arc::clone(self.state.config_options()))
+            .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
+            .build();
+        let simplifier = ExprSimplifier::new(context);
+        simplifier.simplify(simplifier.coerce(expr, &DFSchema::empty())?)
+    }
+
     /// The way the session reads SQL.
     pub(super) fn parser_options(&self) -> ParserOptions {
         let options = &self.state.config_options().sql_parser;
@@ -77,6 +151,11 @@ impl<'a> Tables<'a> {
             default_null_ordering: options.default_null_ordering.as_str().into(),
         }
     }
+}
+
+/// Whether an argument is a moment of microseconds.
+fn is_moment(arg: &Expr) -> bool {
+    matches!(arg, Expr::Literal(ScalarValue::TimestampMicrosecond(Some(_), None), _))
 }
 
 /// The table called `name`, or else the only one whose name differs in case.
@@ -105,14 +184,10 @@ impl ContextProvider for Tables<'_> {
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
         let function = self.state.table_functions().get(name);
         let function = function.ok_or_else(|| plan_datafusion_err!("table function '{name}' not found"))?;
-        let context = SimplifyContext::builder()
-            .with_config_options(Arc::clone(self.state.config_options()))
-            .with_query_execution_start_time(self.state.execution_props().query_execution_start_time)
-            .build();
-        let simplifier = ExprSimplifier::new(context);
-        let schema = DFSchema::empty();
-        let args = args.into_iter().map(|arg| simplifier.simplify(simplifier.coerce(arg, &schema)?));
-        let args = args.collect::<Result<Vec<_>>>()?;
+        let args = args.into_iter().map(|arg| self.simplified(arg)).collect::<Result<Vec<_>>>()?;
+        if matches!(name, "range" | "generate_series") && args.iter().any(is_moment) {
+            return self.moments(function, &args);
+        }
         let provider = function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?;
         Ok(provider_as_source(provider))
     }

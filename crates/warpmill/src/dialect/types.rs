@@ -234,13 +234,27 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         List(item) | LargeList(item) | ListView(item) => return format!("{}[]", type_name(item.data_type())),
         FixedSizeList(item, length) => return format!("{}[{length}]", type_name(item.data_type())),
         Struct(fields) => {
-            let fields = fields.iter().map(|field| format!("\"{}\" {}", field.name(), type_name(field.data_type())));
+            let fields = fields
+                .iter()
+                .map(|field| format!("{} {}", optionally_quoted(field.name()), type_name(field.data_type())));
             return format!("STRUCT({})", fields.collect::<Vec<_>>().join(", "));
         }
         Dictionary(_, value) => return type_name(value),
         other => return other.to_string(),
     };
     name.to_string()
+}
+
+/// The words that DuckDB writes in quotes where they are names: `duckdb_keywords()`.
+const KEYWORDS: &str = include_str!("keywords.txt");
+
+/// A name in quotes, if it needs them.
+fn optionally_quoted(name: &str) -> String {
+    let plain = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_keyword = KEYWORDS.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case(name));
+    if plain && !is_keyword { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]
@@ -283,6 +297,6 @@ mod tests {
         let list = DataType::new_list(Int32, true);
         assert_eq!(type_name(&list), "INTEGER[]");
         let fields = vec![arrow::datatypes::Field::new("a", list, true)];
-        assert_eq!(type_name(&DataType::Struct(fields.into())), "STRUCT(\"a\" INTEGER[])");
+        assert_eq!(type_name(&DataType::Struct(fields.into())), "STRUCT(a INTEGER[])");
     }
 }

@@ -20,6 +20,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::filters::StopsAboveTotals;
 use super::grouping_sets::HidesConstantKeys;
 use super::null_keys::KeepsNullKeys;
+use super::variables::Variables;
 use super::{Inner, Session};
 use crate::bounded::{BoundedResults, SessionPool};
 use crate::catalog::{CATALOG, Catalog, MAIN};
@@ -143,7 +144,8 @@ fn config() -> SessionConfig {
         .with_default_catalog_and_schema(CATALOG, MAIN)
         .with_create_default_catalog_and_schema(false)
         .with_option_extension(WarpmillOptions::default())
-        .with_extension(Arc::new(Functions::default()));
+        .with_extension(Arc::new(Functions::default()))
+        .with_extension(Arc::new(Variables::default()));
     let options = config.options_mut();
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;

@@ -14,8 +14,10 @@ use datafusion::prelude::col;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use super::ddl::default_of;
 use super::running::Query;
 use super::{QueryResult, Session};
+use crate::catalog::reading::with_nulls;
 use crate::catalog::{files, same};
 use crate::{Error, Result, ScalarValue, dialect};
 
@@ -187,8 +189,15 @@ impl Session {
         let target = self.inner.context.table_provider(name.clone()).await?;
         let schema = target.schema();
         let columns = positions(&schema, &from.columns)?;
+        let left =
+            schema.fields().iter().enumerate().find(|(at, field)| !columns.contains(at) && default_of(field).is_some());
+        if let Some((_, field)) = left {
+            let text = format!("COPY ... FROM without column {}, which has a default", field.name());
+            return Err(Error::NotImplemented(text));
+        }
         let state = self.inner.context.state();
-        let source = match from.format()? {
+        let format = from.format()?;
+        let source = match format {
             "csv" => from.csv(&schema, &columns)?,
             _ => files::named(&state, &from.path)
                 .await?
@@ -202,7 +211,14 @@ impl Session {
         let rows = LogicalPlanBuilder::scan("source", provider_as_source(source), None)?.build()?;
         let values = schema.fields().iter().enumerate().map(|(at, field)| {
             let value = match columns.iter().position(|column| *column == at) {
-                Some(place) => col(datafusion::common::Column::new(Some("source"), given.field(place).name())),
+                Some(place) => {
+                    let value = col(datafusion::common::Column::new(Some("source"), given.field(place).name()));
+                    let null = from.options.iter().find(|(name, _)| matches!(name.as_str(), "null" | "nullstr"));
+                    match null.filter(|_| format == "csv") {
+                        Some((_, null)) => with_nulls(value, std::slice::from_ref(null)),
+                        None => value,
+                    }
+                }
                 None => lit(ScalarValue::Null),
             };
             Ok(dialect::cast(value, field.data_type(), rows.schema())?.alias(field.name()))
@@ -246,7 +262,7 @@ impl CopyFrom {
 
     /// The file's fields as text; what they mean is for casts to say.
     fn csv(&self, table: &SchemaRef, columns: &[usize]) -> Result<Arc<dyn TableProvider>> {
-        let (mut header, mut delimiter, mut quote, mut null) = (None, b',', b'"', None);
+        let (mut header, mut delimiter, mut quote) = (None, b',', b'"');
         let byte = |name: &str, value: &str| match value.as_bytes() {
             [byte] => Ok(*byte),
             _ => Err(Error::NotImplemented(format!("{} {value:?} of COPY: one byte", name.to_uppercase()))),
@@ -257,7 +273,8 @@ impl CopyFrom {
                 "header" => header = Some(is_true(name, value)?),
                 "delimiter" | "delim" | "sep" => delimiter = byte(name, value)?,
                 "quote" => quote = byte(name, value)?,
-                "null" | "nullstr" => null = Some(value.clone()),
+                // DataFusion's reader knows none.
+                "null" | "nullstr" => {}
                 _ => return Err(unknown(name)),
             }
         }
@@ -267,9 +284,8 @@ impl CopyFrom {
             None => self.has_header(&names, delimiter)?,
         };
         let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
-        let null = null.map(|null| format!("^({})$", regex_escape(&null)));
         let format = CsvFormat::default().with_has_header(header).with_delimiter(delimiter).with_quote(quote);
-        let format = format.with_newlines_in_values(true).with_null_regex(null);
+        let format = format.with_newlines_in_values(true);
         let options = ListingOptions::new(Arc::new(format)).with_file_extension("");
         let config = ListingTableConfig::new(ListingTableUrl::parse(&self.path)?).with_listing_options(options);
         Ok(Arc::new(ListingTable::try_new(config.with_schema(Arc::new(Schema::new(fields))))?))
@@ -295,10 +311,6 @@ impl CopyFrom {
         let text = "the first line is not the names of the columns: say HEADER or HEADER false";
         Err(Error::Plan(format!("{}: {text}", self.path)))
     }
-}
-
-fn regex_escape(text: &str) -> String {
-    text.chars().flat_map(|c| (!c.is_alphanumeric()).then_some('\\').into_iter().chain([c])).collect()
 }
 
 #[cfg(test)]

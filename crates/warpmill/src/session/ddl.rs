@@ -11,6 +11,7 @@ use super::running::Query;
 use super::{QueryResult, Session};
 use crate::catalog::{Existing, Kind, View, no_schema, same, write_options, write_stream};
 use crate::commit::GivenUp;
+use crate::planning::bound;
 use crate::{Error, Result, dialect};
 
 /// The way a table or a view is made where there may be one.
@@ -27,7 +28,7 @@ impl Session {
         match statement {
             // Of a prepared statement: others come by `take_statement`.
             DdlStatement::CreateMemoryTable(command) => {
-                return Box::pin(self.create_table_as(command.clone(), false, query)).await.map(Some);
+                return Box::pin(self.create_table_as(command.clone(), false, &[], query)).await.map(Some);
             }
             DdlStatement::CreateView(_) | DdlStatement::CreateCatalogSchema(_) => {
                 return Err(Error::NotImplemented("CREATE VIEW and CREATE SCHEMA in PREPARE".into()));
@@ -70,16 +71,18 @@ impl Session {
     }
 
     /// `CREATE TABLE name (columns)` and `CREATE TABLE name AS query`: a stored table where there is a database directory,
-    /// otherwise, and if it is `temporary`, one in memory. The rows appear at once, or not at all.
+    /// otherwise, and if it is `temporary`, one in memory. The rows appear at once, or not at all. `defaults`: columns with the SQL
+    /// of what they get where an INSERT does not say.
     pub(super) async fn create_table_as(
         &self,
         command: CreateMemoryTable,
         temporary: bool,
+        defaults: &[(String, String)],
         query: &Query,
     ) -> Result<QueryResult> {
         let CreateMemoryTable { name, input, if_not_exists, or_replace, column_defaults, .. } = command;
-        if !column_defaults.is_empty() {
-            return Err(Error::NotImplemented(format!("DEFAULT of column {:?}", column_defaults[0].0)));
+        if !column_defaults.is_empty() && defaults.is_empty() {
+            return Err(Error::NotImplemented(format!("DEFAULT of column {:?} in PREPARE", column_defaults[0].0)));
         }
         let (place, table) = self.place(&name)?;
         let making = Making { if_not_exists, or_replace, temporary };
@@ -93,7 +96,7 @@ impl Session {
         // Columns of a query may get NULLs later, whatever its own rows are; those of a list are what it says.
         let declared = matches!(&*input, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row);
         let schema = match declared {
-            true => table_schema(input.schema().inner()),
+            true => with_defaults(&table_schema(input.schema().inner()), defaults),
             false => nullable(&table_schema(&prepared.plan.schema())),
         };
         let layout = self.layout(&table, write_options(&options))?;
@@ -114,6 +117,15 @@ impl Session {
         let written = written.await;
         given_up.done();
         written.map(|()| QueryResult::empty())
+    }
+
+    /// Whether SQL that a column called `name` has as its default is an expression of constants that can be one of its type.
+    pub(super) async fn check_default(&self, name: &str, sql: &str, ty: &DataType) -> Result<()> {
+        let (state, text) = (Arc::new(self.inner.context.state()), format!("SELECT ({sql}) AS x"));
+        let fails = |error: Error| Error::Plan(format!("DEFAULT of column {name}: {error}"));
+        let plan = bound(&state, &text, &[]).await.map_err(fails)?;
+        dialect::assigned(plan, std::slice::from_ref(ty)).map_err(|error| fails(error.into()))?;
+        Ok(())
     }
 
     /// `CREATE VIEW`: its text is kept, in the database where there is one, and planned when it is used.
@@ -152,6 +164,32 @@ pub(super) fn table_schema(schema: &SchemaRef) -> SchemaRef {
             data_type => data_type.clone(),
         };
         Field::new(name, data_type, field.is_nullable())
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The key of a field's metadata that has the SQL of its default.
+const DEFAULT: &str = "warpmill.default";
+
+/// The SQL of what a column gets where an INSERT does not say; `None`: NULL.
+pub(crate) fn default_of(field: &Field) -> Option<&str> {
+    field.metadata().get(DEFAULT).map(String::as_str)
+}
+
+/// `field` with another default.
+pub(super) fn with_default(field: Field, default: Option<String>) -> Field {
+    let mut metadata = field.metadata().clone();
+    match default {
+        Some(sql) => metadata.insert(DEFAULT.to_string(), sql),
+        None => metadata.remove(DEFAULT),
+    };
+    field.with_metadata(metadata)
+}
+
+fn with_defaults(schema: &SchemaRef, defaults: &[(String, String)]) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let default = defaults.iter().find(|(name, _)| same(name, field.name()));
+        with_default(field.as_ref().clone(), default.map(|(_, sql)| sql.clone()))
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

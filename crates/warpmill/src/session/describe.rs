@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 
+use super::ddl::default_of;
 use super::{QueryResult, Session};
 use crate::dialect::{shown, type_name};
 use crate::{Error, Result};
@@ -40,7 +41,7 @@ impl Session {
 }
 
 /// The rows of DESCRIBE.
-pub(super) fn describe(schema: &Schema) -> Result<QueryResult> {
+pub(crate) fn describe(schema: &Schema) -> Result<QueryResult> {
     let fields = schema.fields();
     let of = |value: fn(&Field) -> String| fields.iter().map(|field| Some(value(field))).collect();
     let nothing = || vec![None; fields.len()];
@@ -49,7 +50,7 @@ pub(super) fn describe(schema: &Schema) -> Result<QueryResult> {
         of(|field| type_name(field.data_type())),
         of(|field| if field.is_nullable() { "YES" } else { "NO" }.to_string()),
         nothing(),
-        nothing(),
+        fields.iter().map(|field| default_of(field).map(str::to_string)).collect(),
         nothing(),
     ];
     texts(&["column_name", "column_type", "null", "key", "default", "extra"], columns)

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions};
 
 use super::Session;
-use crate::dialect::is_taken;
 use crate::planning::run;
 use crate::udf::FunctionDefinition;
 use crate::{Error, Result};
@@ -19,14 +18,7 @@ impl Session {
     /// [`Error::Catalog`] where SQL has a function of that name, [`Error::Plan`] and [`Error::Parse`] for a definition that is none.
     pub fn create_function(&self, definition: FunctionDefinition) -> Result<()> {
         let name = definition.name.to_lowercase();
-        let state = self.inner.context.state();
-        let of_sql = state.scalar_functions().contains_key(&name)
-            || state.aggregate_functions().contains_key(&name)
-            || state.window_functions().contains_key(&name)
-            || state.higher_order_functions().contains_key(&name)
-            || state.table_functions().contains_key(&name)
-            || is_taken(&name);
-        if of_sql {
+        if self.is_function_of_sql(&name) {
             return Err(Error::Catalog(format!(
                 "function '{name}' is one of SQL: a function of the session needs another name"
             )));

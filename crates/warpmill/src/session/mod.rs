@@ -1,10 +1,11 @@
 //! Sessions: SQL in, Arrow batches out.
 
+mod alter;
 pub(crate) mod builder;
 mod changes;
 mod copy;
-mod ddl;
-mod describe;
+pub(crate) mod ddl;
+pub(crate) mod describe;
 mod explain;
 mod filters;
 mod functions;
@@ -12,14 +13,18 @@ mod grouping_sets;
 mod import;
 mod layout;
 mod logical;
+mod macros;
 mod names;
 mod null_keys;
+mod pivots;
 mod plan;
 mod planned;
+mod pragma;
 mod query;
 mod running;
 mod statements;
 mod tables;
+pub(crate) mod variables;
 mod written;
 
 use std::collections::HashMap;

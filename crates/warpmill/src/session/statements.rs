@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as Parsed;
@@ -14,8 +15,8 @@ use super::copy;
 use super::ddl::Making;
 use super::running::Query;
 use super::{QueryResult, Session};
-use crate::catalog::{CATALOG, same};
-use crate::dialect::{plain, shown, with_versions};
+use crate::catalog::{CATALOG, is_query, same};
+use crate::dialect::{answer, plain, shown, with_versions};
 use crate::planning::bound;
 use crate::{Error, Result, ScalarValue};
 
@@ -34,6 +35,12 @@ impl Session {
     pub(super) async fn take_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let words: Vec<String> = sql.split(' ').take(6).map(str::to_ascii_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if sql.to_ascii_lowercase().contains("pivot")
+            && let Some(text) = Box::pin(self.with_pivot_values(sql, params, query)).await?
+        {
+            let taken = Box::pin(self.take_statement(&text, params, query)).await?;
+            return Ok(if matches!(taken, Taken::No) { Taken::Instead(text) } else { taken });
+        }
         if let Some(taken) = self.change_statement(sql, &words, params, query).await? {
             return Ok(taken);
         }
@@ -42,15 +49,28 @@ impl Session {
                 Some(done) => Taken::Done(done),
                 None => Taken::No,
             }),
-            ["summarize", ..] => Err(Error::NotImplemented("SUMMARIZE".into())),
+            ["summarize", ..] => Ok(Taken::Instead(answer(sql.trim_end_matches([';', ' '])))),
+            ["describe", ..] if is_query(sql["describe".len()..].trim_start()) => {
+                Ok(Taken::Instead(answer(sql.trim_end_matches([';', ' ']))))
+            }
+            ["begin" | "commit" | "rollback" | "abort" | "start" | "end", ..] => Err(Error::NotImplemented(format!(
+                "{}: each statement is a transaction of its own, and several cannot be one",
+                sql.trim_end_matches([';', ' '])
+            ))),
+            ["set", "variable", ..] => self.set_variable(sql, params, query).await,
+            ["reset", "variable", ..] => self.reset_variable(sql),
+            ["pragma", ..] => self.pragma(sql).await,
             ["use", ..] => self.use_statement(sql),
             ["create", rest @ ..] => match object(rest) {
                 Some("table") => self.create_table_statement(sql, params, query).await,
                 Some("view") => self.create_view_statement(sql).await,
                 Some("schema") => self.create_schema_statement(sql),
                 Some("index") => self.create_index(sql).await,
+                Some("macro" | "function") => self.create_macro(sql).await,
                 _ => Ok(Taken::No),
             },
+            ["drop", "macro" | "function", ..] => self.drop_macro(sql),
+            ["alter", "table", ..] => self.alter_statement(sql, query).await,
             ["drop", "index", ..] => {
                 let mut done = QueryResult::empty();
                 done.notices.push("DROP INDEX: indexes are declared only, there is none to drop".into());
@@ -100,9 +120,11 @@ impl Session {
     async fn create_table_statement(&self, sql: &str, params: &[ScalarValue], query: &Query) -> Result<Taken> {
         let Some(Statement::CreateTable(mut table)) = self.parsed(sql)? else { return Ok(Taken::No) };
         let declared = take_constraints(&mut table)?;
+        let defaults = take_defaults(&mut table);
         let temporary = std::mem::take(&mut table.temporary);
         let name = reference(&table.name)?;
-        let changed = (temporary || !declared.is_empty()).then(|| Statement::CreateTable(table).to_string());
+        let changed = (temporary || !declared.is_empty() || !defaults.is_empty())
+            .then(|| Statement::CreateTable(table).to_string());
         let sql = changed.as_deref().unwrap_or(sql);
         let plan = bound(&Arc::new(self.inner.context.state()), sql, params).await;
         let plan = plan.map_err(|error| self.with_missing_schema(error))?;
@@ -110,7 +132,12 @@ impl Session {
             return Err(Error::NotImplemented(sql.to_string()));
         };
         command.name = name.clone();
-        let mut done = Box::pin(self.create_table_as(command, temporary, query)).await?;
+        for (column, default) in &defaults {
+            let field = command.input.schema().fields().iter().find(|field| same(field.name(), column));
+            let ty = field.map(|field| field.data_type().clone()).unwrap_or(DataType::Null);
+            self.check_default(column, default, &ty).await?;
+        }
+        let mut done = Box::pin(self.create_table_as(command, temporary, &defaults, query)).await?;
         if !declared.is_empty() {
             done.notices.push(format!("table {name}: {} declared, not enforced", declared.join(", ")));
         }
@@ -264,6 +291,21 @@ fn take_constraints(table: &mut CreateTable) -> Result<Vec<String>> {
         }
     }
     Ok(declared)
+}
+
+/// Takes the defaults out of a table's declaration: columns with their SQL.
+fn take_defaults(table: &mut CreateTable) -> Vec<(String, String)> {
+    let mut defaults = vec![];
+    for column in &mut table.columns {
+        column.options.retain(|option| match &option.option {
+            ColumnOption::Default(value) => {
+                defaults.push((column.name.value.clone(), value.to_string()));
+                false
+            }
+            _ => true,
+        });
+    }
+    defaults
 }
 
 /// The position of a table's column.

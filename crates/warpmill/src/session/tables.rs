@@ -94,7 +94,7 @@ impl Session {
         }
         let state = self.inner.context.state();
         let delimiter = if path.ends_with(".tsv") { b'\t' } else { b',' };
-        self.register_provider(name, self.block_on(files::csv(&state, path, delimiter))?)
+        self.register_provider(name, self.block_on(files::csv(&state, path, Some(delimiter)))?)
     }
 
     /// Makes files of one JSON object a line (a path, a directory or a glob) a table of the session.

@@ -62,8 +62,6 @@ CASES = (
     ),
     Everyday(
         "SELECT arg_max(g, f, 2) AS a, max(f, 2) AS b, min(i, 2) AS c FROM t",
-        state="refused",
-        why="Function 'max' user-defined coercion failed with: Execution error: min/max was called with 2 arguments. It req",
         setup=_T,
     ),
     Everyday(

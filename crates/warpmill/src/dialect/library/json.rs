@@ -90,6 +90,22 @@ pub(super) fn functions() -> Vec<Own> {
             },
         ),
         Own::new(
+            "json_object_of_lists",
+            |t| match t {
+                [DataType::List(_), DataType::List(_)] => Some((t.to_vec(), Utf8)),
+                _ => None,
+            },
+            |call| {
+                let (keys, values) = (call.args[0].as_list::<i32>(), call.args[1].as_list::<i32>());
+                call.texts(|row| {
+                    if keys.is_null(row) || values.is_null(row) {
+                        return Ok(None);
+                    }
+                    super::json_writer::object(&keys.value(row), &values.value(row)).map(Some)
+                })
+            },
+        ),
+        Own::new(
             "to_json",
             |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
             |call| {

@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, exec_err};
 use serde_json::Value;
 
 use crate::dialect::types::digits;
@@ -48,6 +48,25 @@ pub(super) fn write(array: &ArrayRef, row: usize, out: &mut String) -> Result<()
         _ => out.push_str(&Value::from(text(array, row)?).to_string()),
     }
     Ok(())
+}
+
+/// An object of keys and their values.
+///
+/// # Errors
+/// A key that is NULL.
+pub(super) fn object(keys: &ArrayRef, values: &ArrayRef) -> Result<String> {
+    let mut out = String::from("{");
+    for i in 0..keys.len().min(values.len()) {
+        separated(i, &mut out);
+        if keys.is_null(i) {
+            return exec_err!("json_group_object key cannot be NULL");
+        }
+        out.push_str(&Value::from(text(keys, i)?).to_string());
+        out.push(':');
+        write(values, i, &mut out)?;
+    }
+    out.push('}');
+    Ok(out)
 }
 
 fn separated(at: usize, out: &mut String) {

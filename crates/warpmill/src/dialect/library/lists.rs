@@ -39,6 +39,22 @@ pub(super) fn functions() -> Vec<Own> {
             },
         ),
         Own::new(
+            "contains",
+            |t| match t {
+                [text, _] if list(text).is_none() || text.is_null() => typed(t, &[Is::Text; 2], Boolean),
+                t => member_types(t, Boolean),
+            },
+            |call| match call.args[0].data_type() {
+                DataType::Utf8 => call.bools(|row| {
+                    Ok(Option::zip(call.text(0, row), call.text(1, row)).map(|(text, part)| text.contains(part)))
+                }),
+                _ => {
+                    let found = positions(call)?;
+                    Ok(Arc::new(found.into_iter().map(|at| at.map(|at| at.is_some())).collect::<BooleanArray>()))
+                }
+            },
+        ),
+        Own::new(
             "list_position",
             |t| member_types(t, DataType::Int32),
             |call| {

@@ -12,6 +12,7 @@ mod parts;
 mod ranks;
 mod regexps;
 mod similar;
+mod structs;
 mod texts;
 
 use std::sync::{Arc, LazyLock};
@@ -36,6 +37,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         lists::functions(),
         ranks::functions(),
         json::functions(),
+        structs::functions(),
     ];
     own.into_iter().flatten().map(|function| Arc::new(ScalarUDF::from(function))).collect()
 });
@@ -69,7 +71,7 @@ pub(super) fn scalar(name: &str) -> &str {
         "datepart" => "date_part",
         "datetrunc" => "date_trunc",
         "ceiling" => "ceil",
-        "list_value" | "list_pack" => "make_array",
+        "list_value" | "list_pack" | "array_value" => "make_array",
         "list_element" | "list_extract" => "array_extract",
         "array_slice" => "list_slice",
         "list_has" | "array_contains" | "array_has" => "list_contains",
@@ -144,6 +146,7 @@ pub(super) fn is_composed(name: &str) -> bool {
                 | "favg"
                 | "approx_count_distinct"
                 | "json_group_array"
+                | "json_group_object"
                 | "percentile_disc"
         )
 }

@@ -11,7 +11,7 @@ use super::scope::nested;
 use crate::dialect::library;
 
 /// The arguments of a call that have no names; `None` where some have.
-fn arguments(call: &Function) -> Option<Vec<Expr>> {
+pub(super) fn arguments(call: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let arg = |arg: &FunctionArg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
@@ -20,11 +20,11 @@ fn arguments(call: &Function) -> Option<Vec<Expr>> {
     list.args.iter().map(arg).collect()
 }
 
-fn text(text: &str) -> Expr {
+pub(super) fn text(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_string()).into())
 }
 
-fn number(number: i64) -> Expr {
+pub(super) fn number(number: i64) -> Expr {
     Expr::Value(Value::Number(number.to_string(), false).into())
 }
 
@@ -36,7 +36,7 @@ fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
+pub(super) fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
     let token = || datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken::empty();
     Expr::Case {
         case_token: token(),
@@ -48,8 +48,18 @@ fn case(condition: Expr, then: Expr, otherwise: Option<Expr>) -> Expr {
 }
 
 /// Names of calls that stand for something else with some arguments ([`meaning`]), besides aggregates that are made of others.
-const MEANINGS: [&str; 18] = [
+const MEANINGS: [&str; 28] = [
     "add",
+    "current_catalog",
+    "current_database",
+    "current_schema",
+    "date_part",
+    "getvariable",
+    "map_contains",
+    "max",
+    "min",
+    "regexp_extract",
+    "string_agg",
     "array_push_back",
     "array_push_front",
     "current_timestamp",
@@ -98,6 +108,9 @@ pub(super) fn meaning(call: &Function) -> Option<Expr> {
     }
     if name == "struct_pack" {
         return packed(call);
+    }
+    if let Some(other) = super::more_calls::meaning(&name, call) {
+        return Some(other);
     }
     let args = match &call.args {
         FunctionArguments::None => vec![],
@@ -181,10 +194,17 @@ fn composed(name: &str, call: &Function) -> Option<Expr> {
             }
             Expr::Function(of("sum", vec![counted]))
         }
+        ("group_concat" | "listagg", _) if super::more_calls::ordered_texts(call).is_some() => {
+            super::more_calls::ordered_texts(call)?
+        }
         ("group_concat" | "listagg", [x]) => Expr::Function(of("string_agg", vec![x.clone(), text(",")])),
         ("group_concat" | "listagg", [_, _]) => Expr::Function(of("string_agg", args)),
         ("fsum" | "sumkahan" | "kahan_sum", [x]) => Expr::Function(of("sum", vec![cast(x.clone(), double())])),
         ("favg", [x]) => Expr::Function(of("avg", vec![cast(x.clone(), double())])),
+        ("json_group_object", [key, x]) => function(
+            "json_object_of_lists",
+            vec![Expr::Function(of("array_agg", vec![key.clone()])), Expr::Function(of("array_agg", vec![x.clone()]))],
+        ),
         ("json_group_array", [x]) => {
             let list = function("coalesce", vec![Expr::Function(of("array_agg", vec![x.clone()]))]);
             function("to_json", vec![list])
@@ -415,7 +435,7 @@ pub(super) fn take_lambdas(call: &mut Function) {
 }
 
 /// What the parser takes for an operator `->`, as a function; operators after it are in its body.
-fn lambda_of(expr: &Expr) -> Option<Expr> {
+pub(super) fn lambda_of(expr: &Expr) -> Option<Expr> {
     let mut whole = expr.clone();
     let mut first = &mut whole;
     let (names, body) = loop {

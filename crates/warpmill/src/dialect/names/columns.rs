@@ -3,14 +3,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, Value,
-    WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, LambdaFunction,
+    OneOrManyWithParens, SelectItem, Value, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
 };
 use regex::Regex;
 
+use super::calls::lambda_of;
+use super::more_calls::unnested;
 use super::scope::{Scope, Visible, nested};
 use super::{Binder, same};
-use crate::{Error, Result};
+use crate::{Error, Result, ScalarValue};
 
 impl Binder<'_> {
     /// The items that `item` stands for, with the names of the columns that they are made of.
@@ -19,6 +21,12 @@ impl Binder<'_> {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
             _ => return Ok(vec![(item, None)]),
         };
+        if let SelectItem::UnnamedExpr(Expr::Function(call)) = &item
+            && let Some(columns) = unnested(call)
+        {
+            let column = |(name, value)| (SelectItem::UnnamedExpr(value), Some(name));
+            return Ok(columns.into_iter().map(column).collect());
+        }
         let Some(call) = columns_in(expr) else { return Ok(vec![(item, None)]) };
         if matches!(item, SelectItem::ExprWithAlias { .. }) {
             return Err(Error::NotImplemented("an alias of COLUMNS(...)".into()));
@@ -42,7 +50,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn chosen(&mut self, call: &Function, scope: &Scope<'_>) -> Result<Vec<Visible>> {
+    /// The columns that `COLUMNS(...)` names.
+    pub(super) fn chosen(&mut self, call: &Function, scope: &Scope<'_>) -> Result<Vec<Visible>> {
         scope.refuse_twice()?;
         if scope.is_open() {
             return Err(Error::NotImplemented("COLUMNS(...) of columns that are not known before".into()));
@@ -73,6 +82,13 @@ impl Binder<'_> {
                 }
                 Ok(all.into_iter().filter(|column| names.iter().any(|name| same(&column.name, name))).collect())
             }
+            FunctionArgExpr::Expr(expr) if lambda(expr).is_some() => {
+                let found = self.chosen_by(&lambda(expr).ok_or_else(no_function)?, all)?;
+                match found.is_empty() {
+                    true => Err(Error::Plan("No columns satisfy the function of COLUMNS".into())),
+                    false => Ok(found),
+                }
+            }
             FunctionArgExpr::Expr(expr) => {
                 let Some(pattern) = text(expr) else { return refused() };
                 let regex = Regex::new(&pattern)
@@ -86,6 +102,51 @@ impl Binder<'_> {
             FunctionArgExpr::QualifiedWildcard(_) => refused(),
         }
     }
+}
+
+impl Binder<'_> {
+    /// The columns whose names satisfy a function.
+    fn chosen_by(&mut self, lambda: &LambdaFunction, all: Vec<Visible>) -> Result<Vec<Visible>> {
+        let params = match &lambda.params {
+            OneOrManyWithParens::One(one) => std::slice::from_ref(one),
+            OneOrManyWithParens::Many(many) => many,
+        };
+        let [parameter] = params else {
+            return Err(Error::NotImplemented("COLUMNS takes a function of one parameter, the name".into()));
+        };
+        let mut found = vec![];
+        for column in all {
+            let mut condition = (*lambda.body).clone();
+            let _: ControlFlow<()> = visit_expressions_mut(&mut condition, |e| {
+                if matches!(e, Expr::Identifier(name) if same(&name.value, &parameter.name.value)) {
+                    *e = Expr::Value(Value::SingleQuotedString(column.name.clone()).into());
+                }
+                ControlFlow::Continue(())
+            });
+            self.expr(&mut condition, &Scope::default())?;
+            match self.tables.constant(condition)? {
+                ScalarValue::Boolean(Some(true)) => found.push(column),
+                ScalarValue::Boolean(_) | ScalarValue::Null => {}
+                other => return Err(Error::Plan(format!("the function of COLUMNS gives {other}, no truth value"))),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// A function as an argument.
+fn lambda(expr: &Expr) -> Option<LambdaFunction> {
+    match lambda_of(expr) {
+        Some(Expr::Lambda(lambda)) => Some(lambda),
+        _ => match expr {
+            Expr::Lambda(lambda) => Some(lambda.clone()),
+            _ => None,
+        },
+    }
+}
+
+fn no_function() -> Error {
+    Error::Plan("COLUMNS takes a function of a name".into())
 }
 
 fn is_columns(expr: &Expr) -> Option<&Function> {

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::calls::{json_path, meaning, operator, power, take_lambdas};
 use super::distinct_from::reassociate;
+use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, no_query};
@@ -82,6 +83,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
         }
         if let Expr::Function(call) = expr {
             take_lambdas(call);
+            if let Some(whole) = with_positions(call) {
+                *expr = whole;
+            }
         }
         if let Expr::Interval(interval) = expr
             && let Expr::Value(value) = interval.value.as_mut()
@@ -122,6 +126,9 @@ impl VisitorMut for Binding<'_, '_, '_> {
             }
             Expr::Identifier(name) => self.find(std::slice::from_ref(name)),
             Expr::CompoundIdentifier(parts) => self.find(parts),
+            Expr::Function(call) if self.binder.tables.session_value(call).is_some() => {
+                Ok(self.binder.tables.session_value(call))
+            }
             Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => power(left, right).map(Some),
             _ => Ok(replacement(expr)),
         };
@@ -154,7 +161,10 @@ impl Binding<'_, '_, '_> {
                 _ => {}
             }
         }
-        self.scope.find(parts)
+        match (self.scope.find(parts)?, parts) {
+            (None, [name]) => Ok(self.scope.row(name)),
+            (found, _) => Ok(found),
+        }
     }
 }
 
@@ -215,6 +225,19 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             Some(negation(*negated, function("regexp_like", vec![(**expr).clone(), whole])))
         }
         Expr::Function(call) => part_of_moment(call).or_else(|| meaning(call)),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if elements(right).is_some() => {
+            Some(function("list_contains", vec![elements(right)?, (**left).clone()]))
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if elements(right).is_some() => {
+            Some(negation(true, function("list_contains", vec![elements(right)?, (**left).clone()])))
+        }
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
+            let minus_one = Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: Box::new(Expr::Value(Value::Number("1".to_string(), false).into())),
+            };
+            Some(function("xor", vec![(**expr).clone(), minus_one]))
+        }
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => Some(in_subquery(left, right, false)?),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => Some(in_subquery(left, right, true)?),
         other => operator(other),
@@ -262,6 +285,15 @@ pub(crate) fn part_called(name: &str) -> Option<&'static str> {
         .into_iter()
         .find(|part| *part == name)?,
     })
+}
+
+/// The list of `IN l`, whose elements are compared.
+pub(super) fn elements(right: &Expr) -> Option<Expr> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = right else { return None };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(list))] if name.to_string() == "__elements" => Some(list.clone()),
+        _ => None,
+    }
 }
 
 fn in_subquery(left: &Expr, right: &Expr, negated: bool) -> Option<Expr> {

@@ -9,15 +9,16 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::expr::function;
+use super::sample::sampled;
 use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, quoted, same};
 use super::unread::unread_of_relation;
 use super::{Binder, Names};
 use crate::{Error, Result};
 
 /// The relations and columns that one operand of a join brings.
-struct Operand {
-    relations: Vec<Relation>,
-    visible: Vec<Visible>,
+pub(super) struct Operand {
+    pub(super) relations: Vec<Relation>,
+    pub(super) visible: Vec<Visible>,
 }
 
 /// A relation before it has an alias.
@@ -121,10 +122,13 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn relation(&mut self, relation: &mut TableFactor, scope: &Scope<'_>) -> Result<Operand> {
+    /// Binds something in FROM.
+    pub(super) fn relation(&mut self, relation: &mut TableFactor, scope: &Scope<'_>) -> Result<Operand> {
+        sampled(relation)?;
         if let Some(what) = unread_of_relation(relation) {
             return Err(Error::NotImplemented(what));
         }
+        self.turned(relation, scope)?;
         match relation {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let table = self.table(name);

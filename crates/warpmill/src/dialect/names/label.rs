@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, OrderByExpr, UnaryOperator, Value, WindowType,
 };
 
+use super::expr::elements;
+
 /// The name of the column that `expr` makes in a SELECT list.
 pub(crate) fn label(expr: &Expr) -> String {
     match expr {
@@ -35,6 +37,12 @@ fn text(expr: &Expr) -> String {
         },
         Expr::UnaryOp { op: UnaryOperator::Not, expr } => format!("(NOT {})", text(expr)),
         Expr::UnaryOp { op, expr } => format!("({op}({}))", text(expr)),
+        Expr::AnyOp { left, right, .. } if elements(right).is_some() => {
+            format!("contains({}, {})", elements(right).as_ref().map_or_else(String::new, text), text(left))
+        }
+        Expr::AllOp { left, right, .. } if elements(right).is_some() => {
+            format!("(NOT contains({}, {}))", elements(right).as_ref().map_or_else(String::new, text), text(left))
+        }
         Expr::IsNull(inner) => format!("({} IS NULL)", text(inner)),
         Expr::IsNotNull(inner) => format!("({} IS NOT NULL)", text(inner)),
         Expr::IsDistinctFrom(left, right) => format!("({} IS DISTINCT FROM {})", text(left), text(right)),

@@ -9,12 +9,16 @@
 mod apart;
 mod calls;
 mod columns;
+mod defaults;
 mod distinct_from;
 mod expr;
 mod from;
 mod items;
 mod label;
+mod more_calls;
+mod pivot;
 mod query;
+mod sample;
 mod scope;
 mod sets;
 mod unread;
@@ -25,6 +29,7 @@ use datafusion::sql::sqlparser::ast::{Insert, ObjectName, ObjectNamePart, Query,
 pub(crate) use calls::stands_for_other;
 pub(crate) use expr::part_called;
 pub(crate) use label::label;
+pub(crate) use pivot::arguments;
 pub(crate) use scope::quoted;
 use scope::{Fields, same};
 pub(crate) use scope::{distinct_names, shown};
@@ -100,6 +105,7 @@ impl Binder<'_> {
                     *column = ObjectName::from(vec![quoted(field.name())]);
                 }
             }
+            defaults::add(insert, &schema)?;
         }
         match &mut insert.source {
             Some(query) => self.query(query, None, Names::Own).map(drop),

@@ -90,6 +90,20 @@ impl<'s> Scope<'s> {
         Ok(found)
     }
 
+    /// The rows of a relation of that name, here or around, as structs.
+    pub(super) fn row(&self, name: &Ident) -> Option<Expr> {
+        let called = |relation: &&Relation| relation.is_called(std::slice::from_ref(name));
+        if self.is_open() {
+            return None;
+        }
+        let Some(relation) = self.relations.iter().find(called) else { return self.parent?.row(name) };
+        let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_string()).into());
+        let fields = relation.fields.as_ref()?;
+        let args = fields.iter().flat_map(|field| [text(&field.name), relation.column(field)]).collect();
+        self.used.set(true);
+        Some(super::expr::function("named_struct", args))
+    }
+
     /// The item of the SELECT list called `name`.
     pub(super) fn alias(&self, name: &str) -> Option<&Alias> {
         self.aliases.iter().find(|alias| same(&alias.name, name))

@@ -98,6 +98,14 @@ impl Rewriter {
                 let plan = LogicalPlan::Window(Window::try_new(parts, Arc::new(plan))?);
                 Ok(Dependent { plan, keys })
             }
+            // LATERAL, or a function in FROM that names columns around.
+            LogicalPlan::Subquery(subquery) => self.dependent(Arc::unwrap_or_clone(subquery.subquery), domain),
+            LogicalPlan::Unnest(unnest) => {
+                let Dependent { plan, keys } = self.dependent(Arc::unwrap_or_clone(unnest.input), domain)?;
+                let plan = LogicalPlanBuilder::from(plan);
+                let plan = plan.unnest_columns_with_options(unnest.exec_columns, unnest.options)?.build()?;
+                Ok(Dependent { plan, keys })
+            }
             LogicalPlan::Join(join) => self.dependent_join(join, domain),
             LogicalPlan::Union(union) => self.dependent_union(union, domain),
             other => not_impl_err!("a subquery that names outer columns in {}", other.display()),

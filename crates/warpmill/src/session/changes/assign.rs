@@ -1,10 +1,12 @@
 //! Assignments of SET.
 
+use arrow::datatypes::Field;
 use datafusion::sql::sqlparser::ast::{Assignment, AssignmentTarget, Expr, ObjectName};
 use warpmill_format::TableSnapshot;
 
 use super::target::Target;
 use crate::catalog::same;
+use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
 /// The columns that get other values, and the text of these.
@@ -18,7 +20,7 @@ pub(super) fn assignments(set: &[Assignment], base: &TableSnapshot, target: &Tar
         if all.iter().any(|(known, _)| *known == column) {
             return Err(Error::Plan(format!("column {name} of table {} is set twice", target.reference)));
         }
-        all.push((column, value_of(value)));
+        all.push((column, value_of(value, base.schema().field(column))));
         Ok(())
     };
     for assignment in set {
@@ -43,10 +45,12 @@ pub(super) fn column_of(name: &ObjectName, base: &TableSnapshot, target: &Target
     found.ok_or_else(|| Error::Plan(format!("table {} has no column {column}", target.reference)))
 }
 
-/// The text of a value; DEFAULT is NULL, for columns have no other.
-pub(super) fn value_of(value: &Expr) -> String {
+/// The text of a value for a column.
+pub(super) fn value_of(value: &Expr, column: &Field) -> String {
     match value {
-        Expr::Identifier(name) if name.quote_style.is_none() && same(&name.value, "default") => "NULL".to_string(),
+        Expr::Identifier(name) if name.quote_style.is_none() && same(&name.value, "default") => {
+            default_of(column).unwrap_or("NULL").to_string()
+        }
         value => value.to_string(),
     }
 }

@@ -10,6 +10,7 @@ use super::assign::{assignments, column_of, value_of};
 use super::target::{Target, quoted};
 use super::{Action, Edit, refuse};
 use crate::catalog::ROW;
+use crate::session::ddl::default_of;
 use crate::{Error, Result};
 
 /// The column of the source that is NULL where only the table has a row.
@@ -74,7 +75,10 @@ pub(super) fn edit(merge: &Merge, target: &Target, base: &TableSnapshot) -> Resu
             }
             (MergeAction::Insert(insert), _) => {
                 let values = inserted(insert, base, target)?;
-                (0..all).for_each(|column| add(values[column].as_deref().unwrap_or("NULL"), column));
+                (0..all).for_each(|column| {
+                    let default = default_of(base.schema().field(column)).unwrap_or("NULL");
+                    add(values[column].as_deref().unwrap_or(default), column);
+                });
                 Action::Insert(at)
             }
         });
@@ -143,7 +147,7 @@ fn inserted(insert: &MergeInsertExpr, base: &TableSnapshot, target: &Target) -> 
     }
     let mut texts = vec![None; all];
     for (column, value) in columns.into_iter().zip(row) {
-        if texts[column].replace(format!("({})", value_of(value))).is_some() {
+        if texts[column].replace(format!("({})", value_of(value, base.schema().field(column)))).is_some() {
             let name = base.schema().field(column).name();
             return Err(Error::Plan(format!("MERGE: INSERT names column {name} twice")));
         }

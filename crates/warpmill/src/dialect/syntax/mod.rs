@@ -1,5 +1,10 @@
 //! Forms of DuckDB's SQL that the parser does not read, as forms that it does: before a text is parsed.
 
+mod forms;
+mod pivots;
+
+pub(crate) use forms::answer;
+pub(crate) use pivots::{GROUPS, VALUES};
 use std::borrow::Cow;
 
 use crate::pieces::{Piece, pieces};
@@ -22,8 +27,8 @@ impl Token<'_> {
 }
 
 /// `sql` in forms that the parser reads:
-/// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, and commas before
-/// the end.
+/// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, commas before
+/// the end, `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     if !is_concerned(sql) {
         return Cow::Borrowed(sql);
@@ -40,13 +45,48 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// The words of forms that the parser does not read.
+const WORDS: [&str; 16] = [
+    "lambda",
+    "for",
+    "filter",
+    "materialized",
+    "glob",
+    "pivot",
+    " in ",
+    "like",
+    "timestamp_",
+    "function",
+    "(describe",
+    "(summarize",
+    "similar",
+    "sample",
+    "(from",
+    "as from",
+];
+
+/// Whether a colon that is not doubled, `@(`, `@-` or `!` is there.
+fn has_other_forms(sql: &str) -> bool {
+    let bytes = sql.as_bytes();
+    let at = |at: usize| bytes.get(at).copied().unwrap_or_default();
+    (0..bytes.len()).any(|i| match bytes[i] {
+        b':' => at(i + 1) != b':' && (i == 0 || at(i - 1) != b':') && at(i + 1) != b'=',
+        b'!' => !matches!(at(i + 1), b'=' | b'~'),
+        b'@' => matches!(at(i + 1), b'(' | b'-'),
+        _ => false,
+    })
+}
+
 /// Whether there may be something to rewrite.
 fn is_concerned(sql: &str) -> bool {
     let has = |word: &str| sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
     let list = sql.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("values"));
-    list || sql.contains("**")
+    let from = sql.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("from"));
+    list || from
+        || sql.contains("**")
         || sql.trim_end().ends_with(',')
-        || ["lambda", "for", "filter", "materialized", "glob"].into_iter().any(has)
+        || has_other_forms(sql)
+        || WORDS.into_iter().any(has)
 }
 
 fn write(tokens: &[Token<'_>], out: &mut String) {
@@ -111,6 +151,9 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     if first.text == "," && next(rest, 1).is_none() {
         return 1;
+    }
+    if let Some(length) = pivots::pivot(rest, before, out).or_else(|| forms::form(rest, before, out)) {
+        return length;
     }
     out.push_str(first.text);
     1
@@ -247,6 +290,28 @@ mod tests {
             ),
             ("SELECT [[y for y in x] for x in l]", "SELECT list_transform(l, (x) -> (list_transform(x, (y) -> (y))))"),
             ("sum(x) FILTER (x > 1)", "sum(x) FILTER (WHERE x > 1)"),
+            ("SELECT a: x + 1, b: 2 FROM t", "SELECT x + 1 AS a , 2 AS b FROM t"),
+            ("SELECT {'a': 1}, l[1:2], x::INT", "SELECT {'a': 1}, l[1:2], x::INT"),
+            ("x IN l AND y NOT IN m.n", "x = ANY(__elements(l)) AND y <> ALL(__elements(m.n))"),
+            ("position('a' IN s), x IN (1, 2)", "position('a' IN s), x IN (1, 2)"),
+            ("SELECT * LIKE 'a%.b_'", "SELECT COLUMNS('^(?s:a.*\\.b.)$')"),
+            ("SELECT 5!, x != 1", "SELECT factorial(5), x != 1"),
+            ("SELECT @(-3)", "SELECT abs(-3)"),
+            ("SELECT TIMESTAMP_S '2024-01-01'", "SELECT CAST('2024-01-01' AS timestamp_s)"),
+            ("CREATE FUNCTION f(x) AS x", "CREATE MACRO f(x) AS x"),
+            ("FROM t WHERE x", "SELECT * FROM t WHERE x"),
+            ("FROM t SELECT x WHERE y", "FROM t SELECT x WHERE y"),
+            ("FROM (FROM t WHERE x) q", "SELECT * FROM (SELECT * FROM t WHERE x) q"),
+            ("SELECT extract(year FROM x) FROM t", "SELECT extract(year FROM x) FROM t"),
+            ("SELECT x FROM t USING SAMPLE 10%", "SELECT x FROM t TABLESAMPLE (10 PERCENT)"),
+            ("SELECT x FROM t JOIN u USING (id)", "SELECT x FROM t JOIN u USING (id)"),
+            (
+                "PIVOT t ON a USING sum(b) AS s GROUP BY c ORDER BY c",
+                "SELECT * FROM t PIVOT (sum(b) AS s, __pivot_groups(c) FOR ((a)) IN (ANY)) ORDER BY c",
+            ),
+            ("(PIVOT t ON a IN (1, 2))", "(SELECT * FROM t PIVOT (count(*) FOR ((a)) IN (1, 2)) )"),
+            ("SELECT x AS pivot FROM t JOIN u ON pivot", "SELECT x AS pivot FROM t JOIN u ON pivot"),
+            ("UNPIVOT t ON a, b INTO NAME n VALUE v", "SELECT * FROM t UNPIVOT (v FOR n IN (a, b)) "),
             ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("WITH a AS MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("SELECT 1, 2,", "SELECT 1, 2"),

@@ -1,0 +1,161 @@
+//! `read_csv(path, option = value)` and its kin: calls as names of tables, and the tables that they are.
+
+mod csv;
+mod listed;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::execution::SessionState;
+use serde::{Deserialize, Serialize};
+
+use super::files;
+use crate::{Error, Result};
+
+pub(crate) use csv::with_nulls;
+pub(super) use csv::{Options as CsvGiven, table as csv_table};
+pub(super) use listed::{is_array, json_options};
+
+/// The beginning of a name for the files that a call reads, which follows.
+const READING: &str = "\u{1}reading ";
+
+/// A value of an option.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Given {
+    /// A number, a truth value or a text.
+    One(String),
+    /// A list of texts.
+    List(Vec<String>),
+    /// A struct of texts.
+    Map(Vec<(String, String)>),
+}
+
+/// A call of a function that reads files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Call {
+    /// Its name, in lower case.
+    pub function: String,
+    /// Paths and patterns.
+    pub paths: Vec<String>,
+    /// Names, in lower case, and values.
+    pub options: Vec<(String, Given)>,
+}
+
+impl Call {
+    /// The name of the table that it is.
+    pub(crate) fn name(&self) -> String {
+        format!("{READING}{}", serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The call that `name` is the name of.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        serde_json::from_str(name.strip_prefix(READING)?).ok()
+    }
+
+    /// An error that names the function.
+    fn refused(&self, what: impl std::fmt::Display) -> Error {
+        Error::NotImplemented(format!("{}: {what}", self.function))
+    }
+
+    /// The error of an option that is not known, or of a value that is none of it.
+    fn unknown(&self, option: &str) -> Error {
+        self.refused(format!("the option {option}"))
+    }
+
+    /// A truth value.
+    fn truth(&self, option: &str, given: &Given) -> Result<bool> {
+        match given {
+            Given::One(text) if text.eq_ignore_ascii_case("true") || text == "1" => Ok(true),
+            Given::One(text) if text.eq_ignore_ascii_case("false") || text == "0" => Ok(false),
+            _ => Err(Error::Plan(format!("{}: {option} is true or false", self.function))),
+        }
+    }
+
+    /// The files, in order.
+    ///
+    /// # Errors
+    /// A path or a pattern with nothing there; places elsewhere.
+    fn files(&self) -> Result<Vec<String>> {
+        let mut found = vec![];
+        for path in &self.paths {
+            if path.contains("://") {
+                return Err(self.refused(format!("{path}: options are for files of this machine")));
+            }
+            let files = files::matching(path).into_iter().filter(|file| file.is_file());
+            let before = found.len();
+            found.extend(files.map(|file| file.to_string_lossy().into_owned()));
+            if found.len() == before && self.function != "glob" {
+                return Err(Error::Io(format!("no such file: {path}")));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The table.
+    pub(super) async fn table(&self, state: SessionState) -> Result<Arc<dyn TableProvider>> {
+        let owned = self.clone();
+        match self.function.as_str() {
+            "read_csv" | "read_csv_auto" => {
+                let options = csv::Options::of(self)?;
+                csv::table(&state, self.files()?, options).await
+            }
+            "read_json" | "read_json_auto" | "read_ndjson" | "read_ndjson_auto" => listed::json(self, &state).await,
+            "read_parquet" | "parquet_scan" => listed::parquet(self, &state).await,
+            "glob" => {
+                let files = StringArray::from(self.files()?);
+                table_of(vec![("file", Arc::new(files) as ArrayRef)])
+            }
+            "read_text" | "read_blob" => {
+                let read = tokio::task::spawn_blocking(move || contents(&owned)).await;
+                read.map_err(|error| Error::Other(error.to_string()))?
+            }
+            _ => Err(self.refused("a function that reads no files")),
+        }
+    }
+}
+
+fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Arc<dyn TableProvider>> {
+    let fields = columns.iter().map(|(name, values)| Field::new(*name, values.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.into_iter().map(|(_, values)| values).collect())?;
+    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+}
+
+/// Whole files, of a call of `read_text` or `read_blob`.
+fn contents(call: &Call) -> Result<Arc<dyn TableProvider>> {
+    if let Some((option, _)) = call.options.first() {
+        return Err(call.unknown(option));
+    }
+    let files = call.files()?;
+    let (mut bytes, mut sizes, mut changed) = (vec![], vec![], vec![]);
+    for file in &files {
+        let failed = |error: std::io::Error| Error::Io(format!("{file}: {error}"));
+        let content = std::fs::read(file).map_err(failed)?;
+        let modified = std::fs::metadata(file).and_then(|about| about.modified()).map_err(failed)?;
+        let micros = modified.duration_since(std::time::UNIX_EPOCH).map(|since| since.as_micros() as i64);
+        sizes.push(content.len() as i64);
+        changed.push(micros.unwrap_or_default());
+        bytes.push(content);
+    }
+    let content: ArrayRef = match call.function.as_str() {
+        "read_blob" => Arc::new(BinaryArray::from_iter_values(&bytes)),
+        _ => {
+            let text = |(file, bytes): (&String, Vec<u8>)| {
+                String::from_utf8(bytes).map_err(|_| Error::Execution(format!("{file}: its bytes are no UTF-8 text")))
+            };
+            let texts = files.iter().zip(bytes).map(text).collect::<Result<Vec<_>>>()?;
+            Arc::new(StringArray::from(texts))
+        }
+    };
+    let moments = TimestampMicrosecondArray::from(changed)
+        .with_data_type(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
+    table_of(vec![
+        ("filename", Arc::new(StringArray::from(files)) as ArrayRef),
+        ("content", content),
+        ("size", Arc::new(Int64Array::from(sizes))),
+        ("last_modified", Arc::new(moments)),
+    ])
+}

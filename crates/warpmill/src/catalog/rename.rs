@@ -1,0 +1,44 @@
+//! Other names of tables.
+
+use warpmill_format::Table;
+use warpmill_format::table::leftovers;
+
+use super::schema::Found;
+use super::{Schema, plain, same};
+use crate::{Error, Result};
+
+impl Schema {
+    /// Gives the table or view called `name` another name.
+    ///
+    /// # Errors
+    /// There is something of that name; the table is being written; it is a foreign one. It is as before then.
+    pub(crate) fn rename(&self, name: &str, new_name: &str) -> Result<()> {
+        let own = self.find(name)?.ok_or_else(|| Error::Catalog(format!("table '{name}' not found")))?;
+        if !same(name, new_name)
+            && let Some(there) = self.find(new_name)?
+        {
+            return Err(Error::Catalog(format!("{} '{new_name}' already exists", there.kind().word())));
+        }
+        match own {
+            Found::Session(known, entry) => {
+                let mut tables = self.session_tables.write();
+                tables.remove(&known);
+                tables.insert(new_name.to_string(), entry);
+            }
+            Found::View(_) => return Err(Error::NotImplemented(format!("'{name}' is a view: it keeps its name"))),
+            Found::Table(known) => {
+                let (from, to) = (self.table_path(&known), self.table_path(plain(new_name)?));
+                let _names = self.folder.as_deref().map(leftovers::hold_folder).transpose()?;
+                let _lock = Table::hold(&from)?;
+                if to.symlink_metadata().is_ok() && !same(&known, new_name) {
+                    return Err(Error::Catalog(format!("table '{new_name}' already exists")));
+                }
+                std::fs::rename(&from, &to).map_err(|error| super::io_error("cannot rename", &from, &error))?;
+                leftovers::sync_folder_of(&to)?;
+                self.opened.lock().retain(|name, _| !same(name, &known) && !same(name, new_name));
+            }
+        }
+        self.shared.changed();
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The answers of DESCRIBE and SUMMARIZE as tables.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::datasource::ViewTable;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+
+use super::view::coerced;
+use crate::dialect::{shown, type_name};
+use crate::planning;
+use crate::session::describe::describe;
+use crate::{Error, Result};
+
+/// The answer of `DESCRIBE ...` or `SUMMARIZE ...`.
+pub(super) async fn answer(sql: &str, state: SessionState) -> Result<Arc<dyn TableProvider>> {
+    let Some((word, source)) = sql.split_once(char::is_whitespace) else {
+        return Err(Error::Parse(format!("{sql} of what?")));
+    };
+    let query = query_of(source.trim());
+    let state = Arc::new(state);
+    let plan = bound(&state, &query).await?;
+    if word.eq_ignore_ascii_case("summarize") {
+        let text = summary(&query, plan.schema().as_arrow());
+        let plan = bound(&state, &text).await?;
+        return Ok(Arc::new(ViewTable::new(plan, None)));
+    }
+    let mut schema = plan.schema().as_arrow().clone();
+    if is_query(source.trim()) {
+        // Nothing is declared NOT NULL.
+        let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        schema = Schema::new(fields.collect::<Vec<_>>());
+    }
+    let rows = describe(&schema)?;
+    Ok(Arc::new(MemTable::try_new(rows.schema, vec![rows.batches])?))
+}
+
+async fn bound(state: &Arc<SessionState>, sql: &str) -> Result<LogicalPlan> {
+    let (own, sql) = (Arc::clone(state), sql.to_string());
+    planning::run(async move { coerced(planning::bound(&own, &sql, &[]).await?, &own) }).await
+}
+
+/// The query that gives the rows of what DESCRIBE and SUMMARIZE are of: a query, or the name of a table.
+fn query_of(source: &str) -> String {
+    if is_query(source) { source.to_string() } else { format!("FROM {source}") }
+}
+
+/// Whether a text is a query, not a name.
+pub(crate) fn is_query(source: &str) -> bool {
+    let first = source.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_ascii_lowercase();
+    source.starts_with('(') || ["select", "from", "with", "values", "pivot", "unpivot"].contains(&first.as_str())
+}
+
+/// SUMMARIZE as a query: a row for each column. Quantiles are approximate, as DuckDB's are; the number of different values is exact.
+fn summary(query: &str, schema: &Schema) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let names: Vec<String> = (0..schema.fields().len()).map(|at| format!("c{at}")).collect();
+    let row = |(at, field): (usize, &Arc<arrow::datatypes::Field>)| {
+        let (column, ty) = (&names[at], field.data_type());
+        let is_number = ty.is_numeric();
+        let is_moment = matches!(ty, DataType::Date32 | DataType::Timestamp(..));
+        let text = |x: String| format!("CAST({x} AS VARCHAR)");
+        let nothing = || "CAST(NULL AS VARCHAR)".to_string();
+        let (avg, std) = match (is_number, is_moment) {
+            (true, _) => (text(format!("avg({column})")), text(format!("stddev({column})"))),
+            (_, true) => {
+                let micros = format!("avg(epoch_us({column}))");
+                (text(format!("make_timestamp(CAST({micros} AS BIGINT))")), nothing())
+            }
+            _ => (nothing(), nothing()),
+        };
+        let quantile = |at: &str| match (is_number, is_moment) {
+            (true, _) => {
+                let of = format!("approx_percentile_cont(CAST({column} AS DOUBLE), {at})");
+                text(format!("CAST({of} AS {})", type_name(ty)))
+            }
+            (_, true) if *ty == DataType::Date32 => {
+                let days = format!("approx_percentile_cont(CAST(epoch_us({column}) // 86400000000 AS DOUBLE), {at})");
+                text(format!("DATE '1970-01-01' + CAST(round_even({days}, 0) AS INTEGER)"))
+            }
+            (_, true) => {
+                let micros = format!("approx_percentile_cont(CAST(epoch_us({column}) AS DOUBLE), {at})");
+                text(format!("make_timestamp(CAST({micros} AS BIGINT))"))
+            }
+            _ => nothing(),
+        };
+        let name = shown(field.name()).replace('\'', "''");
+        let kind = type_name(ty).replace('\'', "''");
+        let nulls = format!("100.0 * (count(*) - count({column})) / count(*)");
+        format!(
+            "SELECT {at} AS \"\u{1}at\", '{name}' AS column_name, '{kind}' AS column_type, {} AS min, {} AS max, \
+             count(DISTINCT {column}) AS approx_unique, {avg} AS avg, {std} AS std, {} AS q25, {} AS q50, {} AS q75, \
+             count(*) AS count, CASE WHEN count(*) > 0 THEN CAST({nulls} AS DECIMAL(9, 2)) END AS null_percentage \
+             FROM ({query}) AS t({})",
+            text(format!("min({column})")),
+            text(format!("max({column})")),
+            quantile("0.25"),
+            quantile("0.5"),
+            quantile("0.75"),
+            names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "),
+        )
+    };
+    let rows = schema.fields().iter().enumerate().map(row).collect::<Vec<_>>().join(" UNION ALL ");
+    format!("SELECT * FROM ({rows})")
+}

@@ -1,0 +1,338 @@
+//! Calls of macros, in whose place their definitions come: before names are bound.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::catalog::SchemaProvider;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunctionParameter, MacroArg,
+    MacroDefinition, ObjectName, OneOrManyWithParens, Query, Select, SelectItem, Statement, TableAlias, TableFactor,
+    VisitMut, VisitorMut, visit_expressions,
+};
+
+use super::names::quoted;
+use super::{alias_of, syntax};
+use crate::catalog::{CATALOG, Schema};
+use crate::{Error, Result};
+
+/// Macros inside each other.
+const MOST_DEPTH: usize = 100;
+/// Nodes of expressions in the place of the calls of one statement.
+const MOST_NODES: usize = 50_000;
+
+/// A macro.
+struct Macro {
+    name: String,
+    parameters: Vec<MacroArg>,
+    definition: MacroDefinition,
+}
+
+/// The definition that `sql`, a text of CREATE MACRO, has.
+///
+/// # Errors
+/// It is none; it names a parameter twice.
+fn definition(sql: &str, state: &SessionState) -> Result<Macro> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let statement = state.sql_to_statement(&super::literals::plain_numbers(&syntax::plain(sql)), &dialect)?;
+    let AnyStatement::Statement(statement) = statement else {
+        return Err(Error::Parse(format!("{sql} is no CREATE MACRO")));
+    };
+    let Statement::CreateMacro { name, args, definition, .. } = *statement else {
+        return Err(Error::Parse(format!("{sql} is no CREATE MACRO")));
+    };
+    let parameters = args.unwrap_or_default();
+    let mut seen = HashSet::new();
+    if let Some(twice) = parameters.iter().find(|parameter| !seen.insert(parameter.name.value.to_lowercase())) {
+        return Err(Error::Plan(format!("macro {name} has parameter {} twice", twice.name)));
+    }
+    Ok(Macro { name: name.to_string(), parameters, definition })
+}
+
+/// Whether `sql` defines a macro that can be called.
+///
+/// # Errors
+/// As [`definition`]; a default that follows none.
+pub(crate) fn check(sql: &str, state: &SessionState) -> Result<()> {
+    let found = definition(sql, state)?;
+    let first = found.parameters.iter().position(|parameter| parameter.default_expr.is_some());
+    let after = found.parameters.iter().skip(first.unwrap_or(usize::MAX)).find(|other| other.default_expr.is_none());
+    match after {
+        Some(other) => Err(Error::Plan(format!(
+            "macro {}: parameter {} has no default, and follows one that has",
+            found.name, other.name
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Replaces the calls of macros in `statement`.
+pub(super) fn expand(statement: &mut AnyStatement, state: &SessionState) -> Result<()> {
+    let Some(catalog) = state.catalog_list().catalog(CATALOG) else { return Ok(()) };
+    let default = &state.config_options().catalog.default_schema;
+    let mut names = HashMap::new();
+    for schema in [default.as_str(), crate::catalog::MAIN] {
+        let Some(provider) = catalog.schema(schema) else { continue };
+        let Some(own) = (&*provider as &dyn SchemaProvider).downcast_ref::<Schema>() else { continue };
+        for name in own.macro_names()? {
+            if let std::collections::hash_map::Entry::Vacant(free) = names.entry(name)
+                && let Some(sql) = own.macro_text(free.key())?
+            {
+                free.insert(sql);
+            }
+        }
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut expander = Expander { state, texts: names, depth: 0, nodes: 0 };
+    expander.statement(statement)
+}
+
+struct Expander<'s> {
+    state: &'s SessionState,
+    /// Texts of macros, by their names in lower case.
+    texts: HashMap<String, String>,
+    depth: usize,
+    nodes: usize,
+}
+
+impl Expander<'_> {
+    fn statement(&mut self, statement: &mut AnyStatement) -> Result<()> {
+        match statement {
+            AnyStatement::Statement(statement) => self.part(statement.as_mut()),
+            AnyStatement::Explain(explain) => self.statement(&mut explain.statement),
+            AnyStatement::CopyTo(copy) => match &mut copy.source {
+                CopyToSource::Query(query) => self.part(query.as_mut()),
+                CopyToSource::Relation(_) => Ok(()),
+            },
+            AnyStatement::CreateExternalTable(_) | AnyStatement::Reset(_) => Ok(()),
+        }
+    }
+
+    fn part(&mut self, part: &mut impl VisitMut) -> Result<()> {
+        match part.visit(self) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(*error),
+        }
+    }
+
+    fn text(&self, name: &ObjectName) -> Option<&String> {
+        let name = name.0.last()?.as_ident()?;
+        self.texts.get(&name.value.to_lowercase())
+    }
+
+    fn calls(&self, expr: &Expr) -> bool {
+        let found = visit_expressions(expr, |e| match e {
+            Expr::Function(call) if self.text(&call.name).is_some() => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_break()
+    }
+
+    /// The definition of a macro with arguments in the place of its parameters.
+    fn applied<T: VisitMut>(&mut self, found: &Macro, body: &mut T, given: &[FunctionArg]) -> Result<()> {
+        let arguments = arguments(found, given)?;
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            return Err(Error::Limit(format!(
+                "macro {} is more than {MOST_DEPTH} macros deep: it calls itself?",
+                found.name
+            )));
+        }
+        let mut substitution = Substitution { arguments: &arguments, shadowed: vec![], nodes: 0 };
+        let _: ControlFlow<()> = body.visit(&mut substitution);
+        self.nodes += substitution.nodes;
+        if self.nodes > MOST_NODES {
+            return Err(Error::Limit(format!(
+                "calls of '{}' and other macros make an expression that is too large ({MOST_NODES} parts are the limit)",
+                found.name
+            )));
+        }
+        self.part(body)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn replacement(&mut self, call: &Function) -> Result<Option<Expr>> {
+        let Some(text) = self.text(&call.name) else { return Ok(None) };
+        let found = definition(text, self.state)?;
+        let refused = |what: &str| Error::NotImplemented(format!("macro {}: {what} in its call", found.name));
+        let MacroDefinition::Expr(body) = &found.definition else {
+            return Err(Error::Plan(format!("macro {} is a table: it is called in FROM", found.name)));
+        };
+        let given = match &call.args {
+            FunctionArguments::List(list) if list.duplicate_treatment.is_some() => return Err(refused("DISTINCT")),
+            FunctionArguments::List(list) if !list.clauses.is_empty() => return Err(refused("ORDER BY")),
+            FunctionArguments::List(list) => list.args.as_slice(),
+            FunctionArguments::None => &[],
+            FunctionArguments::Subquery(_) => return Err(refused("a query without parentheses of its own")),
+        };
+        if call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty() {
+            return Err(refused("OVER, FILTER and WITHIN GROUP"));
+        }
+        let mut body = body.clone();
+        self.applied(&found, &mut body, given)?;
+        Ok(Some(Expr::Nested(Box::new(body))))
+    }
+
+    fn relation(&mut self, factor: &TableFactor) -> Result<Option<TableFactor>> {
+        let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return Ok(None) };
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let found = definition(text, self.state)?;
+        let MacroDefinition::Table(body) = &found.definition else {
+            return Err(Error::Plan(format!("macro {} is a value: it is called in an expression", found.name)));
+        };
+        let mut subquery: Query = Query::clone(body);
+        self.applied(&found, &mut subquery, &args.args)?;
+        let called = || TableAlias { explicit: true, name: quoted(&last(name)), columns: vec![], at: None };
+        let alias = Some(alias.clone().unwrap_or_else(called));
+        Ok(Some(TableFactor::Derived { lateral: false, subquery: Box::new(subquery), alias, sample: None }))
+    }
+}
+
+fn last(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map_or_else(String::new, |ident| ident.value.clone())
+}
+
+impl VisitorMut for Expander<'_> {
+    type Break = Box<Error>;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
+        // A column is called by what the text says, not by what is in its place.
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && self.calls(expr)
+            {
+                let alias = alias_of(expr);
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Box<Error>> {
+        let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        match self.replacement(call) {
+            Ok(Some(replacement)) => *expr = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Box<Error>> {
+        match self.relation(factor) {
+            Ok(Some(replacement)) => *factor = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// By parameter in lower case, its argument.
+fn arguments(found: &Macro, given: &[FunctionArg]) -> Result<HashMap<String, Expr>> {
+    let list = || found.parameters.iter().map(|parameter| parameter.name.value.as_str()).collect::<Vec<_>>().join(", ");
+    let mut all = HashMap::new();
+    let mut add = |name: &Ident, value: &Expr| {
+        let known = found.parameters.iter().any(|parameter| parameter.name.value.eq_ignore_ascii_case(&name.value));
+        if !known {
+            return Err(Error::Plan(format!("macro {}({}) has no parameter {name}", found.name, list())));
+        }
+        match all.insert(name.value.to_lowercase(), value.clone()) {
+            Some(_) => Err(Error::Plan(format!("macro {}: parameter {name} is given twice", found.name))),
+            None => Ok(()),
+        }
+    };
+    let mut position = 0;
+    for arg in given {
+        match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => {
+                let Some(parameter) = found.parameters.get(position) else {
+                    let (count, name) = (given.len(), &found.name);
+                    return Err(Error::Plan(format!("macro {name}({}) is given {count} arguments", list())));
+                };
+                position += 1;
+                add(&parameter.name, value)?;
+            }
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => add(name, value)?,
+            FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
+                add(name, value)?;
+            }
+            other => return Err(Error::NotImplemented(format!("macro {}: the argument {other}", found.name))),
+        }
+    }
+    for parameter in &found.parameters {
+        if !all.contains_key(&parameter.name.value.to_lowercase()) {
+            let default = parameter.default_expr.clone();
+            let default = default.ok_or_else(|| {
+                Error::Plan(format!("macro {}({}): parameter {} is missing", found.name, list(), parameter.name))
+            })?;
+            all.insert(parameter.name.value.to_lowercase(), default);
+        }
+    }
+    Ok(all)
+}
+
+/// `expr` with other expressions in the place of names, which are in lower case.
+pub(super) fn substituted(mut expr: Expr, arguments: &HashMap<String, Expr>) -> Expr {
+    let mut substitution = Substitution { arguments, shadowed: vec![], nodes: 0 };
+    let _: ControlFlow<()> = VisitMut::visit(&mut expr, &mut substitution);
+    expr
+}
+
+/// Puts arguments in the place of parameters.
+struct Substitution<'a> {
+    arguments: &'a HashMap<String, Expr>,
+    /// Parameters of lambda functions around, which hide those of the macro.
+    shadowed: Vec<String>,
+    nodes: usize,
+}
+
+fn parameters(params: &OneOrManyWithParens<LambdaFunctionParameter>) -> &[LambdaFunctionParameter] {
+    match params {
+        OneOrManyWithParens::One(one) => std::slice::from_ref(one),
+        OneOrManyWithParens::Many(many) => many,
+    }
+}
+
+impl VisitorMut for Substitution<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(lambda) = expr {
+            self.shadowed
+                .extend(parameters(&lambda.params).iter().map(|parameter| parameter.name.value.to_lowercase()));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.nodes += 1;
+        match expr {
+            Expr::Lambda(lambda) => {
+                let around = self.shadowed.len() - parameters(&lambda.params).len();
+                self.shadowed.truncate(around);
+            }
+            Expr::Identifier(name) => {
+                let name = name.value.to_lowercase();
+                if !self.shadowed.contains(&name)
+                    && let Some(argument) = self.arguments.get(&name)
+                {
+                    let _: ControlFlow<()> = visit_expressions(argument, |_| {
+                        self.nodes += 1;
+                        ControlFlow::Continue(())
+                    });
+                    *expr = match argument {
+                        Expr::Identifier(_) | Expr::Value(_) | Expr::CompoundIdentifier(_) => argument.clone(),
+                        other => Expr::Nested(Box::new(other.clone())),
+                    };
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Defaults of columns in INSERT: `DEFAULT` as a value, columns that are not named, `DEFAULT VALUES`.
+
+use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Insert, ObjectName, ObjectNamePart, Parens, Query, SetExpr, Value, Values,
+};
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::scope::quoted;
+use super::{query_of, same};
+use crate::session::ddl::default_of;
+use crate::{Error, Result};
+
+/// Puts the defaults of a table of `schema` where `insert` means them.
+pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
+    let default = |at: usize| match default_of(schema.field(at)) {
+        Some(sql) => parsed(sql).map(|expr| Expr::Nested(Box::new(expr))),
+        None => Ok(Expr::Value(Value::Null.into())),
+    };
+    let all = schema.fields().len();
+    if insert.source.is_none() && insert.assignments.is_empty() {
+        let row = (0..all).map(default).collect::<Result<Vec<_>>>()?;
+        insert.columns.clear();
+        insert.source = Some(Box::new(query_of(SetExpr::Values(Values {
+            explicit_row: false,
+            value_keyword: false,
+            rows: vec![Parens::with_empty_span(row)],
+        }))));
+        return Ok(());
+    }
+    let Some(source) = &mut insert.source else { return Ok(()) };
+    let position = |name: &ObjectName| {
+        let name = name.0.last().and_then(ObjectNamePart::as_ident)?;
+        schema.fields().iter().position(|field| same(field.name(), &name.value))
+    };
+    let columns: Option<Vec<usize>> = match insert.columns.is_empty() {
+        true => Some((0..all).collect()),
+        false => insert.columns.iter().map(position).collect(),
+    };
+    // A name that is none is another's business.
+    let Some(columns) = columns else { return Ok(()) };
+    let left: Vec<usize> =
+        (0..all).filter(|at| !columns.contains(at) && default_of(schema.field(*at)).is_some()).collect();
+    if let SetExpr::Values(values) = &mut *source.body {
+        for row in &mut values.rows {
+            let given = row.len();
+            for (value, column) in row.iter_mut().zip(&columns) {
+                if matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && same(&name.value, "default"))
+                {
+                    *value = default(*column)?;
+                }
+            }
+            if given == columns.len()
+                && is_plain(source.with.is_some(), source.order_by.is_some(), source.limit_clause.is_some())
+            {
+                for column in &left {
+                    row.push(default(*column)?);
+                }
+            }
+        }
+    }
+    if left.is_empty() {
+        return Ok(());
+    }
+    let of_values = matches!(&*source.body, SetExpr::Values(_));
+    if !(of_values && is_plain(source.with.is_some(), source.order_by.is_some(), source.limit_clause.is_some())) {
+        let added = left.iter().map(|column| Ok(format!("({})", default(*column)?))).collect::<Result<Vec<_>>>()?;
+        let text = format!("SELECT \"\u{1}rows\".*, {} FROM ({source}) AS \"\u{1}rows\"", added.join(", "));
+        *source = Box::new(query(&text)?);
+    }
+    insert.columns.extend(left.iter().map(|at| ObjectName::from(vec![quoted(schema.field(*at).name())])));
+    Ok(())
+}
+
+/// Whether a list of rows has no clauses around it.
+fn is_plain(with: bool, order: bool, limit: bool) -> bool {
+    !(with || order || limit)
+}
+
+fn parsed(sql: &str) -> Result<Expr> {
+    let parser = Parser::new(&DuckDbDialect).with_recursion_limit(10_000).try_with_sql(sql);
+    let expr = parser.and_then(|mut parser| parser.parse_expr());
+    expr.map_err(|error| Error::Parse(format!("{error} (of the default {sql})")))
+}
+
+fn query(sql: &str) -> Result<Query> {
+    let parser = Parser::new(&DuckDbDialect).with_recursion_limit(10_000).try_with_sql(sql);
+    let query = parser.and_then(|mut parser| parser.parse_query());
+    query.map(|query| *query).map_err(|error| Error::Parse(format!("{error} (of {sql})")))
+}

@@ -1,0 +1,247 @@
+//! Calls with lists, positions and orders that stand for other calls.
+
+use std::collections::HashMap;
+
+use datafusion::sql::sqlparser::ast::{
+    Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens,
+    OrderByExpr, Value,
+};
+use regex::Regex;
+
+use super::calls::{arguments, case, number, text};
+use super::expr::function;
+use super::scope::nested;
+use crate::dialect::macros::substituted;
+
+/// What a call of `name`, which is in lower case, stands for; `None`: a function.
+pub(super) fn meaning(name: &str, call: &Function) -> Option<Expr> {
+    if matches!(name, "string_agg") {
+        return ordered_texts(call);
+    }
+    if name == "struct_insert" {
+        return with_names(call);
+    }
+    let args = arguments(call)?;
+    let is_null = |arg: &Expr| matches!(arg, Expr::Value(value) if value.value == Value::Null);
+    Some(match (name, args.as_slice()) {
+        ("max" | "min", [x, count]) if call.over.is_none() => several(name, call, x, count)?,
+        ("regexp_extract", [subject, pattern, Expr::Array(Array { elem, .. })]) => {
+            let names = elem.iter().map(constant).collect::<Option<Vec<_>>>()?;
+            if Regex::new(&constant(pattern)?).ok()?.captures_len() <= names.len() {
+                return None;
+            }
+            let group =
+                |at: usize| function("regexp_extract", vec![subject.clone(), pattern.clone(), number(at as i64)]);
+            of_present(subject, names.iter().enumerate().map(|(at, name)| (name.as_str(), group(at + 1))))
+        }
+        ("date_part" | "datepart", [Expr::Array(Array { elem, .. }), moment]) => {
+            let names = elem.iter().map(constant).collect::<Option<Vec<_>>>()?;
+            let part = |name: &String| function("date_part", vec![text(name), moment.clone()]);
+            of_present(moment, names.iter().map(|name| (name.as_str(), part(name))))
+        }
+        ("map_contains", [map, key]) => {
+            function("list_contains", vec![function("map_keys", vec![map.clone()]), key.clone()])
+        }
+        ("list_concat" | "list_cat" | "array_cat" | "array_concat", args) if args.iter().any(is_null) => {
+            let mut there: Vec<Expr> = args.iter().filter(|arg| !is_null(arg)).cloned().collect();
+            match there.len() {
+                0 => Expr::Value(Value::Null.into()),
+                1 => there.swap_remove(0),
+                _ => function("list_concat", there),
+            }
+        }
+        ("list_aggregate" | "list_aggr" | "array_aggregate" | "array_aggr" | "aggregate", [list, of, by])
+            if constant(of)?.eq_ignore_ascii_case("string_agg") =>
+        {
+            function("list_string_agg", vec![list.clone(), by.clone()])
+        }
+        _ => return None,
+    })
+}
+
+/// `struct_insert(s, name := value)` with the names as texts.
+fn with_names(call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let (first, rest) = list.args.split_first()?;
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(of)) = first else { return None };
+    let mut args = vec![of.clone()];
+    for arg in rest {
+        match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. }
+            | FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
+                args.extend([text(&name.value), value.clone()]);
+            }
+            _ => return None,
+        }
+    }
+    (args.len() > 1).then(|| function("struct_insert", args))
+}
+
+/// The columns of `unnest({...})`, and of `unnest([{...}], recursive := true)`: a struct's fields, by their names.
+pub(super) fn unnested(call: &Function) -> Option<Vec<(String, Expr)>> {
+    if !call.name.to_string().eq_ignore_ascii_case("unnest") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let fields = |expr: &Expr| match expr {
+        Expr::Dictionary(fields) => {
+            Some(fields.iter().map(|field| (field.key.value.clone(), (*field.value).clone())).collect::<Vec<_>>())
+        }
+        _ => None,
+    };
+    let is_plain = |fields: &[(String, Expr)]| {
+        fields.iter().all(|(_, value)| !matches!(value, Expr::Dictionary(_) | Expr::Array(_)))
+    };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(one))] => fields(one),
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(Array { elem, .. }))), how] => {
+            let (FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. }
+            | FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. }) = how
+            else {
+                return None;
+            };
+            let yes = matches!(value, Expr::Value(value) if value.value == Value::Boolean(true));
+            if !name.value.eq_ignore_ascii_case("recursive") || !yes {
+                return None;
+            }
+            let rows = elem.iter().map(fields).collect::<Option<Vec<_>>>()?;
+            let first = rows.first()?;
+            let alike = |row: &Vec<(String, Expr)>| {
+                is_plain(row) && row.len() == first.len() && row.iter().zip(first).all(|((a, _), (b, _))| a == b)
+            };
+            if !rows.iter().all(alike) {
+                return None;
+            }
+            let column = |(at, (name, _)): (usize, &(String, Expr))| {
+                let elem = rows.iter().map(|row| row[at].1.clone()).collect();
+                (name.clone(), function("unnest", vec![Expr::Array(Array { elem, named: false })]))
+            };
+            Some(first.iter().enumerate().map(column).collect())
+        }
+        _ => None,
+    }
+}
+
+/// The text of a constant.
+fn constant(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A struct of `fields`, or NULL where `of` is.
+fn of_present<'n>(of: &Expr, fields: impl Iterator<Item = (&'n str, Expr)>) -> Expr {
+    let args = fields.flat_map(|(name, value)| [text(name), value]).collect();
+    case(Expr::IsNotNull(Box::new(nested(of.clone()))), function("named_struct", args), None)
+}
+
+/// `max(x, n)`: a list of the n greatest values.
+fn several(name: &str, call: &Function, x: &Expr, count: &Expr) -> Option<Expr> {
+    let Expr::Value(value) = count else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    digits.parse::<u32>().ok().filter(|count| *count > 0)?;
+    let mut list = call.clone();
+    list.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    let FunctionArguments::List(FunctionArgumentList { args, clauses, duplicate_treatment: None }) = &mut list.args
+    else {
+        return None;
+    };
+    if !clauses.is_empty() {
+        return None;
+    }
+    args.truncate(1);
+    let there = Expr::IsNotNull(Box::new(nested(x.clone())));
+    list.filter = Some(Box::new(match list.filter.take() {
+        Some(filter) => Expr::BinaryOp {
+            left: Box::new(nested(there)),
+            op: datafusion::sql::sqlparser::ast::BinaryOperator::And,
+            right: Box::new(nested(*filter)),
+        },
+        None => there,
+    }));
+    let sorted = function(if name == "max" { "list_reverse_sort" } else { "list_sort" }, vec![Expr::Function(list)]);
+    Some(function("list_slice", vec![sorted, number(1), count.clone()]))
+}
+
+/// `string_agg(x, by ORDER BY x)`: a list that is sorted, so that several of them may have orders of their own.
+pub(super) fn ordered_texts(call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [FunctionArgumentClause::OrderBy(keys)] = list.clauses.as_slice() else { return None };
+    let [OrderByExpr { expr: key, options, with_fill: None }] = keys.as_slice() else { return None };
+    let (x, by) = match arguments(call)?.as_slice() {
+        [x] => (x.clone(), text(",")),
+        [x, by] => (x.clone(), by.clone()),
+        _ => return None,
+    };
+    if *key != x || call.over.is_some() || !call.within_group.is_empty() {
+        return None;
+    }
+    let mut values = call.clone();
+    values.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    if let FunctionArguments::List(list) = &mut values.args {
+        list.args.truncate(1);
+        list.clauses.clear();
+    }
+    let sort = if options.asc == Some(false) { "list_reverse_sort" } else { "list_sort" };
+    Some(function("list_string_agg", vec![function(sort, vec![Expr::Function(values)]), by]))
+}
+
+/// `list_transform(l, (x, i) -> e)` and `list_filter` with the position of each element: over pairs of elements and positions.
+pub(super) fn with_positions(call: &Function) -> Option<Expr> {
+    let [name] = call.name.0.as_slice() else { return None };
+    let name = name.as_ident()?.value.to_lowercase();
+    let filters = match name.as_str() {
+        "list_transform" | "array_transform" | "list_apply" | "array_apply" | "apply" => false,
+        "list_filter" | "array_filter" | "filter" => true,
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(of)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(lambda))),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let OneOrManyWithParens::Many(params) = &lambda.params else { return None };
+    let [element, position] = params.as_slice() else { return None };
+    let pair = || Expr::Identifier(Ident::new("__pair"));
+    let part = |at: &str| function("get_field", vec![pair(), text(at)]);
+    let over = |body: Expr| {
+        Expr::Lambda(LambdaFunction {
+            params: OneOrManyWithParens::Many(vec![LambdaFunctionParameter {
+                name: Ident::new("__pair"),
+                data_type: None,
+            }]),
+            body: Box::new(body),
+            syntax: LambdaSyntax::Arrow,
+        })
+    };
+    let places = HashMap::from([
+        (element.name.value.to_lowercase(), part("1")),
+        (position.name.value.to_lowercase(), part("2")),
+    ]);
+    let body = substituted((*lambda.body).clone(), &places);
+    let positions = function(
+        "range",
+        vec![
+            number(1),
+            Expr::BinaryOp {
+                left: Box::new(function("length", vec![of.clone()])),
+                op: datafusion::sql::sqlparser::ast::BinaryOperator::Plus,
+                right: Box::new(number(1)),
+            },
+        ],
+    );
+    let pairs = function("list_zip", vec![of.clone(), positions]);
+    let made = match filters {
+        true => function("list_transform", vec![function("list_filter", vec![pairs, over(body)]), over(part("1"))]),
+        false => function("list_transform", vec![pairs, over(body)]),
+    };
+    Some(case(Expr::IsNotNull(Box::new(nested(of.clone()))), made, None))
+}

@@ -1,0 +1,372 @@
+//! Small forms: `name: e`, `x IN l`, `* LIKE 'a%'`, `5!`, `@(x)`, `TIMESTAMP_S '...'`, `CREATE FUNCTION`, `(DESCRIBE ...)`.
+
+use super::{Token, is_operand_end, next, subject, write};
+use crate::catalog::statement_name;
+use crate::pieces::Piece;
+
+/// Writes the form that `rest` begins with, and says how many tokens it has; `None`: it is none of these.
+pub(super) fn form(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    named(rest, before, out)
+        .or_else(|| in_list(rest, before, out))
+        .or_else(|| like_columns(rest, before, out))
+        .or_else(|| arithmetic(rest, before, out))
+        .or_else(|| moment(rest, out))
+        .or_else(|| function(rest, before, out))
+        .or_else(|| statement(rest, before, out))
+        .or_else(|| sample(rest, before, out))
+        .or_else(|| from_alone(rest, before, out))
+}
+
+/// The last token before that is no space.
+fn last<'t, 'a>(before: &'t [Token<'a>]) -> Option<&'t Token<'a>> {
+    before.iter().rev().find(|token| !token.is_blank())
+}
+
+/// Whether a token is a name.
+fn is_name(token: &Token<'_>) -> bool {
+    match token.piece {
+        Piece::Word => !token.text.starts_with(|c: char| c.is_ascii_digit()),
+        Piece::Quoted => token.text.starts_with('"'),
+        _ => false,
+    }
+}
+
+/// The bracket that is open at the end of `tokens`, and its position.
+fn open_bracket<'a>(tokens: &[Token<'a>]) -> Option<(usize, &'a str)> {
+    let mut depth = 0usize;
+    for (at, token) in tokens.iter().enumerate().rev() {
+        match token.text {
+            ")" | "]" | "}" => depth += 1,
+            "(" | "[" | "{" if depth == 0 => return Some((at, token.text)),
+            "(" | "[" | "{" => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The position after the bracket that closes the one at `open`.
+fn closed(tokens: &[Token<'_>], open: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `name: e` of a SELECT list as `e AS name`.
+fn named(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let colon = next(rest, 1)?;
+    let value = next(rest, colon + 1)?;
+    if !is_name(&rest[0]) || rest[colon].text != ":" || matches!(rest[colon + 1].text, ":" | "=") {
+        return None;
+    }
+    let previous = last(before)?;
+    let begins = previous.text == "," || ["select", "distinct", "all"].iter().any(|word| previous.is(word));
+    if !begins || open_bracket(before).is_some_and(|(_, open)| open != "(") || !in_select_list(before) {
+        return None;
+    }
+    let ends =
+        ["from", "where", "group", "having", "order", "limit", "union", "except", "intersect", "window", "qualify"];
+    let mut depth = 0usize;
+    let mut end = rest.len();
+    for (at, token) in rest.iter().enumerate().skip(value) {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" | "," | ";" if depth == 0 => {
+                end = at;
+                break;
+            }
+            ")" | "]" | "}" => depth -= 1,
+            // `IS DISTINCT FROM` goes on.
+            _ if depth == 0
+                && ends.iter().any(|word| token.is(word))
+                && !last(&rest[..at]).is_some_and(|token| token.is("distinct")) =>
+            {
+                end = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    let mut written = String::new();
+    write(&rest[value..end], &mut written);
+    out.push_str(&format!("{} AS {} ", written.trim_end(), rest[0].text));
+    Some(end)
+}
+
+/// Whether the last clause that has begun in the innermost bracket is a SELECT list.
+fn in_select_list(before: &[Token<'_>]) -> bool {
+    let mut depth = 0usize;
+    for (at, token) in before.iter().enumerate().rev() {
+        match token.text {
+            ")" | "]" | "}" => depth += 1,
+            "(" | "[" | "{" if depth == 0 => return false,
+            "(" | "[" | "{" => depth -= 1,
+            _ if depth > 0 => {}
+            _ if token.is("select") => return true,
+            _ if token.is("from") && !last(&before[..at]).is_some_and(|token| token.is("distinct")) => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// `x IN l` of a list `l` as a comparison with any of its elements.
+fn in_list(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    if !rest[0].is("in") || !last(before).is_some_and(|token| token.is("not") || is_operand_end(before)) {
+        return None;
+    }
+    // `position('a' IN s)`, `SHOW TABLES IN s`.
+    let of_call = open_bracket(before).is_some_and(|(at, _)| last(&before[..at]).is_some_and(|t| t.is("position")));
+    if of_call || next(before, 0).is_some_and(|first| before[first].is("show")) {
+        return None;
+    }
+    let from = next(rest, 1)?;
+    let mut end = from + 1;
+    match rest[from].text {
+        "[" => end = closed(rest, from)?,
+        _ if is_name(&rest[from]) && !rest[from].is("unnest") => {
+            while rest.get(end).is_some_and(|token| token.text == ".") && rest.get(end + 1).is_some_and(is_name) {
+                end += 2;
+            }
+            if rest.get(end).is_some_and(|token| token.text == "(") {
+                end = closed(rest, end)?;
+            }
+            while rest.get(end).is_some_and(|token| token.text == "[") {
+                end = closed(rest, end)?;
+            }
+        }
+        _ => return None,
+    }
+    let negated = last(before).is_some_and(|token| token.is("not"));
+    if negated {
+        let length = out.trim_end().len().checked_sub("not".len())?;
+        out.truncate(length);
+    }
+    out.push_str(if negated { "<> ALL(__elements(" } else { "= ANY(__elements(" });
+    write(&rest[from..end], out);
+    out.push_str("))");
+    Some(end)
+}
+
+/// `* LIKE 'pattern'` and its kin as `COLUMNS('regular expression')`.
+fn like_columns(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let previous = last(before)?;
+    let begins = matches!(previous.text, "," | "(") || ["select", "distinct", "all"].iter().any(|w| previous.is(w));
+    if rest[0].text != "*" || !begins {
+        return None;
+    }
+    let word = next(rest, 1)?;
+    let mut pattern = next(rest, word + 1)?;
+    let kind = rest[word];
+    if kind.is("similar") {
+        if !rest[pattern].is("to") {
+            return None;
+        }
+        pattern = next(rest, pattern + 1)?;
+    }
+    let quoted = rest[pattern].text.strip_prefix('\'')?.strip_suffix('\'')?.replace("''", "'");
+    if next(rest, pattern + 1).is_some_and(|at| rest[at].is("escape")) {
+        return None;
+    }
+    let wild = |many: char, one: char| {
+        let one_of = |c: char| match c {
+            c if c == many => ".*".to_string(),
+            c if c == one => ".".to_string(),
+            c => regex::escape(&c.to_string()),
+        };
+        quoted.chars().map(one_of).collect::<String>()
+    };
+    let regex = match () {
+        () if kind.is("like") => format!("^(?s:{})$", wild('%', '_')),
+        () if kind.is("ilike") => format!("^(?si:{})$", wild('%', '_')),
+        () if kind.is("glob") && !quoted.contains(['[', '\\']) => format!("^(?s:{})$", wild('*', '?')),
+        () if kind.is("similar") => quoted.clone(),
+        () => return None,
+    };
+    out.push_str(&format!("COLUMNS('{}')", regex.replace('\'', "''")));
+    Some(pattern + 1)
+}
+
+/// `5!` and `@(x)`.
+fn arithmetic(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    if rest[0].text == "@" {
+        let at = next(rest, 1)?;
+        if rest[at].text == "(" && !last(before).is_some_and(|_| is_operand_end(before)) {
+            out.push_str("abs");
+            return Some(at);
+        }
+        let number = next(rest, at + 1)?;
+        if rest[at].text == "-" && rest[number].text.starts_with(|c: char| c.is_ascii_digit()) {
+            out.push_str(&format!("abs(-{})", rest[number].text));
+            return Some(number + 1);
+        }
+    }
+    let is_alone = rest.get(1).is_none_or(|token| !matches!(token.text, "=" | "~" | "!"));
+    if rest[0].text == "!"
+        && is_alone
+        && let Some((operand, length)) = subject(before, out)
+    {
+        out.truncate(length);
+        out.push_str(&format!("factorial({operand})"));
+        return Some(1);
+    }
+    None
+}
+
+/// `TIMESTAMP_S '2024-01-01'` as a cast.
+fn moment(rest: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let ty = ["timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns"].into_iter().find(|ty| rest[0].is(ty))?;
+    let text = next(rest, 1)?;
+    if rest[text].piece != Piece::Quoted || !rest[text].text.starts_with('\'') {
+        return None;
+    }
+    out.push_str(&format!("CAST({} AS {ty})", rest[text].text));
+    Some(text + 1)
+}
+
+/// `CREATE FUNCTION`, which makes a macro.
+fn function(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let makes = ["create", "replace", "temp", "temporary"];
+    let is_create = next(before, 0).is_some_and(|first| before[first].is("create"));
+    if !rest[0].is("function") || !is_create || !last(before).is_some_and(|t| makes.iter().any(|word| t.is(word))) {
+        return None;
+    }
+    out.push_str("MACRO");
+    Some(1)
+}
+
+/// `FROM t USING SAMPLE 10%` and `10 ROWS` of one relation as `TABLESAMPLE`, and `TABLESAMPLE 10%`.
+fn sample(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let mut at = match () {
+        () if rest[0].is("tablesample") => next(rest, 1)?,
+        () if rest[0].is("using") => {
+            let word = next(rest, 1).filter(|&word| rest[word].is("sample"))?;
+            if !is_one_relation(before) {
+                return None;
+            }
+            next(rest, word + 1)?
+        }
+        () => return None,
+    };
+    if !rest[at].text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut number = rest[at].text.to_string();
+    if rest.get(at + 1).is_some_and(|token| token.text == ".")
+        && let Some(fraction) = rest.get(at + 2).filter(|token| token.piece == Piece::Word)
+    {
+        number = format!("{number}.{}", fraction.text);
+        at += 2;
+    }
+    let unit = next(rest, at + 1);
+    let is = |word: &str| unit.is_some_and(|unit| rest[unit].is(word));
+    let (unit, end) = match unit {
+        Some(unit) if rest[unit].text == "%" || is("percent") => ("PERCENT", unit + 1),
+        Some(unit) if is("rows") => ("ROWS", unit + 1),
+        _ => ("ROWS", at + 1),
+    };
+    // A method after the size, or a seed.
+    if next(rest, end).is_some_and(|next| rest[next].text == "(") {
+        return None;
+    }
+    out.push_str(&format!("TABLESAMPLE ({number} {unit})"));
+    Some(end)
+}
+
+/// `FROM t WHERE c` without SELECT, at the beginning of a query.
+fn from_alone(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    let begins = match last(before) {
+        None => true,
+        Some(token) if token.text == "(" => {
+            let at = before.iter().rposition(|token| token.text == "(")?;
+            !last(&before[..at]).is_some_and(|token| ["substring", "trim", "extract"].iter().any(|word| token.is(word)))
+        }
+        Some(token) => token.text == ";" || token.is("as") && next(before, 0).is_some_and(|at| before[at].is("create")),
+    };
+    if !rest[0].is("from") || !begins {
+        return None;
+    }
+    let mut depth = 0usize;
+    for token in &rest[1..] {
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" | ";" if depth == 0 => break,
+            ")" | "]" | "}" => depth -= 1,
+            // What follows is another query.
+            _ if depth == 0 && ["union", "except", "intersect"].iter().any(|word| token.is(word)) => break,
+            _ if depth == 0 && token.is("select") => return None,
+            _ => {}
+        }
+    }
+    out.push_str("SELECT * FROM");
+    Some(1)
+}
+
+/// Whether the last clause is a FROM of one relation.
+fn is_one_relation(before: &[Token<'_>]) -> bool {
+    let clauses =
+        ["where", "group", "having", "order", "limit", "join", "select", "qualify", "window", "pivot", "unpivot"];
+    let mut depth = 0usize;
+    for token in before.iter().rev() {
+        match token.text {
+            ")" | "]" | "}" => depth += 1,
+            "(" | "[" | "{" if depth == 0 => return false,
+            "(" | "[" | "{" => depth -= 1,
+            _ if depth > 0 => {}
+            "," => return false,
+            _ if token.is("from") => return true,
+            _ if clauses.iter().any(|word| token.is(word)) => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The query of what DESCRIBE or SUMMARIZE says.
+pub(crate) fn answer(sql: &str) -> String {
+    let name = statement_name(sql).replace('"', "\"\"");
+    let summary = sql.get(..9).is_some_and(|word| word.eq_ignore_ascii_case("summarize"));
+    match summary {
+        true => format!("SELECT * EXCLUDE (\"\u{1}at\") FROM \"{name}\" ORDER BY \"\u{1}at\""),
+        false => format!("SELECT * FROM \"{name}\""),
+    }
+}
+
+/// `(DESCRIBE ...)` and `(SUMMARIZE ...)` as a query of what they say.
+fn statement(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> Option<usize> {
+    if !(rest[0].is("describe") || rest[0].is("summarize")) || last(before).is_none_or(|token| token.text != "(") {
+        return None;
+    }
+    // A name or a query follows.
+    let first = next(rest, 1)?;
+    if !is_name(&rest[first]) && !matches!(rest[first].text, "(") && rest[first].piece != Piece::Quoted {
+        return None;
+    }
+    let mut depth = 0usize;
+    let end = rest.iter().position(|token| match token.text {
+        "(" => {
+            depth += 1;
+            false
+        }
+        ")" if depth == 0 => true,
+        ")" => {
+            depth -= 1;
+            false
+        }
+        _ => false,
+    })?;
+    let text: String = rest[..end].iter().map(|token| token.text).collect();
+    out.push_str(&answer(text.trim()));
+    Some(end)
+}
