@@ -86,6 +86,10 @@ bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=a
 	$(BIN)/warpmill bench tpch --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/tpch.json
 	$(BIN)/warpmill bench ssb --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/ssb.json
 
+.PHONY: benchmarks-page
+benchmarks-page: ## Write BENCHMARKS.md from bench/results
+	$(PYTHON) bench/page.py
+
 .PHONY: clean
 clean: ## Remove .venv, built files and benchmark data
 	rm -rf $(VENV) target data dist python/warpmill/_warpmill*.so python/warpmill/duckdb/extension
