@@ -87,7 +87,7 @@ bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=a
 	$(BIN)/warpmill bench ssb --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/ssb.json
 
 .PHONY: benchmarks-page
-benchmarks-page: ## Write BENCHMARKS.md from bench/results
+benchmarks-page: ## Write BENCHMARKS.md and the table of README.md from bench/results
 	$(PYTHON) bench/page.py
 
 .PHONY: clean

@@ -1,4 +1,4 @@
-"""BENCHMARKS.md, written from the results in `bench/results`: `python bench/page.py` (`make benchmarks-page`).
+"""BENCHMARKS.md and the table of README.md, written from the results in `bench/results`: `make benchmarks-page`.
 
 A result is a JSON file of one run of one command: when, where and how it was measured, and rows of figures. Rows of the
 same table, name and state are a series: the page has the newest figure of each, and the one before. `bench/record.py`
@@ -19,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "BENCHMARKS.md"
+README = ROOT / "README.md"
 
 #: The tables of the page, in its order.
 TABLES = {
@@ -31,6 +32,17 @@ TABLES = {
     "parts": "Parts on their own",
     "hosts": "Through other systems",
 }
+
+#: The series that README.md shows, by table, name and state.
+README_SERIES = (
+    ("cpu", "TPC-H SF 1", "new statement"),
+    ("parquet", "TPC-H SF 1", "new process"),
+    ("parquet", "TPC-H SF 1", "new statement"),
+    ("gpu", "SSB SF 100", "new statement"),
+    ("gpu", "SSB SF 100", "repeated"),
+    ("hosts", "TPC-H SF 30 in DuckDB on a GPU", "repeated"),
+    ("hosts", "TPC-H SF 30 in DuckDB on a GPU, kernels kept", "new process"),
+)
 
 #: What a figure is of, in the order of a table's rows.
 STATES = ("new process", "new statement", "repeated", "one run")
@@ -52,6 +64,10 @@ literals in every run, a *repeated* one the same text. [docs/bench.md](docs/benc
 how answers are compared. Each command links to its result, which has the method, figures by query and rows that are
 not shown here. The previous figure is from the date that it names, and from the same machine unless it names another.
 """
+
+
+_BEGIN = "<!-- results -->\n"
+_END = "<!-- /results -->"
 
 
 @dataclass(frozen=True)
@@ -202,6 +218,36 @@ def page(folder: Path) -> str:
     return text
 
 
+def with_results(readme: str, folder: Path) -> str:
+    """The text of README.md with the newest figures between its marks; a ValueError without marks or figures."""
+    before, begin, rest = readme.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"README.md has no {_BEGIN.strip()} before {_END}")
+    lines = []
+    for series in README_SERIES:
+        newest = max((one for one in figures(folder) if one.series == series), key=lambda one: one.age, default=None)
+        if newest is None:
+            raise ValueError(f"README.md shows {' / '.join(series)}, of which there is no figure")
+        table, what, state = series
+        source = what
+        if table in ("cpu", "parquet"):
+            source += f", {TABLES[table][0].lower()}{TABLES[table][1:]}"
+        elif table == "gpu":
+            source += " on a GPU"
+        peer = newest.row.get("peer")
+        unit = newest.row["unit"]
+        cells = [
+            f"{source}, {state}",
+            f"{number(newest.row['value'])} {unit}",
+            f"{peer['name']} {number(peer['value'])} {unit}" if peer else "",
+            f"{machine(newest)}, {newest.result['date']}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |\n")
+    head = "\n| all queries, sums of medians | Warpmill | beside | measured on |\n|---|---:|---:|---|\n"
+    return "".join([before, begin, head, *lines, "\n", end, after])
+
+
 def _place(series: tuple[str, str, str]) -> tuple[list[tuple[int, str]], int]:
     """Orders rows by name, numbers in it by value, then by state."""
     _, what, state = series
@@ -251,18 +297,19 @@ def number(value: float) -> str:
 
 
 def main() -> None:
-    """Writes the page, or with --check compares it with what is there."""
+    """Writes both files, or with --check compares them with what is there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="exit code 1 if BENCHMARKS.md is another text")
+    parser.add_argument("--check", action="store_true", help="exit code 1 if a file has another text")
     options = parser.parse_args()
     try:
-        text = page(RESULTS)
+        texts = {PAGE: page(RESULTS), README: with_results(README.read_text(encoding="utf-8"), RESULTS)}
     except ValueError as error:
         sys.exit(str(error))
-    if not options.check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != text:
-        sys.exit("BENCHMARKS.md is not what bench/results gives: make benchmarks-page")
+    for path, text in texts.items():
+        if not options.check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.name} is not what bench/results gives: make benchmarks-page")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""BENCHMARKS.md is what bench/results gives, results are complete, and reports become results."""
+"""BENCHMARKS.md and the table of README.md come from bench/results; results are complete; reports become results."""
 
 from __future__ import annotations
 
@@ -49,6 +49,16 @@ def put(folder: Path, name: str = "x", **other: Any) -> Path:
 def test_the_page_is_what_the_results_give() -> None:
     assert page.PAGE.read_text() == page.page(page.RESULTS), "make benchmarks-page"
     assert page.PAGE.read_text().count("\n") <= 120
+
+
+def test_the_readme_has_the_newest_figures(tmp_path: Path) -> None:
+    text = page.README.read_text()
+    assert text == page.with_results(text, page.RESULTS), "make benchmarks-page"
+    assert text.count("\n") <= 90
+    with pytest.raises(ValueError, match="no figure"):
+        page.with_results(text, tmp_path)
+    with pytest.raises(ValueError, match="no <!-- results -->"):
+        page.with_results("# Warpmill", page.RESULTS)
 
 
 def test_the_results_are_complete_and_small() -> None:
