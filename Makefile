@@ -86,6 +86,21 @@ bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=a
 	$(BIN)/warpmill bench tpch --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/tpch.json
 	$(BIN)/warpmill bench ssb --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/ssb.json
 
+# What the site needs is the extra docs; the package itself is not asked for, so that no build begins.
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		> $@.txt
+	$(BIN)/python -m pip install --quiet -r $@.txt
+	@mv $@.txt $@
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the documents as a site, in target/site: a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+.PHONY: docs-reference
+docs-reference: install ## Write docs/reference from the code: settings, commands, the Python package
+	$(BIN)/python docs/tools/reference.py
+
 .PHONY: benchmarks-page
 benchmarks-page: ## Write BENCHMARKS.md and the table of README.md from bench/results
 	$(PYTHON) bench/page.py
