@@ -55,6 +55,19 @@ demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, com
 attack: install ## Attacks: statements, memory, kills, faults, mutated files, clients; all tiers, in one table (an hour)
 	$(BIN)/python tests/attack --long
 
+# The fast tier. Crates whose tests need neither DataFusion nor a compiler of kernels; tests of the package that take seconds.
+SMALL_CRATES := warpmill-ir warpmill-place warpmill-eval warpmill-format
+FAST_TESTS := dialect/test_dialect.py test_results.py test_tables.py test_params.py test_frames.py test_catalog.py test_device.py docs benchmarks/test_page.py
+
+.PHONY: check
+check: install ## The fast tier, under 5 minutes after a build: formatting, ruff, mypy, small crates, a part of the Python tests
+	cargo fmt --all --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cargo test --release --lib $(addprefix -p ,$(SMALL_CRATES))
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix tests/python/,$(FAST_TESTS))
+
 # The Rust tests find NVRTC's wheel in the venv's packages.
 .PHONY: test
 test: install ## All tests: Rust, then Python
