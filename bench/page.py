@@ -44,7 +44,7 @@ README_SERIES = (
     ("hosts", "TPC-H SF 30 in DuckDB on a GPU, kernels kept", "new process"),
 )
 
-#: What a figure is of, in the order of a table's rows.
+#: States of the measured statement, in the order of a table's rows.
 STATES = ("new process", "new statement", "repeated", "one run")
 
 MOST_LINES = 120
@@ -96,7 +96,7 @@ class Figure:
 
 
 def problems(path: Path) -> list[str]:
-    """What is missing or wrong in a result; nothing where it is complete."""
+    """The missing and wrong fields of a result; an empty list for a complete one."""
     text = path.read_text(encoding="utf-8")
     try:
         result = json.loads(text)
@@ -228,7 +228,7 @@ def with_results(readme: str, folder: Path) -> str:
     for series in README_SERIES:
         newest = max((one for one in figures(folder) if one.series == series), key=lambda one: one.age, default=None)
         if newest is None:
-            raise ValueError(f"README.md shows {' / '.join(series)}, of which there is no figure")
+            raise ValueError(f"there is no figure for the row {' / '.join(series)} of README.md")
         table, what, state = series
         source = what
         if table in ("cpu", "parquet"):

@@ -238,7 +238,7 @@ pub struct QueryOutput {
 /// The rows of a program that ended with more of them than the memory limit has room for.
 pub struct RowsInFiles {
     rows: Arc<dyn SpilledRows>,
-    /// Those of the result, in its order; `None`: all.
+    /// The columns of the result, in its order; `None`: all.
     columns: Option<Vec<usize>>,
     program: Arc<Program>,
     query: Arc<QueryContext>,

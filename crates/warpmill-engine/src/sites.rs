@@ -31,7 +31,7 @@ struct Partitions(Mutex<HashMap<(usize, Option<u64>), MadePartition>>);
 
 type MadePartition = Result<Arc<Partition>, Unsupported>;
 
-/// How far devices are with a program, kept with it: `false` where one is being made ready, `true` once that was tried.
+/// The state of devices' preparations for a program, kept with it: `false` while a device is made ready, `true` once that was tried.
 #[derive(Default)]
 struct Warmth(Mutex<HashMap<DeviceKey, bool>>);
 
@@ -140,8 +140,8 @@ fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
     }
 }
 
-/// How far a device is with a program. Those that read files themselves, or read rows from outside, run at once: the CPU would read the same
-/// data in another way.
+/// The state of a device's preparations for a program. Programs that read files themselves, or rows from outside, run at once: the CPU would read
+/// the same data in another way.
 fn readiness(
     site: Site,
     program: &Arc<Program>,

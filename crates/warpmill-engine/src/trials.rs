@@ -26,7 +26,7 @@ const FIRST: u32 = 2;
 /// that the other one was slower still.
 const RETRY: u32 = 16;
 
-/// Such runs at most.
+/// The most runs between two trials of the slower way.
 const MOST_RETRY: u32 = 4096;
 
 /// Bytes that travel to a device in a run of a program whose data does not stay there.

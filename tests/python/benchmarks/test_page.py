@@ -55,7 +55,7 @@ def test_the_readme_has_the_newest_figures(tmp_path: Path) -> None:
     text = page.README.read_text()
     assert text == page.with_results(text, page.RESULTS), "make benchmarks-page"
     assert text.count("\n") <= 90
-    with pytest.raises(ValueError, match="no figure"):
+    with pytest.raises(ValueError, match="no figure for the row"):
         page.with_results(text, tmp_path)
     with pytest.raises(ValueError, match="no <!-- results -->"):
         page.with_results("# Warpmill", page.RESULTS)
@@ -69,7 +69,7 @@ def test_the_results_are_complete_and_small() -> None:
 
 
 def test_commands_of_the_page_are_there() -> None:
-    # What a command names is in this checkout: scripts, modules, examples, binaries.
+    # Scripts, modules and examples that commands name are in this checkout.
     for one in page.figures(page.RESULTS):
         command = one.result["command"]
         for script in re.findall(r"\bbench/\w+\.py", command):

@@ -1,4 +1,4 @@
-"""What tests read of Markdown: code blocks, links, the anchors of headings."""
+"""The parts of Markdown that tests read: code blocks, links, the anchors of headings."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .markdown import DOCUMENTS, ROOT, blocks, statements
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: What the Python code of a document prints, at least.
+#: Texts that the Python code of a document prints.
 PRINTED = {
     "README.md": ["b    │               5.0", "167"],
     "docs/udf.md": ["(1, -1.82", "[(-0.5, 0.5)]", "a loop (for) is no expression"],
@@ -31,7 +31,7 @@ PRINTED = {
     "docs/start/server.md": ["[('Rome',)]"],
 }
 
-#: What each example prints, at least.
+#: Texts that each example prints.
 EXAMPLES = {
     "parquet_on_cpu.py": ["Rome │                70", "[(1, 30), (2, 50)]", "month,largest\n1,30\n2,50\n"],
     "own_tables.py": [
