@@ -62,7 +62,8 @@ Times are medians, summed over queries, from SQL text to the last row of the res
 beside it, which was measured in the same run. A *new process* is timed from its start, a *new statement* has other
 literals in every run, a *repeated* one the same text. [docs/bench.md](docs/bench.md) says how engines are set up and
 how answers are compared. Each command links to its result, which has the method, figures by query and rows that are
-not shown here. The previous figure is from the date that it names, and from the same kind of machine unless it names another.
+not shown here. The previous figure is from the date that it names, and from the same kind of machine unless it names
+another.
 """
 
 
