@@ -1,10 +1,11 @@
-"""A result for BENCHMARKS.md, made of a report of `warpmill bench tpch` or `ssb`.
+"""A result for BENCHMARKS.md, made of a report of `warpmill bench tpch` or `ssb`, or of `bench/gpus.py`.
 
     warpmill bench tpch --sf 1 --against duckdb --verify --json report.json
     python bench/record.py report.json --table cpu --command "warpmill bench tpch --sf 1 --against duckdb --verify"
     make benchmarks-page
 
-Sums and figures by query are kept, single runs are not. Other results are written by hand (docs/bench.md).
+Sums and figures by query are kept, single runs are not. Reports of `bench/gpus.py` do not have the host: `--cores` and
+`--memory-gib` say it. Other results are written by hand (docs/bench.md).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import page
 
 SUITES = {"tpch": "TPC-H", "ssb": "SSB"}
+
+#: Numbers in names of series.
+WORDS = {1: "one", 2: "two", 4: "four", 8: "eight"}
 
 
 def rows(report: dict[str, Any], what: str) -> list[dict[str, Any]]:
@@ -46,6 +50,33 @@ def rows(report: dict[str, Any], what: str) -> list[dict[str, Any]]:
     return found
 
 
+def rows_of_gpus(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each suite, number of GPUs and placement, beside one GPU; a ValueError without any."""
+    found = []
+    for name, ways in report["suites"].items():
+        suite, sf = name.split()
+        times = {way: {query: one["median_ms"] for query, one in of["queries"].items()} for way, of in ways.items()}
+        one_gpu = times.pop("1 program")
+        for way, by_query in times.items():
+            count, placement = way.split()
+            if by_query.keys() != one_gpu.keys():
+                continue
+            row: dict[str, Any] = {
+                "what": f"{SUITES[suite]} SF {sf} on {WORDS[int(count)]} GPUs",
+                "state": "repeated",
+                "value": round(sum(by_query.values()), 3),
+                "unit": "ms",
+                "peer": {"name": "one GPU", "value": round(sum(one_gpu.values()), 3)},
+                "details": {query: [round(one_gpu[query], 2), round(by_query[query], 2)] for query in one_gpu},
+            }
+            if placement == "range":
+                row |= {"what": f"{row['what']}, in parts wherever possible", "on_page": False}
+            found.append(row)
+    if not found:
+        raise ValueError("the report has no sum: did every query run on several GPUs?")
+    return found
+
+
 def names(engine: str) -> str:
     """The engine as it is written."""
     return {"duckdb": "DuckDB", "datafusion": "DataFusion", "polars": "Polars"}.get(engine, engine)
@@ -66,11 +97,18 @@ def queries(report: dict[str, Any], state: str, engines: list[str]) -> dict[str,
 def machine(report: dict[str, Any]) -> dict[str, Any]:
     """The machine of a report, without what tells nothing about speed."""
     found = report["machine"]
-    gpu = found.get("gpu")
-    gpus = [re.sub(r"^NVIDIA ", "", gpu).split()[0]] if gpu else []
+    if "suites" in report:
+        gpus = [short(gpu["name"]) for gpu in found["gpus"]]
+        return {"cpu": None, "cores": report.get("cores"), "memory_gib": report.get("memory_gib"), "gpus": gpus}
+    gpus = [short(found["gpu"])] if found.get("gpu") else []
     cpu = re.sub(r"\((?:R|TM)\)", "", found["cpu"]).removesuffix(" Processor").strip() if found["cpu"] else None
     memory = round(found["memory_bytes"] / 2**30) if found["memory_bytes"] else None
     return {"cpu": cpu, "cores": found["cores"], "memory_gib": memory, "gpus": gpus}
+
+
+def short(gpu: str) -> str:
+    """The name of a GPU without its maker and its memory."""
+    return gpu.removeprefix("NVIDIA ").split()[0]
 
 
 def commit() -> str | None:
@@ -85,9 +123,18 @@ def commit() -> str | None:
     return f"{found}{'+' if changed else ''}" if found else None
 
 
-def record(report: dict[str, Any], folder: Path, table: str, command: str, date: str, what: str, method: str) -> Path:
-    """Writes the result and returns its path; a ValueError if it would not be complete."""
-    made = rows(report, what)
+def record(
+    report: dict[str, Any],
+    folder: Path,
+    table: str,
+    command: str,
+    date: str,
+    what: str,
+    method: str,
+    measured: str | None = None,
+) -> Path:
+    """Writes the result and returns its path; a ValueError if it would not be complete. `measured` is a commit."""
+    made = rows_of_gpus(report) if "suites" in report else rows(report, what)
     earlier = [one for one in page.figures(folder) if one.result["date"] == date]
     series = {(table, row["what"], row["state"]) for row in made}
     run = 1 + max((one.result["run"] for one in earlier if one.series in series), default=0)
@@ -96,7 +143,7 @@ def record(report: dict[str, Any], folder: Path, table: str, command: str, date:
         "date": date,
         "run": run,
         "machine": machine(report),
-        "commit": commit(),
+        "commit": measured,
         "command": command,
         "method": method,
         "rows": made,
@@ -128,16 +175,25 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="the command that wrote the report")
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--what", help="name of the series; default: suite and scale factor")
+    parser.add_argument("--cores", type=int, help="cores of the host, for reports that do not have them")
+    parser.add_argument("--memory-gib", type=int, help="its memory, for reports that do not have it")
+    parser.add_argument("--commit", help="the commit that was measured; default: this checkout's; 'unknown'")
     parser.add_argument("--method", help="how it was measured; default: threads and runs")
     options = parser.parse_args()
     report = json.loads(options.report.read_text(encoding="utf-8"))
-    what = options.what or f"{SUITES[report['suite']]} SF {report['sf']:g}"
-    runs = max(len(state["runs_ms"]) for one in report["results"] for state in one["states"].values())
-    verified = any(state["verified"] for one in report["results"] for state in one["states"].values())
-    compared = "answers compared" if verified else "answers not compared"
-    method = options.method or f"{report['threads']} threads, sums of medians of {runs}; {compared}"
+    if "suites" in report:
+        report |= {"cores": options.cores, "memory_gib": options.memory_gib}
+        what, method = options.what or "several GPUs", "medians; details: one GPU, several"
+    else:
+        what = options.what or f"{SUITES[report['suite']]} SF {report['sf']:g}"
+        runs = max(len(state["runs_ms"]) for one in report["results"] for state in one["states"].values())
+        verified = any(state["verified"] for one in report["results"] for state in one["states"].values())
+        compared = "answers compared" if verified else "answers not compared"
+        method = f"{report['threads']} threads, sums of medians of {runs}; {compared}"
+    method = options.method or method
+    measured = None if options.commit == "unknown" else options.commit or commit()
     try:
-        print(record(report, page.RESULTS, options.table, options.command, options.date, what, method))
+        print(record(report, page.RESULTS, options.table, options.command, options.date, what, method, measured))
     except ValueError as error:
         sys.exit(str(error))
 

@@ -199,6 +199,24 @@ def test_a_report_becomes_a_result(tmp_path: Path) -> None:
     assert "3.00 ms (0.10), 2026-01-02" in page.page(tmp_path)
 
 
+def test_a_report_of_several_gpus_becomes_a_result(tmp_path: Path) -> None:
+    def way(*times: float) -> dict[str, Any]:
+        return {"queries": {str(number): {"median_ms": time} for number, time in enumerate(times, 1)}}
+
+    ways = {"1 program": way(4, 6), "2 range": way(4, 1), "2 auto": way(3, 5), "4 auto": way(1)}
+    gpus = [{"name": "NVIDIA H100 80GB HBM3"}] * 2
+    found = {"machine": {"gpus": gpus}, "suites": {"tpch 100": ways}, "cores": 32, "memory_gib": 256}
+    path = record.record(found, tmp_path, "gpu", "python bench/gpus.py", "2026-01-02", "several GPUs", "medians")
+    result = json.loads(path.read_text())
+    assert result["machine"] == {"cpu": None, "cores": 32, "memory_gib": 256, "gpus": ["H100", "H100"]}
+    # Four did not run every query.
+    assert [(row["what"], row["value"], row.get("on_page", True)) for row in result["rows"]] == [
+        ("TPC-H SF 100 on two GPUs, in parts wherever possible", 5, False),
+        ("TPC-H SF 100 on two GPUs", 8, True),
+    ]
+    assert "8.00 ms | one GPU 10.0 | 0.80" in page.page(tmp_path)
+
+
 def test_a_report_without_sums_is_refused(tmp_path: Path) -> None:
     unfinished = report(totals_by_state_ms={"repeated": {"warpmill": None}})
     with pytest.raises(ValueError, match="no sum"):
