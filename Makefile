@@ -55,6 +55,19 @@ demo: install ## Star Schema Benchmark (SF=1): generate, import, 13 queries, com
 attack: install ## Attacks: statements, memory, kills, faults, mutated files, clients; all tiers, in one table (an hour)
 	$(BIN)/python tests/attack --long
 
+# The fast tier. Crates whose tests need neither DataFusion nor a compiler of kernels; tests of the package that take seconds.
+SMALL_CRATES := warpmill-ir warpmill-place warpmill-eval warpmill-format
+FAST_TESTS := dialect/test_dialect.py test_results.py test_tables.py test_params.py test_frames.py test_catalog.py test_device.py docs benchmarks/test_page.py
+
+.PHONY: check
+check: install ## The fast tier, under 5 minutes after a build: formatting, ruff, mypy, small crates, a part of the Python tests
+	cargo fmt --all --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	cargo test --release --lib $(addprefix -p ,$(SMALL_CRATES))
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(addprefix tests/python/,$(FAST_TESTS))
+
 # The Rust tests find NVRTC's wheel in the venv's packages.
 .PHONY: test
 test: install ## All tests: Rust, then Python
@@ -85,6 +98,25 @@ lint: install ## rustfmt, clippy, ruff and mypy: formatting and warnings are err
 bench: install ## TPC-H and SSB against DuckDB, answers compared (SF=1 THREADS=all)
 	$(BIN)/warpmill bench tpch --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/tpch.json
 	$(BIN)/warpmill bench ssb --sf $(SF) --against duckdb --verify $(if $(THREADS),--threads $(THREADS)) --json data/ssb.json
+
+# What the site needs is the extra docs; the package itself is not asked for, so that no build begins.
+$(VENV)/.docs: $(BIN)/python pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		> $@.txt
+	$(BIN)/python -m pip install --quiet -r $@.txt
+	@mv $@.txt $@
+
+.PHONY: docs
+docs: $(VENV)/.docs ## Build the documents as a site, in target/site: a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+.PHONY: docs-reference
+docs-reference: install ## Write docs/reference from the code: settings, commands, the Python package
+	$(BIN)/python docs/tools/reference.py
+
+.PHONY: benchmarks-page
+benchmarks-page: ## Write BENCHMARKS.md and the table of README.md from bench/results
+	$(PYTHON) bench/page.py
 
 .PHONY: clean
 clean: ## Remove .venv, built files and benchmark data

@@ -433,7 +433,7 @@ def _names(names: str | Sequence[str]) -> list[str]:
 def _layout(sort_by: Sequence[str], cluster: str | Sequence[str], pruning: str, sideways: Sequence[str]) -> Layout:
     keys, clusters = _names(sort_by), _names(cluster)
     if keys and clusters:
-        raise ValueError("sort_by and cluster exclude each other: both say what rows are sorted by")
+        raise ValueError("sort_by and cluster exclude each other: both give the order of rows")
     auto = clusters == ["auto"]
     return {
         "sort_by": keys or ([] if auto else clusters),

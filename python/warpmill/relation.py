@@ -144,7 +144,7 @@ class Relation:
         return GroupBy(self, [keys] if isinstance(keys, str) else list(keys))
 
     def _source(self, hidden: str) -> tuple[str, Params, str | None]:
-        """What a query reads these rows from, its parameters, and the name of a table that was registered for it."""
+        """The source of these rows in FROM, its parameters, and the table that was registered for it, if any."""
         if self._finished is None:
             return f"({self._sql})", self._params, None
         table = f"{hidden}_rows"

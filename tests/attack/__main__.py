@@ -31,7 +31,7 @@ LONG = {
     "WARPMILL_INTERRUPTS": "300",
     "WARPMILL_CHANGES": "20",
 }
-"""What the tests try more often in the long tier."""
+"""The tests with more repetitions in the long tier."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ STEPS = (
 
 @dataclass
 class Outcome:
-    """What became of a step."""
+    """The outcome of a step."""
 
     step: str
     passed: int = 0

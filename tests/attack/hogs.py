@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What the statements read, besides the tables of `bombs`.
+# Tables that the statements read, besides those of `bombs`.
 ROWS = [
     "DROP TABLE IF EXISTS wide",
     "DROP TABLE IF EXISTS made",

@@ -135,7 +135,7 @@ def test_other_doors_survive(door: str) -> None:
 
 @pytest.mark.slow
 def test_programs_above_each_other_wait_for_no_thread() -> None:
-    """As many as there may be; without room for the stacks of their threads, an error."""
+    """As many windows as are allowed run; without room for the stacks of their threads, there is an error."""
     [outcome] = survive("native", [("windows", 500)], 600, memory=64 << 30)
     assert outcome["outcome"] == "answered"
     [outcome] = survive("native", [("windows", 200)], 600)

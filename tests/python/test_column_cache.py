@@ -27,7 +27,7 @@ ROWS = 5000
 
 @pytest.fixture(autouse=True)
 def empty_cache() -> Iterator[None]:
-    """What other tests have left is forgotten, and the limit is what it was."""
+    """Forgets columns of other tests, and puts the limit back afterwards."""
     with warpmill.connect() as con:
         [(before,)] = con.sql(
             "SELECT value FROM information_schema.df_settings WHERE name = 'warpmill.column_cache_limit'"

@@ -70,7 +70,7 @@ WORKER = textwrap.dedent(
 
 
 def run(folder: Path, seconds: float) -> list[dict[str, Any]]:
-    """What the processes did, and what became of it."""
+    """The statements of the processes, and their outcomes."""
     roles = ["ddl", "ddl", "insert", "insert", "read"]
     children = []
     for seed, role in enumerate(roles, start=1):

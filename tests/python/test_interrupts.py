@@ -57,7 +57,7 @@ def raise_signal(_: warpmill.Connection, after: float) -> threading.Thread:
 
 
 class StopError(Exception):
-    """What the signal handler raises."""
+    """The exception that the signal handler raises."""
 
 
 @pytest.fixture

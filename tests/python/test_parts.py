@@ -147,7 +147,7 @@ def keyed(request: pytest.FixtureRequest) -> Iterator[tuple[warpmill.Connection,
 
 
 def parts(con: warpmill.Connection, query: str) -> str | None:
-    """What EXPLAIN says of the parts of a query."""
+    """The lines of EXPLAIN about the parts of a query."""
     lines = [line for row in con.sql(f"EXPLAIN {query}").fetchall() for line in str(row[-1]).splitlines()]
     return next((line for line in lines if "of them), each with its" in line), None)
 

@@ -90,7 +90,7 @@ class Facts:
         Raises `ValueError` where facts are not clustered by attributes.
         """
         if self.cluster != ("auto",):
-            raise ValueError(f"the facts of {self.suite} are clustered by what its queries filter on already")
+            raise ValueError(f"the facts of {self.suite} are clustered by the filters of its queries already")
         wheres = [re.split(r"(?i)\b(?:where|group by)\b", f"{sql} WHERE")[1] for sql in queries]
         wanted: list[str] = []
         found: list[str] = []

@@ -63,7 +63,7 @@ def prepare(factor: int, place: Place) -> Path:
 
 
 def strategies(con: warpmill.Connection) -> tuple[list[str], list[str]]:
-    """Those that this build has, and those that it does not."""
+    """The strategies that this build has, and the ones that it lacks."""
     there, missing = [], []
     for name in STRATEGIES:
         try:

@@ -134,7 +134,7 @@ class Run:
 
 @dataclass
 class Study:
-    """Where and how queries are measured, and what was wrong."""
+    """The place and the options of the measurements, and the wrong answers."""
 
     database: Path
     #: Of all columns.
@@ -251,7 +251,7 @@ class Cache:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        #: What other queries have read since `begin`.
+        #: Bytes that other queries have read since `begin`.
         self.read = dict.fromkeys(READS, 0)
         self._own = dict.fromkeys(READS, 0)
         self._begun: Row = {}
@@ -474,7 +474,7 @@ def hit_rate(reads: Row) -> float | None:
 
 
 def _row(runs: dict[str, list[Run]], session: Session, found: Row) -> Row:
-    """What a session has measured: of each query the first run (a new statement), and the median of those after it."""
+    """A session's measurements: of each query the first run (a new statement), and the median of the later ones."""
     whole = bool(runs) and session.error is None
     queries: dict[str, Row] = {}
     for query, (first, *rest) in runs.items() if whole else ():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from warpmill_bench.mordred import Row
 
-#: What figures are of, in every table's title.
+#: The state of the measured statements, in every table's title.
 REPEATED = "repeated statements"
 
 

@@ -65,7 +65,7 @@ static RUNNING: LazyLock<Running> = LazyLock::new(|| {
     Running::default()
 });
 
-/// Ends work in the background before what has been loaded by now: what a process registers last for its end comes first.
+/// Ends work in the background before the libraries that have been loaded by now: the last registered handler of a process' end runs first.
 pub(crate) fn at_exit_first() {
     // SAFETY: as above; ending twice is ending once.
     unsafe { libc::atexit(at_exit) };
@@ -87,7 +87,7 @@ pub(crate) fn spawn_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bo
     start(Kind::Later, task)
 }
 
-/// The same, for work on the CPU that encodes columns of files for later queries: its thread, and those that it starts, come after others.
+/// The same, for work on the CPU that encodes columns of files for later queries: its thread, and the threads that it starts, come after others.
 pub fn encode_later(task: impl FnOnce(CancelToken) + Send + 'static) -> bool {
     start(Kind::Encoding, |cancel| {
         // SAFETY: 0 is the calling thread, which may always take itself back; whether it could does not matter.
@@ -132,7 +132,7 @@ pub fn wait_for_background(limit: Duration) -> bool {
     !RUNNING.changed.wait_while_until(&mut tasks, is_busy, until).timed_out()
 }
 
-/// Ends what runs in the background, compilers included, and lets nothing begin any more: for the end of a process, which must not take a
+/// Ends the work in the background, compilers included, and lets nothing begin any more: for the end of a process, which must not take a
 /// device or a compiler away from threads that use it. Waits for `limit` at most, and as long for kernels that are being compiled.
 pub fn end_background(limit: Duration) -> bool {
     {

@@ -23,7 +23,7 @@ pub enum DeviceChoice {
     Auto,
     /// On the CPU.
     Cpu,
-    /// On the GPU; on the CPU only what the GPU cannot run.
+    /// On the GPU; on the CPU only programs that the GPU cannot run.
     Gpu,
     /// On the simulated device (for tests).
     Sim,
@@ -131,7 +131,7 @@ pub(crate) fn topology(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -
     Topology::new((0..count).map(|number| (device_name(choice), executor(key(number)).err())))
 }
 
-/// The same without waiting for devices: those that are not open yet are opened in the background, and are no sites until then.
+/// The same without waiting for devices: closed ones are opened in the background, and are no sites until then.
 pub(crate) fn topology_by_now(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> Topology {
     let count = if choice == DeviceChoice::Cpu { 0 } else { ordinals.as_slice().len() as u16 };
     let key = |number| DeviceKey::new(choice, ordinals, number, memory);
@@ -175,7 +175,7 @@ impl Drop for Opening {
     }
 }
 
-/// Whether one of the devices of `choice` is open; those that are not are opened in the background.
+/// Whether one of the devices of `choice` is open; closed ones are opened in the background.
 pub fn has_open_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> bool {
     topology_by_now(choice, ordinals, memory).devices().any(|spec| spec.closed.is_none())
 }
@@ -188,7 +188,7 @@ pub fn has_device(choice: DeviceChoice, ordinals: &Ordinals, memory: u64) -> boo
 fn open(DeviceKey { sim, ordinal, memory, .. }: DeviceKey) -> Opened {
     let device: Arc<dyn Device> = if sim {
         let memory_bytes = if memory == 0 { SIM_MEMORY } else { memory };
-        // For tests of this project: what programs do out of bounds ends the process with a report.
+        // For tests of this project: an access of programs out of bounds ends the process with a report.
         let sanitize = std::env::var_os("WARPMILL_SIM_SANITIZE").is_some();
         let options =
             SimOptions { memory_bytes, sanitize, batches: !nvcomp::version::is_off(), ..SimOptions::default() };

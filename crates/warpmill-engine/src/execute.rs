@@ -48,7 +48,7 @@ pub struct ExecutionContext {
     pub threads: usize,
     /// Bytes that the query may hold in pipeline breakers.
     pub memory_limit: usize,
-    /// The policy of the CPU back end with what exceeds that.
+    /// The policy of the CPU back end with rows that exceed that.
     pub spill: SpillSettings,
     /// Rows of a full chunk: a power of two from 2 to 2048.
     pub chunk_rows: usize,
@@ -62,7 +62,7 @@ pub struct ExecutionContext {
     pub granularity: Granularity,
     /// The unit that devices claim of shared pipelines.
     pub claim_unit: ClaimUnit,
-    /// A seed by which row segments of shared pipelines are given to sites at random (for tests); `None`: to those that claim them first.
+    /// A seed by which row segments of shared pipelines are given to sites at random (for tests); `None`: to the site that claims them first.
     pub placement_seed: Option<u64>,
     /// The site that runs programs for which a device has to compile kernels first.
     pub first_runs: FirstRuns,
@@ -131,7 +131,7 @@ impl Default for ExecutionContext {
 /// The time in which a device is opened, and kernels of a program are compiled, about.
 const MAKING_READY: Duration = Duration::from_secs(1);
 
-/// The time that the CPU takes for a program, about: that of reading what it scans.
+/// The approximate time that the CPU takes for a program: the time of reading its scans.
 fn expected(program: &Program, threads: usize) -> Duration {
     let bytes = program.pipelines.iter().map(|pipeline| match &pipeline.source {
         Source::Scan(scan) => scan.plain_bytes(),
@@ -149,7 +149,7 @@ impl ExecutionContext {
         }
     }
 
-    /// Device `number` of those that programs may run on.
+    /// Device `number` of the devices that programs may run on.
     pub(crate) fn device_key(&self, number: u16) -> DeviceKey {
         DeviceKey::new(self.device, &self.ordinals, number, self.gpu_memory_limit)
     }
@@ -238,7 +238,7 @@ pub struct QueryOutput {
 /// The rows of a program that ended with more of them than the memory limit has room for.
 pub struct RowsInFiles {
     rows: Arc<dyn SpilledRows>,
-    /// Those of the result, in its order; `None`: all.
+    /// The columns of the result, in its order; `None`: all.
     columns: Option<Vec<usize>>,
     program: Arc<Program>,
     query: Arc<QueryContext>,
@@ -300,7 +300,7 @@ pub fn execute(
     output
 }
 
-/// Runs a program as it is placed; what does not end in a result is placed again with what was found.
+/// Runs a program as it is placed; an attempt without a result is placed again with its findings.
 fn run(
     program: &Arc<Program>,
     inputs: Vec<InputStream>,
@@ -367,7 +367,7 @@ fn run(
     }
 }
 
-/// Notes how long a run took, for those that come after it.
+/// Notes the time of a run for later runs.
 fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &ExecutionContext) {
     let way = match plan.site() {
         _ if context.granularity == Granularity::Program => return,
@@ -380,7 +380,7 @@ fn note(program: &Program, plan: &PlacedPlan, profile: &QueryProfile, context: &
     program.derived.get::<Trials>().note(way, Duration::from_nanos(profile.wall_nanos), travelled);
 }
 
-/// Runs what is left for the CPU, and makes batches of the rows.
+/// Runs the pipelines that are left for the CPU, and makes batches of the rows.
 fn finish(
     parts: Parts,
     together: Option<&Together>,

@@ -32,7 +32,7 @@ pub struct Placement {
     pub strategy: Option<Strategy>,
     /// Pipelines that the CPU runs although the program runs on a device: they read sorted rows, which the CPU sorts.
     pub on_host: Vec<usize>,
-    /// The way its data will pass through device memory, and what is predicted of that.
+    /// The way its data will pass through device memory, and the predicted times.
     pub path: Option<String>,
     /// The pipeline that the CPU and devices run together.
     pub shared: Option<SharedPipeline>,
@@ -167,7 +167,7 @@ pub fn placement(program: &Arc<Program>, inputs: &[u64], context: &ExecutionCont
     if let Some(plan) = strategy.as_ref().filter(|strategy| strategy.is_for_cpu()).and_then(|it| it.join.as_ref()) {
         return on_cpu(Some(plan.refusal().to_string()));
     }
-    // That says what the CPU runs.
+    // That names the programs of the CPU.
     let split = strategy.as_ref().is_some_and(Strategy::is_split);
     let (on_host, path) = if split { (vec![], None) } else { (on_host, path) };
     Placement { device: device_name(context.device), strategy, on_host, path, ..none }
@@ -204,7 +204,7 @@ fn places(program: &Arc<Program>, inputs: &[u64]) -> Result<Vec<Place>, Unsuppor
     Ok(program::lower(&program, &layouts, &scans, inputs, false)?.places)
 }
 
-/// Tables that `program` scans, and what metadata will rule out of each, without the keys of hash builds, which are not known before it
+/// Tables that `program` scans, and the rows of each that metadata will rule out, without the keys of hash builds, which are not known before it
 /// runs, at the rate at which the CPU reads: a device may stop sooner. Reads metadata only; scans whose metadata or filters are at fault are left out: running the program tells.
 pub fn pruning(program: &Program) -> Vec<(String, PruningReport)> {
     let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {

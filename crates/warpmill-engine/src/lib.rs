@@ -24,7 +24,7 @@ pub use warpmill_cpu::source::InputStream;
 pub use warpmill_cpu::spill::SpillSettings;
 pub use warpmill_eval::ExecError;
 pub use warpmill_eval::cancel::CancelToken;
-/// The device back end, for what is done with devices rather than with queries: benchmarks, compilers, tests.
+/// The device back end, for work with devices rather than with queries: benchmarks, compilers, tests.
 pub use warpmill_gpu;
 pub use warpmill_gpu::{ClaimUnit, DataSource, JoinStrategy, MirrorOptions, Pipelines, Policy, Representation};
 pub use warpmill_place::Granularity;

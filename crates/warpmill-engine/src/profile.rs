@@ -21,13 +21,13 @@ pub struct QueryProfile {
     pub device: &'static str,
     /// The reason why the device did not run it, where one was asked for.
     pub not_on_device: Option<String>,
-    /// Row segments of a shared pipeline that the CPU ran, and those that each device ran; empty where one site ran the whole program.
+    /// Row segments of a shared pipeline that the CPU ran, and that each device ran; empty where one site ran the whole program.
     pub segments: Vec<usize>,
     /// The profile of the device.
     pub on_device: Option<DeviceProfile>,
     /// Files that the CPU decodes although a device was asked for, and why.
     pub decoded_on_host: Vec<String>,
-    /// Files of which columns were kept, encoded as those of tables.
+    /// Files whose columns were kept, encoded as those of tables.
     pub from_column_cache: Vec<String>,
 }
 

@@ -86,7 +86,7 @@ impl Together {
         together
     }
 
-    /// Lets `devices` begin with a part each. The queue has one entry for each, which is claimed already: the CPU brings together what arrives.
+    /// Lets `devices` begin with a part each. The queue has one entry for each, which is claimed already: the CPU brings together the states and rows that arrive.
     pub fn begin_parts(partition: &Partition, devices: Vec<(Site, Arc<Executor>)>, options: &Options) -> Self {
         let parties = devices.len() + 1;
         let queue = SegmentQueue::assigned((CPU + 1..parties).collect(), parties);
@@ -195,7 +195,7 @@ impl Together {
     }
 }
 
-/// The time that devices which are ready need to decide what they leave for the CPU.
+/// The time that devices which are ready need to decide which row segments they leave for the CPU.
 const DECISION: Duration = Duration::from_millis(2);
 
 /// The part of a pace that is left after each run without the CPU.

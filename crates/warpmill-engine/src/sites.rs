@@ -31,7 +31,7 @@ struct Partitions(Mutex<HashMap<(usize, Option<u64>), MadePartition>>);
 
 type MadePartition = Result<Arc<Partition>, Unsupported>;
 
-/// How far devices are with a program, kept with it: `false` where one is being made ready, `true` once that was tried.
+/// The state of devices' preparations for a program, kept with it: `false` while a device is made ready, `true` once that was tried.
 #[derive(Default)]
 struct Warmth(Mutex<HashMap<DeviceKey, bool>>);
 
@@ -45,11 +45,11 @@ pub(crate) fn plan(
     context: &ExecutionContext,
     (topology, feedback): (&Topology, &Feedback),
 ) -> Result<PlacedPlan, Refusal> {
-    // A run finds out what a back end has not.
+    // A run finds out the features that a back end lacks.
     plan_for(program, for_devices, context, (topology, feedback, &|_, _| Ok(())))
 }
 
-/// The plan of the next attempt, on devices whose back ends run what `supports` says.
+/// The plan of the next attempt, on devices whose back ends run the programs that `supports` accepts.
 ///
 /// # Errors
 /// A device is demanded, and none runs the program.
@@ -131,7 +131,7 @@ fn parting(program: &Program, context: &ExecutionContext) -> Sharing {
     }
 }
 
-/// Whether sites share what can be shared of a program: measurements, and tests that say who runs what, get what they ask for.
+/// Whether sites share the pipeline of a program that can be shared: measurements, and tests that say who runs what, get what they ask for.
 fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
     match context.granularity {
         Granularity::Program | Granularity::Range => Sharing::No,
@@ -140,8 +140,8 @@ fn sharing(program: &Program, context: &ExecutionContext) -> Sharing {
     }
 }
 
-/// How far a device is with a program. Those that read files themselves, or read rows from outside, run at once: the CPU would read the same
-/// data in another way.
+/// The state of a device's preparations for a program. Programs that read files themselves, or rows from outside, run at once: the CPU would read
+/// the same data in another way.
 fn readiness(
     site: Site,
     program: &Arc<Program>,
@@ -215,7 +215,7 @@ pub(crate) fn share(plan: &PlacedPlan, share: &Arc<Share>, context: &ExecutionCo
     Parts::beside(&plan.program, together)
 }
 
-/// Lets devices begin with their parts of a plan; gives what the CPU does with them. A device that is not there any more is an error.
+/// Lets devices begin with their parts of a plan; gives the CPU's work with them. A device that is gone is an error.
 pub(crate) fn parts(plan: &PlacedPlan, partition: &Partition, context: &ExecutionContext) -> Result<Parts, Miss> {
     let of_site = |site| {
         let closed = |reason| Miss { site, reason, for_cpu: false };
@@ -290,7 +290,7 @@ pub(crate) fn on_device(
     }
 }
 
-/// Decodes the Parquet files that `program` scans, to say what is wrong with them.
+/// Decodes the Parquet files that `program` scans, to name the damage in them.
 fn verify(program: &Program) -> Result<(), ExecError> {
     let scans = program.pipelines.iter().filter_map(|pipeline| match &pipeline.source {
         Source::Scan(scan) if scan.table.is_parquet() => Some(scan),

@@ -26,7 +26,7 @@ const FIRST: u32 = 2;
 /// that the other one was slower still.
 const RETRY: u32 = 16;
 
-/// Such runs at most.
+/// The most runs between two trials of the slower way.
 const MOST_RETRY: u32 = 4096;
 
 /// Bytes that travel to a device in a run of a program whose data does not stay there.
@@ -57,7 +57,7 @@ impl Known {
         self.since >= self.retry.max(RETRY)
     }
 
-    /// The better of the last two times: what else the machine does takes time, and gives none back.
+    /// The better of the last two times: other work of the machine makes runs longer, never shorter.
     fn time(&self) -> Duration {
         if self.runs < FIRST { self.times[0] } else { self.times[0].min(self.times[1]) }
     }
@@ -155,7 +155,7 @@ mod tests {
     fn nothing_is_shared_unasked_while_data_stays_on_the_device() {
         let trials = Trials::default();
         let run = |travelled| trials.note(Way::Alone, Duration::from_millis(3), travelled);
-        // The first run brings what stays.
+        // The first run brings the data that stays.
         run(TRAVELS);
         assert_eq!((trials.sharing(false), trials.sharing(true)), (Sharing::No, Sharing::Yes));
         run(TRAVELS);

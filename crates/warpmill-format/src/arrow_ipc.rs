@@ -26,13 +26,13 @@ pub const TAIL_BYTES: u64 = 10;
 pub const PREFIX_BYTES: usize = 8;
 /// Bytes before the first block of a file: its magic, padded.
 const HEAD_BYTES: u64 = 8;
-/// What a message begins with, but for those of files older than version 0.15 of the format.
+/// The first bytes of a message, except in files older than version 0.15 of the format.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 /// Bytes that one byte may become, at most: LZ4 adds up to 255 for each byte of a length, Zstd has blocks of 128 KiB in
 /// four bytes.
 const LZ4_RATIO: u64 = 255;
 const ZSTD_RATIO: u64 = 32 << 10;
-/// What very short ones may become in addition.
+/// The bytes that very short buffers may become in addition.
 const RATIO_SLACK: u64 = 128 << 10;
 /// The first bytes of a frame of LZ4.
 const LZ4_MAGIC: u32 = 0x184D_2204;
@@ -111,7 +111,7 @@ pub fn footer_place(tail: &[u8], bytes: u64) -> Result<Range<u64>, String> {
 /// The footer in `bytes`, which are at `start` in their file.
 ///
 /// # Errors
-/// What does not fit together: blocks outside of the file, or on top of each other, types that there are not.
+/// Parts that do not fit together: blocks outside of the file, or on top of each other, unknown types.
 pub fn read_footer(bytes: &[u8], start: u64) -> Result<Footer, String> {
     let footer = root_as_footer(bytes).map_err(|error| format!("the footer: {error}"))?;
     let schema = schema_of(footer.schema().ok_or("the footer has no schema")?)?;
@@ -214,7 +214,7 @@ pub fn metadata_length(prefix: &[u8]) -> Result<Option<(usize, usize)>, String> 
 /// The message whose metadata is `bytes`, without their prefix, if its body has no more than `body` bytes.
 ///
 /// # Errors
-/// What is no message, or claims more.
+/// Bytes that are no message, or claim more data.
 pub fn message(bytes: &[u8], body: u64) -> Result<Message<'_>, String> {
     let message = root_as_message(bytes).map_err(|error| format!("a message: {error}"))?;
     match u64::try_from(message.bodyLength()) {

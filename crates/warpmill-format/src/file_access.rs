@@ -1,4 +1,4 @@
-//! How the bytes of a table's files come into memory.
+//! The two ways in which the bytes of a table's files come into memory.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -12,14 +12,14 @@ use crate::segment::SegmentBytes;
 use crate::segment::bytes::{BufferWriter, corrupt};
 use crate::{FormatError, Mapping, Result};
 
-/// How the bytes of a table's files come into memory.
+/// The way in which the bytes of a table's files come into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileAccess {
     /// The files are mapped: nothing is copied, and the system keeps in memory what it has room for.
     #[default]
     Map,
-    /// What is needed is read into memory of the process, and dropped after use: whatever becomes of the file, these
-    /// bytes stay what they were when their checksum was verified.
+    /// Bytes that are needed are read into memory of the process, and dropped after use: whatever happens to the file,
+    /// they stay as they were when their checksum was verified.
     Read,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct OpenBytes {
 static NEXT_ADDRESS: AtomicUsize = AtomicUsize::new(1 << (usize::BITS - 1));
 
 impl FileBytes {
-    /// Those of `file`, which has `bytes` bytes.
+    /// The bytes of `file`, which has `bytes` of them.
     pub fn of(file: File, bytes: u64, access: FileAccess) -> io::Result<Self> {
         match access {
             FileAccess::Map => Mapping::of(&file).map(|map| Self::Mapped(Arc::new(map))),

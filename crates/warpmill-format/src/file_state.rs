@@ -1,9 +1,9 @@
-//! What tells a file from all others, and from itself after somebody has changed it.
+//! The state of a file: it differs between files, and before and after a change of the same file.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-/// Where a file is on its device, its size, and when its bytes were written last. As long as a file is mapped, no other one has its place.
+/// The place of a file on its device, its size, and the time of the last write. As long as a file is mapped, no other one has its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileState {
     device: u64,

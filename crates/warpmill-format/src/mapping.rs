@@ -130,7 +130,7 @@ impl Drop for Claimed {
 
 /// Bytes of a page.
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
-/// What handled SIGBUS before.
+/// The handler of SIGBUS before this one.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 fn handle_signals() {

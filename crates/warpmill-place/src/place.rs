@@ -54,13 +54,13 @@ pub struct Facts<'a> {
     pub partition: &'a dyn Fn(usize) -> Result<Arc<Partition>, String>,
     /// The verdict of earlier runs on parts.
     pub parting: &'a dyn Fn() -> Sharing,
-    /// Whether the CPU runs what a device would have to compile kernels for first, where it may.
+    /// Whether the CPU runs programs for which a device would have to compile kernels first, where it may.
     pub first_on_cpu: bool,
-    /// How far a device is with the program.
+    /// The state of a device's preparations for the program.
     pub readiness: &'a dyn Fn(Site) -> Readiness,
 }
 
-/// Whether sites share what can be shared of a program.
+/// Whether sites share the pipeline of a program that can be shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// No: one site runs all of it.
@@ -71,7 +71,7 @@ pub enum Sharing {
     UntilReady,
 }
 
-/// How far a device is with a program.
+/// The state of a device's preparations for a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
     /// Nothing of it is known: its kernels would have to be compiled first.

@@ -13,7 +13,7 @@ pub struct PlacedPlan {
     pub program: Arc<Program>,
     /// The CPU's fragment is the last one, where it has one beside others.
     pub fragments: Vec<Fragment>,
-    /// What fragments hand to each other.
+    /// The states and rows that fragments hand to each other.
     pub exchanges: Vec<Exchange>,
     /// The pipeline whose row segments fragments claim of one queue; `None`: a fragment runs all of them.
     pub share: Option<Arc<Share>>,

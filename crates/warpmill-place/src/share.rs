@@ -37,7 +37,7 @@ pub struct Share {
     pub own: usize,
     /// The whole program's numbers of the pipelines before it.
     pub below: Vec<usize>,
-    /// Those of them that nothing else needs.
+    /// The pipelines of `below` that nothing else needs.
     pub only: Vec<usize>,
     /// The form in which the others' part arrives.
     pub arrives: Arrives,

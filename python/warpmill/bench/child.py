@@ -38,7 +38,7 @@ class Opened(NamedTuple):
 
 def main() -> None:
     """Open, then answer until there is no further request; an error is a reply."""
-    # What libraries print must not come between the replies.
+    # Output of libraries must not come between the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

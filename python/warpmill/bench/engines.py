@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: Names that ``--against`` takes.
 PEERS = ("duckdb", "datafusion", "polars", "cudf-polars")
 
-#: How exactly an engine's numbers have to be DuckDB's, where it is not as `verify` says. cudf-polars rounds products of
-#: decimals to the scale of their factors; its own validation against DuckDB takes as equal what is so far apart.
+#: Tolerances of engines whose numbers may differ more from DuckDB's than `verify` allows. cudf-polars rounds products
+#: of decimals to the scale of their factors; its own validation against DuckDB takes such numbers as equal.
 TOLERANCES = {"cudf-polars": Tolerance(relative=1e-5, absolute=1e-2, decimals=True)}
 
 #: Engines whose own tables are in memory only: a new process has none.
@@ -45,7 +45,7 @@ class EngineUnavailableError(ImportError):
 
 @dataclass(frozen=True)
 class Setup:
-    """What every engine of a run is given."""
+    """The arguments that every engine of a run gets."""
 
     data: Data
     source: Source
@@ -94,7 +94,7 @@ class Engine(Protocol):
     name: str
     #: Whether its queries are not made from SQL: a new statement has the same literals then.
     fixed_text: bool
-    #: How exactly its numbers have to be those of the reference.
+    #: The largest difference of its numbers from the reference's.
     tolerance: Tolerance
 
     def admit(self, sql: str) -> None:
@@ -220,7 +220,7 @@ def of_profile(profile: dict[str, Any]) -> Measured:
 
 
 class Peer:
-    """The base of the other engines, most of which run all queries as SQL and say nothing of how."""
+    """The base of the other engines; most run all queries as SQL and report nothing about how."""
 
     fixed_text = False
     tolerance: Tolerance = EXACT

@@ -345,7 +345,7 @@ def failed(measured: list[Ingested]) -> bool:
 
 
 def problems(measured: list[Ingested]) -> list[str]:
-    """What did not run, and what came out differently."""
+    """The imports that failed or gave other rows."""
     return [
         f"{one.engine} from {one.source}: {one.error or one.difference}"
         for one in measured

@@ -106,7 +106,7 @@ def _measure(con: warpmill.Connection, query: str, runs: int) -> Row:
 
 
 def _with_bandwidths(rows: list[Row]) -> list[Row]:
-    """GB/s of stored bytes and of decoded ones: those that the device counted, for the CPU's times as well."""
+    """GB/s of stored and of decoded bytes, as the device counted them, for the CPU's times as well."""
     known = {(row["codec"], row["columns"]): row for row in rows if row["decoded_bytes"]}
     for row in rows:
         counted = known.get((row["codec"], row["columns"]), row)

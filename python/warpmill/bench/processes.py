@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Launch:
-    """How the process of an engine is started, and what it is told first."""
+    """The command that starts an engine's process, and the first request to it."""
 
     command: list[str]
     opening: dict[str, Any]
@@ -83,7 +83,7 @@ class Served:
     """A process of an engine that answers one statement after the other."""
 
     def __init__(self, how: Launch) -> None:
-        # What the process says besides, which the reason of an early end is read from.
+        # All other output of the process: the reason of an early end is read from it.
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed with the process
         try:
             pipe = subprocess.PIPE
@@ -109,7 +109,7 @@ class Served:
         """End the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # What was not read by a process that is over.
+        # Requests that the process did not read before its end.
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
@@ -119,7 +119,7 @@ class Served:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # Where the process is over, there is no reply.
+        # A process that is over gives no reply.
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()

@@ -20,7 +20,7 @@ from warpmill.cli.units import milliseconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How a statement is made new.
+#: The way in which a statement is made new.
 NEW_STATEMENT = "other literals in every run"
 
 
@@ -112,7 +112,7 @@ def device(outcomes: list[Outcome]) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """The machine and the versions of what ran on it."""
+    """The machine, and the versions of the engines on it."""
     return {
         "cpu": cpu_model(),
         "cores": cores(),
@@ -194,7 +194,7 @@ def table(title: str, outcomes: list[Outcome]) -> Table:
 
 
 def problems(outcomes: list[Outcome]) -> list[str]:
-    """The queries that did not run, and those that came out differently, with the states in which they did."""
+    """The queries that failed or gave other answers, with the states in which they did."""
     found: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
         if outcome.error:
@@ -205,7 +205,7 @@ def problems(outcomes: list[Outcome]) -> list[str]:
 
 
 def plans(outcomes: list[Outcome]) -> list[str]:
-    """How many runs of each state found a plan, for engines that say so."""
+    """The number of runs of each state that found a plan, for engines that report it."""
     lines = []
     for state, ones in by_state(outcomes).items():
         said = [one for one in ones if one.plans_kept is not None]

@@ -55,7 +55,7 @@ def _start(data: Data, settings: dict[str, str], queries: dict[str, str], cache:
 
 
 def table(suite: str, sf: float, starts: list[dict[str, Any]]) -> Table:
-    """The first start, and the median of those that found their kernels."""
+    """The first start, and the median of the starts that found their kernels."""
     from rich import box
     from rich.table import Table
 

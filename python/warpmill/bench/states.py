@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """What an engine has seen of a query before it is timed."""
+    """The earlier runs of a query in an engine when it is timed."""
 
     #: A process that was started for this one statement: from its start to the last row.
     NEW_PROCESS = "new-process"
@@ -22,7 +22,7 @@ class State(StrEnum):
 
 
 class Source(StrEnum):
-    """Where the rows of all engines come from."""
+    """The source of all engines' rows."""
 
     #: Each engine's own tables.
     TABLES = "tables"

@@ -21,7 +21,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far apart two numbers may be that are still equal."""
+    """The largest difference of two numbers that count as equal."""
 
     relative: float = 1e-9
     absolute: float = 1e-12

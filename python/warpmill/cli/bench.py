@@ -39,7 +39,7 @@ STUDIES = [
     "udaf",
 ]
 
-#: How they are installed, from the repository.
+#: The command that installs them from the repository.
 INSTALL = "pip install ./bench/studies"
 
 
@@ -53,7 +53,7 @@ def studies() -> dict[str, Any]:
 
 
 class Benchmarks(TyperGroup):
-    """The benchmarks of this package, and those that are installed beside it."""
+    """The benchmarks of this package and of packages that are installed beside it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All that can be run."""
@@ -486,7 +486,7 @@ def ingest(
 
 
 def _listed(text: str | None, known: tuple[str, ...], what: str) -> list[str]:
-    """The names of a list, in the order of those that are known; all where there is no list."""
+    """The names of a list in the order of the known names; all of these without a list."""
     wanted = known if text is None else tuple(name.strip() for name in text.split(","))
     for name in wanted:
         if name not in known:

@@ -89,7 +89,7 @@ def import_(
         typer.Option(
             "--cluster",
             metavar="auto|COL,...",
-            help="Sort rows by these columns or attributes of --sideways; auto: by those of fewest distinct values.",
+            help="Sort rows by these columns or attributes of --sideways; auto: by the ones with fewest values.",
         ),
     ] = None,
     pruning: Annotated[
@@ -119,7 +119,7 @@ def import_(
         str | None, typer.Option("--codec-block", metavar="SIZE", help="Bytes of a codec's block, such as 64KiB.")
     ] = None,
     codec_light: Annotated[
-        bool, typer.Option("--codec-light", help="Store what is compressed without the codec, too: queries choose.")
+        bool, typer.Option("--codec-light", help="Store compressed chunks without the codec, too: queries choose.")
     ] = False,
     set_: options.Settings = None,
     as_json: Json = False,
@@ -127,7 +127,7 @@ def import_(
     """Read files into a table of compressed segments: all of them, or nothing."""
     directory, name = _place(target)
     if sort_by and cluster:
-        raise typer.BadParameter("--sort-by and --cluster exclude each other: both say what rows are sorted by")
+        raise typer.BadParameter("--sort-by and --cluster exclude each other: both give the order of rows")
     keys = [key.strip() for key in sort_by.split(",")] if sort_by else []
     start = time.perf_counter()
     with options.connect(directory, None, None, None, set_) as con, bars(quiet=as_json) as bar:
@@ -242,7 +242,7 @@ def inspect(
 
 
 def _codecs(column: dict[str, Any]) -> str:
-    """The codecs of a column's segments, and their block sizes; with a plus those of forms beside them."""
+    """The codecs of a column's segments with their block sizes; a plus marks codecs of second forms."""
 
     def told(codecs: dict[str, int], blocks: list[int]) -> str:
         kinds = ", ".join(f"{name} x{count}" for name, count in codecs.items())

@@ -124,7 +124,7 @@ def serve(
 
 
 def _password() -> str:
-    """A password from the terminal, typed twice, or the first line of what is piped in."""
+    """A password from the terminal, typed twice, or the first line of piped input."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass("Password: ")

@@ -23,7 +23,7 @@ _STATE_BYTES = 256
 
 
 class CallError(Exception):
-    """What a function raised, with its name and line."""
+    """An exception that a function raised, with the function's name and line."""
 
 
 def _failed(name: str, file: str | None, error: BaseException) -> NoReturn:
@@ -143,7 +143,7 @@ class _States:
             _failed(self._of.name, self._of.file, error)
 
     def merge(self, states: pyarrow.Array[Any], groups: pyarrow.Array[Any], total: int) -> None:
-        """Merge states into those of their groups."""
+        """Merge states into the states of their groups."""
         try:
             self._grow(total)
             for group, state in zip(groups.to_pylist(), states.to_pylist(), strict=True):

@@ -173,7 +173,7 @@ def _builtin(function: object, args: Sequence[Value]) -> Value:
         case "abs", [value]:
             return elementwise("abs", value)
         case "min" | "max", [_, _, *_]:
-            # The first of those that no other is less (or greater) than.
+            # The first value for which no other one is less (or greater).
             terms = [_one(value) for value in args]
             best = terms[0]
             for term in terms[1:]:

@@ -1,6 +1,6 @@
 """Columns of a group, as functions that are called see them.
 
-They mean what a pandas Series does: reductions skip what is missing (NULL and NaN), `var` and `std` are those of
+They behave as a pandas Series does: reductions skip missing values (NULL and NaN), `var` and `std` are those of
 samples, comparisons with what is missing are false. Whole numbers with NULLs stay whole, sums are exact, and divisions
 by zero are infinite or missing.
 """
@@ -200,7 +200,7 @@ class Column:
         values[:] = array.to_pylist()
         return cls(values, valid)
 
-    # What is in it.
+    # Its size and its values.
 
     def __len__(self) -> int:
         return len(self._values)
@@ -298,7 +298,7 @@ class Column:
         return values
 
     def sum(self) -> Any:
-        """The sum of what is not missing, 0 of nothing."""
+        """The sum of the values that are not missing; 0 without any."""
         values = self._numbers()
         if values.dtype.kind == "f":
             return values.sum() if len(values) else np.float64(0)
@@ -313,7 +313,7 @@ class Column:
         return Whole(len(self._present()))
 
     def mean(self) -> Any:
-        """The mean of what is not missing."""
+        """The mean of the values that are not missing."""
         values = self._numbers()
         return values.mean(dtype=np.float64) if len(values) else _NAN
 
@@ -352,7 +352,7 @@ class Column:
         return np.quantile(values.astype(np.float64), q) if len(values) else _NAN
 
     def prod(self) -> Any:
-        """The product of what is not missing, 1 of nothing."""
+        """The product of the values that are not missing; 1 without any."""
         values = self._numbers()
         if values.dtype.kind == "f":
             return values.prod()
@@ -382,13 +382,13 @@ class Column:
     # Row by row.
 
     def isna(self) -> Column:
-        """Which values are missing."""
+        """For each value, whether it is missing."""
         return Column(self._missing())
 
     isnull = isna
 
     def notna(self) -> Column:
-        """Which values are not missing."""
+        """For each value, whether it is not missing."""
         return Column(~self._missing())
 
     notnull = notna
@@ -398,7 +398,7 @@ class Column:
         return Column(self._present())
 
     def fillna(self, value: Any) -> Column:
-        """The values, with another in the place of what is missing."""
+        """The values, with `value` in the place of missing ones."""
         missing = self._missing()
         if not missing.any():
             return Column(self._values)

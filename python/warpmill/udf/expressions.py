@@ -63,7 +63,7 @@ class Expressions:
             raise NotSymbolic(str(reason), getattr(node, "lineno", None)) from None
 
     def value(self, node: ast.expr, variables: Variables) -> Value:
-        """What `node` is."""
+        """The value of `node`."""
         return self._at(node, lambda: self._value(node, variables))
 
     def _value(self, node: ast.expr, variables: Variables) -> Value:

@@ -59,7 +59,7 @@ def declared(function: object, returns: object) -> str:
 
 
 def _annotation(function: Any) -> object:
-    """What a function says that it returns, or `None`: `Any`, and what is no type of values, says nothing."""
+    """The annotation of a function's result; `None` without one, and for `Any` and objects that are no types."""
     try:
         hints = typing.get_type_hints(function)
     except (TypeError, NameError, AttributeError):

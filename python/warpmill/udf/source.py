@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FunctionType
 
-#: What `from __future__ import ...` sets, also in a notebook's earlier cell.
+#: The compiler flags that `from __future__ import ...` sets, also in a notebook's earlier cell.
 _FUTURES = functools.reduce(
     operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 )

@@ -114,7 +114,7 @@ class _Translation(Expressions):
         self._source: Source = source_of(function)
 
     def result(self, parameters: Variables, returns: str) -> Term:
-        """What the function returns, as a value of type `returns`."""
+        """The result of the function as a value of type `returns`."""
         variables = {**self._defaults(), **parameters}
         try:
             term = self._run(self._source.body, variables)

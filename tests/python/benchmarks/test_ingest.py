@@ -32,7 +32,7 @@ def test_every_source_makes_the_same_tables(tmp_path: Path) -> None:
         assert set(row["tables_s"]) == set(found["tables"])
         assert row["equal"] is (True if row["engine"] == "warpmill" else None)
     assert output.count(" equal ") == 5
-    # What was written is removed; the sources stay for the next run.
+    # Tables that were written are removed; the sources stay for the next run.
     files = {f"{table}.{kind}" for table in found["tables"] for kind in ("csv", "parquet")}
     assert {path.name for path in (tmp_path / "data").iterdir()} == files
 

@@ -34,7 +34,7 @@ def test_other_literals_are_other_statements(suite: str, name: str) -> None:
     sql = texts(suite, 1.0)[name]
     made = list(others(suite, name, sql))
     assert len(made) >= 20
-    # What a plan cache may ignore: comments, space, the case of words.
+    # A plan cache may ignore comments, space, and the case of words.
     alike = {" ".join(re.sub(r"--[^\n]*", " ", text).lower().split()) for text in [sql, *made]}
     assert len(alike) == len(made) + 1
     # Literals alone: without them, all are one text.

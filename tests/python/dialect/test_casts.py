@@ -84,7 +84,7 @@ def statements(source: str, target: str) -> list[str]:
 
 
 def compared(ours: Engine, theirs: Engine, statement: str) -> str | None:
-    """How the answers to a statement differ."""
+    """The difference of the answers to a statement."""
     left, right = (answered(engine, statement) for engine in (ours, theirs))
     if left.error or right.error:
         found = None if left.error and right.error else "only one engine fails"

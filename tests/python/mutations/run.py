@@ -111,7 +111,7 @@ def mutate(chance: random.Random, data: bytearray, region: tuple[int, int]) -> s
 
 
 def mutants(subjects: list[Subject], count: int, chance: random.Random) -> Iterator[tuple[Subject, str, bytes, str]]:
-    """Those that claim too much, then `count` others of the subjects in turn, each with its region and its change."""
+    """The mutations that claim too much, then `count` others of the subjects in turn, each with region and change."""
     for subject in subjects:
         original = subject.path.read_bytes()
         for at, piece in subject.claims:

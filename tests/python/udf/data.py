@@ -51,7 +51,7 @@ def alike(one: object, other: object) -> bool:
 def differences(
     names: Sequence[str], rows: Sequence[Sequence[object]], others: Sequence[Sequence[object]]
 ) -> list[str]:
-    """What is different between two lists of rows of a key and results."""
+    """The differences between two lists of rows of a key and results."""
     found = []
     assert [row[0] for row in rows] == [row[0] for row in others]
     for row, other in zip(rows, others, strict=True):

@@ -241,7 +241,19 @@ def test_calls_that_are_refused(filled: warpmill.Connection) -> None:
     for call in ("midrange(DISTINCT y)", "midrange(y ORDER BY x)", "midrange(*)"):
         with pytest.raises((warpmill.NotSupportedError, warpmill.BinderError, warpmill.ParserError)):
             filled.sql(f"SELECT {call} FROM t")
-    for name in ("sum", "Day", "position", "coalesce", "row_number", "century", "mode", "Mean", "add", "apply", "split"):
+    for name in (
+        "sum",
+        "Day",
+        "position",
+        "coalesce",
+        "row_number",
+        "century",
+        "mode",
+        "Mean",
+        "add",
+        "apply",
+        "split",
+    ):
         with pytest.raises(warpmill.CatalogError, match="is one of SQL"):
             filled.create_aggregate(name, midrange)
     with pytest.raises(warpmill.CatalogError, match="none of the session"):

@@ -24,7 +24,7 @@ BATCH = 30
 
 
 def of_pandas(frame: pandas.DataFrame, function: Callable[..., Any]) -> dict[int, object] | None:
-    """What pandas makes of each group, or `None` where Python divides by zero."""
+    """The answer of pandas for each group, or `None` where Python divides by zero."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -57,7 +57,7 @@ class What(StrEnum):
     starts = "starts"
 
 
-#: Those that run where nothing is said: processes that start are measured by `warpmill bench start`, too.
+#: The experiments that run by default: processes that start are measured by `warpmill bench start`, too.
 USUAL = [what for what in What if what is not What.starts]
 
 
@@ -198,7 +198,7 @@ def mordred(
             # Saves the report after each experiment: a run that is cut off keeps it.
             mordred_report.save(whole, out)
     if fits is False:
-        typer.echo("the device has no room for copies of all columns: percents are of what it has room for", err=True)
+        typer.echo("the device has no room for copies of all columns: percents are of the room that it has", err=True)
     for written in mordred_report.save(whole, out):
         typer.echo(written)
     if json_file:

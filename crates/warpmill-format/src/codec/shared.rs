@@ -38,7 +38,7 @@ impl Shared {
             }
             let work = match &state.work {
                 Some(work) => work.clone(),
-                // Those who come meanwhile wait for the same bytes.
+                // Readers that come meanwhile wait for the same bytes.
                 None => state.work.insert(Arc::new(Work::new(read()?))).clone(),
             };
             (work, state.known)

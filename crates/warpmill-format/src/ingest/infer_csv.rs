@@ -187,7 +187,7 @@ impl CsvColumns {
         Ok(columns)
     }
 
-    /// Those of two files; `None` where their columns are not the same.
+    /// The types of two files together; `None` where their columns are not the same.
     pub fn and(self, other: Self) -> Option<Self> {
         if self.names != other.names {
             return None;

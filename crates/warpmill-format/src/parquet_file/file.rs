@@ -308,7 +308,7 @@ pub(super) struct Reader<'a> {
 
 enum ReaderBytes {
     File(File),
-    /// Those of parts of the file, each from an offset on.
+    /// Bytes of parts of the file, each from an offset on.
     Memory(ChunkParts),
 }
 

@@ -29,7 +29,7 @@ pub struct LeftOut {
     pub segments: u64,
     /// Ranges of rows that were ruled out, each between starts of pages.
     pub zones: u64,
-    /// Those of them that Bloom filters ruled out: row segments.
+    /// The ranges that Bloom filters ruled out: row segments.
     pub by_bloom: u64,
     /// Rows.
     pub rows: u64,
@@ -61,7 +61,7 @@ pub struct FilterTest {
 pub struct PageTest<'a> {
     /// The table's columns that are read.
     pub read: &'a [usize],
-    /// Those that `excludes` knows something about.
+    /// The columns that `excludes` knows something about.
     pub tested: &'a [usize],
     /// Row segments that need not be looked at.
     pub skip: &'a dyn Fn(usize) -> bool,
@@ -210,7 +210,7 @@ fn locations(version: &Version, segments: &[usize], columns: &[usize]) -> Result
     found(version, segments.iter().copied(), columns, |of_file| of_file.file.locations(&of_file.chunks))
 }
 
-/// Those of the row segments of which something is `left` whose Bloom filters have none of the values of a test.
+/// The row segments, among the ones with rows `left`, whose Bloom filters have none of the values of a test.
 fn ruled_out_by_filters(
     version: &Version,
     left: &HashMap<usize, Vec<Range<u64>>>,

@@ -192,7 +192,7 @@ const MOST_FILES: usize = 16;
 /// Lets `read` read what is wanted of remote files: of several at a time, of each all together.
 ///
 /// # Errors
-/// Those of `read`.
+/// The errors of `read`.
 pub(super) fn read_files<'a>(
     wanted: impl IntoIterator<Item = (&'a Arc<ParquetFile>, Wanted)>,
     read: fn(&Remote, Vec<Wanted>) -> Result<()>,

@@ -173,7 +173,7 @@ pub(crate) fn of_bounds(zones: impl Iterator<Item = (Option<(i128, i128)>, bool)
     zones.map(|(bounds, nulls)| Zone { bounds, nulls, histogram: [0; 4], bloom: None }).collect()
 }
 
-/// Those of valid rows; all, where there are no nulls.
+/// The values of valid rows; all, where there are no nulls.
 fn kept<T>(values: Vec<T>, valid: Option<&Bitmap>) -> Vec<T> {
     match valid {
         Some(valid) => values.into_iter().enumerate().filter(|(row, _)| valid.get(*row)).map(|(_, x)| x).collect(),

@@ -25,7 +25,7 @@ pub struct SegmentParts {
 }
 
 impl SegmentParts {
-    /// Those of `segment`.
+    /// The parts of `segment`.
     pub fn of(segment: &Segment) -> Self {
         Self { layout: segment.layout(), dictionary: segment.is_dictionary(), remap: segment.remap().cloned() }
     }

@@ -29,7 +29,7 @@ pub struct Changes {
     last: usize,
 }
 
-/// Those of one row segment.
+/// The changes of one row segment.
 #[derive(Debug)]
 pub(crate) struct SegmentChanges {
     segment: usize,

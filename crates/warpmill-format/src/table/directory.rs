@@ -39,7 +39,7 @@ pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     names.collect::<std::io::Result<_>>().map_err(FormatError::io("cannot list", directory))
 }
 
-/// What tells one manifest from another of the same name (of a table dropped and made again): its first bytes, with the
+/// A mark that differs between manifests of the same name (of a table dropped and made again): the first bytes, with the
 /// checksum of the rest, in which the table's identity is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp([u8; 64]);
@@ -83,7 +83,7 @@ pub(crate) fn has_manifest(directory: &Path, version: u64) -> Result<bool> {
     path.try_exists().map_err(FormatError::io("cannot read", &path))
 }
 
-/// How often, and how long apart, a lock is tried.
+/// The number of attempts to take a lock, and the pause between two.
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 

@@ -1,4 +1,4 @@
-//! What tells a table from all others that have had its name.
+//! The identity of a table: it differs between tables that have had the same name.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -33,7 +33,7 @@ enum From {
     Own,
 }
 
-/// Which metadata a row segment has: row segments with the same, one behind the other, have one map.
+/// The kinds of metadata of a row segment: row segments with the same kinds, one behind the other, have one map.
 #[derive(PartialEq, Eq)]
 struct Shape {
     zone_rows: usize,
@@ -42,7 +42,7 @@ struct Shape {
     attributes: Vec<(usize, usize)>,
 }
 
-/// What metadata of new row segments there is.
+/// The kinds of metadata of new row segments.
 pub(super) struct Own {
     pub any: bool,
     pub histograms: bool,
@@ -167,7 +167,7 @@ fn store(
 }
 
 impl ZoneWriter {
-    /// What of the metadata of new row segments is worth its bytes, beside `stored` bytes of data.
+    /// The metadata of new row segments that is worth its bytes, beside `stored` bytes of data.
     pub(super) fn own(&self, segments: usize, stored: u64) -> Own {
         let metadata = self.options().metadata;
         if segments == 0 || metadata == Metadata::None {

@@ -24,9 +24,9 @@ pub(super) type Written = (usize, Vec<Option<Arc<Chunk>>>);
 pub(crate) enum Rows<'a> {
     /// New ones, in parts.
     Parts(&'a [RecordBatch]),
-    /// Those of one row segment of the base version, changed.
+    /// Rows of one row segment of the base version, changed.
     Changed(&'a Changes, &'a SegmentChanges),
-    /// Those of row segments of the base version that are next to each other.
+    /// Rows of row segments of the base version that are next to each other.
     Merged(&'a Arc<TableSnapshot>, &'a Range<usize>),
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Those of a column wait until they have `extent` bytes: chunks of many rows have as many alone.
+    /// Chunks of a column wait until they have `extent` bytes together: chunks of many rows have as many alone.
     pub fn new(columns: usize, extent: usize) -> Self {
         Self { columns: (0..columns).map(|_| (vec![], 0)).collect(), bytes: 0, extent }
     }

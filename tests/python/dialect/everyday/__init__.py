@@ -1,1 +1,1 @@
-"""What DuckDB's users write every day, from its function reference: how much of it has DuckDB's answers natively."""
+"""Everyday expressions of DuckDB's users, from its function reference, with the state of each natively."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How far the answers are the same (``same``, ``differs``, ``refused``), and how they are not."""
+    """Whether the answers are the same (``same``, ``differs``, ``refused``), and their difference."""
 
     state: str
     text: str
