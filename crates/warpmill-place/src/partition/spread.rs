@@ -110,7 +110,9 @@ impl<'a> Walk<'a> {
         // those of another pipeline.
         let of_payload = |holding: &BTreeSet<usize>| -> BTreeSet<usize> {
             match probe.kind {
-                JoinKind::Inner | JoinKind::BuildOuter => holding.iter().flat_map(|&column| outputs(width + column)).collect(),
+                JoinKind::Inner | JoinKind::BuildOuter => {
+                    holding.iter().flat_map(|&column| outputs(width + column)).collect()
+                }
                 _ => BTreeSet::new(),
             }
         };
