@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-use super::calls::{json_path, meaning, operator, power, take_lambdas};
+use super::calls::{json_path, meaning, operator, power, take_lambdas, take_null_treatment};
 use super::distinct_from::reassociate;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
@@ -82,6 +82,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
         }
         if let Expr::Function(call) = expr {
             take_lambdas(call);
+            take_null_treatment(call);
         }
         if let Expr::Interval(interval) = expr
             && let Expr::Value(value) = interval.value.as_mut()
