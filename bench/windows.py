@@ -62,6 +62,12 @@ def rows_of(connection: Any, sql: str) -> list[tuple[Any, ...]]:
     return rows
 
 
+def not_on_device(connection: Any, sql: str) -> list[str]:
+    """Why programs of a query do not run on the device."""
+    programs = connection.sql(sql).profile["programs"]
+    return [program["not_on_device"] for program in programs if program["not_on_device"]]
+
+
 def near(own: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
     """Whether two answers are the same, sums of floats nearly."""
     return own == other or abs(float(own[0][1]) - float(other[0][1])) <= 1e-9 * abs(float(other[0][1]))
@@ -105,8 +111,8 @@ def main() -> None:
                     ours.execute(f"SET warpmill.device = '{engine}'")
                 for _ in range(2):
                     found = rows_of(connection, sql)
-                place = ours.sql(sql).profile["not_on_device"] if engine in ("gpu", "sim") else None
-                notes += f"  {engine}: {place}" if place else ""
+                reasons = not_on_device(ours, sql) if engine in ("gpu", "sim") else []
+                notes += "".join(f"  {engine}: {reason}" for reason in reasons)
                 notes += "" if wanted is None or near(found, wanted) else f"  {engine}: DIFFERENT"
                 wanted = wanted or found
                 times[engine] = median(partial(rows_of, connection, sql), asked.runs)

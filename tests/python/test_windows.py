@@ -214,6 +214,7 @@ QUERIES = [
     "SELECT id, sum(o) OVER w, count(*) OVER (w ROWS 3 PRECEDING) FROM many WINDOW w AS (PARTITION BY s ORDER BY id) ORDER BY id",
     "SELECT id, sum(2 * i + 1) OVER (PARTITION BY upper(s) ORDER BY id % 7, id) FROM many ORDER BY id",
     "SELECT max(n) FROM (SELECT row_number() OVER () AS n FROM many)",
+    "SELECT id, last_value(nullif(i, 7) IGNORE NULLS) OVER (ORDER BY id ROWS 2 PRECEDING), lag(abs(i) IGNORE NULLS) OVER (ORDER BY id) FROM many ORDER BY id",
     "SELECT id, rank() OVER (ORDER BY id) + lead(id) OVER (ORDER BY id) FROM one",
 ]
 

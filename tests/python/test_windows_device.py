@@ -153,7 +153,10 @@ def test_many_rows(both: OnDevice, groups: int) -> None:
         "max(x) OVER (PARTITION BY g ORDER BY i)",
         "min(x) OVER (PARTITION BY g ORDER BY i ROWS BETWEEN 50 PRECEDING AND 20 FOLLOWING)",
         "count(*) OVER (PARTITION BY g ORDER BY o GROUPS 2 PRECEDING)",
+        "max(i) OVER (PARTITION BY g ORDER BY o RANGE BETWEEN 5 PRECEDING AND 3 PRECEDING)",
         "lag(x, 3) OVER (PARTITION BY g ORDER BY i)",
+        "lead(nullif(o, 31), 2 IGNORE NULLS) OVER (PARTITION BY g ORDER BY i)",
+        "last_value(CASE WHEN o <> 31 THEN o END IGNORE NULLS) OVER (PARTITION BY g ORDER BY i ROWS 9 PRECEDING)",
         "ntile(7) OVER (PARTITION BY g ORDER BY i DESC)",
     ]
     values = ", ".join(f"{call} AS v{at}" for at, call in enumerate(calls))

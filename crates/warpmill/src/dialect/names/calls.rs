@@ -434,6 +434,19 @@ pub(super) fn take_lambdas(call: &mut Function) {
     }
 }
 
+/// Gives a window function what is said of NULLs behind its last argument: where that is a call, the parser has given it to the call.
+pub(super) fn take_null_treatment(call: &mut Function) {
+    if call.over.is_none() || call.null_treatment.is_some() {
+        return;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return };
+    if let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(last)))) = list.args.last_mut()
+        && last.over.is_none()
+    {
+        call.null_treatment = last.null_treatment.take();
+    }
+}
+
 /// What the parser takes for an operator `->`, as a function; operators after it are in its body.
 pub(super) fn lambda_of(expr: &Expr) -> Option<Expr> {
     let mut whole = expr.clone();

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, OneOrManyWithParens, Query, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-use super::calls::{json_path, meaning, operator, power, take_lambdas};
+use super::calls::{json_path, meaning, operator, power, take_lambdas, take_null_treatment};
 use super::distinct_from::reassociate;
 use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested};
@@ -83,6 +83,7 @@ impl VisitorMut for Binding<'_, '_, '_> {
         }
         if let Expr::Function(call) = expr {
             take_lambdas(call);
+            take_null_treatment(call);
             if let Some(whole) = with_positions(call) {
                 *expr = whole;
             }
