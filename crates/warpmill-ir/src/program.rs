@@ -194,6 +194,28 @@ pub enum JoinKind {
     BuildOnly,
 }
 
+/// The one build row that an ASOF join takes, of those whose keys equal the probe row's: by where its order lies from the probe's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Nearest {
+    /// The greatest order that is not above the value (`value >= order`).
+    AtMost,
+    /// The greatest order below the value (`value > order`).
+    Below,
+    /// The least order that is not below the value (`value <= order`).
+    AtLeast,
+    /// The least order above the value (`value < order`).
+    Above,
+}
+
+/// What makes a probe an ASOF join.
+#[derive(Debug, Clone)]
+pub struct Asof {
+    /// Over the input columns, in the representation of the build's order. NULL matches nothing.
+    pub value: Expr,
+    /// The row that is taken. Of rows of equal order, any.
+    pub nearest: Nearest,
+}
+
 /// A probe of a hash build.
 #[derive(Debug, Clone)]
 pub struct Probe {
@@ -205,6 +227,8 @@ pub struct Probe {
     pub keys: Vec<Expr>,
     /// A further condition on each pair, over input columns followed by payload columns.
     pub residual: Option<Expr>,
+    /// Takes at most one of the build rows with equal keys, of a build that has an order (`Inner` and `ProbeOuter` without `residual`).
+    pub asof: Option<Asof>,
     /// `NOT IN` semantics for `ProbeAnti` (and NULL marks for `ProbeMark`): a NULL key on either side is "unknown".
     pub null_aware: bool,
     /// Output columns as indices into: input columns, then payload columns, then the mark.
@@ -228,6 +252,8 @@ pub enum Sink {
         null_equals_null: bool,
         /// Whether match flags are needed (some probe is `BuildOuter`, `Full` or `BuildOnly`).
         track_matches: bool,
+        /// The order of the rows of each key, over the input columns, for ASOF joins. Rows whose order is NULL match nothing.
+        order: Option<Expr>,
     },
     /// Groups and aggregates. Output: the groups, then the aggregates. Without groups: exactly one row.
     Aggregate {
@@ -336,6 +362,18 @@ impl AggregateExpr {
         // Each end by itself: one row of the least value there is fits.
         let (below, above) = (least / lo.min(-1), greatest / hi.max(1));
         Some(u64::try_from(below.min(above)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Probe {
+    /// The expressions over its input columns, and those over pairs.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        self.keys.iter().chain(&self.residual).chain(self.asof.iter().map(|asof| &asof.value))
+    }
+
+    /// As [`Probe::expressions`].
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.keys.iter_mut().chain(&mut self.residual).chain(self.asof.iter_mut().map(|asof| &mut asof.value))
     }
 }
 

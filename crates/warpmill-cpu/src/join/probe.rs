@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_ir::{Expr, JoinKind, Probe};
+use warpmill_ir::{Expr, JoinKind, Nearest, Probe};
 
 use super::output::{Joined, Output};
 use super::pairs::{Enumerate, Pairs};
@@ -45,6 +45,8 @@ struct Spec {
 pub(super) struct Exprs {
     pub keys: Vec<PreparedExpr>,
     residual: Option<Residual>,
+    /// Of ASOF joins.
+    asof: Option<(PreparedExpr, Nearest)>,
 }
 
 /// A condition on pairs, over the columns that it reads.
@@ -74,13 +76,17 @@ impl ProbeOperator {
         let exprs = Arc::new(Exprs {
             keys: probe.keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?,
             residual: probe.residual.as_ref().map(Residual::new).transpose()?,
+            asof: match &probe.asof {
+                Some(asof) => Some((PreparedExpr::new(&asof.value)?, asof.nearest)),
+                None => None,
+            },
         });
         let aside = table.spilled.as_ref().map(|build| {
             let mut used = probe.output.clone();
-            let expressions = probe.keys.iter().chain(&probe.residual);
-            expressions.for_each(|expr| expr.visit_columns(&mut |column| used.push(column)));
+            probe.expressions().for_each(|expr| expr.visit_columns(&mut |column| used.push(column)));
             let blocks = probe.keys.is_empty() || probe.null_aware;
-            Arc::new(Aside::new(build.clone(), exprs.clone(), probe.kind, blocks, used))
+            let aside = Aside::new(build.clone(), exprs.clone(), probe.kind, blocks, used);
+            Arc::new(if probe.asof.is_some() { aside.with_whole_keys() } else { aside })
         });
         let output = Arc::new(Output { columns: probe.output.clone() });
         let (kind, null_aware) = (probe.kind, probe.null_aware);
@@ -104,9 +110,10 @@ impl ProbeOperator {
 impl Operator for ProbeOperator {
     fn name(&self) -> String {
         let (kind, table) = (self.spec.kind, self.spec.table.kind());
+        let asof = if self.spec.exprs.asof.is_some() { "Asof " } else { "" };
         match &self.spec.aside {
-            Some(aside) => format!("Probe {kind:?} ({}; {table})", aside.strategy()),
-            None => format!("Probe {kind:?} ({table})"),
+            Some(aside) => format!("Probe {asof}{kind:?} ({}; {table})", aside.strategy()),
+            None => format!("Probe {asof}{kind:?} ({table})"),
         }
     }
 
@@ -182,6 +189,12 @@ impl LocalOperator for LocalProbe {
             }
         }
         spec.table.lookup(&keys, chunk.len(), &mut self.scratch, &mut self.matches);
+        if let (Some((value, nearest)), Some(times)) = (&spec.exprs.asof, &spec.table.times) {
+            let values = value.eval(&chunk, &mut self.worker)?;
+            self.matches.with_lens();
+            times.pick(&values, *nearest, &mut self.matches);
+            return self.join_unique(&chunk, emit);
+        }
         match (spec.kind, &spec.exprs.residual) {
             (JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::Full, None) => {
                 self.join(&chunk, emit)
