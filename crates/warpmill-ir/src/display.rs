@@ -10,7 +10,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::{
-    AggregateExpr, AggregateFunction, ArithOp, BuildRows, CompareOp, Expr, ExprKind, Field, Frame, FrameBound,
+    AggregateExpr, AggregateFunction, ArithOp, Bound, BuildRows, CompareOp, Expr, ExprKind, Field, Frame, FrameBound,
     JoinKind, Nearest, Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SortKey, Source, WindowCall,
     WindowFunction,
 };
@@ -85,6 +85,16 @@ impl Program {
                 Nearest::Above => "<",
             };
             write!(f, " and {} {op} its order", asof.value.over(fields))?;
+        }
+        if let Some(range) = &probe.range {
+            let bound = |bound: &Option<Bound>, op: &str| {
+                let text = |bound: &Bound| {
+                    let equal = if bound.inclusive { "=" } else { "" };
+                    format!(" {op}{equal} {}", bound.value.over(fields))
+                };
+                bound.as_ref().map(text).unwrap_or_default()
+            };
+            write!(f, " within its order{}{}", bound(&range.lower, ">"), bound(&range.upper, "<"))?;
         }
         if let Some(residual) = &probe.residual {
             let payload = self.sinks.get(probe.build).map_or(&[][..], Sink::fields);

@@ -101,7 +101,15 @@ impl Program {
                 let plain = probe.residual.is_none() && !probe.null_aware && !null_equals_null;
                 ensure(kind && plain, || "an ASOF join with more than keys and a value".to_owned())?;
             }
-            _ => return Err("an ASOF probe and a build with an order need each other".to_owned()),
+            (None, Some(order)) => {
+                let Some(range) = &probe.range else { return Err("a build whose order nobody reads".to_owned()) };
+                ensure(probe.residual.is_some() && !probe.null_aware, || "a range of no condition".to_owned())?;
+                for bound in range.lower.iter().chain(&range.upper) {
+                    check(&bound.value, fields)?;
+                    alike(&bound.value.ty, &order.ty).map_err(|error| format!("bound {}: {error}", bound.value))?;
+                }
+            }
+            (Some(_), None) => return Err("an ASOF probe of a build without an order".to_owned()),
         }
         ensure(!flags || *track_matches, || "a build without match flags".to_owned())?;
         let both: Vec<Field> = fields.iter().chain(payload).cloned().collect();

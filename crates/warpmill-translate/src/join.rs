@@ -19,7 +19,7 @@ use warpmill_ir::{
 use super::asof_exec::{AsofJoinExec, AsofMatch};
 use super::expr::{Limit, Scope, comparable};
 use super::stream::{Branch, Origin, Rows, ScanPlace, Stream};
-use super::{Translator, scope, subquery_scope};
+use super::{Translator, range, scope, subquery_scope};
 
 /// A join in DataFusion's terms.
 struct Join<'a> {
@@ -127,9 +127,20 @@ impl Translator<'_> {
         })
     }
 
-    fn join(&mut self, join: Join<'_>) -> Result<Stream, Unsupported> {
-        let (build_plan, probe_plan) = if join.build_left { (join.left, join.right) } else { (join.right, join.left) };
+    fn join(&mut self, mut join: Join<'_>) -> Result<Stream, Unsupported> {
+        let (mut build_plan, mut probe_plan) =
+            if join.build_left { (join.left, join.right) } else { (join.right, join.left) };
         let mut build = self.stream(build_plan)?;
+        let first = self.pipelines.len();
+        let mut probe = self.stream(probe_plan)?;
+        let turned = join.on.is_empty() && range::builds_left(join.filter) == Some(!join.build_left);
+        if turned && !join.null_aware && join.asof.is_none() && build.rows.likely >= range::MANY {
+            // Values of the other side have an order in which those between two values of this side are found.
+            (build_plan, probe_plan) = (probe_plan, build_plan);
+            std::mem::swap(&mut build, &mut probe);
+            join.build_left = !join.build_left;
+        }
+        let join = join;
         let build_on = join.on.iter().map(|(l, r)| if join.build_left { l } else { r });
         let probe_on = join.on.iter().map(|(l, r)| if join.build_left { r } else { l });
         let order = join.asof.map(|asof| &asof.order);
@@ -137,8 +148,6 @@ impl Translator<'_> {
         let build_schema = build_plan.schema();
         let build_keys = keys(&scope(&build, &build_schema), build_on)?;
         let order = order.map(|order| scope(&build, &build_schema).expr(order)).transpose()?;
-        let first = self.pipelines.len();
-        let mut probe = self.stream(probe_plan)?;
         let value = join.asof.map(|asof| &asof.value);
         let filter = join.filter.map(JoinFilter::expression);
         self.attach_subqueries(&mut probe, probe_on.clone().chain(filter).chain(value))?;
@@ -162,14 +171,33 @@ impl Translator<'_> {
             }
             _ => (None, None),
         };
+        let null_aware = join.null_aware;
         let (kind, after) = kind_of(join.join_type, join.build_left);
         let residual = join.filter.map(|filter| residual(&join, filter, &probe, &build)).transpose()?;
+        let (order, range) = match (order, &residual) {
+            (None, Some(residual)) if !null_aware && join.null_equality == NullEquality::NullEqualsNothing => {
+                let repeats = join.on.is_empty() || range::many_of_a_key(&build, &build_keys);
+                match range::of(residual, probe.fields.len()).filter(|found| repeats && found.pays(&build_keys)) {
+                    Some(found) => (Some(found.order), Some(found.range)),
+                    None => (None, None),
+                }
+            }
+            (order, _) => (order, None),
+        };
         let rows = if asof.is_some() { probe.rows } else { joined_rows(kind, &build, &probe, &build_keys) };
         let build_shape = (build.fields.clone(), build.columns.clone(), build.distinct.clone());
         let (sink, origin) = self.build(build, (build_keys, order), &join, after.is_some());
-        let null_aware = join.null_aware;
-        let probe_template =
-            Probe { build: sink, kind, keys: probe_keys, residual, asof, null_aware, output: vec![], fields: vec![] };
+        let probe_template = Probe {
+            build: sink,
+            kind,
+            keys: probe_keys,
+            residual,
+            asof,
+            range,
+            null_aware,
+            output: vec![],
+            fields: vec![],
+        };
         self.prune_scans(&mut probe, &probe_template, first);
         joined_origins(&mut probe, &probe_template, &self.sinks[sink], &origin);
         let mut stream = self.probe(probe, probe_template, build_shape, after, rows);

@@ -13,6 +13,7 @@ mod expr;
 pub mod functions;
 mod join;
 pub mod kept;
+mod range;
 pub mod scan_exec;
 mod stream;
 mod subquery;

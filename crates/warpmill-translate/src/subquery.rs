@@ -99,6 +99,7 @@ fn attach(stream: &mut Stream, subquery: &Subquery) {
         keys: Vec::<Expr>::new(),
         residual: None,
         asof: None,
+        range: None,
         null_aware: false,
         output: (0..stream.fields.len()).collect(),
         fields: stream.fields.clone(),

@@ -139,6 +139,7 @@ impl Workload {
                 keys: vec![Expr::column(i, field(Phys::I64).ty)],
                 residual: None,
                 asof: None,
+                range: None,
                 null_aware: false,
                 output: (0..fields.len()).collect(),
                 fields: fields.clone(),

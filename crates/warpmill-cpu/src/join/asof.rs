@@ -1,4 +1,4 @@
-//! The order of the rows of each key of a hash build, and the one row that an ASOF join finds in it.
+//! The order of the rows of each key of a hash build: the one row that an ASOF join finds in it, and the rows between two bounds.
 
 use std::sync::Arc;
 
@@ -6,8 +6,10 @@ use rayon::prelude::*;
 use warpmill_ir::Nearest;
 
 use super::Matches;
+use super::slots::prefetch;
 use crate::sort::normalize::{compare_values, ordered_f32, ordered_f64};
 use crate::vector::{Data, NULL_ROW, Vector};
+use crate::window::bucket::{self, Entry};
 
 /// What orders the rows of each key, by row: ascending among those of one key.
 #[derive(Debug)]
@@ -52,88 +54,178 @@ impl Times {
 
     /// Replaces each range of `matches` by the row in it that is nearest to the value of `values`, or [`NULL_ROW`].
     pub fn pick(&self, values: &Vector, nearest: Nearest, matches: &mut Matches) {
-        match self {
+        let includes_equal = matches!(nearest, Nearest::AtMost | Nearest::Above);
+        let places = self.places(values, includes_equal, matches);
+        let Matches { starts, lens } = matches;
+        for ((start, &len), before) in starts.iter_mut().zip(&*lens).zip(places) {
+            *start = match nearest {
+                _ if before == NULL_ROW => NULL_ROW,
+                Nearest::AtMost | Nearest::Below if before > 0 => *start + before - 1,
+                Nearest::AtLeast | Nearest::Above if before < len => *start + before,
+                _ => NULL_ROW,
+            };
+        }
+        lens.clear();
+    }
+
+    /// Narrows each range of `matches` to the rows between the values of two bounds, with whether these are included.
+    pub fn narrow(
+        &self,
+        lower: Option<(Arc<Vector>, bool)>,
+        upper: Option<(Arc<Vector>, bool)>,
+        matches: &mut Matches,
+    ) {
+        let lower = lower.map(|(values, inclusive)| self.places(&values, !inclusive, matches));
+        let upper = upper.map(|(values, inclusive)| self.places(&values, inclusive, matches));
+        let Matches { starts, lens } = matches;
+        for (row, (start, len)) in starts.iter_mut().zip(lens).enumerate() {
+            let first = lower.as_ref().map_or(0, |places| places[row]);
+            let end = upper.as_ref().map_or(*len, |places| places[row]);
+            let none = first == NULL_ROW || end == NULL_ROW || end <= first;
+            (*start, *len) = if none { (*start, 0) } else { (*start + first, end - first) };
+        }
+    }
+
+    /// The number of rows of each range of `matches` that are before its row's value, those equal to it among them if `equal`;
+    /// [`NULL_ROW`] where the value is NULL.
+    fn places(&self, values: &Vector, equal: bool, matches: &Matches) -> Vec<u32> {
+        let mut places = match self {
             Times::Words(times) => {
                 let Some(words) = words(&values.data) else {
                     unreachable!("a value that is not held as the order is");
                 };
-                pick_words(times, &words, values, nearest, matches);
+                places_of_words(times, &words, equal, matches)
             }
             Times::Values(times) => {
-                let Matches { starts, lens } = matches;
-                for (row, (start, &len)) in starts.iter_mut().zip(&*lens).enumerate() {
-                    let from = *start;
+                let place = |(row, (&start, &len)): (usize, (&u32, &u32))| {
+                    if !values.is_valid(row) {
+                        return NULL_ROW;
+                    }
                     let is_before = |at: u32| {
-                        let order = compare_values(&times.data, (from + at) as usize, &values.data, row);
-                        if includes_equal(nearest) { order.is_le() } else { order.is_lt() }
+                        let order = compare_values(&times.data, (start + at) as usize, &values.data, row);
+                        if equal { order.is_le() } else { order.is_lt() }
                     };
-                    let len = if values.is_valid(row) { len } else { 0 };
                     let (mut low, mut high) = (0, len);
                     while low < high {
                         let middle = low + (high - low) / 2;
                         if is_before(middle) { low = middle + 1 } else { high = middle }
                     }
-                    *start = chosen(from, low, len, nearest);
-                }
+                    low
+                };
+                matches.starts.iter().zip(&matches.lens).enumerate().map(place).collect()
             }
+        };
+        if let Some(validity) = &values.validity {
+            places
+                .iter_mut()
+                .enumerate()
+                .filter(|(row, _)| !validity.get(*row))
+                .for_each(|(_, place)| *place = NULL_ROW);
         }
-        matches.lens.clear();
+        places
     }
 }
 
-/// Whether times equal to a value count as those before it, where the last before it, or the first after it, is taken.
-fn includes_equal(nearest: Nearest) -> bool {
-    matches!(nearest, Nearest::AtMost | Nearest::Above)
+fn places_of_words(times: &[u64], words: &[u64], equal: bool, matches: &Matches) -> Vec<u32> {
+    match equal {
+        true => places_before(times, words, matches, |time, word| time <= word),
+        false => places_before(times, words, matches, |time, word| time < word),
+    }
 }
 
-/// The row that is taken of `len` rows from `from` on, of which the first `before` are before the value.
+/// The search for one place among the times of a run: the last time before the value that has been seen, and the first that is not.
+#[derive(Clone, Copy)]
+struct Search {
+    low: u32,
+    high: u32,
+    low_time: u64,
+    high_time: u64,
+    /// The place to look at next, between the two.
+    guess: u32,
+}
+
+impl Search {
+    /// Guesses as if times were evenly spread between those that have been seen.
+    #[inline(always)]
+    fn aim(&mut self, word: u64) {
+        let between = self.high - self.low;
+        let part = word.saturating_sub(self.low_time) as f64 / (self.high_time - self.low_time).max(1) as f64;
+        let place = (part * f64::from(between)) as u32;
+        self.guess = self.low + place.clamp(1, (between - 1).max(1));
+    }
+}
+
+/// Longest runs up to which so many looks bring a guess close; one more for longer ones.
+const LOOKS: [u32; 3] = [64, 1 << 12, 1 << 20];
+
+/// The number of times of each range that are before its row's word. All rows look at their guesses in turn, which are asked for before
+/// the first is looked at.
 #[inline(always)]
-fn chosen(from: u32, before: u32, len: u32, nearest: Nearest) -> u32 {
-    match nearest {
-        Nearest::AtMost | Nearest::Below if before > 0 => from + before - 1,
-        Nearest::AtLeast | Nearest::Above if before < len => from + before,
-        _ => NULL_ROW,
+fn places_before(
+    times: &[u64],
+    words: &[u64],
+    matches: &Matches,
+    is_before: impl Fn(u64, u64) -> bool + Copy,
+) -> Vec<u32> {
+    let run = |row: usize| match (matches.starts[row], matches.lens[row]) {
+        (_, 0) => &[][..],
+        (start, len) => &times[start as usize..(start + len) as usize],
+    };
+    let mut searches: Vec<Search> = Vec::with_capacity(words.len());
+    for (row, &word) in words.iter().enumerate() {
+        let run = run(row);
+        let ended = |at: usize| Search { low: at as u32, high: at as u32, low_time: 0, high_time: 0, guess: at as u32 };
+        searches.push(match (run.first(), run.last()) {
+            (Some(&first), Some(_)) if !is_before(first, word) => ended(0),
+            (Some(_), Some(&last)) if is_before(last, word) => ended(run.len()),
+            (Some(&low_time), Some(&high_time)) => {
+                let mut search = Search { low: 0, high: run.len() as u32 - 1, low_time, high_time, guess: 0 };
+                search.aim(word);
+                prefetch(&run[search.guess as usize]);
+                search
+            }
+            _ => ended(0),
+        });
     }
+    let longest = matches.lens.iter().copied().max().unwrap_or(0);
+    for _ in LOOKS.iter().filter(|&&most| longest > most) {
+        for (row, (search, &word)) in searches.iter_mut().zip(words).enumerate() {
+            if search.high - search.low <= STEP {
+                continue;
+            }
+            let run = run(row);
+            let time = run[search.guess as usize];
+            match is_before(time, word) {
+                true => (search.low, search.low_time) = (search.guess, time),
+                false => (search.high, search.high_time) = (search.guess, time),
+            }
+            search.aim(word);
+            prefetch(&run[(search.guess as usize).min(run.len() - 1)]);
+        }
+    }
+    let place = |(row, (search, &word)): (usize, (&Search, &u64))| {
+        let Search { low, high, guess, .. } = *search;
+        if low == high {
+            return low;
+        }
+        // The first is before the word, the last is not.
+        let between = &run(row)[low as usize + 1..high as usize];
+        let guess = (guess - low - 1) as usize;
+        low + 1 + position(between, guess, |time| is_before(time, word)) as u32
+    };
+    searches.iter().zip(words).enumerate().map(place).collect()
 }
 
-fn pick_words(times: &[u64], words: &[u64], values: &Vector, nearest: Nearest, matches: &mut Matches) {
-    let Matches { starts, lens } = matches;
-    if let Some(validity) = &values.validity {
-        lens.iter_mut().enumerate().filter(|(row, _)| !validity.get(*row)).for_each(|(_, len)| *len = 0);
-    }
-    // Times before a value are those below a bound.
-    let equal = includes_equal(nearest);
-    for ((start, &len), &word) in starts.iter_mut().zip(&*lens).zip(words) {
-        let from = *start as usize;
-        let run = &times[if len == 0 { 0..0 } else { from..from + len as usize }];
-        let before = if equal { position(run, word, |time| time <= word) } else { position(run, word, |t| t < word) };
-        *start = chosen(*start, before as u32, len, nearest);
-    }
-}
+/// The distance of the first look from a guess.
+const STEP: u32 = 4;
 
-/// Runs up to this long are searched from their middle.
-const SHORT: usize = 16;
-
-/// The number of times in a run for which `is_before` holds, which are its first: guessed from its ends, as if times were evenly
-/// spread, and then found in steps that double from there.
+/// The number of times in a run for which `is_before` holds, which are its first: looked for from `guess` on, one of its places, in steps
+/// that double.
 #[inline(always)]
-fn position(run: &[u64], word: u64, is_before: impl Fn(u64) -> bool) -> usize {
-    let (Some(&first), Some(&last)) = (run.first(), run.last()) else { return 0 };
-    if run.len() <= SHORT {
-        return run.partition_point(|&time| is_before(time));
-    }
-    if !is_before(first) {
-        return 0;
-    }
-    if is_before(last) {
-        return run.len();
-    }
-    // The first is before the value, the last is not.
-    let part = (word - first) as f64 / (last - first) as f64;
-    let guess = ((part * (run.len() - 1) as f64) as usize).min(run.len() - 1);
-    let (mut low, mut high) = (1, run.len() - 1);
-    let mut step = 4;
-    if is_before(run[guess]) {
+fn position(run: &[u64], guess: usize, is_before: impl Fn(u64) -> bool) -> usize {
+    let (mut low, mut high) = (0, run.len());
+    let mut step = STEP as usize;
+    if run.get(guess).is_some_and(|&time| is_before(time)) {
         low = guess + 1;
         while low + step < high {
             if !is_before(run[low + step]) {
@@ -154,7 +246,6 @@ fn position(run: &[u64], word: u64, is_before: impl Fn(u64) -> bool) -> usize {
             step *= 2;
         }
     }
-    let low = low.min(high);
     low + run[low..high].partition_point(|&time| is_before(time))
 }
 
@@ -211,20 +302,56 @@ fn sort_words(words: Vec<u64>, keyed: usize, runs: &[(u32, u32)], order: &mut Op
     }
     let rows = order.get_or_insert_with(|| (0..keyed as u32).collect());
     for_each_run(runs, rows, &mut times, |rows, times| {
-        if times.is_sorted() {
-            return;
-        }
-        let mut pairs: Vec<(u64, u32)> = times.iter().copied().zip(rows.iter().copied()).collect();
-        if pairs.len() > TASK_ROWS {
-            pairs.par_sort_unstable()
-        } else {
-            pairs.sort_unstable()
-        }
-        for ((time, row), (own_time, own_row)) in pairs.into_iter().zip(times.iter_mut().zip(rows.iter_mut())) {
-            (*own_time, *own_row) = (time, row);
+        if !times.is_sorted() {
+            sort_run(rows, times);
         }
     });
     times
+}
+
+/// Runs up to this long are sorted where they are.
+const SHORT: usize = 16;
+
+/// Sorts the times of one run, and its rows with them.
+fn sort_run(rows: &mut [u32], times: &mut [u64]) {
+    if times.len() <= SHORT {
+        for end in 1..times.len() {
+            let mut at = end;
+            while at > 0 && times[at - 1] > times[at] {
+                times.swap(at - 1, at);
+                rows.swap(at - 1, at);
+                at -= 1;
+            }
+        }
+        return;
+    }
+    let bounds = times.iter().fold((u64::MAX, 0), |(least, most), &time| (least.min(time), most.max(time)));
+    let row_bits = usize::BITS - times.len().leading_zeros();
+    let bits = u64::BITS - (bounds.1 - bounds.0).leading_zeros();
+    match bits + row_bits <= u64::BITS {
+        true => sort_entries::<u64>(rows, times, bounds.0, row_bits, |entry| entry >> row_bits),
+        false => sort_entries::<u128>(rows, times, bounds.0, row_bits, |entry| (entry >> row_bits) as u64),
+    }
+}
+
+/// [`sort_run`] with integers that hold a time's distance from the least, which `distance` gives, and a place of `row_bits` bits.
+fn sort_entries<E: Entry>(
+    rows: &mut [u32],
+    times: &mut [u64],
+    least: u64,
+    row_bits: u32,
+    distance: impl Fn(E) -> u64 + Sync,
+) {
+    let part = |(part, times): (usize, &[u64])| {
+        let places = (part * TASK_ROWS) as u32..;
+        times.iter().zip(places).map(|(&time, place)| E::new((time - least).into(), place, row_bits)).collect()
+    };
+    let entries = bucket::sort(times.par_chunks(TASK_ROWS).enumerate().map(part).collect(), row_bits);
+    let before = rows.to_vec();
+    let all = entries.into_par_iter().zip(times).zip(rows).with_min_len(TASK_ROWS);
+    all.for_each(|((entry, time), row)| {
+        (*time, *row) = (least + distance(entry), before[entry.row(row_bits) as usize]);
+    });
 }
 
 fn sort_values(times: &Vector, keyed: usize, runs: &[(u32, u32)], order: &mut Option<Vec<u32>>) -> Arc<Vector> {
@@ -250,8 +377,40 @@ mod tests {
             word in prop_oneof![0u64..50, any::<u64>(), Just(u64::MAX), Just(0)],
         ) {
             run.sort_unstable();
-            prop_assert_eq!(position(&run, word, |time| time <= word), run.partition_point(|&time| time <= word));
-            prop_assert_eq!(position(&run, word, |time| time < word), run.partition_point(|&time| time < word));
+            let (upto, below) = (|t: &u64| *t <= word, |t: &u64| *t < word);
+            for guess in [0, run.len() / 2, run.len()] {
+                prop_assert_eq!(position(&run, guess, |time| upto(&time)), run.partition_point(upto));
+                prop_assert_eq!(position(&run, guess, |time| below(&time)), run.partition_point(below));
+            }
+            for from in [0, run.len() / 3] {
+                let matches = Matches { starts: vec![from as u32, 0], lens: vec![(run.len() - from) as u32, 0] };
+                for equal in [true, false] {
+                    let expected = if equal { run[from..].partition_point(upto) } else { run[from..].partition_point(below) };
+                    prop_assert_eq!(places_of_words(&run, &[word, word], equal, &matches), vec![expected as u32, 0]);
+                }
+            }
+        }
+
+        #[test]
+        fn places_in_long_runs(exponent in 1..6i32, words in prop::collection::vec(any::<u32>(), 1..20)) {
+            // Evenly spread for an exponent of one, less and less for others.
+            let len = 10_000u32;
+            let time = |at: u32| (f64::from(at) / f64::from(len)).powi(exponent) * f64::from(u32::MAX);
+            let run: Vec<u64> = (0..len).map(|at| time(at) as u64).collect();
+            let words: Vec<u64> = words.into_iter().map(u64::from).collect();
+            let matches = Matches { starts: vec![0; words.len()], lens: vec![len; words.len()] };
+            let expected: Vec<u32> = words.iter().map(|word| run.partition_point(|time| time < word) as u32).collect();
+            prop_assert_eq!(places_of_words(&run, &words, false, &matches), expected);
+        }
+
+        #[test]
+        fn runs_are_sorted(times in prop::collection::vec(prop_oneof![0u64..50, any::<u64>(), Just(u64::MAX)], 0..6000)) {
+            let mut expected: Vec<(u64, u32)> = times.iter().copied().zip(7..).collect();
+            expected.sort_unstable();
+            let (mut sorted, mut rows) = (times, expected.iter().map(|(_, row)| *row).collect::<Vec<_>>());
+            rows.sort_unstable();
+            sort_run(&mut rows, &mut sorted);
+            prop_assert_eq!(sorted.into_iter().zip(rows).collect::<Vec<_>>(), expected);
         }
     }
 

@@ -158,7 +158,7 @@ fn partition_of(hash: u64, bits: u32) -> usize {
 }
 
 #[inline(always)]
-fn prefetch<T>(value: &T) {
+pub(super) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no architectural effect; the address is that of a live reference.
     unsafe {

@@ -177,7 +177,8 @@ impl HashTable {
         match &self.index {
             Index::All => {
                 out.starts.resize(rows, 0);
-                out.lens.resize(rows, self.rows as u32);
+                // Those whose order is NULL come last.
+                out.lens.resize(rows, self.keyed as u32);
             }
             Index::Direct(packed, direct) => {
                 if let (Some(min), [key]) = (packed.single(), keys) {

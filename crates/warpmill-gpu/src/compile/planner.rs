@@ -182,7 +182,8 @@ impl Planner<'_> {
         else {
             unreachable!("called for hash builds")
         };
-        if order.is_some() {
+        // Ranges are in conditions as well.
+        if order.is_some() && self.probes().any(|probe| probe.asof.is_some()) {
             return Err(Unsupported::new("ASOF join", "devices have no ASOF joins"));
         }
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);

@@ -149,8 +149,10 @@ fn asof(tokens: &[Token<'_>]) -> Option<(String, usize)> {
             _ => {}
         }
         depth == 0 && ["on", "using", "join", "match_condition", "where"].iter().any(|word| token.is(word))
-    })?;
-    if !tokens[end].is("on") && !tokens[end].is("using") {
+    });
+    // One without conditions is refused when its names are bound.
+    let end = end.unwrap_or(tokens.len());
+    if tokens.get(end).is_some_and(|token| token.is("match_condition")) {
         return None;
     }
     let mut out = String::from("ASOF JOIN");
