@@ -10,8 +10,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use crate::{
-    AggregateExpr, AggregateFunction, ArithOp, BuildRows, CompareOp, Expr, ExprKind, Field, Frame, FrameBound,
-    JoinKind, Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SortKey, Source, WindowCall, WindowFunction,
+    AggregateExpr, AggregateFunction, ArithOp, Bound, BuildRows, CompareOp, Expr, ExprKind, Field, Frame, FrameBound,
+    JoinKind, Nearest, Operator, Pipeline, Probe, Program, Scalar, Scan, Sink, SortKey, Source, WindowCall,
+    WindowFunction,
 };
 
 impl Display for Program {
@@ -68,12 +69,32 @@ impl Program {
             JoinKind::Full => "full",
             JoinKind::BuildOnly => "mark build",
         };
-        write!(f, "  probe #{} {kind}", probe.build)?;
+        let asof = if probe.asof.is_some() { " asof" } else { "" };
+        write!(f, "  probe #{}{asof} {kind}", probe.build)?;
         if probe.null_aware {
             write!(f, " null-aware")?;
         }
         if !probe.keys.is_empty() {
             write!(f, " on {}", list(&probe.keys, fields))?;
+        }
+        if let Some(asof) = &probe.asof {
+            let op = match asof.nearest {
+                Nearest::AtMost => ">=",
+                Nearest::Below => ">",
+                Nearest::AtLeast => "<=",
+                Nearest::Above => "<",
+            };
+            write!(f, " and {} {op} its order", asof.value.over(fields))?;
+        }
+        if let Some(range) = &probe.range {
+            let bound = |bound: &Option<Bound>, op: &str| {
+                let text = |bound: &Bound| {
+                    let equal = if bound.inclusive { "=" } else { "" };
+                    format!(" {op}{equal} {}", bound.value.over(fields))
+                };
+                bound.as_ref().map(text).unwrap_or_default()
+            };
+            write!(f, " within its order{}{}", bound(&range.lower, ">"), bound(&range.upper, "<"))?;
         }
         if let Some(residual) = &probe.residual {
             let payload = self.sinks.get(probe.build).map_or(&[][..], Sink::fields);
@@ -85,10 +106,11 @@ impl Program {
 
     fn show_sink(&self, f: &mut Formatter<'_>, pipeline: &Pipeline, fields: &[Field]) -> fmt::Result {
         match &self.sinks[pipeline.sink] {
-            Sink::HashBuild { keys, fields: kept, null_equals_null, track_matches, .. } => {
+            Sink::HashBuild { keys, fields: kept, null_equals_null, track_matches, order, .. } => {
                 let nulls = if *null_equals_null { " nulls equal" } else { "" };
                 let matches = if *track_matches { " with match flags" } else { "" };
-                writeln!(f, "  build on {} keep [{}]{nulls}{matches}", list(keys, fields), names(kept))
+                let order = order.as_ref().map(|order| format!(" order {}", order.over(fields))).unwrap_or_default();
+                writeln!(f, "  build on {}{order} keep [{}]{nulls}{matches}", list(keys, fields), names(kept))
             }
             Sink::Aggregate { groups, aggregates, .. } => {
                 write!(f, "  aggregate")?;

@@ -33,12 +33,12 @@ pub fn expressions<'a>(program: &'a Program, pipeline: &'a Pipeline) -> Vec<&'a 
         match operator {
             Operator::Filter(predicate) => all.push(predicate),
             Operator::Project(list) => all.extend(list.iter().map(|(_, expr)| expr)),
-            Operator::Probe(probe) => all.extend(probe.keys.iter().chain(&probe.residual)),
+            Operator::Probe(probe) => all.extend(probe.expressions()),
             Operator::Limit { .. } => {}
         }
     }
     match &program.sinks[pipeline.sink] {
-        Sink::HashBuild { keys, .. } => all.extend(keys),
+        Sink::HashBuild { keys, order, .. } => all.extend(keys.iter().chain(order)),
         Sink::Aggregate { groups, aggregates, .. } => {
             all.extend(groups);
             all.extend(aggregates.iter().flat_map(|aggregate| aggregate.argument.iter().chain(&aggregate.filter)));

@@ -31,8 +31,8 @@ pub mod window;
 
 pub use expr::{ArithOp, CompareOp, Expr, ExprKind, Function, Scalar};
 pub use program::{
-    AggregateExpr, AggregateFunction, BuildRows, Field, JoinKind, Operator, Pipeline, Probe, Program, PruneKey, Scan,
-    Sink, SinkId, SortKey, Source,
+    AggregateExpr, AggregateFunction, Asof, Bound, BuildRows, Field, JoinKind, Nearest, Operator, Pipeline, Probe,
+    Program, PruneKey, Range, Scan, Sink, SinkId, SortKey, Source,
 };
 pub use pruning::PruningMode;
 pub use recoding::Recoding;

@@ -63,8 +63,8 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
     }
     let mut needed = vec![false; lengths[lengths.len() - 1]];
     match sink {
-        Sink::HashBuild { keys, payload, .. } => {
-            keys.iter().for_each(|key| read(key, &mut needed));
+        Sink::HashBuild { keys, order, payload, .. } => {
+            keys.iter().chain(order).for_each(|key| read(key, &mut needed));
             let kept = payload.iter().zip(&outputs[pipeline.sink]);
             kept.filter(|(_, kept)| **kept).for_each(|(&column, _)| needed[column] = true);
         }
@@ -102,7 +102,7 @@ fn needed_by(pipeline: &Pipeline, sink: &Sink, outputs: &mut [Needed]) -> Vec<Ne
                 let payload = outputs[probe.build].len();
                 // Input columns, then the payload, then the mark.
                 let mut all = vec![false; inputs + payload + 1];
-                probe.keys.iter().chain(&probe.residual).for_each(|expr| read(expr, &mut all));
+                probe.expressions().for_each(|expr| read(expr, &mut all));
                 let kept = probe.output.iter().zip(after).filter(|(_, kept)| **kept);
                 kept.for_each(|(&column, _)| all[column] = true);
                 let of_payload = outputs[probe.build].iter_mut().zip(&all[inputs..]);
@@ -197,7 +197,7 @@ impl Rewrite {
                 }
                 map.push(Some(next_index));
                 let all = Self { map, left: vec![], fields: vec![] };
-                probe.keys.iter_mut().chain(&mut probe.residual).for_each(|expr| all.expr(expr));
+                probe.expressions_mut().for_each(|expr| all.expr(expr));
                 let next = Self::keep(&probe.fields, |i| after[i]);
                 probe.output = next.left.iter().map(|&i| all.index(probe.output[i])).collect();
                 probe.fields.clone_from(&next.fields);
@@ -235,8 +235,8 @@ impl Rewrite {
             fields.iter().zip(output).filter(|(_, kept)| **kept).map(|(field, _)| field.clone()).collect()
         };
         match sink {
-            Sink::HashBuild { keys, payload, fields, .. } => {
-                keys.iter_mut().for_each(|key| self.expr(key));
+            Sink::HashBuild { keys, order, payload, fields, .. } => {
+                keys.iter_mut().chain(order).for_each(|key| self.expr(key));
                 let columns = payload.iter().zip(output).filter(|(_, kept)| **kept);
                 *payload = columns.map(|(&column, _)| self.index(column)).collect();
                 *fields = kept(fields);

@@ -194,6 +194,58 @@ pub enum JoinKind {
     BuildOnly,
 }
 
+/// The one build row that an ASOF join takes, of those whose keys equal the probe row's: by where its order lies from the probe's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Nearest {
+    /// The greatest order that is not above the value (`value >= order`).
+    AtMost,
+    /// The greatest order below the value (`value > order`).
+    Below,
+    /// The least order that is not below the value (`value <= order`).
+    AtLeast,
+    /// The least order above the value (`value < order`).
+    Above,
+}
+
+/// What makes a probe an ASOF join.
+#[derive(Debug, Clone)]
+pub struct Asof {
+    /// Over the input columns, in the representation of the build's order. NULL matches nothing.
+    pub value: Expr,
+    /// The row that is taken. Of rows of equal order, any.
+    pub nearest: Nearest,
+}
+
+/// An end of a range.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    /// Over the input columns, in the representation of the build's order. NULL matches nothing.
+    pub value: Expr,
+    /// Whether the value itself is within the range.
+    pub inclusive: bool,
+}
+
+/// The part of a probe's `residual` that the order of its build decides: a help for back ends that sort.
+#[derive(Debug, Clone)]
+pub struct Range {
+    /// The order is above this.
+    pub lower: Option<Bound>,
+    /// The order is below this.
+    pub upper: Option<Bound>,
+    /// The rest of the residual.
+    pub rest: Option<Expr>,
+}
+
+impl Range {
+    fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        self.lower.iter().chain(&self.upper).map(|bound| &bound.value).chain(&self.rest)
+    }
+
+    fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.lower.iter_mut().chain(&mut self.upper).map(|bound| &mut bound.value).chain(&mut self.rest)
+    }
+}
+
 /// A probe of a hash build.
 #[derive(Debug, Clone)]
 pub struct Probe {
@@ -205,6 +257,10 @@ pub struct Probe {
     pub keys: Vec<Expr>,
     /// A further condition on each pair, over input columns followed by payload columns.
     pub residual: Option<Expr>,
+    /// Takes at most one of the build rows with equal keys, of a build that has an order (`Inner` and `ProbeOuter` without `residual`).
+    pub asof: Option<Asof>,
+    /// What the order of the build tells of `residual`, which is complete without it.
+    pub range: Option<Range>,
     /// `NOT IN` semantics for `ProbeAnti` (and NULL marks for `ProbeMark`): a NULL key on either side is "unknown".
     pub null_aware: bool,
     /// Output columns as indices into: input columns, then payload columns, then the mark.
@@ -228,6 +284,8 @@ pub enum Sink {
         null_equals_null: bool,
         /// Whether match flags are needed (some probe is `BuildOuter`, `Full` or `BuildOnly`).
         track_matches: bool,
+        /// The order of the rows of each key, over the input columns, for ASOF joins and ranges. Rows whose order is NULL match nothing.
+        order: Option<Expr>,
     },
     /// Groups and aggregates. Output: the groups, then the aggregates. Without groups: exactly one row.
     Aggregate {
@@ -336,6 +394,21 @@ impl AggregateExpr {
         // Each end by itself: one row of the least value there is fits.
         let (below, above) = (least / lo.min(-1), greatest / hi.max(1));
         Some(u64::try_from(below.min(above)).unwrap_or(u64::MAX))
+    }
+}
+
+impl Probe {
+    /// The expressions over its input columns, and those over pairs.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let of_range = self.range.iter().flat_map(Range::expressions);
+        self.keys.iter().chain(&self.residual).chain(self.asof.iter().map(|asof| &asof.value)).chain(of_range)
+    }
+
+    /// As [`Probe::expressions`].
+    pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let of_range = self.range.iter_mut().flat_map(Range::expressions_mut);
+        let of_asof = self.asof.iter_mut().map(|asof| &mut asof.value);
+        self.keys.iter_mut().chain(&mut self.residual).chain(of_asof).chain(of_range)
     }
 }
 

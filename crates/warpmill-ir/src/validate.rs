@@ -80,7 +80,9 @@ impl Program {
     }
 
     fn check_probe(&self, probe: &Probe, fields: &[Field]) -> Checked {
-        let Sink::HashBuild { keys, fields: payload, track_matches, .. } = &self.sinks[probe.build] else {
+        let Sink::HashBuild { keys, fields: payload, track_matches, order, null_equals_null, .. } =
+            &self.sinks[probe.build]
+        else {
             return Err(format!("probe of sink {}, which is no hash build", probe.build));
         };
         ensure(keys.len() == probe.keys.len(), || "another number of keys than the build's".to_owned())?;
@@ -90,6 +92,25 @@ impl Program {
         }
         use crate::JoinKind::{BuildOnly, BuildOuter, Full};
         let flags = matches!(probe.kind, BuildOuter | Full | BuildOnly);
+        match (&probe.asof, order) {
+            (None, None) => {}
+            (Some(asof), Some(order)) => {
+                check(&asof.value, fields)?;
+                alike(&asof.value.ty, &order.ty).map_err(|error| format!("ASOF value {}: {error}", asof.value))?;
+                let kind = matches!(probe.kind, crate::JoinKind::Inner | crate::JoinKind::ProbeOuter);
+                let plain = probe.residual.is_none() && !probe.null_aware && !null_equals_null;
+                ensure(kind && plain, || "an ASOF join with more than keys and a value".to_owned())?;
+            }
+            (None, Some(order)) => {
+                let Some(range) = &probe.range else { return Err("a build whose order nobody reads".to_owned()) };
+                ensure(probe.residual.is_some() && !probe.null_aware, || "a range of no condition".to_owned())?;
+                for bound in range.lower.iter().chain(&range.upper) {
+                    check(&bound.value, fields)?;
+                    alike(&bound.value.ty, &order.ty).map_err(|error| format!("bound {}: {error}", bound.value))?;
+                }
+            }
+            (Some(_), None) => return Err("an ASOF probe of a build without an order".to_owned()),
+        }
         ensure(!flags || *track_matches, || "a build without match flags".to_owned())?;
         let both: Vec<Field> = fields.iter().chain(payload).cloned().collect();
         if let Some(residual) = &probe.residual {
@@ -109,8 +130,8 @@ impl Program {
 
     fn check_sink(&self, sink: &Sink, fields: &[Field]) -> Checked {
         match sink {
-            Sink::HashBuild { keys, payload, fields: kept, .. } => {
-                keys.iter().try_for_each(|key| check(key, fields))?;
+            Sink::HashBuild { keys, order, payload, fields: kept, .. } => {
+                keys.iter().chain(order).try_for_each(|key| check(key, fields))?;
                 ensure(payload.len() == kept.len(), || "payload without fields".to_owned())?;
                 let columns = payload.iter().zip(kept);
                 columns.into_iter().try_for_each(|(&column, field)| match fields.get(column) {

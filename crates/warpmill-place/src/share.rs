@@ -143,6 +143,11 @@ fn check(program: &Program, pipeline: &Pipeline, before: &BTreeSet<usize>) -> Re
     if probes(pipeline).any(|(_, probe)| sets_flags(probe)) {
         return Err(refusal("a join asks which rows of its build have found no partner at all"));
     }
+    if before.iter().any(|&other| probes(&program.pipelines[other]).any(|(_, probe)| probe.asof.is_some()))
+        || probes(pipeline).any(|(_, probe)| probe.asof.is_some())
+    {
+        return Err(refusal("an ASOF join, which devices do not have"));
+    }
     let all = || before.iter().map(|&other| &program.pipelines[other]).chain([pipeline]);
     if all().any(|other| matches!(&other.source, Source::Scan(scan) if scan.table.is_parquet())) {
         return Err(refusal("a scan of Parquet files"));

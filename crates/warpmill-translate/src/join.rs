@@ -12,12 +12,14 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use warpmill_ir::{
-    BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Probe, PruneKey, Sink, SinkId, Source, Unsupported,
+    Asof, BuildRows, ColType, Expr, ExprKind, Field, JoinKind, Operator, Probe, PruneKey, Sink, SinkId, Source,
+    Unsupported,
 };
 
+use super::asof_exec::{AsofJoinExec, AsofMatch};
 use super::expr::{Limit, Scope, comparable};
 use super::stream::{Branch, Origin, Rows, ScanPlace, Stream};
-use super::{Translator, scope, subquery_scope};
+use super::{Translator, range, scope, subquery_scope};
 
 /// A join in DataFusion's terms.
 struct Join<'a> {
@@ -30,6 +32,8 @@ struct Join<'a> {
     null_equality: NullEquality,
     null_aware: bool,
     projection: Option<&'a [usize]>,
+    /// What orders the right side's rows of equal keys, where only the nearest of them is taken.
+    asof: Option<&'a AsofMatch>,
     /// Whether the left side is the build side.
     build_left: bool,
 }
@@ -49,6 +53,7 @@ impl Translator<'_> {
             null_equality: node.null_equality(),
             null_aware: node.null_aware,
             projection: node.projection.as_deref(),
+            asof: None,
             // NOT IN streams the rows that it keeps; only so is an unknown among the others known in time.
             build_left: !node.null_aware,
         })
@@ -65,6 +70,7 @@ impl Translator<'_> {
             null_equality: node.null_equality(),
             null_aware: false,
             projection: None,
+            asof: None,
             // The side whose rows or matches are asked for streams.
             build_left: matches!(
                 node.join_type(),
@@ -84,7 +90,24 @@ impl Translator<'_> {
             null_equality: NullEquality::NullEqualsNothing,
             null_aware: false,
             projection: node.projection().as_deref(),
+            asof: None,
             build_left: true,
+        })
+    }
+
+    pub(super) fn asof_join(&mut self, node: &AsofJoinExec) -> Result<Stream, Unsupported> {
+        self.join(Join {
+            name: "AsofJoinExec",
+            left: node.left(),
+            right: node.right(),
+            on: node.on(),
+            filter: None,
+            join_type: node.join_type(),
+            null_equality: NullEquality::NullEqualsNothing,
+            null_aware: false,
+            projection: None,
+            asof: Some(node.nearest()),
+            build_left: false,
         })
     }
 
@@ -99,22 +122,37 @@ impl Translator<'_> {
             null_equality: NullEquality::NullEqualsNothing,
             null_aware: false,
             projection: None,
+            asof: None,
             build_left: true,
         })
     }
 
-    fn join(&mut self, join: Join<'_>) -> Result<Stream, Unsupported> {
-        let (build_plan, probe_plan) = if join.build_left { (join.left, join.right) } else { (join.right, join.left) };
+    fn join(&mut self, mut join: Join<'_>) -> Result<Stream, Unsupported> {
+        let (mut build_plan, mut probe_plan) =
+            if join.build_left { (join.left, join.right) } else { (join.right, join.left) };
         let mut build = self.stream(build_plan)?;
-        let build_on = join.on.iter().map(|(l, r)| if join.build_left { l } else { r });
-        let probe_on = join.on.iter().map(|(l, r)| if join.build_left { r } else { l });
-        self.attach_subqueries(&mut build, build_on.clone())?;
-        let build_schema = build_plan.schema();
-        let build_keys = keys(&scope(&build, &build_schema), build_on)?;
         let first = self.pipelines.len();
         let mut probe = self.stream(probe_plan)?;
-        self.attach_subqueries(&mut probe, probe_on.clone().chain(join.filter.map(JoinFilter::expression)))?;
+        let turned = join.on.is_empty() && range::builds_left(join.filter) == Some(!join.build_left);
+        if turned && !join.null_aware && join.asof.is_none() && build.rows.likely >= range::MANY {
+            // Values of the other side have an order in which those between two values of this side are found.
+            (build_plan, probe_plan) = (probe_plan, build_plan);
+            std::mem::swap(&mut build, &mut probe);
+            join.build_left = !join.build_left;
+        }
+        let join = join;
+        let build_on = join.on.iter().map(|(l, r)| if join.build_left { l } else { r });
+        let probe_on = join.on.iter().map(|(l, r)| if join.build_left { r } else { l });
+        let order = join.asof.map(|asof| &asof.order);
+        self.attach_subqueries(&mut build, build_on.clone().chain(order))?;
+        let build_schema = build_plan.schema();
+        let build_keys = keys(&scope(&build, &build_schema), build_on)?;
+        let order = order.map(|order| scope(&build, &build_schema).expr(order)).transpose()?;
+        let value = join.asof.map(|asof| &asof.value);
+        let filter = join.filter.map(JoinFilter::expression);
+        self.attach_subqueries(&mut probe, probe_on.clone().chain(filter).chain(value))?;
         let probe_keys = keys(&scope(&probe, &probe_plan.schema()), probe_on)?;
+        let value = value.map(|value| scope(&probe, &probe_plan.schema()).expr(value)).transpose()?;
         let limit = Limit::of_keys(build.rows.likely + probe.rows.likely);
         let pairs = build_keys.into_iter().zip(probe_keys).map(|(b, p)| {
             let text = format!("{b} = {p}");
@@ -123,14 +161,43 @@ impl Translator<'_> {
         });
         let (build_keys, probe_keys): (Vec<_>, Vec<_>) = pairs.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
 
+        let (order, asof) = match (order, value, join.asof) {
+            (Some(order), Some(value), Some(asof)) => {
+                let text = format!("{value} and {order}");
+                let alike = comparable(order, value);
+                let (order, value) = alike
+                    .ok_or_else(|| Unsupported::new(join.name, format!("an inequality of these types: {text}")))?;
+                (Some(order), Some(Asof { value, nearest: asof.nearest }))
+            }
+            _ => (None, None),
+        };
+        let null_aware = join.null_aware;
         let (kind, after) = kind_of(join.join_type, join.build_left);
         let residual = join.filter.map(|filter| residual(&join, filter, &probe, &build)).transpose()?;
-        let rows = joined_rows(kind, &build, &probe, &build_keys);
+        let (order, range) = match (order, &residual) {
+            (None, Some(residual)) if !null_aware && join.null_equality == NullEquality::NullEqualsNothing => {
+                let repeats = join.on.is_empty() || range::many_of_a_key(&build, &build_keys);
+                match range::of(residual, probe.fields.len()).filter(|found| repeats && found.pays(&build_keys)) {
+                    Some(found) => (Some(found.order), Some(found.range)),
+                    None => (None, None),
+                }
+            }
+            (order, _) => (order, None),
+        };
+        let rows = if asof.is_some() { probe.rows } else { joined_rows(kind, &build, &probe, &build_keys) };
         let build_shape = (build.fields.clone(), build.columns.clone(), build.distinct.clone());
-        let (sink, origin) = self.build(build, build_keys, &join, after.is_some());
-        let null_aware = join.null_aware;
-        let probe_template =
-            Probe { build: sink, kind, keys: probe_keys, residual, null_aware, output: vec![], fields: vec![] };
+        let (sink, origin) = self.build(build, (build_keys, order), &join, after.is_some());
+        let probe_template = Probe {
+            build: sink,
+            kind,
+            keys: probe_keys,
+            residual,
+            asof,
+            range,
+            null_aware,
+            output: vec![],
+            fields: vec![],
+        };
         self.prune_scans(&mut probe, &probe_template, first);
         joined_origins(&mut probe, &probe_template, &self.sinks[sink], &origin);
         let mut stream = self.probe(probe, probe_template, build_shape, after, rows);
@@ -142,7 +209,7 @@ impl Translator<'_> {
     fn build(
         &mut self,
         build: Stream,
-        keys: Vec<Expr>,
+        (keys, order): (Vec<Expr>, Option<Expr>),
         join: &Join<'_>,
         track_matches: bool,
     ) -> (SinkId, Vec<Vec<Origin>>) {
@@ -158,6 +225,7 @@ impl Translator<'_> {
             fields,
             null_equals_null: join.null_equality == NullEquality::NullEqualsNull,
             track_matches,
+            order,
         };
         (self.finish(build, sink), origins)
     }
@@ -285,7 +353,8 @@ fn joined_origins(input: &mut Stream, probe: &Probe, build: &Sink, payload: &[Ve
     let Sink::HashBuild { keys, .. } = build else { return };
     let inputs = input.fields.len();
     for branch in &mut input.branches {
-        let inner = probe.kind == JoinKind::Inner;
+        // A row that another join drops below an ASOF join would leave its place to the next.
+        let inner = probe.kind == JoinKind::Inner && probe.asof.is_none();
         branch.origin.extend(payload.iter().map(|origin| if inner { origin.clone() } else { vec![] }));
         // The mark.
         branch.origin.push(vec![]);

@@ -8,10 +8,12 @@
 //! partitions.
 
 mod aggregate;
+pub mod asof_exec;
 mod expr;
 pub mod functions;
 mod join;
 pub mod kept;
+mod range;
 pub mod scan_exec;
 mod stream;
 mod subquery;
@@ -49,6 +51,7 @@ use warpmill_ir::{
     Unsupported,
 };
 
+use crate::asof_exec::AsofJoinExec;
 use crate::scan_exec::WarpmillScanExec;
 use expr::{Limit, Scope, SubqueryKey, convert, reads_subquery};
 use stream::{Branch, Rows, Stream, column_type};
@@ -205,6 +208,9 @@ impl Translator<'_> {
         }
         if let Some(node) = plan.downcast_ref::<NestedLoopJoinExec>() {
             return self.nested_loop_join(node);
+        }
+        if let Some(node) = plan.downcast_ref::<AsofJoinExec>() {
+            return self.asof_join(node);
         }
         if let Some(node) = plan.downcast_ref::<CrossJoinExec>() {
             return self.cross_join(node);

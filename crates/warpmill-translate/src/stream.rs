@@ -82,7 +82,7 @@ fn is_total(operator: &Operator) -> bool {
     match operator {
         Operator::Filter(predicate) => predicate.is_total(),
         Operator::Project(list) => list.iter().all(|(_, expr)| expr.is_total()),
-        Operator::Probe(probe) => probe.keys.iter().chain(&probe.residual).all(Expr::is_total),
+        Operator::Probe(probe) => probe.expressions().all(Expr::is_total),
         Operator::Limit { .. } => true,
     }
 }

@@ -46,6 +46,7 @@ impl Translator<'_> {
                 fields,
                 null_equals_null: false,
                 track_matches: false,
+                order: None,
             };
             let build = self.finish(stream, sink);
             self.single_rows.push(build);
@@ -97,6 +98,8 @@ fn attach(stream: &mut Stream, subquery: &Subquery) {
         kind,
         keys: Vec::<Expr>::new(),
         residual: None,
+        asof: None,
+        range: None,
         null_aware: false,
         output: (0..stream.fields.len()).collect(),
         fields: stream.fields.clone(),

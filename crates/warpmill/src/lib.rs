@@ -17,6 +17,7 @@
 //! leaves the rest to DataFusion; [`join_order`] decides the order of joins.
 
 pub mod accelerate;
+mod asof;
 mod bounded;
 pub mod catalog;
 mod commit;

@@ -65,6 +65,29 @@ CASES = (
     Case("`t.*` under FULL JOIN USING", "SELECT b.*, s FROM a FULL JOIN b USING (i) ORDER BY ALL", _AB),
     Case("`SEMI JOIN`", "SELECT * FROM a SEMI JOIN b USING (i) ORDER BY ALL", _AB),
     Case("`ANTI JOIN`", "SELECT * FROM a ANTI JOIN b ON a.i = b.i ORDER BY ALL", _AB),
+    Case("`ASOF JOIN`", "SELECT a.i, s, y FROM a ASOF JOIN b ON a.x >= b.i ORDER BY ALL", _AB),
+    Case(
+        "`ASOF JOIN` with USING: the last column is the inequality's",
+        "SELECT * FROM a ASOF JOIN b USING (i) ORDER BY ALL",
+        _AB,
+    ),
+    Case("`ASOF LEFT JOIN`", "SELECT s, b.i, y FROM a ASOF LEFT JOIN b ON a.i > b.i AND b.y > 100 ORDER BY ALL", _AB),
+    Case("`ASOF JOIN` without an inequality is an error", "SELECT * FROM a ASOF JOIN b ON a.i = b.i", _AB),
+    Case(
+        "`ASOF JOIN` with two inequalities is an error", "SELECT * FROM a ASOF JOIN b ON a.i >= b.i AND a.x < b.y", _AB
+    ),
+    Case(
+        "other ASOF joins than inner and left",
+        "SELECT s, y FROM a ASOF RIGHT JOIN b ON a.i >= b.i",
+        _AB,
+        differs="RIGHT, FULL, SEMI and ANTI are refused",
+    ),
+    Case(
+        "`ASOF JOIN` with a further condition on both sides",
+        "SELECT s, y FROM a ASOF JOIN b ON a.i >= b.i AND a.x <> b.y",
+        _AB,
+        differs="refused, but for conditions on one side only",
+    ),
     Case(
         "a join with itself by NULL-safe equality",
         "SELECT l.s, r.s FROM a l JOIN a r ON l.i IS NOT DISTINCT FROM r.i ORDER BY ALL",

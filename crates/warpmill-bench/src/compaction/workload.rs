@@ -138,6 +138,8 @@ impl Workload {
                 kind: JoinKind::Inner,
                 keys: vec![Expr::column(i, field(Phys::I64).ty)],
                 residual: None,
+                asof: None,
+                range: None,
                 null_aware: false,
                 output: (0..fields.len()).collect(),
                 fields: fields.clone(),

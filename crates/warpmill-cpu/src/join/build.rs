@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rayon::prelude::*;
 use warpmill_ir::Phys;
 
+use super::asof::Times;
 use super::direct::Direct;
 use super::keys::{PackedKeys, equal_keys, word_range};
 use super::slots::{Built, Slots};
@@ -32,6 +33,8 @@ pub struct HashBuildSink {
 pub(super) struct Spec {
     keys: Vec<PreparedExpr>,
     pub key_types: Vec<Phys>,
+    /// Whether the last of them only orders the rows that are equal in the others.
+    ordered: bool,
     payload: Vec<usize>,
     payload_types: Vec<Phys>,
     null_equals_null: bool,
@@ -45,6 +48,13 @@ pub(super) struct Spec {
 impl std::fmt::Debug for Spec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HashBuild of {:?} by {:?}", self.payload_types, self.key_types)
+    }
+}
+
+impl Spec {
+    /// The number of keys that have to be equal.
+    pub fn equalities(&self) -> usize {
+        self.key_types.len() - usize::from(self.ordered)
     }
 }
 
@@ -85,8 +95,26 @@ impl HashBuildSink {
     ) -> Self {
         let tuning = Tuning { hash_mask: u64::MAX, direct: true };
         let (file, stats) = (Mutex::default(), SpillStats::default());
-        let spec =
-            Spec { keys, key_types, payload, payload_types, null_equals_null, track_matches, tuning, file, stats };
+        let spec = Spec {
+            keys,
+            key_types,
+            ordered: false,
+            payload,
+            payload_types,
+            null_equals_null,
+            track_matches,
+            tuning,
+            file,
+            stats,
+        };
+        Self { spec: Arc::new(spec) }
+    }
+
+    /// The same build with the last key as the order of the rows that are equal in the others, for ASOF joins. Rows of which it is NULL
+    /// match nothing.
+    pub(crate) fn with_order(self) -> Self {
+        let Ok(mut spec) = Arc::try_unwrap(self.spec) else { panic!("already shared") };
+        spec.ordered = true;
         Self { spec: Arc::new(spec) }
     }
 
@@ -264,7 +292,7 @@ impl LocalBuild {
         };
         let keyed = std::mem::replace(&mut self.keyed, Rows::new(spec));
         let keys: Columns = keyed.keys.into_iter().map(Arc::new).collect();
-        let ids = partitions(&keys, keyed.len, spec.tuning.hash_mask, 0);
+        let ids = partitions(&keys[..spec.equalities()], keyed.len, spec.tuning.hash_mask, 0);
         let columns: Vec<&Vector> = keys.iter().map(|key| &**key).chain(&keyed.payload).collect();
         spec.stats.wrote(file.write(&columns, &ids)?);
         let unkeyed = std::mem::replace(&mut self.unkeyed, Rows::new(spec));
@@ -325,8 +353,16 @@ fn build(
     mut held: Reservation,
     query: &QueryContext,
 ) -> Result<HashTable> {
+    let times = if spec.ordered { keys.pop() } else { None };
     let ranges: Vec<_> = keys.iter().map(|key| word_range(key, keyed)).collect();
-    let (index, unique, order) = index(spec, &keys, &ranges, keyed, &mut held, query)?;
+    let (index, unique, mut order) = index(spec, &keys, &ranges, keyed, &mut held, query)?;
+    let times = match times {
+        Some(times) => {
+            take(keyed * size_of::<u64>(), &mut held, query)?;
+            Some(Times::sort(&times, keyed, &index.runs(keyed), &mut order))
+        }
+        None => None,
+    };
     if let Some(order) = order {
         let bytes = keys.iter().chain(&payload).map(|v| v.bytes()).sum();
         query.reserve_or_exceed(NAME, bytes)?;
@@ -349,6 +385,7 @@ fn build(
         matched: (0..flags).map(|_| AtomicU8::new(0)).collect(),
         hash_mask: spec.tuning.hash_mask,
         spilled: None,
+        times,
         _held: held,
     })
 }

@@ -32,6 +32,17 @@ impl Direct {
         (range as usize).saturating_add(2).saturating_mul(4)
     }
 
+    /// The first row and the number of rows of each key that is repeated, in the rows' order.
+    pub fn runs_of_rows(&self) -> Vec<(u32, u32)> {
+        match self {
+            Direct::Unique(_) => vec![],
+            Direct::Runs(offsets) => {
+                let runs = offsets.windows(2).map(|pair| (pair[0], pair[1] - pair[0]));
+                runs.filter(|(_, len)| *len > 1).collect()
+            }
+        }
+    }
+
     /// A table of rows with these codes (all below `range`) and, for repeated keys, the order of rows it assumes.
     pub fn build(codes: &[u64], range: u64) -> (Self, Option<Vec<u32>>) {
         match Self::unique(codes, range as usize) {

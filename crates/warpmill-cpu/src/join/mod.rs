@@ -11,6 +11,8 @@
 //! build rows whatever the table. Rows whose key is NULL, and so matches nothing, come last and are in no table; outer
 //! joins and `NOT IN` find them there.
 //!
+//! An ASOF join finds the range of a key in the same way, whose rows are in an order of their own, and then one row of it (`asof`).
+//!
 //! Rows that do not fit the memory limit are put aside by key hash, on both sides (`spill`, `resume`).
 //!
 //! A probe ([`ProbeOperator`]) looks up a whole chunk, then emits pairs in chunks that copy no values: the input's column
@@ -20,6 +22,7 @@ use std::sync::Arc;
 
 use crate::vector::Vector;
 
+mod asof;
 mod build;
 mod direct;
 mod filter;
@@ -39,6 +42,9 @@ pub use build::HashBuildSink;
 pub use filter::KeyFilter;
 pub use probe::ProbeOperator;
 pub use table::{HashTable, SpilledBlock};
+
+/// The name of ASOF joins in errors about memory: the rows of one key are together.
+pub(crate) const ASOF: &str = "hash build of an ASOF join";
 
 /// Columns of equal length.
 type Columns = Vec<Arc<Vector>>;

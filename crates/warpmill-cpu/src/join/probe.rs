@@ -4,8 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use warpmill_format::Bitmap;
-use warpmill_ir::{Expr, JoinKind, Probe};
+use warpmill_ir::{Bound, Expr, JoinKind, Nearest, Probe};
 
+use super::asof::Times;
 use super::output::{Joined, Output};
 use super::pairs::{Enumerate, Pairs};
 use super::resume::{Aside, Outgoing, RowFlags, Settle};
@@ -45,6 +46,10 @@ struct Spec {
 pub(super) struct Exprs {
     pub keys: Vec<PreparedExpr>,
     residual: Option<Residual>,
+    /// Of ASOF joins.
+    asof: Option<(PreparedExpr, Nearest)>,
+    /// Bounds of the build's order, with whether these are included.
+    range: Option<[Option<(PreparedExpr, bool)>; 2]>,
 }
 
 /// A condition on pairs, over the columns that it reads.
@@ -65,6 +70,11 @@ impl Residual {
     }
 }
 
+/// A bound of an order, prepared, with whether it is included.
+fn bound(bound: Option<&Bound>) -> Result<Option<(PreparedExpr, bool)>> {
+    bound.map(|bound| Ok((PreparedExpr::new(&bound.value)?, bound.inclusive))).transpose()
+}
+
 impl ProbeOperator {
     /// The operator for `probe` over the finished build that it names.
     pub fn new(probe: &Probe, table: Arc<HashTable>) -> Result<Self> {
@@ -73,14 +83,27 @@ impl ProbeOperator {
         }
         let exprs = Arc::new(Exprs {
             keys: probe.keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?,
-            residual: probe.residual.as_ref().map(Residual::new).transpose()?,
+            residual: match &probe.range {
+                Some(range) => range.rest.as_ref(),
+                None => probe.residual.as_ref(),
+            }
+            .map(Residual::new)
+            .transpose()?,
+            range: match &probe.range {
+                Some(range) => Some([bound(range.lower.as_ref())?, bound(range.upper.as_ref())?]),
+                None => None,
+            },
+            asof: match &probe.asof {
+                Some(asof) => Some((PreparedExpr::new(&asof.value)?, asof.nearest)),
+                None => None,
+            },
         });
         let aside = table.spilled.as_ref().map(|build| {
             let mut used = probe.output.clone();
-            let expressions = probe.keys.iter().chain(&probe.residual);
-            expressions.for_each(|expr| expr.visit_columns(&mut |column| used.push(column)));
+            probe.expressions().for_each(|expr| expr.visit_columns(&mut |column| used.push(column)));
             let blocks = probe.keys.is_empty() || probe.null_aware;
-            Arc::new(Aside::new(build.clone(), exprs.clone(), probe.kind, blocks, used))
+            let aside = Aside::new(build.clone(), exprs.clone(), probe.kind, blocks, used);
+            Arc::new(if probe.asof.is_some() { aside.with_whole_keys() } else { aside })
         });
         let output = Arc::new(Output { columns: probe.output.clone() });
         let (kind, null_aware) = (probe.kind, probe.null_aware);
@@ -104,9 +127,14 @@ impl ProbeOperator {
 impl Operator for ProbeOperator {
     fn name(&self) -> String {
         let (kind, table) = (self.spec.kind, self.spec.table.kind());
+        let asof = match (&self.spec.exprs.asof, &self.spec.exprs.range) {
+            (Some(_), _) => "Asof ",
+            (_, Some(_)) => "Range ",
+            (None, None) => "",
+        };
         match &self.spec.aside {
-            Some(aside) => format!("Probe {kind:?} ({}; {table})", aside.strategy()),
-            None => format!("Probe {kind:?} ({table})"),
+            Some(aside) => format!("Probe {asof}{kind:?} ({}; {table})", aside.strategy()),
+            None => format!("Probe {asof}{kind:?} ({table})"),
         }
     }
 
@@ -182,6 +210,15 @@ impl LocalOperator for LocalProbe {
             }
         }
         spec.table.lookup(&keys, chunk.len(), &mut self.scratch, &mut self.matches);
+        if let (Some((value, nearest)), Some(times)) = (&spec.exprs.asof, &spec.table.times) {
+            let values = value.eval(&chunk, &mut self.worker)?;
+            self.matches.with_lens();
+            times.pick(&values, *nearest, &mut self.matches);
+            return self.join_unique(&chunk, emit);
+        }
+        if let (Some(bounds), Some(times)) = (&spec.exprs.range, &spec.table.times) {
+            self.narrow(&chunk, bounds, times)?;
+        }
         match (spec.kind, &spec.exprs.residual) {
             (JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::Full, None) => {
                 self.join(&chunk, emit)
@@ -207,6 +244,27 @@ impl LocalOperator for LocalProbe {
 }
 
 impl LocalProbe {
+    /// Leaves of the matches those whose order is within bounds.
+    fn narrow(&mut self, chunk: &Chunk, bounds: &[Option<(PreparedExpr, bool)>; 2], times: &Times) -> Result<()> {
+        let mut eval = |bound: &Option<(PreparedExpr, bool)>| -> Result<Option<(Arc<Vector>, bool)>> {
+            match bound {
+                Some((value, inclusive)) => Ok(Some((value.eval(chunk, &mut self.worker)?, *inclusive))),
+                None => Ok(None),
+            }
+        };
+        let [lower, upper] = bounds;
+        let (lower, upper) = (eval(lower)?, eval(upper)?);
+        self.matches.with_lens();
+        times.narrow(lower, upper, &mut self.matches);
+        if self.spec.table.unique {
+            // As the lookup has it.
+            let Matches { starts, lens } = &mut self.matches;
+            starts.iter_mut().zip(&*lens).filter(|(_, len)| **len == 0).for_each(|(start, _)| *start = NULL_ROW);
+            lens.clear();
+        }
+        Ok(())
+    }
+
     /// Whether rows without a match are emitted with NULLs.
     fn outer(&self) -> bool {
         matches!(self.spec.kind, JoinKind::ProbeOuter | JoinKind::Full) && self.spec.settle.is_none()
@@ -326,8 +384,11 @@ impl LocalProbe {
     fn mark_build(&mut self) {
         self.matches.with_lens();
         for (&start, &len) in self.matches.starts.iter().zip(&self.matches.lens) {
-            if len > 0 {
-                self.spec.table.set_group_matched(start..start + len);
+            // Some rows of a key are within bounds, others not.
+            match len {
+                0 => {}
+                _ if self.spec.exprs.range.is_some() => self.spec.table.set_matched(start..start + len),
+                _ => self.spec.table.set_group_matched(start..start + len),
             }
         }
         if self.spec.table.unique {

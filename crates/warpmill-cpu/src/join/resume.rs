@@ -33,6 +33,8 @@ pub(super) struct Aside {
     kind: JoinKind,
     /// Whether every block of the build meets all probe rows.
     blocks: bool,
+    /// Whether the rows of a key have to be in one table.
+    whole_keys: bool,
     /// Columns of the input that are used: by keys, condition or output.
     used: Vec<usize>,
     /// Columns of the input, once rows came.
@@ -93,7 +95,24 @@ impl Aside {
         used.sort_unstable();
         used.dedup();
         let (file, jobs) = (Mutex::default(), Mutex::default());
-        Self { build, exprs, kind, blocks, used, inputs: AtomicUsize::new(0), file, jobs, stats: SpillStats::default() }
+        let whole_keys = false;
+        Self {
+            build,
+            exprs,
+            kind,
+            blocks,
+            whole_keys,
+            used,
+            inputs: AtomicUsize::new(0),
+            file,
+            jobs,
+            stats: SpillStats::default(),
+        }
+    }
+
+    /// The same for a probe to which only all rows of a key tell anything.
+    pub fn with_whole_keys(self) -> Self {
+        Self { whole_keys: true, ..self }
     }
 
     /// As EXPLAIN ANALYZE shows it.
@@ -208,6 +227,7 @@ impl Aside {
                         Job::Part { build, probe, depth: if stuck { MOST_DEPTH } else { depth + 1 } }
                     }));
                 }
+                Job::Part { .. } if self.whole_keys => return Err(query.out_of_memory(super::ASOF)),
                 Job::Part { build, probe, .. } => {
                     let (settle, flags) = self.settled_last(&probe);
                     jobs.extend(settle);

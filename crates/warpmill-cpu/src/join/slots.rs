@@ -57,6 +57,14 @@ impl Slots {
         rows * (4 * size_of::<Slot>() + 12)
     }
 
+    /// The first row and the number of rows of each key that is repeated, in the rows' order.
+    pub fn runs_of_rows(&self) -> Vec<(u32, u32)> {
+        let mut runs: Vec<_> =
+            self.slots.iter().filter(|slot| slot.len > 1).map(|slot| (slot.start, slot.len)).collect();
+        runs.par_sort_unstable();
+        runs
+    }
+
     /// A table of rows with these tags. `hash` gives a tag's hash; `equal` says whether two rows of equal tags have equal
     /// keys.
     pub fn build(tags: &[u64], hash: impl Fn(u64) -> u64 + Sync, equal: impl Fn(usize, usize) -> bool + Sync) -> Built {
@@ -150,7 +158,7 @@ fn partition_of(hash: u64, bits: u32) -> usize {
 }
 
 #[inline(always)]
-fn prefetch<T>(value: &T) {
+pub(super) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no architectural effect; the address is that of a live reference.
     unsafe {

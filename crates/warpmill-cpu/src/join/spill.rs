@@ -123,7 +123,7 @@ impl SpilledBuild {
         pool: &rayon::ThreadPool,
     ) -> Result<Vec<BuildPart>> {
         let to = Partitioned::create(query, PARTITIONS)?;
-        let keys = self.spec.key_types.len();
+        let keys = self.spec.equalities();
         let firsts = part.firsts();
         let place = self.spec.track_matches && !part.placed;
         let divide = |(index, first): (usize, usize)| -> Result<()> {

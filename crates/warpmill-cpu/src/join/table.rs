@@ -8,6 +8,7 @@ use warpmill_format::Bitmap;
 use warpmill_ir::Phys;
 use warpmill_ir::program::BuildRows;
 
+use super::asof::Times;
 use super::direct::Direct;
 use super::filter::KeyFilter;
 use super::keys::{PackedKeys, equal_keys, maybe_equal_keys, ordered};
@@ -31,6 +32,18 @@ pub(super) enum Index {
     Hashed(Slots),
 }
 
+impl Index {
+    /// The first row and the number of rows of each key of the first `keyed` rows that has more than one, in the rows' order.
+    pub fn runs(&self, keyed: usize) -> Vec<(u32, u32)> {
+        match self {
+            Index::All if keyed > 1 => vec![(0, keyed as u32)],
+            Index::All => vec![],
+            Index::Direct(_, direct) => direct.runs_of_rows(),
+            Index::Packed(_, slots) | Index::Hashed(slots) => slots.runs_of_rows(),
+        }
+    }
+}
+
 /// A finished hash build, shared by all probes of it.
 #[derive(Debug)]
 pub struct HashTable {
@@ -48,6 +61,8 @@ pub struct HashTable {
     pub(super) filters: Vec<OnceLock<Option<Arc<KeyFilter>>>>,
     /// Per row, whether it matched; empty if matches are not tracked.
     pub(super) matched: Vec<AtomicU8>,
+    /// What orders the rows of each key, for ASOF joins.
+    pub(super) times: Option<Times>,
     /// All ones; zero in tests that make all hashes equal.
     pub(super) hash_mask: u64,
     /// Rows that are in files; all else is about the rows that are not.
@@ -162,7 +177,8 @@ impl HashTable {
         match &self.index {
             Index::All => {
                 out.starts.resize(rows, 0);
-                out.lens.resize(rows, self.rows as u32);
+                // Those whose order is NULL come last.
+                out.lens.resize(rows, self.keyed as u32);
             }
             Index::Direct(packed, direct) => {
                 if let (Some(min), [key]) = (packed.single(), keys) {

@@ -25,12 +25,15 @@ use crate::window::WindowSink;
 /// The executable form of a sink.
 pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
     Ok(match sink {
-        PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches } => {
-            let prepared = keys.iter().map(PreparedExpr::new).collect::<Result<_>>()?;
-            let key_types = keys.iter().map(|key| key.ty.phys).collect();
+        PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches, order } => {
+            // What orders the rows of a key comes with the keys.
+            let keys = || keys.iter().chain(order);
+            let prepared = keys().map(PreparedExpr::new).collect::<Result<_>>()?;
+            let key_types = keys().map(|key| key.ty.phys).collect();
             let types = fields.iter().map(|field| field.ty.phys).collect();
             let (payload, nulls) = (payload.clone(), *null_equals_null);
             let build = HashBuildSink::new(prepared, key_types, payload, types, nulls, *track_matches);
+            let build = if order.is_some() { build.with_order() } else { build };
             Box::new(if settings.equal_hashes { build.with_equal_hashes() } else { build })
         }
         PlanSink::Aggregate { groups, aggregates, fields } => {
@@ -117,6 +120,10 @@ pub fn chain(run: &Run<'_>, pipeline: &Pipeline) -> Result<Chain> {
                 if ordered && table.has_spilled() {
                     // Rows that are put aside lose their place.
                     return Err(run.query.out_of_memory("hash build of a join that keeps its input's order"));
+                }
+                if probe.asof.is_some() && probe.keys.is_empty() && table.has_spilled() {
+                    // All rows are of one key, which nothing divides.
+                    return Err(run.query.out_of_memory(crate::join::ASOF));
                 }
                 operators.push(Box::new(ProbeOperator::new(probe, table)?));
                 fields = probe.fields.clone();

@@ -17,7 +17,7 @@ const DIGIT: u32 = 8;
 const MOST_DIGITS: u32 = 5;
 
 /// A row with its normalized key above its number, in one integer where both fit.
-pub(super) trait Entry: Copy + Ord + Default + Send + Sync {
+pub(crate) trait Entry: Copy + Ord + Default + Send + Sync {
     /// The entry of row `row`, a number of `row_bits` bits.
     fn new(prefix: u128, row: u32, row_bits: u32) -> Self;
     /// The row.
@@ -84,7 +84,7 @@ impl Entry for (u128, u32) {
 }
 
 /// The entries of all parts, whose rows are in order, in order. Rows have `row_bits` bits.
-pub(super) fn sort<E: Entry>(parts: Vec<Vec<E>>, row_bits: u32) -> Vec<E> {
+pub(crate) fn sort<E: Entry>(parts: Vec<Vec<E>>, row_bits: u32) -> Vec<E> {
     let len: usize = parts.iter().map(Vec::len).sum();
     if len <= BUCKET {
         let mut all = parts.concat();

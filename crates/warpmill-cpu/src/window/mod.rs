@@ -1,7 +1,7 @@
 //! Window functions. Rows stay where they are: their keys are sorted together with their numbers, arguments are copied into that order,
 //! functions are computed there, and their values are copied back, as columns beside those of the rows.
 
-mod bucket;
+pub(crate) mod bucket;
 mod call;
 mod frame;
 mod order;

@@ -192,10 +192,15 @@ impl Planner<'_> {
     }
 
     fn build(&self) -> Result<(SinkLayout, u64), Unsupported> {
-        let Sink::HashBuild { keys, payload, fields, null_equals_null, track_matches } = &self.program.sinks[self.id]
+        let Sink::HashBuild { keys, payload, fields, null_equals_null, track_matches, order } =
+            &self.program.sinks[self.id]
         else {
             unreachable!("called for hash builds")
         };
+        // Ranges are in conditions as well.
+        if order.is_some() && self.probes().any(|probe| probe.asof.is_some()) {
+            return Err(Unsupported::new("ASOF join", "devices have no ASOF joins"));
+        }
         let shape = KeyShape::of(keys.iter().map(|key| &key.ty), *null_equals_null);
         let capacity = self.capacity();
         let on_host = self.hints.is_on_host(self.id);

@@ -330,6 +330,9 @@ impl Lowering<'_> {
                     let SinkLayout::Build(layout) = &self.sinks[probe.build] else {
                         return Err(Unsupported::new("probe", "of a sink that is no hash build"));
                     };
+                    if probe.asof.is_some() {
+                        return Err(Unsupported::new("ASOF join", "devices have no ASOF joins"));
+                    }
                     probe::probe(g, probe, layout)?;
                     if probe.kind == JoinKind::BuildOnly {
                         return Ok(());

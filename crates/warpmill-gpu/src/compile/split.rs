@@ -230,11 +230,11 @@ impl<'a> Cutter<'a> {
         let mut add = |expr: &Expr| expr.visit_columns(&mut |column| columns.extend([column]));
         match (pipeline.operators.get(at), &self.program.sinks[pipeline.sink]) {
             (Some(Operator::Probe(probe)), _) => {
-                probe.keys.iter().chain(&probe.residual).for_each(&mut add);
+                probe.expressions().for_each(&mut add);
                 columns.extend(&probe.output);
             }
-            (None, Sink::HashBuild { keys, payload, .. }) => {
-                keys.iter().for_each(&mut add);
+            (None, Sink::HashBuild { keys, order, payload, .. }) => {
+                keys.iter().chain(order).for_each(&mut add);
                 columns.extend(payload);
             }
             (None, Sink::Aggregate { groups, aggregates, .. }) => {

@@ -38,6 +38,10 @@ impl Classes {
         let mut classes = Self::default();
         for (index, pipeline) in program.pipelines.iter().enumerate() {
             for (position, probe) in warpmill_ir::graph::probes(pipeline) {
+                // No device runs these.
+                if probe.asof.is_some() {
+                    continue;
+                }
                 let Sink::HashBuild { keys, .. } = &program.sinks[probe.build] else { continue };
                 for (own, built) in probe.keys.iter().zip(keys) {
                     let own = column(own).and_then(|own| origin(program, index, own, position));

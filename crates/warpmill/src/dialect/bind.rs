@@ -10,15 +10,17 @@ use datafusion::logical_expr::expr::{
     AggregateFunction, Between, Case, Cast, InList, InSubquery, ScalarFunction, TryCast, WindowFunction,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, DmlStatement, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator,
-    Projection, Union, Values, WindowFunctionDefinition, WriteOp, lit,
+    Aggregate, BinaryExpr, DmlStatement, Expr, ExprSchemable, Extension, Join, LogicalPlan, LogicalPlanBuilder,
+    Operator, Projection, Union, Values, WindowFunctionDefinition, WriteOp, lit,
 };
 
 use super::operators::{self, Op, convert};
 use super::types::{common, digits, is_float, is_number, is_text};
 use super::{aggregates, castable, casts, dates, functions};
+use crate::asof::AsofJoin;
 use crate::udf;
 
 /// `plan` with DuckDB's types. What it has them already, stays as it is.
@@ -49,7 +51,13 @@ fn node(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Join(join) => LogicalPlan::Join(keys(join)?),
         LogicalPlan::Union(union) => LogicalPlan::Union(branches(union)?),
         LogicalPlan::Aggregate(aggregate) => LogicalPlan::Aggregate(grouped(aggregate)?),
-        plan => plan,
+        plan => match AsofJoin::of(&plan) {
+            Some(join) => {
+                let join = join.with_keys(|left, right, equality| alike(left, right, equality, &schema))?;
+                LogicalPlan::Extension(Extension { node: Arc::new(join) })
+            }
+            None => plan,
+        },
     };
     plan.recompute_schema()
 }
@@ -154,6 +162,19 @@ fn keys(mut join: Join) -> Result<Join> {
     };
     join.on = join.on.clone().into_iter().map(pair).collect::<Result<_>>()?;
     Ok(join)
+}
+
+/// Both sides of a comparison, in one type.
+fn alike(left: Expr, right: Expr, equality: bool, schema: &DFSchema) -> Result<(Expr, Expr)> {
+    let (left, right) = comparable(left, right, equality, schema)?;
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+    if lt == rt {
+        return Ok((left, right));
+    }
+    match comparison_coercion(&lt, &rt) {
+        Some(ty) => Ok((left.cast_to(&ty, schema)?, right.cast_to(&ty, schema)?)),
+        None => plan_err!("Cannot compare values of type {lt} and values of type {rt}: an explicit cast is required"),
+    }
 }
 
 fn branches(union: Union) -> Result<Union> {

@@ -51,6 +51,7 @@ pub(crate) use types::type_name;
 pub(crate) use versions::named as with_versions;
 
 use crate::ScalarValue;
+use crate::asof::Relations;
 use crate::planning::limits::{check_ctes, check_plan, check_windows};
 use crate::udf::{Expansion, Functions, Misfit, expand};
 
@@ -134,6 +135,7 @@ pub(crate) fn planners(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_expr_planners(vec![Arc::new(operators::Operators)])
         .with_type_planner(Arc::new(types::Names))
+        .with_relation_planners(vec![Arc::new(Relations)])
         .with_default_features();
     // The last function of a name is the one that counts.
     let functions = builder.scalar_functions().get_or_insert_default();

@@ -22,6 +22,7 @@ use super::grouping_sets::HidesConstantKeys;
 use super::null_keys::KeepsNullKeys;
 use super::variables::Variables;
 use super::{Inner, Session};
+use crate::asof::{Planner, PushDownLeftFilters};
 use crate::bounded::{BoundedResults, SessionPool};
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::dialect::Subqueries;
@@ -95,6 +96,7 @@ impl SessionBuilder {
             .with_analyzer_rule(Arc::new(Subqueries))
             .with_optimizer_rules(optimizer_rules(Optimizer::new().rules))
             .with_physical_optimizer_rules(session_physical_rules())
+            .with_query_planner(Arc::new(Planner))
             .with_runtime_env(runtime)
             .build();
         // A type that the first rows have is not yet that of all.
@@ -179,8 +181,10 @@ pub(crate) fn optimizer_rules(rules: Vec<SharedRule>) -> Vec<SharedRule> {
         "extract_equijoin_predicate" | "eliminate_cross_join" => Arc::new(KeepsNullKeys(rule)) as SharedRule,
         _ => rule,
     };
+    let asof = std::iter::once(Arc::new(PushDownLeftFilters) as SharedRule);
+    let rules = asof.chain(rules);
     let bounded = || std::iter::once(Arc::new(BoundedResults) as SharedRule);
-    bounded().chain(rules.into_iter().map(switched)).chain(bounded()).map(checked).collect()
+    bounded().chain(rules.map(switched)).chain(bounded()).map(checked).collect()
 }
 
 /// The physical rules of a session. What statistics answer is no program's any more; what is a program as a whole concerns no other rule.

@@ -6,8 +6,9 @@ use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::builder::SharedRule;
+use crate::asof::is_above_asof;
 
-/// `push_down_filter`, which stops above aggregations that give a row for no rows at all.
+/// `push_down_filter`, which stops above aggregations that give a row for no rows at all, and above ASOF joins.
 ///
 /// A condition without columns counts as one on group keys there, and goes below. It takes all rows, and the aggregation gives
 /// its row all the same: `SELECT * FROM (SELECT 1 AS one, count(*) FROM t) WHERE one = 2`, or HAVING over the grand total of a ROLLUP.
@@ -24,7 +25,7 @@ impl OptimizerRule for StopsAboveTotals {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match is_above_total(&plan) {
+        match is_above_total(&plan) || is_above_asof(&plan) {
             true => Ok(Transformed::no(plan)),
             false => self.0.rewrite(plan, config),
         }

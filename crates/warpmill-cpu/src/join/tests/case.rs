@@ -162,7 +162,17 @@ impl Case {
             ty: column_type(Phys::Bool),
         });
         let keys = self.key_exprs();
-        let probe = Probe { build: 0, kind, keys, residual, null_aware, output, fields: fields.clone() };
+        let probe = Probe {
+            build: 0,
+            kind,
+            keys,
+            residual,
+            asof: None,
+            range: None,
+            null_aware,
+            output,
+            fields: fields.clone(),
+        };
         (ProbeOperator::new(&probe, table.clone()).unwrap(), fields)
     }
 

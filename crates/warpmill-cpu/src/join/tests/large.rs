@@ -45,6 +45,8 @@ fn check(keys: Data, kind: &str) {
         kind: JoinKind::Inner,
         keys: vec![Expr::column(0, column_type(keys.phys()))],
         residual: None,
+        asof: None,
+        range: None,
         null_aware: false,
         output: vec![1, 2],
         fields: vec![field(Phys::I64), field(Phys::I64)],

@@ -5,7 +5,7 @@ use datafusion::common::ResolvedTableReference;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
-    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins,
+    TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TableWithJoins, Value,
 };
 
 use super::expr::function;
@@ -13,6 +13,7 @@ use super::sample::sampled;
 use super::scope::{Field, Fields, Relation, Scope, Visible, distinct_names, marked, quoted, same};
 use super::unread::unread_of_relation;
 use super::{Binder, Names};
+use crate::asof;
 use crate::{Error, Result};
 
 /// The relations and columns that one operand of a join brings.
@@ -60,8 +61,12 @@ impl Binder<'_> {
         (scope.relations, scope.visible) = (first.relations, first.visible);
         for join in &mut tree.joins {
             let right = self.relation(&mut join.relation, &scope)?;
-            self.join(&mut join.join_operator, &mut scope, right)?;
+            match &mut join.join_operator {
+                JoinOperator::AsOf { .. } => self.asof(&mut join.join_operator, &mut scope, right)?,
+                operator => self.join(operator, &mut scope, right)?,
+            }
         }
+        in_brackets(tree);
         Ok(Operand { relations: scope.relations, visible: scope.visible })
     }
 
@@ -79,7 +84,7 @@ impl Binder<'_> {
             FullOuter(on) => (Kind::Full, on),
             LeftSemi(on) | LeftAnti(on) => (Kind::LeftOnly, on),
             RightSemi(on) | RightAnti(on) => (Kind::RightOnly, on),
-            _ => return Err(Error::NotImplemented("ASOF, APPLY, ARRAY and STRAIGHT joins: not supported".into())),
+            _ => return Err(Error::NotImplemented("APPLY, ARRAY and STRAIGHT joins: not supported".into())),
         };
         let (left_relations, left_visible) = (scope.relations.len(), scope.visible.len());
         let is_open = scope.is_open() || right.relations.iter().any(|relation| relation.fields.is_none());
@@ -119,6 +124,61 @@ impl Binder<'_> {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// An ASOF join, whose conditions all go into its ON clause. Its MATCH_CONDITION says what kind it is from here on.
+    fn asof(&mut self, operator: &mut JoinOperator, scope: &mut Scope<'_>, right: Operand) -> Result<()> {
+        let JoinOperator::AsOf { match_condition, constraint } = operator else { return Ok(()) };
+        let kind = match asof::marker(match_condition) {
+            None => None,
+            Some(kind @ (asof::INNER | asof::LEFT)) => Some(kind.to_string()),
+            Some(kind) => {
+                let kind = kind.trim_start_matches("asof ").to_uppercase();
+                return Err(Error::NotImplemented(format!(
+                    "ASOF {kind} JOIN: not supported; there are ASOF JOIN and ASOF LEFT JOIN"
+                )));
+            }
+        };
+        let is_open = scope.is_open() || right.relations.iter().any(|relation| relation.fields.is_none());
+        scope.relations.extend(right.relations);
+        let mut condition = match &*constraint {
+            JoinConstraint::Using(_) if is_open => {
+                return Err(Error::NotImplemented("ASOF JOIN with USING of a table function: not supported".into()));
+            }
+            JoinConstraint::Using(names) => {
+                let keys: Vec<String> = names.iter().map(column_name).collect();
+                let equal = merge(&keys, Kind::Left, &mut scope.visible, right.visible)?;
+                // In DuckDB's spelling the last column is the inequality's.
+                Some(if kind.is_some() { last_at_most(equal) } else { equal })
+            }
+            JoinConstraint::Natural => return Err(Error::NotImplemented("NATURAL ASOF JOIN: not supported".into())),
+            JoinConstraint::On(condition) => {
+                scope.visible.extend(right.visible);
+                let mut condition = condition.clone();
+                self.expr(&mut condition, scope)?;
+                Some(condition)
+            }
+            JoinConstraint::None => {
+                scope.visible.extend(right.visible);
+                None
+            }
+        };
+        if kind.is_none() {
+            self.expr(match_condition, scope)?;
+            let matched = std::mem::replace(match_condition, Expr::value(Value::Null));
+            condition = Some(match condition {
+                Some(before) => operation(before, BinaryOperator::And, Expr::Nested(Box::new(matched))),
+                None => matched,
+            });
+        }
+        let Some(condition) = condition else {
+            return Err(Error::Plan("ASOF JOIN needs an ON or a USING clause".into()));
+        };
+        // Where there is a MATCH_CONDITION, rows without a partner stay.
+        let kind = kind.unwrap_or_else(|| asof::LEFT.to_string());
+        *match_condition = Expr::value(Value::SingleQuotedString(kind));
+        *constraint = JoinConstraint::On(condition);
         Ok(())
     }
 
@@ -265,6 +325,34 @@ impl Binder<'_> {
     /// The columns of a table of the session.
     pub(super) fn schema(&self, name: &ObjectName) -> Option<SchemaRef> {
         Some(self.found(name)?.1)
+    }
+}
+
+/// Puts every ASOF join of a FROM item, with what is before it, in brackets, where its planner finds it.
+fn in_brackets(tree: &mut TableWithJoins) {
+    for join in std::mem::take(&mut tree.joins) {
+        let is_asof = matches!(join.join_operator, JoinOperator::AsOf { .. });
+        tree.joins.push(join);
+        if is_asof {
+            let joins = std::mem::take(&mut tree.joins);
+            let nothing = TableFactor::TableFunction { expr: Expr::value(Value::Null), alias: None };
+            let relation = std::mem::replace(&mut tree.relation, nothing);
+            let table_with_joins = Box::new(TableWithJoins { relation, joins });
+            tree.relation = TableFactor::NestedJoin { table_with_joins, alias: None };
+        }
+    }
+}
+
+/// A conjunction of equalities with the last one as `>=`.
+fn last_at_most(equal: Expr) -> Expr {
+    match equal {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            Expr::BinaryOp { left, op: BinaryOperator::And, right: Box::new(last_at_most(*right)) }
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            Expr::BinaryOp { left, op: BinaryOperator::GtEq, right }
+        }
+        other => other,
     }
 }
 

@@ -27,8 +27,8 @@ impl Token<'_> {
 }
 
 /// `sql` in forms that the parser reads:
-/// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, commas before
-/// the end, `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
+/// `**` (power), `lambda x: e`, `[e FOR x IN l IF c]`, `FILTER (c)` without WHERE, `AS MATERIALIZED (`, `ASOF LEFT JOIN r ON c`,
+/// commas before the end, `PIVOT` and `UNPIVOT` as statements, and those of [`forms`].
 pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
     if !is_concerned(sql) {
         return Cow::Borrowed(sql);
@@ -46,7 +46,8 @@ pub(crate) fn plain(sql: &str) -> Cow<'_, str> {
 }
 
 /// The words of forms that the parser does not read.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
+    "asof",
     "lambda",
     "for",
     "filter",
@@ -138,6 +139,12 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         }
         return 1;
     }
+    if first.is("asof")
+        && let Some((join, length)) = asof(rest)
+    {
+        out.push_str(&join);
+        return length;
+    }
     if first.is("glob")
         && is_operand_end(before)
         && next(rest, 1)
@@ -157,6 +164,45 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
     }
     out.push_str(first.text);
     1
+}
+
+/// `ASOF [LEFT] JOIN r` at the beginning of `tokens`, up to its ON or USING, with a MATCH_CONDITION that says what kind it is; and how
+/// many tokens that is. One that has a MATCH_CONDITION stays.
+fn asof(tokens: &[Token<'_>]) -> Option<(String, usize)> {
+    let word = |at: usize| next(tokens, at);
+    let mut at = word(1)?;
+    let kinds = ["inner", "left", "right", "full", "semi", "anti"];
+    let kind = kinds.into_iter().find(|kind| tokens[at].is(kind));
+    if let Some(kind) = kind {
+        at = word(at + 1)?;
+        if tokens[at].is("outer") && matches!(kind, "left" | "right" | "full") {
+            at = word(at + 1)?;
+        }
+    }
+    if !tokens[at].is("join") {
+        return None;
+    }
+    let mut depth = 0usize;
+    let end = (at + 1..tokens.len()).find(|&at| {
+        let token = tokens[at];
+        match token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" if depth == 0 => return true,
+            ")" | "]" | "}" => depth -= 1,
+            "," | ";" if depth == 0 => return true,
+            _ => {}
+        }
+        depth == 0 && ["on", "using", "join", "match_condition", "where"].iter().any(|word| token.is(word))
+    });
+    // One without conditions is refused when its names are bound.
+    let end = end.unwrap_or(tokens.len());
+    if tokens.get(end).is_some_and(|token| token.is("match_condition")) {
+        return None;
+    }
+    let mut out = String::from("ASOF JOIN");
+    write(&tokens[at + 1..end], &mut out);
+    out.push_str(&format!(" MATCH_CONDITION ('asof {}') ", kind.unwrap_or("inner")));
+    Some((out, end))
 }
 
 /// The end of what a lambda computes: the comma or bracket after it.
@@ -316,12 +362,19 @@ mod tests {
             ("WITH a AS MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("SELECT 1, 2,", "SELECT 1, 2"),
             ("VALUES (1)", "SELECT * FROM (VALUES (1))"),
+            (
+                "FROM l ASOF JOIN r ON l.t >= r.t asof left outer join (SELECT 1 ON x) s USING (t)",
+                "FROM l ASOF JOIN r  MATCH_CONDITION ('asof inner') ON l.t >= r.t ASOF JOIN (SELECT 1 ON x) s  MATCH_CONDITION \
+                 ('asof left') USING (t)",
+            ),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
         ] {
             assert_eq!(plain(sql), plain_sql);
         }
         for same in [
             "SELECT lambda FROM t",
+            "SELECT asof FROM asof JOIN t ON true",
+            "FROM l ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
             "SELECT * FROM t",
             "SELECT 'a ** b', \"lambda x: y\"",
             "SELECT count(*) FILTER (WHERE x)",
