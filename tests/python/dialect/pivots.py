@@ -14,7 +14,7 @@ E = "CREATE TABLE e AS SELECT * FROM (VALUES ('n', 2023, 10)) v(region, year, am
 #: Names that need quotes.
 Q = 'CREATE TABLE q AS SELECT 1 AS "a b", \'it\'\'s\' AS "Kind", 2.5 AS "x""y"'
 M = "CREATE TABLE m AS SELECT * FROM (VALUES (1, 10, 20, NULL), (2, NULL, NULL, 7), (3, 0, 1, 2)) v(id, jan, feb, mar)"
-L = "CREATE TABLE l AS SELECT * FROM (VALUES ('a', [1, 2]), ('b', [3]), ('c', NULL), ('d', [])) v(k, l)"
+L = "CREATE VIEW l AS SELECT * FROM (VALUES ('a', [1, 2]), ('b', [3]), ('c', NULL), ('d', [])) v(k, l)"
 
 CASES = (
     Case("PIVOT finds the values", "PIVOT s ON year USING sum(amount) ORDER BY region", setup=(S,)),

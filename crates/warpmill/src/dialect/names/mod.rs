@@ -39,7 +39,7 @@ use crate::Result;
 
 /// Spells out the names of `statement`.
 pub(super) fn bind(statement: &mut AnyStatement, tables: &Tables<'_>) -> Result<()> {
-    Binder { tables, ctes: vec![], relations: 0 }.any(statement)
+    Binder { tables, ctes: vec![], relations: 0, turned: 0 }.any(statement)
 }
 
 /// The place where columns called the same may go.
@@ -63,6 +63,8 @@ struct Binder<'a> {
     ctes: Vec<Cte>,
     /// Relations that got names of the plan's own.
     relations: usize,
+    /// Relations that PIVOT and UNPIVOT turn around this one.
+    turned: usize,
 }
 
 impl Binder<'_> {

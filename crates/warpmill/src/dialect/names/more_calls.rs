@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens,
-    OrderByExpr, Value,
+    Array, ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName,
+    OneOrManyWithParens, OrderByExpr, Value,
 };
 use regex::Regex;
 
@@ -188,7 +188,14 @@ pub(super) fn ordered_texts(call: &Function) -> Option<Expr> {
         list.clauses.clear();
     }
     let sort = if options.asc == Some(false) { "list_reverse_sort" } else { "list_sort" };
-    Some(function("list_string_agg", vec![function(sort, vec![Expr::Function(values)]), by]))
+    let texts = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(function(sort, vec![Expr::Function(values)])),
+        data_type: DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Varchar(None)), None)),
+        array: false,
+        format: None,
+    };
+    Some(function("list_string_agg", vec![texts, by]))
 }
 
 /// `list_transform(l, (x, i) -> e)` and `list_filter` with the position of each element: over pairs of elements and positions.

@@ -16,6 +16,9 @@ use crate::dialect::syntax::GROUPS;
 use crate::planning::limits::check_columns;
 use crate::{Error, Result};
 
+/// PIVOTs and UNPIVOTs inside each other.
+const MOST_TURNED: usize = 8;
+
 /// The names of the columns that an UNPIVOT makes, before they are given theirs.
 const NAME: &str = "\u{1}name";
 const VALUE: &str = "\u{1}value";
@@ -52,7 +55,14 @@ impl Binder<'_> {
     /// The columns of the relation that is turned.
     fn columns_of<'s>(&mut self, table: &TableFactor, outer: &'s Scope<'s>) -> Result<Scope<'s>> {
         let mut scope = Scope::inside(Some(outer));
-        let operand = self.relation(&mut table.clone(), outer)?;
+        // Each of them is bound twice.
+        if self.turned >= MOST_TURNED {
+            return Err(Error::Limit(format!("more than {MOST_TURNED} PIVOTs and UNPIVOTs inside each other")));
+        }
+        self.turned += 1;
+        let operand = self.relation(&mut table.clone(), outer);
+        self.turned -= 1;
+        let operand = operand?;
         (scope.relations, scope.visible) = (operand.relations, operand.visible);
         if scope.is_open() {
             let text = format!("PIVOT and UNPIVOT of {table}, whose columns are not known before");
@@ -195,7 +205,7 @@ fn unpivot(
         outer.push(format!("{own} AS {value}"));
         present.push(format!("{own} IS NOT NULL"));
     }
-    let condition = if nulls { String::new() } else { format!(" WHERE {}", present.join(" OR ")) };
+    let condition = if nulls { String::new() } else { format!(" WHERE {}", present.join(" AND ")) };
     let (inner, outer) = (inner.join(", "), outer.join(", "));
     Ok(format!("SELECT {outer} FROM (SELECT {inner} FROM {table}) AS \"\u{1}unpivoted\"{condition}"))
 }
