@@ -88,8 +88,8 @@ pub fn merge_states(
     Ok(all_or_error(outcomes)?.into_iter().map(|(local, _)| local).collect())
 }
 
-/// Batches of states that are worth a worker.
-const BATCHES: usize = 4;
+/// Batches of states that are worth a worker: its memory has to be made first, and its groups be merged with those of others.
+const BATCHES: usize = 16;
 
 /// The state that all passes of rows through a pipeline share.
 struct Pass<'a> {

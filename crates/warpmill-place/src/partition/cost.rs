@@ -17,6 +17,9 @@ const MERGE: f64 = 0.5e-6;
 /// The part of the time for a row that a row needs whose key is out of the device's range.
 const DROPPED: f64 = 0.3;
 
+/// Values of a group key that no column gives, such as the counts of other groups: few, as a rule.
+const COMPUTED: f64 = 4096.0;
+
 /// Seconds of a run that is so short that nothing speaks against trying.
 const SHORT: f64 = 1e-3;
 
@@ -90,19 +93,20 @@ fn groups(program: &Program, meeting: usize) -> f64 {
     let rows =
         program.pipelines.iter().map(|it| if let Source::Scan(scan) = &it.source { scan.table.num_rows() } else { 0 });
     let most = rows.max().unwrap_or(0) as f64;
-    groups.iter().fold(1.0, |all: f64, key| (all * values(program, meeting, key).unwrap_or(most)).min(most))
+    groups.iter().fold(1.0, |all: f64, key| (all * values(program, meeting, key)).min(most))
 }
 
-/// The number of values at most that a group key has.
-fn values(program: &Program, meeting: usize, key: &Expr) -> Option<f64> {
-    let of_type = key.ty.range.map(|(least, greatest)| greatest.saturating_sub(least).saturating_add(1) as f64);
-    let of_column = || {
-        let (index, at) = origin(program, meeting, column(key)?, program.pipelines[meeting].operators.len())?;
-        let Source::Scan(scan) = &program.pipelines[index].source else { return None };
-        scan.table.column_stats(scan.columns[at]).distinct.map(|distinct| distinct as f64 + 1.0)
+/// The number of values at most that a group key has, as far as its type and the column tell that it is from.
+fn values(program: &Program, meeting: usize, key: &Expr) -> f64 {
+    let of_type = key.ty.range.map_or(f64::MAX, |(least, greatest)| greatest.saturating_sub(least) as f64 + 1.0);
+    let from =
+        column(key).and_then(|index| origin(program, meeting, index, program.pipelines[meeting].operators.len()));
+    let of_column = match from.map(|(index, at)| (&program.pipelines[index].source, at)) {
+        Some((Source::Scan(scan), at)) => {
+            let stats = scan.table.column_stats(scan.columns[at]);
+            stats.distinct.unwrap_or(stats.rows) as f64 + 1.0
+        }
+        _ => COMPUTED,
     };
-    match (of_type, of_column()) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+    of_type.min(of_column)
 }

@@ -357,6 +357,7 @@ mod tests {
             ),
             ("(PIVOT t ON a IN (1, 2))", "(SELECT * FROM t PIVOT (count(*) FOR ((a)) IN (1, 2)) )"),
             ("SELECT x AS pivot FROM t JOIN u ON pivot", "SELECT x AS pivot FROM t JOIN u ON pivot"),
+            ("CREATE VIEW v AS PIVOT t ON a", "CREATE VIEW v AS SELECT * FROM t PIVOT (count(*) FOR ((a)) IN (ANY)) "),
             ("UNPIVOT t ON a, b INTO NAME n VALUE v", "SELECT * FROM t UNPIVOT (v FOR n IN (a, b)) "),
             ("WITH a AS NOT MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),
             ("WITH a AS MATERIALIZED (SELECT 1) FROM a", "WITH a AS  (SELECT 1) FROM a"),

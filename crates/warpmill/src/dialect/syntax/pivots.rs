@@ -16,9 +16,9 @@ pub(super) fn pivot(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) 
     let begins = match before.iter().rev().find(|token| !token.is_blank()) {
         None => true,
         Some(token) if token.text == ")" => next(rest, 1).is_some_and(|first| rest[first].text != "("),
-        Some(token) => {
-            matches!(token.text, "(" | ";") || ["as", "explain", "analyze"].iter().any(|word| token.is(word))
-        }
+        // An alias may be called so; a statement that makes a table or a view of it has no query before.
+        Some(token) if token.is("as") => !before.iter().any(|token| token.is("select") || token.is("from")),
+        Some(token) => matches!(token.text, "(" | ";") || ["explain", "analyze"].iter().any(|word| token.is(word)),
     };
     if !begins {
         return None;

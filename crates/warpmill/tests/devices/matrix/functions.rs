@@ -92,7 +92,7 @@ fn expressions() -> Vec<Vec<String>> {
             "ltrim(name, 'C')",
             "rtrim(code)",
             "lower(code)",
-            "substr(name, i)",
+            "substr(name, 4)",
             "ends_with(name, '7')",
             "contains(name, code)",
             "log10(x)",
