@@ -62,6 +62,9 @@ type Restriction = (Range<usize>, Vec<Expr>);
 /// The part of all bytes that programs scan of which the CPU may have to scan again what comes after.
 const FEW: u64 = 16;
 
+/// The factor by which parts by row segments cost more than they scan: every device makes all of the hash builds.
+const LARGER_BUILDS: f64 = 1.05;
+
 fn refusal(reason: &str) -> Unsupported {
     Unsupported::new("parts of a program", reason)
 }
@@ -110,7 +113,8 @@ impl Partition {
         if let Some(seed) = seed.filter(|_| !made.is_empty()) {
             return Ok(made.swap_remove(seed as usize % made.len()));
         }
-        let least = made.into_iter().min_by(|one, other| one.cost.in_parts().total_cmp(&other.cost.in_parts()));
+        let cost = |parts: &Self| parts.cost.in_parts() * if parts.key.is_some() { 1.0 } else { LARGER_BUILDS };
+        let least = made.into_iter().min_by(|one, other| cost(one).total_cmp(&cost(other)));
         least.ok_or_else(|| refused.unwrap_or_else(|| refusal("nothing can be split")))
     }
 

@@ -365,7 +365,7 @@ mod tests {
             ("VALUES (1)", "SELECT * FROM (VALUES (1))"),
             (
                 "FROM l ASOF JOIN r ON l.t >= r.t asof left outer join (SELECT 1 ON x) s USING (t)",
-                "FROM l ASOF JOIN r  MATCH_CONDITION ('asof inner') ON l.t >= r.t ASOF JOIN (SELECT 1 ON x) s  MATCH_CONDITION \
+                "SELECT * FROM l ASOF JOIN r  MATCH_CONDITION ('asof inner') ON l.t >= r.t ASOF JOIN (SELECT 1 ON x) s  MATCH_CONDITION \
                  ('asof left') USING (t)",
             ),
             ("SELECT s GLOB 'a*'", "SELECT glob_matches(s, 'a*')"),
@@ -375,7 +375,7 @@ mod tests {
         for same in [
             "SELECT lambda FROM t",
             "SELECT asof FROM asof JOIN t ON true",
-            "FROM l ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
+            "SELECT * FROM l ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k",
             "SELECT * FROM t",
             "SELECT 'a ** b', \"lambda x: y\"",
             "SELECT count(*) FILTER (WHERE x)",
