@@ -103,7 +103,10 @@ def test_interrupt_cancels_from_another_thread(con: warpmill.Connection) -> None
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_ctrl_c_cancels() -> None:
     program = f"""
+import signal
 import warpmill
+# A shell has it ignored in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 con = warpmill.connect()
 print("ready", flush=True)
 try:

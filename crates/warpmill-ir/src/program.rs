@@ -157,6 +157,7 @@ pub struct PruneKey {
 
 /// A streaming operator.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a program has a few operators")]
 pub enum Operator {
     /// Keeps the rows for which the predicate is true.
     Filter(Expr),

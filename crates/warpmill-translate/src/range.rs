@@ -105,11 +105,12 @@ fn comparison(conjunct: &Expr, inputs: usize, at: usize) -> Option<Comparison> {
 
 /// Whether nothing but a result that is too large makes an expression fail.
 fn is_total_but_for_overflow(expr: &Expr) -> bool {
-    let adds = match &expr.kind {
-        ExprKind::Arith { op: ArithOp::Add | ArithOp::Sub | ArithOp::Mul, .. } => true,
-        ExprKind::AddInterval { .. } | ExprKind::Negate { .. } => true,
-        _ => false,
-    };
+    let adds = matches!(
+        &expr.kind,
+        ExprKind::Arith { op: ArithOp::Add | ArithOp::Sub | ArithOp::Mul, .. }
+            | ExprKind::AddInterval { .. }
+            | ExprKind::Negate { .. }
+    );
     match adds {
         true => expr.children().into_iter().all(is_total_but_for_overflow),
         false => expr.is_total(),

@@ -412,7 +412,10 @@ def test_interrupts_stop_python_code(filled: warpmill.Connection) -> None:
     assert filled.sql("SELECT 1").fetchall() == [(1,)]
 
 
-def test_ctrl_c_stops_python_code(filled: warpmill.Connection) -> None:
+def test_ctrl_c_stops_python_code(filled: warpmill.Connection, request: pytest.FixtureRequest) -> None:
+    # Where tests run in the background, a shell has the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     started = threading.Event()
 
     def endless(x: Any) -> Any:

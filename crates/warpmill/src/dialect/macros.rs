@@ -1,5 +1,6 @@
 //! Calls of macros, in whose place their definitions come: before names are bound.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -265,12 +266,11 @@ fn arguments(found: &Macro, given: &[FunctionArg]) -> Result<HashMap<String, Exp
         }
     }
     for parameter in &found.parameters {
-        if !all.contains_key(&parameter.name.value.to_lowercase()) {
+        if let Entry::Vacant(missing) = all.entry(parameter.name.value.to_lowercase()) {
             let default = parameter.default_expr.clone();
-            let default = default.ok_or_else(|| {
+            missing.insert(default.ok_or_else(|| {
                 Error::Plan(format!("macro {}({}): parameter {} is missing", found.name, list(), parameter.name))
-            })?;
-            all.insert(parameter.name.value.to_lowercase(), default);
+            })?);
         }
     }
     Ok(all)

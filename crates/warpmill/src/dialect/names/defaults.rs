@@ -67,7 +67,7 @@ pub(super) fn add(insert: &mut Insert, schema: &SchemaRef) -> Result<()> {
     if !(of_values && is_plain(source.with.is_some(), source.order_by.is_some(), source.limit_clause.is_some())) {
         let added = left.iter().map(|column| Ok(format!("({})", default(*column)?))).collect::<Result<Vec<_>>>()?;
         let text = format!("SELECT \"\u{1}rows\".*, {} FROM ({source}) AS \"\u{1}rows\"", added.join(", "));
-        *source = Box::new(query(&text)?);
+        **source = query(&text)?;
     }
     insert.columns.extend(left.iter().map(|at| ObjectName::from(vec![quoted(schema.field(*at).name())])));
     Ok(())
