@@ -59,8 +59,6 @@ CASES = (
     ),
     Everyday(
         "SELECT * FROM (VALUES (1, 5), (2, 15)) l(k, t) ASOF JOIN (VALUES (3, 'p'), (10, 'q')) r(t, v) ON l.t >= r.t ORDER BY k",
-        state="refused",
-        why="the parser does not read it",
     ),
     Everyday("SELECT a.id, q.word FROM a, LATERAL (SELECT word FROM b WHERE b.id = a.id) q ORDER BY ALL", setup=_AB),
     Everyday("SELECT id, (SELECT word FROM b WHERE b.id = a.id) AS w FROM a ORDER BY ALL", setup=_AB),
