@@ -139,7 +139,9 @@ fn step(rest: &[Token<'_>], before: &[Token<'_>], out: &mut String) -> usize {
         }
         return 1;
     }
+    let is_relation = |token: &Token<'_>| token.text == "," || ["from", "join", "as"].iter().any(|word| token.is(word));
     if first.is("asof")
+        && !before.iter().rev().find(|token| !token.is_blank()).is_some_and(is_relation)
         && let Some((join, length)) = asof(rest)
     {
         out.push_str(&join);
