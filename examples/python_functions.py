@@ -1,16 +1,17 @@
 """Functions in Python that queries call: as expressions of SQL where their code allows, else called."""
 
 import math
+from typing import Any
 
 import warpmill
 
 
-def spread(x, y):  # type: ignore[no-untyped-def]
+def spread(x: Any, y: Any) -> Any:
     """The difference of two means by its standard error: an expression."""
     return (x.mean() - y.mean()) / math.sqrt(x.var() / x.count() + y.var() / y.count())
 
 
-def compounded(x):  # type: ignore[no-untyped-def]
+def compounded(x: Any) -> Any:
     """The product of all values plus one, less one: a loop, which is called group by group."""
     product = 1.0
     for value in x:

@@ -9,11 +9,11 @@ constexpr u32 WINDOW_ITEMS = 8;
 constexpr u32 WINDOW_TILE = WINDOW_THREADS * WINDOW_ITEMS;
 constexpr u32 WINDOW_TOTALS_THREADS = 1024;
 
-// What is known of a position: it is the first of a group of peers, or of a partition.
+// Flags of a position: the first of a group of peers, the first of a partition.
 constexpr u8 GROUP_HEAD = 1;
 constexpr u8 PARTITION_HEAD = 2;
 
-// ---- What series are combined by: `zero` changes nothing that it is combined with
+// ---- Operations that series are combined by: `zero` changes nothing that it is combined with
 
 // 192 bits, which no sum of 2^32 values of 128 bits leaves.
 struct Long {

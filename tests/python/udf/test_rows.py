@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from warpmill.udf import Mode
 
 DEVICES = json.loads(_warpmill.devices())
-needs_sim = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason="no C++ compiler")
+needs_sim = pytest.mark.skipif(DEVICES["no_simulated_device"] is not None, reason=str(DEVICES["no_simulated_device"]))
 
 
 @pytest.fixture

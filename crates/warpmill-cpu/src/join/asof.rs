@@ -11,7 +11,7 @@ use crate::sort::normalize::{compare_values, ordered_f32, ordered_f64};
 use crate::vector::{Data, NULL_ROW, Vector};
 use crate::window::bucket::{self, Entry};
 
-/// What orders the rows of each key, by row: ascending among those of one key.
+/// Values by which the rows of each key are ordered, by row: they ascend within a key.
 #[derive(Debug)]
 pub(super) enum Times {
     /// Words that compare as the values do.

@@ -61,7 +61,7 @@ pub struct HashTable {
     pub(super) filters: Vec<OnceLock<Option<Arc<KeyFilter>>>>,
     /// Per row, whether it matched; empty if matches are not tracked.
     pub(super) matched: Vec<AtomicU8>,
-    /// What orders the rows of each key, for ASOF joins.
+    /// Values by which the rows of each key are ordered, for ASOF joins.
     pub(super) times: Option<Times>,
     /// All ones; zero in tests that make all hashes equal.
     pub(super) hash_mask: u64,
@@ -177,7 +177,7 @@ impl HashTable {
         match &self.index {
             Index::All => {
                 out.starts.resize(rows, 0);
-                // Those whose order is NULL come last.
+                // Rows whose order is NULL come last.
                 out.lens.resize(rows, self.keyed as u32);
             }
             Index::Direct(packed, direct) => {

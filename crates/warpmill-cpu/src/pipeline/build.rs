@@ -26,7 +26,7 @@ use crate::window::WindowSink;
 pub fn sink(sink: &PlanSink, settings: &Settings) -> Result<Box<dyn Sink>> {
     Ok(match sink {
         PlanSink::HashBuild { keys, payload, fields, null_equals_null, track_matches, order } => {
-            // What orders the rows of a key comes with the keys.
+            // The value that orders the rows of a key comes behind the keys.
             let keys = || keys.iter().chain(order);
             let prepared = keys().map(PreparedExpr::new).collect::<Result<_>>()?;
             let key_types = keys().map(|key| key.ty.phys).collect();

@@ -431,7 +431,7 @@ pub struct Sorted {
 /// go to the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Windowed {
-    /// What keys and arguments are, each expression once.
+    /// The expressions of keys and arguments, each once.
     pub operands: Vec<Operand>,
     /// The keys of partitions, then those of the order, over the operands.
     pub keys: Vec<SortKey>,
@@ -463,7 +463,7 @@ pub struct Operand {
     pub own: bool,
 }
 
-/// What an accumulator takes in of an operand, by position.
+/// The values of an operand that an accumulator takes in, by position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The operand.

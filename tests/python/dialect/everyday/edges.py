@@ -1,8 +1,5 @@
 """Functions on NULLs, negative, empty and extreme inputs."""
 
-# Statements stay on one line, as they are written.
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 TITLE = "Edges"

@@ -1,8 +1,5 @@
 """Files: CSV, JSON and Parquet by name, and what is found in them."""
 
-# Statements stay on one line, as they are written.
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 from dialect.everyday.everyday import Everyday

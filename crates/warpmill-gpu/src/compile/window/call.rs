@@ -142,7 +142,7 @@ impl Functions<'_> {
         Ok(g.code.define(CType::U64, "count", format!("(u64)({through} - {before})")))
     }
 
-    /// What comes before a frame, and that with the frame, of a scanned series, as texts.
+    /// The C++ of a scanned series up to the frame, and up to the end of the frame.
     fn differences(
         &self,
         g: &mut Generator,

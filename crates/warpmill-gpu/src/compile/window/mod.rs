@@ -33,7 +33,7 @@ const TILE_THREADS: u32 = 256;
 const TOTALS_THREADS: u32 = 1024;
 
 impl Series {
-    /// What combines its values in C++, the type of these, and its bytes.
+    /// The C++ operation that combines its values, their type, and the bytes of one.
     fn monoid(&self) -> (&'static str, &'static str, u64) {
         match self.accumulator {
             Accumulator::Count => ("CountSum", "u32", 4),
@@ -199,7 +199,7 @@ struct Functions<'a> {
     window: &'a Windowed,
     layout: &'a RowsLayout,
     sink: &'a Sink,
-    /// Those of the operands.
+    /// The columns of the operands.
     columns: &'a [FlatColumn],
     pipeline: usize,
 }
