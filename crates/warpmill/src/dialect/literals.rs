@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, ObjectName, UnaryOperator, Value, VisitorMut,
 };
 
+use super::walk;
 use crate::pieces::{Piece, pieces};
 
 /// Digits of the widest decimal.
@@ -51,18 +52,7 @@ fn plain_number(word: &str) -> Option<String> {
 /// Says in standard SQL what DuckDB means by the literals of a statement: numbers with an exponent are DOUBLE, whole
 /// numbers beyond BIGINT are HUGEINT; `AT TIME ZONE` is a function of either kind of timestamp.
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _: ControlFlow<()> = match statement {
-        Statement::Statement(statement) => statement.visit(&mut Literals),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(&mut Literals),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => {
-            rewrite(&mut explain.statement);
-            ControlFlow::Continue(())
-        }
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
+    let _: ControlFlow<()> = walk::statement(statement, &mut Literals);
 }
 
 struct Literals;

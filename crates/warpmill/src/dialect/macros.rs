@@ -6,15 +6,15 @@ use std::ops::ControlFlow;
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::execution::SessionState;
-use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
+use datafusion::sql::parser::Statement as AnyStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunctionParameter, MacroArg,
-    MacroDefinition, ObjectName, OneOrManyWithParens, Query, Select, SelectItem, Statement, TableAlias, TableFactor,
-    VisitMut, VisitorMut, visit_expressions,
+    MacroDefinition, ObjectName, OneOrManyWithParens, Query, Select, Statement, TableAlias, TableFactor, VisitMut,
+    VisitorMut, visit_expressions,
 };
 
 use super::names::quoted;
-use super::{alias_of, syntax};
+use super::{syntax, walk};
 use crate::catalog::{CATALOG, Schema};
 use crate::{Error, Result};
 
@@ -88,7 +88,7 @@ pub(super) fn expand(statement: &mut AnyStatement, state: &SessionState) -> Resu
         return Ok(());
     }
     let mut expander = Expander { state, texts: names, depth: 0, nodes: 0 };
-    expander.statement(statement)
+    walk::result(walk::statement(statement, &mut expander))
 }
 
 struct Expander<'s> {
@@ -100,25 +100,6 @@ struct Expander<'s> {
 }
 
 impl Expander<'_> {
-    fn statement(&mut self, statement: &mut AnyStatement) -> Result<()> {
-        match statement {
-            AnyStatement::Statement(statement) => self.part(statement.as_mut()),
-            AnyStatement::Explain(explain) => self.statement(&mut explain.statement),
-            AnyStatement::CopyTo(copy) => match &mut copy.source {
-                CopyToSource::Query(query) => self.part(query.as_mut()),
-                CopyToSource::Relation(_) => Ok(()),
-            },
-            AnyStatement::CreateExternalTable(_) | AnyStatement::Reset(_) => Ok(()),
-        }
-    }
-
-    fn part(&mut self, part: &mut impl VisitMut) -> Result<()> {
-        match part.visit(self) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(*error),
-        }
-    }
-
     fn text(&self, name: &ObjectName) -> Option<&String> {
         let name = name.0.last()?.as_ident()?;
         self.texts.get(&name.value.to_lowercase())
@@ -151,7 +132,7 @@ impl Expander<'_> {
                 found.name
             )));
         }
-        self.part(body)?;
+        walk::result(body.visit(self))?;
         self.depth -= 1;
         Ok(())
     }
@@ -201,15 +182,7 @@ impl VisitorMut for Expander<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
-        // A column is called by what the text says, not by what is in its place.
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && self.calls(expr)
-            {
-                let alias = alias_of(expr);
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        walk::name_columns(select, |expr| self.calls(expr));
         ControlFlow::Continue(())
     }
 

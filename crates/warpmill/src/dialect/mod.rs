@@ -28,6 +28,7 @@ mod text;
 mod texts;
 mod types;
 mod versions;
+pub(crate) mod walk;
 mod written;
 
 use std::sync::Arc;

@@ -2,12 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, DictionaryField, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
-    TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableFactor, UnaryOperator, Value, VisitorMut,
 };
 
+use super::walk;
 use crate::catalog::reading::{Call, Given};
 use crate::{Error, Result};
 
@@ -16,19 +17,7 @@ use crate::{Error, Result};
 /// # Errors
 /// What is no constant.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
-    let visited = match statement {
-        Statement::Statement(statement) => statement.visit(&mut Readers),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(&mut Readers),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => return rewrite(&mut explain.statement),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
-    match visited {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(*error),
-    }
+    walk::result(walk::statement(statement, &mut Readers))
 }
 
 struct Readers;

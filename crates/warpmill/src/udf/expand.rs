@@ -3,15 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::parser::{CopyToSource, Statement as AnyStatement};
+use datafusion::sql::parser::Statement as AnyStatement;
 use datafusion::sql::sqlparser::ast::{
-    DuplicateTreatment, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem,
-    VisitMut, VisitorMut, visit_expressions,
+    DuplicateTreatment, Expr, Function as Call, FunctionArg, FunctionArgExpr, FunctionArguments, Select, VisitorMut,
+    visit_expressions,
 };
 
 use super::template::{self, Size};
 use super::{Function, Functions};
-use crate::dialect::alias_of;
+use crate::dialect::walk;
 use crate::{Error, Result};
 
 /// Nodes of expressions in the place of the calls of one statement.
@@ -43,7 +43,7 @@ pub(crate) fn expand(
         return Ok(false);
     }
     let mut expander = Expander { functions, how, volatile, nodes: 0, replaced: false };
-    expander.statement(statement)?;
+    walk::result(walk::statement(statement, &mut expander))?;
     Ok(expander.replaced)
 }
 
@@ -56,25 +56,6 @@ struct Expander<'f> {
 }
 
 impl Expander<'_> {
-    fn statement(&mut self, statement: &mut AnyStatement) -> Result<()> {
-        match statement {
-            AnyStatement::Statement(statement) => self.part(statement.as_mut()),
-            AnyStatement::Explain(explain) => self.statement(&mut explain.statement),
-            AnyStatement::CopyTo(copy) => match &mut copy.source {
-                CopyToSource::Query(query) => self.part(query.as_mut()),
-                CopyToSource::Relation(_) => Ok(()),
-            },
-            AnyStatement::CreateExternalTable(_) | AnyStatement::Reset(_) => Ok(()),
-        }
-    }
-
-    fn part(&mut self, part: &mut impl VisitMut) -> Result<()> {
-        match part.visit(self) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(*error),
-        }
-    }
-
     fn function(&self, call: &Call) -> Option<Arc<Function>> {
         let [name] = call.name.0.as_slice() else { return None };
         self.functions.get(&name.as_ident()?.value)
@@ -139,15 +120,7 @@ impl VisitorMut for Expander<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
-        // A column is called by what the text says, not by what is in its place.
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && self.calls(expr)
-            {
-                let alias = alias_of(expr);
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        walk::name_columns(select, |expr| self.calls(expr));
         ControlFlow::Continue(())
     }
 

@@ -105,16 +105,7 @@ pub(super) fn functions() -> Vec<Own> {
                 })
             },
         ),
-        Own::new(
-            "to_json",
-            |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
-            |call| {
-                call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
-                    true => Ok(None),
-                    false => written(call, 0, row).map(Some),
-                })
-            },
-        ),
+        Own::new("to_json", |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)), written_or_null),
         Own::new(
             "cast_to_json",
             |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
@@ -132,16 +123,7 @@ pub(super) fn functions() -> Vec<Own> {
                 })
             },
         ),
-        Own::new(
-            "json_quote",
-            |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)),
-            |call| {
-                call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
-                    true => Ok(None),
-                    false => written(call, 0, row).map(Some),
-                })
-            },
-        ),
+        Own::new("json_quote", |t| matches!(t, [_]).then(|| (t.to_vec(), Utf8)), written_or_null),
         Own::new(
             "json_array",
             |t| Some((t.to_vec(), Utf8)),
@@ -172,6 +154,14 @@ pub(super) fn functions() -> Vec<Own> {
 /// Keys are texts.
 fn keyed(types: &[DataType]) -> Vec<DataType> {
     types.iter().enumerate().map(|(i, ty)| if i % 2 == 0 { DataType::Utf8 } else { ty.clone() }).collect()
+}
+
+/// The argument as JSON; NULL stays NULL.
+fn written_or_null(call: &Call) -> Result<ArrayRef> {
+    call.texts(|row| match call.args[0].data_type().is_null() || call.args[0].is_null(row) {
+        true => Ok(None),
+        false => written(call, 0, row).map(Some),
+    })
 }
 
 fn written(call: &Call, arg: usize, row: usize) -> Result<String> {

@@ -14,7 +14,7 @@ use super::more_calls::with_positions;
 use super::scope::{Scope, field_access, nested};
 use super::unread::unread_of_expr;
 use super::{Binder, Names, no_query};
-use crate::dialect::library;
+use crate::dialect::{library, walk};
 use crate::{Error, Result};
 
 /// The one of a column and an alias of one name that is meant.
@@ -43,10 +43,7 @@ impl Binder<'_> {
         preference: Preference<'_>,
     ) -> Result<()> {
         let mut visitor = Binding { binder: self, scope, preference, aggregates: 0, queries: vec![], lambdas: vec![] };
-        match part.visit(&mut visitor) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(*error),
-        }
+        walk::result(part.visit(&mut visitor))
     }
 
     /// Whether `expr` calls an aggregate function, not in a window.

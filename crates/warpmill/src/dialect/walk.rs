@@ -1,0 +1,43 @@
+//! Walks through statements before their names are bound.
+//!
+//! Visitors break with a box: each level of an expression holds one result of a visit for each of its parts, and statements are deep.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Select, SelectItem, VisitMut, VisitorMut};
+
+use super::alias_of;
+use crate::{Error, Result};
+
+/// Visits the SQL of `statement`, also within EXPLAIN and COPY.
+pub(crate) fn statement<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+    match statement {
+        Statement::Statement(statement) => statement.visit(visitor),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(visitor),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => self::statement(&mut explain.statement, visitor),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    }
+}
+
+/// The error that a visitor has ended with.
+pub(crate) fn result(visited: ControlFlow<Box<Error>>) -> Result<()> {
+    match visited {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(*error),
+    }
+}
+
+/// Names the columns of a SELECT list whose expressions are `replaced` later: they are called by the text of the statement.
+pub(crate) fn name_columns(select: &mut Select, replaced: impl Fn(&Expr) -> bool) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && replaced(expr)
+        {
+            *item = SelectItem::ExprWithAlias { alias: alias_of(expr), expr: expr.clone() };
+        }
+    }
+}
